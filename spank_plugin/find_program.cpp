@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -23,30 +24,79 @@ bool look_at(const char* path, struct statx& status) {
   return ::statx(AT_FDCWD, path, 0, STATX_UID | STATX_GID | STATX_MODE, &status) == 0;
 }
 
-/// Why `path` is not believed; null: it is.
-const char* objection(const char* path, uid_t owner) {
-  struct statx status {};
-  if (!look_at(path, status)) {
-    return std::strerror(errno);
+/// Whose files are believed. config_owner= that is neither a number nor "any" believes nobody more: the program says
+/// so.
+class Believed {
+ public:
+  Believed(const char* plugin, const char* config_owner) : anybody_(std::strcmp(config_owner, "any") == 0) {
+    struct statx status {};
+    for (const char* const path : {plugin, "/"}) {
+      if (look_at(path, status)) {
+        users_[count_++] = status.stx_uid;
+      }
+    }
+    char* rest = nullptr;
+    const unsigned long user = std::strtoul(config_owner, &rest, 10);
+    if (rest != config_owner && *rest == '\0') {
+      users_[count_++] = static_cast<uid_t>(user);
+    }
   }
-  if (status.stx_uid != 0 && status.stx_uid != owner) {
-    return "belongs neither to root nor to the owner of the plugin";
+
+  /// What speaks against `path`, a part of the way to `program`.
+  [[nodiscard]] Failure judge(const char* path, const char* program) const {
+    struct statx status {};
+    if (anybody_) {
+      return {};
+    }
+    if (!look_at(path, status)) {
+      return failed(ExitCode::Configuration, "rollcall: --ddp: %s: is not run: %s: %s; try asking your administrator",
+                    program, path, std::strerror(errno));
+    }
+    if (!owned(status.stx_uid)) {
+      return failed(ExitCode::Configuration,
+                    "rollcall: --ddp: %s: is not run: user %u owns %s; try chown root %s, or config_owner=%u in "
+                    "plugstack.conf",
+                    program, status.stx_uid, path, path, status.stx_uid);
+    }
+    if (const char* const bit = open_bit(status); bit != nullptr) {
+      return failed(ExitCode::Configuration,
+                    "rollcall: --ddp: %s: is not run: others may write to %s; try chmod %s %s, or config_owner=any in "
+                    "plugstack.conf",
+                    program, path, bit, path);
+    }
+    return {};
   }
-  // In a sticky folder (/tmp) nobody replaces what is another's.
-  const bool is_sticky = S_ISDIR(status.stx_mode) && (status.stx_mode & S_ISVTX) != 0;
-  // A group that is numbered as the owner is that user's own (useradd's default, with umask 002).
-  const unsigned others = status.stx_gid == status.stx_uid ? S_IWOTH : S_IWOTH | S_IWGRP;
-  return !is_sticky && (status.stx_mode & others) != 0 ? "others may write there" : nullptr;
-}
+
+ private:
+  [[nodiscard]] bool owned(uid_t owner) const {
+    return owner == 0 || std::find(users_, users_ + count_, owner) != users_ + count_;
+  }
+
+  /// chmod(1)'s word for what keeps others from writing there; null: they may not.
+  static const char* open_bit(const struct statx& status) {
+    if (S_ISDIR(status.stx_mode) && (status.stx_mode & S_ISVTX) != 0) {
+      return nullptr;  // as in /tmp, where nobody replaces what is another's
+    }
+    if ((status.stx_mode & S_IWOTH) != 0) {
+      return "o-w";
+    }
+    // Root's group, and one that is numbered as the owner, that user's own (useradd's default, with umask 002).
+    const bool is_others = status.stx_gid != 0 && status.stx_gid != status.stx_uid;
+    return is_others && (status.stx_mode & S_IWGRP) != 0 ? "g-w" : nullptr;
+  }
+
+  bool anybody_;
+  uid_t users_[3]{};
+  std::size_t count_ = 0;
+};
 
 /// Judges the program and each folder above it.
-Failure judge(const char* program, uid_t owner) {
+Failure judge(const char* program, const Believed& believed) {
   char path[PATH_MAX];
   std::snprintf(path, sizeof path, "%s", program);
   for (;;) {
-    if (const char* const reason = objection(path[0] == '\0' ? "/" : path, owner); reason != nullptr) {
-      return failed(ExitCode::Configuration, "rollcall: --ddp: %s: is not run: %s: %s; try asking your administrator",
-                    program, path[0] == '\0' ? "/" : path, reason);
+    if (const Failure failure = believed.judge(path[0] == '\0' ? "/" : path, program); failure) {
+      return failure;
     }
     char* const slash = std::strrchr(path, '/');
     if (slash == nullptr) {
@@ -110,10 +160,9 @@ Failure failed(ExitCode code, const char* format, ...) {
   return failure;
 }
 
-Failure find_program(const char* named, char (&path)[PATH_MAX]) {
+Failure find_program(const Site& site, char (&path)[PATH_MAX]) {
   const OwnFile own;
-  struct statx status {};
-  const uid_t owner = look_at(own.path, status) ? status.stx_uid : 0;
+  const char* const named = site.program;
   if (named != nullptr && (named[0] != '/' || !is_program(named, path))) {
     return failed(ExitCode::NotFound,
                   "rollcall: --ddp: %s: is no program, by rollcall= of plugstack.conf; try asking your administrator",
@@ -125,7 +174,7 @@ Failure find_program(const char* named, char (&path)[PATH_MAX]) {
                   "administrator for the whole installation, or for rollcall=PATH in plugstack.conf",
                   own.path);
   }
-  return judge(path, owner);
+  return judge(path, Believed(own.path, site.config_owner != nullptr ? site.config_owner : ""));
 }
 
 }  // namespace rollcall::spank

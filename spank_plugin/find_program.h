@@ -3,6 +3,7 @@
 #include <climits>
 
 #include "spank_plugin/failure.h"
+#include "spank_plugin/site.h"
 
 namespace rollcall::spank {
 
@@ -13,12 +14,14 @@ struct OwnFile {
   char path[PATH_MAX] = "";
 };
 
-/// Finds the program `rollcall` that hooks run: `named`, or, where that is null, bin/rollcall in the nearest folder
-/// above this plugin's file that has it (PREFIX/bin/rollcall for PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so);
-/// in a build folder it is runtime/rollcall.
+/// Finds the program `rollcall` that hooks run: rollcall= of `site`, or, where it is not there, bin/rollcall in the
+/// nearest folder above this plugin's file that has it (PREFIX/bin/rollcall for
+/// PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so); in a build folder it is runtime/rollcall.
 ///
-/// It is believed only where it and all folders that it lies in are root's or the owner's of the plugin's file, and
-/// nobody else may write there: it runs as every user who asks for --ddp. Failures: NotFound; Configuration.
-[[nodiscard]] Failure find_program(const char* named, char (&path)[PATH_MAX]);
+/// It is believed only where it and all folders that it lies in belong to root, to the owner of the plugin's file or of
+/// the root folder, or to whom config_owner= names, and nobody else may write there: it runs as every user who asks for
+/// --ddp. `rollcall install` judges by the same rules (runtime/install/hook_program.h). Failures: NotFound;
+/// Configuration.
+[[nodiscard]] Failure find_program(const Site& site, char (&path)[PATH_MAX]);
 
 }  // namespace rollcall::spank

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -174,7 +175,8 @@ Failure start_program(const char* path, int shared, bool of_slurmstepd, Program&
   char command[] = "rollcall";
   char subcommand[sizeof hook::kCommand];
   std::memcpy(subcommand, hook::kCommand, sizeof subcommand);
-  char version[] = ROLLCALL_VERSION;
+  char version[64];
+  std::snprintf(version, sizeof version, ROLLCALL_VERSION " %s", hook::protocol());
   char* arguments[]{command, subcommand, version, nullptr};
   // Beyond the numbers that they get in the child, where dup2(2) must not close one of them.
   const int socket = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kBeyond);

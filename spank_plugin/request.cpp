@@ -73,7 +73,7 @@ class Answer {
     switch (kind) {
       case hook::kVersion:
         version_known_ = true;
-        return std::strcmp(payload, ROLLCALL_VERSION) == 0 ? Failure() : other_version(payload);
+        return std::string_view(payload).ends_with(hook::protocol()) ? Failure() : other_version(payload);
       case hook::kSet:
         return set(payload);
       case hook::kUnset:
@@ -168,8 +168,8 @@ class Answer {
     make_printable(version);
     return failed(ExitCode::Mismatch,
                   "rollcall: --ddp: %s: is of version %.32s, and the plugin of " ROLLCALL_VERSION
-                  "; try one version of both",
-                  g_path, version);
+                  " %s; try one version of both",
+                  g_path, version, hook::protocol());
   }
 
   [[nodiscard]] static Failure garbage() {
@@ -228,7 +228,7 @@ Failure Request::ask(std::string_view hook) {
     return failed(ExitCode::Unavailable, "rollcall: --ddp: no memory is left; try asking for more");
   }
   if (!g_program.runs()) {
-    Failure failure = find_program(site_.program, g_path);
+    Failure failure = find_program(site_, g_path);
     if (!failure) {
       failure = start_program(g_path, shared_, spank_context() == S_CTX_REMOTE, g_program);
     }

@@ -150,7 +150,7 @@ bool sees_accelerator() {
 }
 
 FoundAbove find_above(const std::filesystem::path& program, const std::filesystem::path& path) {
-  constexpr int kLevels = 4;  // PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so
+  constexpr int kLevels = 6;  // PREFIX/lib/ARCHITECTURE/rollcall/22.05-1c291ca3/bin/rollcall
   struct stat status {};
   if (::stat(program.c_str(), &status) != 0) {
     return {};

@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "runtime/install/hook_program.h"
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/install/status.h"
@@ -148,7 +149,7 @@ Result<install::SiteInput> site_input(const CommandContext& context, const insta
 /// What makes the installation dangerous, or useless to users.
 std::vector<std::string> warnings_of(const install::SiteInput& input) {
   std::vector<std::string> lines = install::changeable_by_others(input.plugin, input.root);
-  for (const std::string& path : {input.plugin, input.profile_path, input.slurm_conf, input.plugstack}) {
+  for (const std::string& path : {input.plugin, input.program, input.profile_path, input.slurm_conf, input.plugstack}) {
     for (std::string& line : install::closed_to_users(path, input.root)) {
       if (std::ranges::find(lines, line) == lines.end()) {
         lines.push_back(std::move(line));
@@ -159,37 +160,85 @@ std::vector<std::string> warnings_of(const install::SiteInput& input) {
 }
 
 /// A file that is installed as root's is one that only its owner, whom the administrator takes it from, may change.
-Result<void> check_source(const std::string& path) {
+Result<void> check_source(const std::string& path, bool by_anybody) {
   struct stat status {};
   const bool there = ::stat(path.c_str(), &status) == 0;
-  const auto found = there ? disbelief(status, path, Believed{.users = {status.st_uid}}) : std::nullopt;
+  const auto found =
+      there ? disbelief(status, path, Believed{.anybody = by_anybody, .users = {status.st_uid}}) : std::nullopt;
   return found ? Result<void>(settings::refuse_disbelieved(path, *found)) : Result<void>();
 }
 
-/// What steps would refuse is refused here: what is read and what is written. The line keeps its config_owner= unless
-/// another one is given.
-Result<void> check_owners(const CommandContext& context, const Plugin& found, install::SiteInput& input,
-                          const install::PlanReader& read) {
+/// What is there already of the line that is to be written.
+struct Present {
+  std::vector<std::string> files;  ///< that lead to it
+  std::string program;             ///< its rollcall=; empty: the one that is placed beside the plugin
+};
+
+/// The line keeps its config_owner= unless another one is given.
+Present present_line(const CommandContext& context, install::SiteInput& input, const install::PlanReader& read) {
+  Present present{{input.slurm_conf, input.plugstack}, ""};
   input.config_owner = context.options.text("config-owner");
-  std::vector<std::string> of_slurm{input.slurm_conf, input.plugstack};
   for (const install::PluginLine& line : install::plugin_lines(input.plugstack, read, input.root.lister())) {
-    of_slurm.push_back(line.file);
+    present.files.push_back(line.file);
+    present.program = line.program;
     input.config_owner = input.config_owner.empty() ? line.config_owner : input.config_owner;
   }
+  return present;
+}
+
+/// A file of this machine and its bytes.
+struct Source {
+  std::string path;
+  std::string bytes;
+};
+
+/// The program that goes beside the plugin: the one above it, as it was installed with it, or else this one.
+Result<Source> program_for(const Plugin& plugin, const install::ImageRoot& root) {
+  const std::optional<std::string> above = install::program_above(plugin.path, root);
+  const std::string path = above ? root.on_this_machine(*above) : this_program();
+  auto bytes = install::read_file(path);
+  if (!bytes) {
+    return fail("program", path, "cannot be read", "the whole installation", ExitCode::NoInput);
+  }
+  const Result<void> fits = install::check_protocols(path, *bytes, root.shown(plugin.path), plugin.bytes);
+  return fits ? Result<Source>(Source{path, *std::move(bytes)}) : Result<Source>(fits.error());
+}
+
+/// Where plugin and program go, and what of both is not there yet.
+void place(const Plugin& plugin, const Source& program, install::SiteInput& input) {
+  const auto missing = [&](const std::string& path, const std::string& bytes) {
+    return install::read_file(input.root.on_this_machine(path)) != bytes ? std::optional(bytes) : std::nullopt;
+  };
+  input.plugin = install::placed_plugin(plugin.path, plugin.built_for, plugin.bytes + program.bytes);
+  input.plugin_text = missing(input.plugin, plugin.bytes);
+  if (!program.bytes.empty()) {
+    input.program = input.plugin.substr(0, input.plugin.rfind('/')) + "/bin/rollcall";
+    input.program_text = missing(input.program, program.bytes);
+  }
+}
+
+/// What steps would refuse is refused here: what is read and what is written.
+Result<void> check_owners(const CommandContext& context, const Plugin& found, const Source& program,
+                          const Present& present, const install::SiteInput& input) {
   const settings::PluginProfile profile = settings::plugin_profile(input.profile_path, input.config_owner);
   if (profile.refusal) {
     return *profile.refusal;
   }
   const Believed who_chooses = with_owner_of(input.root.on_this_machine(input.slurm_conf), profile.owners);
-  Result<void> checked = check_source(context.options.text("profile"));
-  checked = checked ? check_source(input.root.on_this_machine(found.path)) : checked;
-  for (const std::string& path : of_slurm) {
+  Result<void> checked;
+  for (const std::string& path :
+       {context.options.text("profile"), input.root.on_this_machine(found.path), program.path}) {
+    checked = checked ? check_source(path, profile.owners.anybody) : checked;
+  }
+  for (const std::string& path : present.files) {
     checked = checked ? install::check_believed(path, input.root, who_chooses) : checked;
   }
-  for (const std::string& path : {input.profile_path, input.plugin}) {
+  for (const std::string& path : {input.profile_path, input.plugin, input.program}) {
     checked = checked ? install::check_believed(path, input.root, profile.owners) : checked;
   }
-  return checked;
+  return checked && !present.program.empty()
+             ? install::check_program(present.program, input.plugin, found.bytes, profile.owners, input.root)
+             : checked;
 }
 
 Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, const install::PlanReader& read) {
@@ -197,11 +246,13 @@ Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, 
   if (!plugin) {
     return plugin.error();
   }
-  input.plugin = install::placed_plugin(plugin->path, plugin->built_for, plugin->bytes);
-  if (install::read_file(input.root.on_this_machine(input.plugin)) != plugin->bytes) {
-    input.plugin_text = plugin->bytes;
+  const Present present = present_line(context, input, read);
+  const Result<Source> program = present.program.empty() ? program_for(*plugin, input.root) : Source();
+  if (!program) {
+    return program.error();
   }
-  if (const Result<void> checked = check_owners(context, *plugin, input, read); !checked) {
+  place(*plugin, *program, input);
+  if (const Result<void> checked = check_owners(context, *plugin, *program, present, input); !checked) {
     return checked.error();
   }
   Result<Plan> plan = whole(read, install::plan_site_install(input, read, input.root.lister()));
@@ -221,7 +272,7 @@ void print_change(const install::FileChange& change, const install::ImageRoot& r
     out << would << "remove " << root.shown(change.path) << ": " << change.why << '\n';
   } else {
     out << would << "write " << root.shown(change.path) << ": " << change.why << '\n';
-    if (dry_run && !change.path.ends_with(".so")) {
+    if (dry_run && !change.executable && !change.path.ends_with(".so")) {
       out << *change.text;
     }
   }

@@ -10,6 +10,13 @@ namespace rollcall::hook {
 
 inline constexpr char kCommand[] = "spank-hook";
 
+/// Raised with every change of what one of the two says or expects here, in names and values of items too. Plugin and
+/// program work together where they have the same one, whatever their versions: while nodes are upgraded some have one
+/// and some the other. Both give their version as "0.1.0 (protocol 1)". `rollcall install` looks for the text in the
+/// bytes of both: no constant, so that it is what they compare.
+[[gnu::used]] inline char g_mark[] = "rollcall-hook (protocol 1)";
+inline const char* protocol() { return g_mark + sizeof "rollcall-hook"; }
+
 inline constexpr int kSocket = 3;  ///< the program's descriptor of the socket
 inline constexpr int kShared = 4;  ///< of what the tasks of a node share; with item "shared" only
 
@@ -28,7 +35,7 @@ inline constexpr char kHook = 'h';      ///< the hook's name; ends the request
 inline constexpr char kReply = 'r';     ///< to a question; empty: there is no answer
 
 // Of an answer.
-inline constexpr char kVersion = 'V';     ///< the program's; before everything else
+inline constexpr char kVersion = 'V';     ///< the program's, with its protocol; before everything else
 inline constexpr char kSet = 's';         ///< "NAME=VALUE"
 inline constexpr char kUnset = 'u';       ///< "NAME"
 inline constexpr char kNote = 'n';        ///< a line for slurm_spank_log

@@ -1,6 +1,9 @@
 #include "runtime/hooks/serve.h"
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <string>
 
 #include "runtime/contract/hook_wire.h"
 #include "runtime/hooks/node_task.h"
@@ -24,15 +27,16 @@ ExitCode serve_submit(PluginLink& plugin, Submit& submit, const Request& request
 
 int serve_plugin(std::string_view version) {
   PluginLink plugin(hook::kSocket);
-  if (version != ROLLCALL_VERSION) {
-    plugin.say(hook::kVersion, ROLLCALL_VERSION);  // the plugin tells
+  const std::string own = fmt::format("{} {}", ROLLCALL_VERSION, hook::protocol());
+  if (!version.ends_with(hook::protocol())) {
+    plugin.say(hook::kVersion, own);  // the plugin tells
     plugin.flush();
     return to_int(ExitCode::Mismatch);
   }
   Submit submit(plugin);
   std::optional<network::SharedLookUps> shared;
   while (const std::optional<Request> request = plugin.receive()) {
-    plugin.say(hook::kVersion, ROLLCALL_VERSION);
+    plugin.say(hook::kVersion, own);
     if (!shared && request->item("shared")) {
       shared = network::SharedLookUps::open(hook::kShared);
     }

@@ -37,18 +37,17 @@ bool write_and_close(int file, const std::string& text) {
 }
 
 /// `path` is no link.
-Result<void> replace(const std::string& path, const std::string& text) {
+Result<void> replace(const std::string& path, const std::string& text, mode_t mode) {
   const std::string beside = path + ".rollcall-new";
   struct stat old {};
   const bool existed = ::stat(path.c_str(), &old) == 0;
-  constexpr mode_t kMode = 0644;
   constexpr mode_t kModeBits = 07777;
   ::unlink(beside.c_str());
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode);
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
   if (file < 0) {
     return cannot(path, errno);
   }
-  ::fchmod(file, existed ? old.st_mode & kModeBits : kMode);
+  ::fchmod(file, existed ? old.st_mode & kModeBits : mode);
   const bool owned = !existed || ::fchown(file, old.st_uid, old.st_gid) == 0;
   if (!write_and_close(file, text) || !owned || ::rename(beside.c_str(), path.c_str()) != 0) {
     const int error_number = errno;
@@ -98,7 +97,10 @@ Result<void> apply_one(const FileChange& change, const ImageRoot& root, bool for
   if (Result<void> made = make_folders(fs::path(path).parent_path(), for_all_users); !made) {
     return made;
   }
-  return change.text ? replace(path, *change.text) : replace_link(path, *change.link_to);
+  constexpr mode_t kProgram = 0755;
+  constexpr mode_t kFile = 0644;
+  return change.text ? replace(path, *change.text, change.executable ? kProgram : kFile)
+                     : replace_link(path, *change.link_to);
 }
 
 }  // namespace

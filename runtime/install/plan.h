@@ -18,6 +18,7 @@ struct FileChange {
   std::optional<std::string> link_to;  ///< a symbolic link to this
   std::string why;                     ///< one clause for --dry-run
   bool of_target = false;              ///< what is removed is the file that `path` points to; a link stays
+  bool executable = false;             ///< the text is a program's
 };
 
 /// What to do, in order, and what to tell. Empty changes: all is as it should be.
@@ -41,14 +42,16 @@ struct UserInput {
   std::vector<std::string> companions;
 };
 struct SiteInput {
-  std::string slurm_conf;                       ///< the site's, to which plugstack belongs
-  std::string plugstack;                        ///< the site's plugstack.conf
-  std::string plugin;                           ///< as the nodes see it
-  std::string profile_path;                     ///< /etc/rollcall/site.toml
-  std::optional<std::string> profile;           ///< the text that shall be there; nothing: none is to be written
-  ImageRoot root;                               ///< for messages: every path is as the installed system sees it
-  std::optional<std::string> plugin_text = {};  ///< what shall be at `plugin`; nothing: it is there already
-  std::string config_owner = {};                ///< of the line; empty: none
+  std::string slurm_conf;                        ///< the site's, to which plugstack belongs
+  std::string plugstack;                         ///< the site's plugstack.conf
+  std::string plugin;                            ///< as the nodes see it
+  std::string profile_path;                      ///< /etc/rollcall/site.toml
+  std::optional<std::string> profile;            ///< the text that shall be there; nothing: none is to be written
+  ImageRoot root;                                ///< for messages: every path is as the installed system sees it
+  std::optional<std::string> plugin_text = {};   ///< what shall be at `plugin`; nothing: it is there already
+  std::string config_owner = {};                 ///< of the line; empty: none
+  std::string program = {};                      ///< what the plugin runs, as the nodes see it
+  std::optional<std::string> program_text = {};  ///< what shall be there; nothing: it is, or is not rollcall's to write
 };
 
 /// Whether a line of slurm.conf or plugstack.conf can hold `path`, which is called `name` in the error (Usage). Pure.
@@ -70,8 +73,8 @@ struct SiteInput {
 [[nodiscard]] std::optional<std::string> read_link(const std::string& path);
 
 /// Carries out a plan on the system below `root`: each file is written beside its place and renamed into it, so that a
-/// reader sees the old or the new one; an existing file keeps its mode and owner, a new one gets 0644. Error:
-/// CannotCreate; what was done before stays, and doing it again finishes it.
+/// reader sees the old or the new one; an existing file keeps its mode and owner, a new one gets 0644, a program 0755.
+/// Error: CannotCreate; what was done before stays, and doing it again finishes it.
 [[nodiscard]] Result<void> apply(const Plan& plan, const ImageRoot& root);
 
 }  // namespace rollcall::install

@@ -21,7 +21,7 @@ constexpr std::string_view kBefore = "# The plugin before: ";
 std::string word_after(std::string_view lines, std::string_view key) {
   const std::size_t at = lines.find(key);
   const std::string_view rest = at == std::string_view::npos ? std::string_view() : lines.substr(at + key.size());
-  return std::string(rest.substr(0, rest.find_first_of(" \n")));
+  return std::string(rest.substr(0, rest.find_first_of(" \t\n")));
 }
 
 /// The plugin to go back to from `plugin`; empty: none.
@@ -35,13 +35,25 @@ std::string lines_for(const SiteInput& input, const ReadFile& read) {
   const std::optional<std::string> present = read(input.plugstack);
   const std::string_view lines = present ? lines_of_block(*present) : std::string_view();
   const std::string before = plugin_before(lines, input.plugin);
-  return fmt::format("{}{}optional {}{}{}\n", !present || was_made(*present) ? kMadeFile : "",
+  const auto kept = [&](const std::string& key) {
+    const std::string value = word_after(lines, key);
+    return value.empty() ? "" : key + value;
+  };
+  return fmt::format("{}{}optional {}{}{}{}{}\n", !present || was_made(*present) ? kMadeFile : "",
                      before.empty() ? "" : fmt::format("{}{}\n", kBefore, before), input.plugin,
                      has_profile ? " config=" + input.profile_path : "",
-                     input.config_owner.empty() ? "" : " config_owner=" + input.config_owner);
+                     input.config_owner.empty() ? "" : " config_owner=" + input.config_owner, kept(" rollcall="),
+                     kept(" log="));
 }
 
 void want_plugin(const SiteInput& input, Plan& plan) {
+  if (input.program_text) {
+    plan.changes.push_back({.path = input.program,
+                            .text = input.program_text,
+                            .link_to = std::nullopt,
+                            .why = "the program that the plugin runs, of the same build",
+                            .executable = true});
+  }
   if (input.plugin_text) {
     plan.changes.push_back({input.plugin, input.plugin_text, std::nullopt, "the plugin, under a path of its own"});
   }

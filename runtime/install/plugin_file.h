@@ -29,9 +29,10 @@ struct SlurmVersion {
 /// configuration: `slurm_conf`.
 [[nodiscard]] std::optional<SlurmVersion> slurm_version(const Environment& environment, const std::string& slurm_conf);
 
-/// Where `install --site` places a plugin of these bytes that it found at `path`: beside it, in a folder named after
-/// the Slurm that it is for and its checksum, "22.05-1c291ca3"; `path` itself where it lies in such a folder. Two
-/// builds have two paths, so what runs never sees the file change that it has mapped. Pure.
+/// Where `install --site` places a plugin that it found at `path`: beside it, in a folder named after
+/// the Slurm that it is for and the checksum of `bytes`, its own and its program's, "22.05-1c291ca3"; `path` itself
+/// where it lies in such a folder. Two builds have two paths, so what runs never sees the file change that it has
+/// mapped. Pure.
 [[nodiscard]] std::string placed_plugin(const std::string& path, const SlurmVersion& built_for, std::string_view bytes);
 
 /// spank_rollcall.so beside the program `rollcall` at `program`, installed or in a build folder; nothing where it is

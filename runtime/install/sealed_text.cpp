@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/job/marker.h"
 
 namespace rollcall::install {
@@ -33,10 +35,30 @@ std::optional<Block> find_block(std::string_view file) {
   return Block{begin, lines, end};
 }
 
+/// Without the words that an administrator may add to the plugin's line, change and take out again.
+std::string without_own_words(std::string_view lines) {
+  std::string text(lines);
+  for (const std::string_view key : {"config_owner=", "log=", "rollcall="}) {
+    for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at)) {
+      const std::size_t before = text.find_last_not_of(" \t", at - 1) + 1;
+      if (before == at) {
+        at += key.size();  // within a word
+      } else {
+        text.erase(before, std::min(text.find_first_of(" \t\n", at), text.size()) - before);
+        at = before;
+      }
+    }
+  }
+  return text;
+}
+
 bool is_intact(std::string_view file, const Block& block) {
-  return block.end != std::string_view::npos &&
-         file.substr(block.begin, block.lines - block.begin) ==
-             mark_line(kBlockMark, file.substr(block.lines, block.end - block.lines));
+  if (block.end == std::string_view::npos) {
+    return false;
+  }
+  const std::string_view lines = file.substr(block.lines, block.end - block.lines);
+  const std::string_view mark = file.substr(block.begin, block.lines - block.begin);
+  return mark == mark_line(kBlockMark, without_own_words(lines)) || mark == mark_line(kBlockMark, lines);
 }
 
 }  // namespace
@@ -52,7 +74,7 @@ Seal seal_of(std::string_view file) {
 }
 
 std::string with_block(std::string_view file, std::string_view lines) {
-  return mark_line(kBlockMark, lines).append(lines).append(kBlockEnd).append(file);
+  return mark_line(kBlockMark, without_own_words(lines)).append(lines).append(kBlockEnd).append(file);
 }
 
 std::optional<Seal> block_of(std::string_view file) {

@@ -20,6 +20,7 @@ enum class Seal {
 [[nodiscard]] Seal seal_of(std::string_view file);
 
 /// `file` with `lines` appended between two marking lines. `lines` ends with a line feed. Whatever the file held stays.
+/// The words config_owner=, log= and rollcall= in it are not sealed: administrators may write them there by hand.
 [[nodiscard]] std::string with_block(std::string_view file, std::string_view lines);
 /// Whether the file has such a block, and in which state; nothing: it has none.
 [[nodiscard]] std::optional<Seal> block_of(std::string_view file);

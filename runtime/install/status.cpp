@@ -10,6 +10,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/install/hook_program.h"
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/job/slurm_files.h"
@@ -36,6 +37,17 @@ void check_plugin(Status& status) {
           fmt::format("{}: was built for Slurm {}, this is {}; build it against this Slurm's headers", status.plugin,
                       built_for->text(), slurm->text()));
     }
+  }
+}
+
+/// What `line`, the one in force, has its steps run.
+void check_hook_program(const PluginLine& line, Status& status) {
+  const ImageRoot here;
+  status.program = line.program.empty() ? program_above(line.plugin, here).value_or("") : line.program;
+  const settings::PluginProfile profile = settings::plugin_profile(line.config, line.config_owner);
+  const std::string bytes = read_file(line.plugin).value_or("");
+  if (const Result<void> checked = check_program(status.program, line.plugin, bytes, profile.owners, here); !checked) {
+    status.problems.push_back(checked.error().text());
   }
 }
 
@@ -88,14 +100,19 @@ void look_at(const std::string& slurm_conf, const Environment& environment, Stat
   const auto slurm = slurm_version(environment, slurm_conf);
   status.slurm_version = slurm ? slurm->text() : "";
   status.plugstack = plugstack_of(slurm_conf, read_file);
+  PluginLine in_force;
   for (const PluginLine& line : plugin_lines(status.plugstack, read_file, names_in)) {
     const Way way = line.task_prolog.empty() ? Way::Site : Way::User;
     status.way = status.way == Way::None || status.way == way ? way : Way::SiteAndUser;
     if (status.plugin.empty() || (fits(line.plugin, status) && !fits(status.plugin, status))) {
       status.plugin = line.plugin;
+      in_force = line;
     }
     status.config = status.config.empty() ? line.config : status.config;
     check_users_hook(line, status);
+  }
+  if (readable(in_force.plugin)) {
+    check_hook_program(in_force, status);
   }
 }
 
@@ -213,6 +230,9 @@ std::string status_text(const Status& status) {
   if (!status.plugin.empty()) {
     text += fmt::format("{:<15}{}, for Slurm {}\n", "plugin", status.plugin, or_unknown(status.plugin_version));
   }
+  if (!status.program.empty()) {
+    text += fmt::format("{:<15}{}\n", "program", status.program);
+  }
   if (!status.config.empty()) {
     text += fmt::format("{:<15}{}\n", "profile", status.config);
   }
@@ -232,6 +252,7 @@ std::string status_json(const Status& status) {
                                     {"plugin", status.plugin},
                                     {"plugin_version", status.plugin_version},
                                     {"slurm_version", status.slurm_version},
+                                    {"program", status.program},
                                     {"config", status.config},
                                     {"problems", status.problems}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -34,6 +34,7 @@ struct Status {
   std::string plugin;                 ///< path of the plugin in force; empty: none
   std::string plugin_version;         ///< the Slurm that it was built for; empty: unknown
   std::string slurm_version;          ///< srun's; empty: unknown
+  std::string program;                ///< path of the program that the plugin runs; empty: none
   std::string config;                 ///< profile that plugstack.conf names; empty: none
   std::vector<std::string> problems;  ///< one line each: what is wrong and what to do
 };

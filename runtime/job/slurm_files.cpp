@@ -93,11 +93,12 @@ std::vector<std::string> matching_files(const std::string& pattern, const ListNa
 }
 
 PluginLine plugin_line(const std::string& file, const std::vector<std::string>& words) {
-  PluginLine line{file, words[1], words[0] == "required", "", "", ""};
+  PluginLine line{file, words[1], words[0] == "required", "", "", "", ""};
   for (const std::string& word : words) {
     for (const auto& [key, value] : {std::pair{"config=", &line.config},
                                      {"config_owner=", &line.config_owner},
-                                     {"task_prolog=", &line.task_prolog}}) {
+                                     {"task_prolog=", &line.task_prolog},
+                                     {"rollcall=", &line.program}}) {
       if (word.starts_with(key)) {
         *value = word.substr(std::string_view(key).size());
       }

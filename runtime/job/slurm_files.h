@@ -55,6 +55,7 @@ struct PluginLine {
   std::string config;        ///< its config=; empty: none
   std::string config_owner;  ///< its config_owner=; empty: none
   std::string task_prolog;   ///< its task_prolog=: a user's installation; empty: the site's
+  std::string program;       ///< its rollcall=; empty: the one above the plugin
 };
 
 /// All lines of plugstack.conf at `path` and the files that it includes (wildcards as glob(3) has them) that load

@@ -1,6 +1,7 @@
 """The plugin has its work done by `rollcall spank-hook`. A program that is missing, of another version, or that hangs, crashes or
 says what it should not ends what asked for it, by name; slurmstepd and its node go on."""
 
+import json
 import os
 import pathlib
 import stat
@@ -35,7 +36,8 @@ while True:
     say(b"x", b"0")
 """
 
-OTHER_VERSION = "say(b'V', b'9.9.9')"
+OTHER_VERSION = "say(b'V', b'9.9.9 (protocol 0)')"
+OTHER_PATCH = "say(b'V', b'9.9.9 (protocol 1)')"
 FALLS_SILENT = "os._exit(64)"  # as a rollcall that knows no spank-hook
 CRASHES = "say(b'V', version); os.kill(os.getpid(), signal.SIGSEGV)"
 ENDS = "say(b'V', version); os._exit(0)"
@@ -48,7 +50,7 @@ HANGS = ("signal.signal(signal.SIGTERM, signal.SIG_IGN); say(b'V', version); say
          "        while True: time.sleep(1)\n")
 
 SPOILT = {
-    "other_version": (OTHER_VERSION, 76, "is of version 9.9.9, and the plugin of"),
+    "other_version": (OTHER_VERSION, 76, "is of version 9.9.9 (protocol 0), and the plugin of"),
     "falls_silent": (FALLS_SILENT, 76, "does not answer as rollcall"),
     "crashes": (CRASHES, 70, "ended with 139 before it was done"),
     "ends": (ENDS, 70, "ended with 0 before it was done"),
@@ -69,6 +71,12 @@ class Program:
         self.path = self.folder / "rollcall"
         self.marks = self.folder / "marks"
         self.marks.mkdir()
+        self.plugstack = cluster.folder / "etc" / "plugstack.conf"
+
+    def say_of_owners(self, word):
+        """The line's config_owner=; it has no profile then, which is not believed in /tmp."""
+        plugin = self.plugstack.read_text().split()[1]
+        self.plugstack.write_text(f"required {plugin} rollcall={self.path} {word}\n")
 
     def write(self, spoil="pass", hook="none"):
         self.path.write_text(STAND_IN.format(marks=str(self.marks), hook=hook.encode(), spoil="        " + spoil))
@@ -105,6 +113,12 @@ def test_one_that_goes_wrong_ends_what_asked_for_it(cluster, program, hook, spoi
     check_gone(program)
     assert cluster.run("srun", "-N4", "true").returncode == 0
     check_nodes(cluster)
+
+
+def test_one_of_another_version_with_the_same_protocol_is_run(cluster, program):
+    """As on the nodes while they are upgraded."""
+    program.write(OTHER_PATCH, "task")
+    assert cluster.run("srun", "--ddp", "-N2", "echo", "ran").stdout == "ran\nran\n"
 
 
 @pytest.mark.long
@@ -150,22 +164,22 @@ def no_program(program):
 
 def others_may_write(program):
     program.path.chmod(0o757)
-    return 78, "others may write there"
+    return 78, "others may write to {}/rollcall; try chmod o-w"
 
 
 def others_may_write_to_its_folder(program):
     program.folder.chmod(0o777)
-    return 78, "others may write there"
+    return 78, "others may write to {}; try chmod o-w"
 
 
 def of_another(program):
     os.chown(program.path, 65534, -1)
-    return 78, "belongs neither to root nor to the owner of the plugin"
+    return 78, "user 65534 owns {}"
 
 
 def in_anothers_folder(program):
     os.chown(program.folder, 65534, -1)
-    return 78, "belongs neither to root nor to the owner of the plugin"
+    return 78, "user 65534 owns {}"
 
 
 def a_link_into_anothers_folder(program):
@@ -174,7 +188,7 @@ def a_link_into_anothers_folder(program):
     program.path.rename(theirs / "rollcall")
     os.chown(theirs, 65534, -1)
     program.path.symlink_to(theirs / "rollcall")
-    return 78, "belongs neither to root nor to the owner of the plugin"
+    return 78, "user 65534 owns {}"
 
 
 NOT_RUN = [missing, a_folder, not_executable, no_program, others_may_write, others_may_write_to_its_folder, of_another,
@@ -186,13 +200,60 @@ def test_one_that_is_not_there_or_not_to_be_trusted_is_not_run(cluster, program,
     if "another" in spoil.__name__ and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     program.write()
+    program.say_of_owners("")
     code, words = spoil(program)
     step = cluster.run("srun", "--ddp", "-N2", "echo", "ran", check=False)
     assert step.returncode == code and "ran" not in step.stdout, step.stderr
     (line,) = rollcall_lines(step.stderr)
-    assert words in line and str(program.path.parent) in line
+    assert words.format(program.folder) in line and str(program.path.parent) in line
     assert cluster.run("srun", "--ddp=off", "-N2", "echo", "ran").stdout == "ran\nran\n"
     assert program.started() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("word, code", [("config_owner=any", 0), ("config_owner=7001", 0), ("config_owner=7002", 78), ("", 78),
+                                        ("config_owner=7001x", 78)])
+def test_who_owns_what_is_run_is_the_sites_to_say(cluster, program, word, code):
+    program.write()
+    program.say_of_owners(word)
+    os.chown(program.path, 7001, 7001)
+    step = cluster.run("srun", "--ddp", "-N2", "echo", "ran", check=False)
+    assert step.returncode == code, step.stderr
+    if code:
+        (line,) = rollcall_lines(step.stderr)
+        assert f"user 7001 owns {program.path}; try chown root {program.path}, or config_owner=7001 in plugstack.conf" in line
+
+
+def of_roots_group(program):
+    os.chown(program.path, 7001, 0)
+    program.path.chmod(0o775)
+    program.say_of_owners("config_owner=7001")
+    return 0, ""
+
+
+KERNELS = [not_executable, no_program]  # of which the kernel tells when it is run
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("spoil", [*(one for one in NOT_RUN if one not in KERNELS), of_roots_group, None],
+                         ids=lambda function: getattr(function, "__name__", "none"))
+def test_the_status_says_what_a_step_says(cluster, program, rollcall, spoil):
+    program.write()
+    program.path.write_text(program.path.read_text() + "# rollcall-hook (protocol 1)\n")
+    program.say_of_owners("")
+    code, words = spoil(program) if spoil else (0, "")
+    assert cluster.run("srun", "--ddp", "-N1", "true", check=False).returncode == code
+    status = json.loads(cluster.run(str(rollcall), "install", "--status", "--json").stdout)
+    told = words.format(program.folder).split(";")[0]
+    problems = [line for line in status["problems"] if not line.startswith(f"{program.plugstack}: ")]  # it lies in /tmp
+    assert [told in problem for problem in problems] == ([True] if code else []), problems
+    assert status["program"] == str(program.path)
+
+
+def test_the_doctor_says_what_a_step_says(cluster, program, rollcall):
+    program.say_of_owners("config_owner=any")
+    doctor = cluster.run("srun", "-N1", str(rollcall), "doctor", "--json", "--only=way", check=False)
+    assert f"rollcall: {program.path}: is no program" in doctor.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in a file's place on one node")

@@ -98,6 +98,63 @@ def test_an_administrators_edits_are_never_lost(rollcall, image):
     assert result.returncode == 78 and "already" in result.stderr
 
 
+@pytest.mark.parametrize("words", ["log=syslog", "log=syslog config_owner=7001", "rollcall=/opt/mine/rollcall  log=syslog"])
+def test_what_the_pages_tell_to_write_into_the_line_is_no_edit(rollcall, image, words):
+    (image / "opt" / "mine").mkdir()
+    shutil.copy(rollcall, image / "opt" / "mine")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    plugstack = image / "etc" / "slurm" / "plugstack.conf"
+    plugstack.write_text("optional /opt/other.so log=syslog\n")
+    assert site(rollcall, "install", *options, f"--profile={SOURCE}/site_config/minicluster.toml").returncode == 0
+    line = PLACED.search(plugstack.read_text())[0]
+    plugstack.write_text(plugstack.read_text().replace(line, f"{line} {words}"))
+    again = site(rollcall, "install", *options)
+    assert again.returncode == 0, again.stderr
+    (written,) = [text for text in plugstack.read_text().splitlines() if PLACED.match(text)]
+    assert set(written.split()[2:]) == {"config=/etc/rollcall/site.toml", *words.split()}
+    assert "nothing to do" in site(rollcall, "install", *options).stdout
+    plugstack.write_text(plugstack.read_text().replace("/site.toml", "/other.toml"))
+    assert site(rollcall, "install", *options).returncode == 73
+    plugstack.write_text(plugstack.read_text().replace("/other.toml", "/site.toml").replace(" log=syslog\n#", "\n#"))
+    assert site(rollcall, "uninstall", *options).returncode == 0
+    assert plugstack.read_text() == "optional /opt/other.so log=syslog\n"
+
+
+@pytest.mark.parametrize("named", ["/opt/none", "bin/rollcall"])
+def test_a_program_that_steps_would_not_find_is_told(rollcall, image, named):
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    plugstack = image / "etc" / "slurm" / "plugstack.conf"
+    assert site(rollcall, "install", *options).returncode == 0
+    plugstack.write_text(PLACED.sub(lambda line: f"{line[0]} rollcall={named}", plugstack.read_text()))
+    done = site(rollcall, "install", *options)
+    assert done.returncode == 127 and f"rollcall: {named}: is no program" in done.stderr
+
+
+@pytest.mark.parametrize("above", [True, False], ids=["above the plugin", "none there"])
+def test_the_program_goes_beside_the_plugin(rollcall, image, above):
+    if above:
+        (image / "opt" / "bin").mkdir()
+        (image / "opt" / "bin" / "rollcall").write_bytes(rollcall.read_bytes() + b"the image's")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    assert site(rollcall, "install", *options).returncode == 0
+    (placed,) = image.glob("opt/*/bin/rollcall")
+    assert placed.stat().st_mode & 0o7777 == 0o755
+    assert placed.read_bytes().endswith(b"the image's") == above
+    (plugin,) = image.glob("opt/*/spank_rollcall.so")
+    again = site(rollcall, "install", "--site", f"--root={image}", f"--plugin=/{plugin.relative_to(image)}")
+    assert "nothing to do" in again.stdout
+
+
+def test_a_file_that_others_may_change_is_not_copied_unless_the_line_believes_anybody(rollcall, image):
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    plugin = image / "opt" / "spank_rollcall.so"
+    os.chown(plugin, -1, 7001)
+    plugin.chmod(0o664)
+    refused = site(rollcall, "install", *options)
+    assert refused.returncode == 78 and f"others may write to {plugin}" in refused.stderr and f"chmod g-w {plugin}" in refused.stderr
+    assert site(rollcall, "install", *options, "--config-owner=any").returncode == 0
+
+
 @pytest.mark.parametrize("line", ["PlugStackConfig = {}", 'PlugStackConfig="{}"', "SlurmctldPort=6817 PlugStackConfig={}",
                                   "PlugStackConfig=\\\n{}"])
 def test_the_line_goes_where_slurm_looks_however_the_place_is_spelled(rollcall, image, line):

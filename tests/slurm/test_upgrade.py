@@ -1,5 +1,6 @@
 """A new build of the plugin beside running steps, and the way back."""
 
+import json
 import os
 import pathlib
 import re
@@ -29,16 +30,30 @@ def prefix(short_folder, plugin):
     shutil.rmtree(folder)
 
 
+def build(prefix, plugin, rollcall, version, protocol):
+    """An installation over the one before, as `cmake --install` makes it, of another version: its bytes say so."""
+    files = {"lib/rollcall/spank_rollcall.so": plugin, "bin/rollcall": rollcall}
+    for name, source in files.items():
+        place = prefix / "whole" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = source.read_bytes().replace(b"(protocol 1)", b"(protocol %d)" % protocol)
+        place.with_suffix(".new").write_bytes(text.replace(b"0.1.0 ", version.encode() + b" "))
+        place.with_suffix(".new").chmod(0o755)
+        place.with_suffix(".new").rename(place)
+    return prefix / "whole" / "lib" / "rollcall" / "spank_rollcall.so"
+
+
 @pytest.fixture
 def site(prefix, rollcall):
     made = Minicluster(prefix / "c", "--nodes=1", "--cpus=4").start()
     (made.folder / "etc" / "plugstack.conf").write_text("# the site's own\n")
 
-    def install(plugin):
+    def install(plugin, check=True):
         return made.run(str(rollcall), "install", "--site", f"--slurm-conf={made.folder}/etc/slurm.conf", f"--plugin={plugin}",
-                        "--config-owner=any").stdout
+                        "--config-owner=any", check=check)
 
-    made.install = install
+    made.install = lambda plugin: install(plugin).stdout
+    made.try_install = lambda plugin: install(plugin, check=False)
     yield made
     made.stop()
 
@@ -82,6 +97,35 @@ def test_an_upgrade_disturbs_nothing_that_runs_and_can_be_taken_back(site, prefi
     site.install(old)
     assert loaded(site) == old and mapped_by_step(site) == old
     assert f"to go back: rollcall install --site --plugin={new}" in site.install(old)
+
+
+@pytest.mark.parametrize("version, protocol", [("0.2.0", 2), ("0.1.1", 1)])
+def test_steps_run_before_during_and_after_an_upgrade_to_another_version(site, prefix, plugin, rollcall, version, protocol):
+    if pathlib.Path("/etc/rollcall/site.toml").exists():
+        pytest.skip("this machine has a profile of its own")
+    site.install(build(prefix, plugin, rollcall, "0.1.0", 1))
+    old = loaded(site)
+    assert mapped_by_step(site) == old
+    given = build(prefix, plugin, rollcall, version, protocol)
+    assert mapped_by_step(site) == old, "the old plugin with its own program"
+    assert json.loads(site.run(str(rollcall), "install", "--status", "--json").stdout)["problems"] == []
+    site.install(given)
+    new = loaded(site)
+    assert new != old and mapped_by_step(site) == new
+    site.install(old)
+    assert loaded(site) == old and mapped_by_step(site) == old
+    for path, its in ((old, 1), (new, protocol)):
+        assert b"rollcall-hook (protocol %d)" % its in (pathlib.Path(path).parent / "bin" / "rollcall").read_bytes()
+
+
+def test_a_program_of_another_protocol_is_not_installed(site, prefix, plugin, rollcall):
+    given = build(prefix, plugin, rollcall, "0.1.0", 1)
+    before = (site.folder / "etc" / "plugstack.conf").read_text()
+    program = prefix / "whole" / "bin" / "rollcall"
+    program.write_bytes(program.read_bytes().replace(b"(protocol 1)", b"(protocol 2)"))
+    done = site.try_install(given)
+    assert done.returncode == 76 and f"program: {program}: is of (protocol 2), and the plugin {given} of (protocol 1)" in done.stderr
+    assert (site.folder / "etc" / "plugstack.conf").read_text() == before
 
 
 def test_the_same_build_again_changes_nothing(site, prefix):

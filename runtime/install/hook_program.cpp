@@ -1,0 +1,99 @@
+#include "runtime/install/hook_program.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "runtime/install/plan.h"
+#include "runtime/settings/layers.h"
+
+namespace rollcall::install {
+namespace {
+
+constexpr int kLevels = 4;  // as the plugin climbs
+
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+/// The plugin takes a folder with a sticky bit for one where nobody replaces what is another's.
+struct stat as_the_plugin_sees(struct stat status) {
+  if (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) {
+    status.st_mode &= ~static_cast<mode_t>(S_IWGRP | S_IWOTH);
+  }
+  return status;
+}
+
+std::optional<Disbelief> disbelief_of(const std::string& program, const Believed& believed, const ImageRoot& root) {
+  for (const std::string& place : root.places_on_the_way(program)) {
+    struct stat entry {};
+    const bool there = ::stat(place.c_str(), &entry) == 0;
+    if (auto found = there ? disbelief(as_the_plugin_sees(entry), place, believed) : std::nullopt) {
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string or_another(const std::string& protocol) { return protocol.empty() ? "another version" : protocol; }
+
+}  // namespace
+
+std::optional<std::string> program_above(const std::string& plugin, const ImageRoot& root) {
+  const std::size_t of_root = root.shown("").size();
+  const std::string file = root.target_on_this_machine(plugin);
+  std::string folder = file.empty() ? "" : file.substr(of_root);
+  for (int level = 0; level <= kLevels && !folder.empty(); ++level) {
+    folder.resize(folder.rfind('/'));
+    for (const char* const place : {"/bin/rollcall", "/runtime/rollcall"}) {
+      if (const std::string found = root.target_on_this_machine(folder + place); is_file(found)) {
+        return found.substr(of_root);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string hook_protocol(std::string_view bytes) {
+  constexpr std::string_view kBefore = "rollcall-hook ";
+  constexpr std::string_view kProtocol = "(protocol ";
+  for (std::size_t at = bytes.find(kBefore); at != bytes.npos; at = bytes.find(kBefore, at + 1)) {
+    const std::string_view rest = bytes.substr(at + kBefore.size());
+    const std::size_t end = rest.find_first_not_of("0123456789", kProtocol.size());
+    if (rest.starts_with(kProtocol) && end != rest.npos && end > kProtocol.size() && rest[end] == ')') {
+      return std::string(rest.substr(0, end + 1));
+    }
+  }
+  return "";
+}
+
+Result<void> check_program(const std::string& program, const std::string& plugin, std::string_view plugin_bytes,
+                           const Believed& owners, const ImageRoot& root) {
+  if (program.empty()) {
+    return fail("plugin", root.shown(plugin), "there is no bin/rollcall above it, which it runs",
+                "the whole installation, or rollcall=PATH in plugstack.conf", ExitCode::NotFound);
+  }
+  if (!program.starts_with('/') || !is_file(root.on_this_machine(program))) {
+    return fail("plugstack.conf: rollcall", program, "is no program", "the program's whole path", ExitCode::NotFound);
+  }
+  const Believed believed = with_owner_of(root.shown("/"), with_owner_of(root.on_this_machine(plugin), owners));
+  if (const std::optional<Disbelief> found = disbelief_of(program, believed, root)) {
+    return settings::refuse_disbelieved(root.shown(program), *found);
+  }
+  const std::optional<std::string> bytes = read_file(root.on_this_machine(program));
+  // One that may be run and not read shows at the first step.
+  return bytes ? check_protocols(root.shown(program), *bytes, root.shown(plugin), plugin_bytes) : Result<void>();
+}
+
+Result<void> check_protocols(const std::string& program, std::string_view program_bytes, const std::string& plugin,
+                             std::string_view plugin_bytes) {
+  const std::string its = hook_protocol(program_bytes);
+  const std::string plugins = hook_protocol(plugin_bytes);
+  return its == plugins ? Result<void>()
+                        : fail("program", program,
+                               "is of " + or_another(its) + ", and the plugin " + plugin + " of " + or_another(plugins),
+                               "one version of both", ExitCode::Mismatch);
+}
+
+}  // namespace rollcall::install
