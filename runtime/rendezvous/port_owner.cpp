@@ -16,6 +16,7 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "runtime/base/text.h"
 
@@ -70,39 +71,37 @@ std::string in_table(const sockaddr_in6& address) {
                      ntohs(address.sin6_port));
 }
 
-/// A connection to this host itself, as its other end sees it.
+/// A connection as its other end sees it.
 struct OtherEnd {
   std::uint16_t port = 0;  ///< its own
   std::string local;       ///< as in a table
   std::string remote;
+  bool one_address = false;  ///< both ends have one, or the other end a loopback's: it is, or was, on this host
   inet_diag_req_v2 query{};  ///< for it alone, sock_diag(7)
 };
 
-/// Nothing where the other end is on another host. Both ends have one address where it is on this one; who connects to
-/// 127.0.1.1, where Debian has a host's own name, is 127.0.0.1 itself.
-std::optional<OtherEnd> other_end_on_this_host(int descriptor) {
+/// Nothing where `descriptor` is not connected. Who connects to 127.0.1.1, where Debian has a host's own name, is
+/// 127.0.0.1 itself. An end on this host may have another of its addresses: whoever connects can bind(2) to one.
+std::optional<OtherEnd> other_end(int descriptor) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
   socklen_t own_length = sizeof own;
   socklen_t peer_length = sizeof peer;
-  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &own_length) != 0 ||
-      getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &peer_length) != 0 ||
-      own.ss_family != peer.ss_family) {
+  const bool known = getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &own_length) == 0 &&
+                     getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
+  const bool six = own.ss_family == AF_INET6;
+  if (!known || own.ss_family != peer.ss_family || (!six && own.ss_family != AF_INET)) {
     return std::nullopt;
   }
   const auto& own_6 = reinterpret_cast<const sockaddr_in6&>(own);
   const auto& peer_6 = reinterpret_cast<const sockaddr_in6&>(peer);
   const auto& own_4 = reinterpret_cast<const sockaddr_in&>(own);
   const auto& peer_4 = reinterpret_cast<const sockaddr_in&>(peer);
-  const bool six = own.ss_family == AF_INET6;
-  const bool same =
-      six ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0 || is_loopback(peer_6)
-          : own.ss_family == AF_INET && (own_4.sin_addr.s_addr == peer_4.sin_addr.s_addr || is_loopback(peer_4));
-  if (!same) {
-    return std::nullopt;
-  }
   OtherEnd end{ntohs(peer_4.sin_port), six ? in_table(peer_6) : in_table(peer_4),  // the port is at one place in both
                six ? in_table(own_6) : in_table(own_4)};
+  end.one_address =
+      six ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0 || is_loopback(peer_6)
+          : own_4.sin_addr.s_addr == peer_4.sin_addr.s_addr || is_loopback(peer_4);
   end.query.sdiag_family = static_cast<std::uint8_t>(own.ss_family);
   end.query.sdiag_protocol = IPPROTO_TCP;
   end.query.idiag_states = ~0U;
@@ -138,24 +137,39 @@ std::optional<inet_diag_msg> ask_kernel(const inet_diag_req_v2& query) {
   return found;
 }
 
-/// Whose process has the connection `end`; nothing where nobody has it any longer.
-std::optional<uid_t> user_at(const OtherEnd& end) {
-  if (const auto found = ask_kernel(end.query)) {
-    const bool held = found->idiag_inode != 0 && found->id.idiag_dport == end.query.id.idiag_dport;  // no listener
-    return held ? std::optional<uid_t>(found->idiag_uid) : std::nullopt;
-  }
+/// Of the other end's connection, whether that is one of this host, and whose process has it: nobody's any longer, or
+/// not yet, where `user` is nothing.
+struct Found {
+  bool here = false;
+  std::optional<uid_t> user;
+};
+
+/// The same from the tables, which cost a line for each connection of the host.
+std::optional<Found> find_in_tables(const OtherEnd& end) {
   for (const char* const name : kTables) {
     std::ifstream table(name);
     std::string line;
     while (std::getline(table, line)) {
-      const std::optional<Row> row = parse_row(line);
+      const auto row = line.find(end.local) == std::string::npos ? std::nullopt : parse_row(line);
       // A socket for both families has the other's addresses with a prefix.
-      if (row && row->held && !row->listening && row->local.ends_with(end.local) && row->remote.ends_with(end.remote)) {
-        return row->user;
+      if (row && !row->listening && row->local.ends_with(end.local) && row->remote.ends_with(end.remote)) {
+        return Found{true, row->held ? std::optional(row->user) : std::nullopt};
       }
     }
   }
   return std::nullopt;
+}
+
+Found find(const OtherEnd& end) {
+  const auto found = ask_kernel(end.query);
+  if (found && found->id.idiag_dport == end.query.id.idiag_dport) {  // no listener
+    return {true, found->idiag_inode != 0 ? std::optional<uid_t>(found->idiag_uid) : std::nullopt};
+  }
+  inet_diag_req_v2 own = end.query;  // which a kernel that answers such questions knows
+  std::swap(own.id.idiag_sport, own.id.idiag_dport);
+  std::swap(own.id.idiag_src, own.id.idiag_dst);
+  const auto listed = found || ask_kernel(own) ? std::nullopt : find_in_tables(end);
+  return listed.value_or(Found{end.one_address, std::nullopt});
 }
 
 std::string process_of(const std::vector<uid_t>& users) {
@@ -196,9 +210,12 @@ std::vector<uid_t> listening_users(std::uint16_t port) {
 std::string listener_text(std::uint16_t port) { return process_of(listening_users(port)); }
 
 std::string stranger_at_other_end(int descriptor) {
-  const std::optional<OtherEnd> end = other_end_on_this_host(descriptor);
-  const std::vector<uid_t> users = end ? listening_users(end->port) : std::vector<uid_t>();
-  if (!end || std::ranges::find(users, geteuid()) != users.end()) {
+  const std::optional<OtherEnd> end = other_end(descriptor);
+  if (!end || !find(*end).here) {
+    return "";
+  }
+  const std::vector<uid_t> users = listening_users(end->port);
+  if (std::ranges::find(users, geteuid()) != users.end()) {
     return "";
   }
   if (!users.empty()) {
@@ -210,12 +227,12 @@ std::string stranger_at_other_end(int descriptor) {
 }
 
 std::string stranger_who_connected(int descriptor) {
-  const std::optional<OtherEnd> end = other_end_on_this_host(descriptor);
-  const std::optional<uid_t> user = end ? user_at(*end) : std::nullopt;
-  if (end && !user && std::ifstream(kTables.front())) {
+  const std::optional<OtherEnd> end = other_end(descriptor);
+  const Found found = end ? find(*end) : Found();
+  if (found.here && !found.user && std::ifstream(kTables.front())) {
     return "a process that is gone";
   }
-  return user && *user != geteuid() ? process_of({*user}) : "";
+  return found.user && *found.user != geteuid() ? process_of({*found.user}) : "";
 }
 
 }  // namespace rollcall::rendezvous

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -101,6 +104,56 @@ TEST(PortOwner, WhoConnectedIsKnown) {
       other = Socket();
       EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that is gone") << address;
     }
+  }
+}
+
+/// An address of this host that is no loopback's.
+std::optional<in_addr> other_address() {
+  ifaddrs* all = nullptr;
+  std::optional<in_addr> found;
+  if (getifaddrs(&all) == 0) {
+    for (const ifaddrs* one = all; one != nullptr && !found; one = one->ifa_next) {
+      if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET && (one->ifa_flags & IFF_LOOPBACK) == 0) {
+        found = reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
+      }
+    }
+    freeifaddrs(all);
+  }
+  return found;
+}
+
+Socket connect_from(in_addr source, in_addr target, std::uint16_t port) {
+  const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in from{.sin_family = AF_INET, .sin_port = 0, .sin_addr = source, .sin_zero = {}};
+  const sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = target, .sin_zero = {}};
+  EXPECT_EQ(bind(made, reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
+  EXPECT_EQ(connect(made, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  return Socket(made);  // which waits for nothing from here on
+}
+
+TEST(PortOwner, WhoBindsToAnotherAddressOfTheHostIsKnown) {
+  const std::optional<in_addr> address = other_address();
+  const in_addr loopback{htonl(INADDR_LOOPBACK)};
+  if (geteuid() != 0 || !address) {
+    GTEST_SKIP() << "only root can connect as another user, and from another address where the host has one";
+  }
+  constexpr uid_t kNobody = 65'534;
+  for (const uid_t user : {kNobody, geteuid()}) {
+    const bool is_other = user == kNobody;
+    ASSERT_EQ(seteuid(user), 0);
+    const auto theirs = Listener::on_all_addresses(0);
+    ASSERT_EQ(seteuid(0), 0);
+    const auto own = Listener::on_all_addresses(0);
+    ASSERT_TRUE(own && theirs);
+    ASSERT_EQ(seteuid(user), 0);
+    Socket other = connect_from(*address, loopback, own->port());
+    ASSERT_EQ(seteuid(0), 0);
+    const Socket accepted(accept(own->descriptor(), nullptr, nullptr));
+    EXPECT_EQ(stranger_who_connected(accepted.descriptor()), is_other ? "a process of user 65534" : "");
+    other = Socket();
+    EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that is gone");
+    const Socket to_theirs = connect_from(loopback, *address, theirs->port());
+    EXPECT_EQ(stranger_at_other_end(to_theirs.descriptor()), is_other ? "a process of user 65534 listens there" : "");
   }
 }
 
