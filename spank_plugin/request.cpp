@@ -22,6 +22,9 @@ constexpr long kMostPatience = 1'000'000;  // seconds
 
 /// What a frame counts at least of hook::kLongestAnswer: some ten thousand are more than any answer has.
 constexpr std::size_t kFrame = 1024;
+/// Of all lines of one answer, of which each counts at least kFrame: they go to slurmd's log, which is root's, and a
+/// user can have a program of their own speak in this one's place.
+constexpr std::size_t kMostTold = std::size_t{64} << 10;
 
 char g_path[PATH_MAX];
 Program g_program;
@@ -79,13 +82,8 @@ class Answer {
       case hook::kUnset:
         return refused(payload, remote_ ? spank_unsetenv(spank_, payload) : local(::unsetenv(payload)));
       case hook::kNote:
-        make_printable(payload);
-        slurm_spank_log("%s", payload);
-        return {};
       case hook::kError:
-        make_printable(payload);
-        slurm_error("%s", payload);
-        return {};
+        return tell(kind, payload);
       case hook::kPatience:
         deadline_ = begin_ + std::clamp(std::strtol(payload, nullptr, 10), 0L, kMostPatience) * 1000;
         return {};
@@ -96,6 +94,18 @@ class Answer {
       default:
         return garbage();
     }
+  }
+
+  [[nodiscard]] Failure tell(char kind, char* line) {
+    if (told_ >= kMostTold) {
+      return garbage();
+    }
+    const std::size_t size = std::min(std::strlen(line), kMostTold - told_);
+    told_ += std::max(size, kFrame);
+    line[size] = '\0';
+    make_printable(line);
+    kind == hook::kNote ? slurm_spank_log("%s", line) : slurm_error("%s", line);
+    return {};
   }
 
   [[nodiscard]] Failure set(char* entry) {
@@ -182,6 +192,7 @@ class Answer {
   spank_t spank_;
   bool remote_;
   bool version_known_ = false;
+  std::size_t told_ = 0;
   long begin_ = now();
   long deadline_ = begin_ + kPatience;
   Buffer frame_;

@@ -1,6 +1,8 @@
 #include "runtime/hooks/serve.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <optional>
 #include <string>
@@ -14,6 +16,15 @@
 namespace rollcall::hooks {
 namespace {
 
+/// What is said on the socket is in slurmd's log: no other process of the user's takes it over (ptrace(2),
+/// pidfd_getfd(2)), and none that this one starts inherits it.
+void keep_the_socket_alone() {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  for (const int descriptor : {hook::kSocket, hook::kShared}) {
+    ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  }
+}
+
 /// An error of the submitting side ends srun, sbatch or salloc.
 ExitCode serve_submit(PluginLink& plugin, Submit& submit, const Request& request) {
   const Result<void> done = submit.serve(request);
@@ -26,6 +37,7 @@ ExitCode serve_submit(PluginLink& plugin, Submit& submit, const Request& request
 }  // namespace
 
 int serve_plugin(std::string_view version) {
+  keep_the_socket_alone();
   PluginLink plugin(hook::kSocket);
   const std::string own = fmt::format("{} {}", ROLLCALL_VERSION, hook::protocol());
   if (!version.ends_with(hook::protocol())) {

@@ -4,7 +4,10 @@ says what it should not ends what asked for it, by name; slurmstepd and its node
 import json
 import os
 import pathlib
+import socket
 import stat
+import struct
+import subprocess
 
 import pytest
 
@@ -44,6 +47,7 @@ ENDS = "say(b'V', version); os._exit(0)"
 GARBAGE = "plugin.sendall(os.urandom(100000))"
 TOO_LONG = "say(b'V', version); plugin.sendall(struct.pack('=cI', b's', 0xffffffff))"
 WITHOUT_END = "say(b'V', version)\n        while True: say(b'n', b'')\n"
+TOO_MANY_LINES = "say(b'V', version); [say(b'n', b'more') for _ in range(65)]"
 NO_NAME = "say(b'V', version); say(b's', b'=x')"
 NO_NUMBER = "say(b'V', version); say(b'x', b'many')"
 HANGS = ("signal.signal(signal.SIGTERM, signal.SIG_IGN); say(b'V', version); say(b'p', b'1')\n"
@@ -56,6 +60,7 @@ SPOILT = {
     "ends": (ENDS, 70, "ended with 0 before it was done"),
     "garbage": (GARBAGE, 76, "does not answer as rollcall"),
     "too_long": (TOO_LONG, 76, "does not answer as rollcall"),
+    "too_many_lines": (TOO_MANY_LINES, 76, "does not answer as rollcall"),
     "no_name": (NO_NAME, 76, "does not answer as rollcall"),
     "no_number": (NO_NUMBER, 76, "does not answer as rollcall"),
     "hangs": (HANGS, 69, "does not answer within 1 s and was killed"),
@@ -119,6 +124,17 @@ def test_one_of_another_version_with_the_same_protocol_is_run(cluster, program):
     """As on the nodes while they are upgraded."""
     program.write(OTHER_PATCH, "task")
     assert cluster.run("srun", "--ddp", "-N2", "echo", "ran").stdout == "ran\nran\n"
+
+
+def test_what_it_says_does_not_fill_slurmds_log(cluster, program):
+    """It runs as the user, who may have another program speak in its place."""
+    logs = list((cluster.folder / "log").glob("slurmd.*"))
+    before = sum(path.stat().st_size for path in logs)
+    program.write("say(b'V', version); [say(b'e', b'many words ' * 100000) for _ in range(3)]", "task")
+    step = cluster.run("srun", "--ddp", "-N1", "true", check=False)
+    assert step.returncode == 76 and "many words" in step.stderr, step.stderr[-1000:]
+    assert len(step.stderr) < 200_000 and logs and sum(path.stat().st_size for path in logs) - before < 200_000
+    check_gone(program)
 
 
 @pytest.mark.long
@@ -307,3 +323,21 @@ def test_it_has_nothing_else_open(cluster, program, hook):
     names = (program.folder / "open").read_text().splitlines()
     others = [name for name in names if not name.startswith(("socket:", "/memfd:rollcall-tasks", "/proc/", str(program.folder)))]
     assert others == [] and sum(name.startswith("socket:") for name in names) == 1, names
+
+
+def test_no_other_process_of_the_user_gets_at_its_socket(rollcall):
+    version = subprocess.run([rollcall, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    plugin, programs = socket.socketpair()
+    command = f"exec 3<&{programs.fileno()}; exec {rollcall} spank-hook {version}"
+    user = 65534 if os.geteuid() == 0 else None
+    with subprocess.Popen(["bash", "-c", command], user=user, cwd="/", pass_fds=[programs.fileno()]) as program, plugin:
+        programs.close()
+        plugin.settimeout(30)
+        plugin.sendall(struct.pack("=cI", b"h", 4) + b"init")
+        assert plugin.recv(1) == b"V"
+        assert os.stat(f"/proc/{program.pid}/mem").st_uid == 0  # the kernel's way to say that only root may look into it
+        if os.geteuid() == 0:
+            flags = pathlib.Path(f"/proc/{program.pid}/fdinfo/3").read_text().split("flags:")[1].split()[0]
+            assert int(flags, 8) & os.O_CLOEXEC
+        plugin.shutdown(socket.SHUT_RDWR)
+        assert program.wait(30) == 0
