@@ -181,16 +181,26 @@ Failure start_program(const char* path, int shared, bool of_slurmstepd, Program&
   // Beyond the numbers that they get in the child, where dup2(2) must not close one of them.
   const int socket = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kBeyond);
   const int high = shared >= 0 ? ::fcntl(shared, F_DUPFD_CLOEXEC, kBeyond) : -1;
-  int error_number = 0;
-  program.pid = fork_and_become(
-      {path, arguments, environment_for_program(of_slurmstepd, few, kMostEntries), socket, high, ::getpid()},
-      error_number);
+  int error_number = socket < 0 || (shared >= 0 && high < 0) ? EMFILE : 0;
+  if (error_number == 0) {
+    program.pid = fork_and_become(
+        {path, arguments, environment_for_program(of_slurmstepd, few, kMostEntries), socket, high, ::getpid()},
+        error_number);
+  }
   ::close(ends[1]);
-  ::close(socket);
-  if (high >= 0) {
-    ::close(high);
+  for (const int copy : {socket, high}) {
+    if (copy >= 0) {
+      ::close(copy);
+    }
   }
   program.socket = ends[0];
+  if (error_number == EMFILE && !program.runs()) {
+    stop_program(program);
+    return failed(
+        ExitCode::Unavailable,
+        "rollcall: --ddp: %s: cannot be run: too few descriptors are left to this process; try a higher ulimit -n",
+        path);
+  }
   if (error_number != 0) {
     stop_program(program);
     return failed(ExitCode::NotExecutable, "rollcall: --ddp: %s: cannot be run: %s; try asking your administrator",

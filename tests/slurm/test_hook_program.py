@@ -341,3 +341,9 @@ def test_no_other_process_of_the_user_gets_at_its_socket(rollcall):
             assert int(flags, 8) & os.O_CLOEXEC
         plugin.shutdown(socket.SHUT_RDWR)
         assert program.wait(30) == 0
+
+
+@pytest.mark.parametrize("most", [9, 10])
+def test_too_few_descriptors_are_named(cluster, most):
+    step = cluster.run("bash", "-c", f"ulimit -n {most}; exec srun --ddp -N1 true", check=False)
+    assert step.returncode == 69 and "ulimit -n" in step.stderr, step.stderr
