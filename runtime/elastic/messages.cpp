@@ -37,6 +37,10 @@ Number number_in(const json& value, Number least = std::numeric_limits<Number>::
   return static_cast<Number>(number);
 }
 
+std::uint64_t beat_in(const json& from) {
+  return static_cast<std::uint64_t>(number_in<std::int64_t>(from.at("beat"), 0));
+}
+
 /// What becomes a variable of the workers' environment.
 std::string variable_in(const json& value) {
   std::string text = value;
@@ -281,7 +285,7 @@ std::optional<Report> parse_report(std::string_view text) {
     report.kind = kind >= 0 && kind <= static_cast<int>(Report::Kind::Alive) ? static_cast<Report::Kind>(kind)
                                                                              : Report::Kind::Alive;
     report.generation = number_in<std::uint32_t>(from.at("generation"));
-    report.beat = from.at("beat");
+    report.beat = beat_in(from);
     if (report.kind == Report::Kind::Alive) {
       return report;
     }
@@ -303,7 +307,7 @@ std::optional<Order> parse_order(std::string_view text) {
     const int kind = number_in<int>(from.at("order"));
     order.kind =
         kind >= 0 && kind <= static_cast<int>(Order::Kind::Alive) ? static_cast<Order::Kind>(kind) : Order::Kind::Alive;
-    order.beat = from.at("beat");
+    order.beat = beat_in(from);
     order.settled = number_in<std::uint32_t>(from.at("settled"));
     if (order.kind == Order::Kind::Alive) {
       return order;

@@ -43,6 +43,20 @@ TEST(Messages, AFewBytesDoNotBecomeMoreThanAWorldHas) {
   EXPECT_FALSE(parse_order(packed(std::size_t{1} << 24)));
 }
 
+TEST(Messages, ABeatIsACount) {
+  const auto report = [](const std::string& beat) {
+    return parse_report(R"({"protocol":"rollcall run 5","report":99,"generation":1,"beat":)" + beat + "}");
+  };
+  const auto order = [](const std::string& beat) {
+    return parse_order(R"({"protocol":"rollcall run 5","order":6,"settled":0,"beat":)" + beat + "}");
+  };
+  EXPECT_TRUE(report("9223372036854775807") && order("9223372036854775807"));
+  for (const char* const beat : {"1e300", "-1e300", "1.0", "-1", "18446744073709551615", "true", "null"}) {
+    EXPECT_FALSE(report(beat)) << beat;
+    EXPECT_FALSE(order(beat)) << beat;
+  }
+}
+
 TEST(Messages, AFewBytesDoNotBecomeManyValues) {
   std::string text = R"({"protocol":"rollcall run 5","order":6,"beat":7,"settled":0,"more":[0)";
   for (int i = 0; i < (1 << 20); ++i) {
