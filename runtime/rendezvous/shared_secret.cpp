@@ -72,8 +72,8 @@ std::string make(const std::string& path) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::filesystem::create_directories(folder.parent_path(), error);
-  if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    return "cannot be made: " + errno_text(errno);
+  if (error || (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)) {
+    return "cannot be made: " + errno_text(error ? error.value() : errno);
   }
   const OpenedOutput file = create_beside(path, O_WRONLY, S_IRUSR | S_IWUSR);
   if (file.descriptor < 0) {

@@ -22,6 +22,7 @@ namespace {
 
 using test::TemporaryFolder;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const std::string kDrawnBefore(64, 'a');
@@ -103,6 +104,13 @@ TEST(SharedSecret, WithoutAPlaceIsAnErrorThatNamesTheSetting) {
   EXPECT_EQ(secret.error().exit_code, ExitCode::Unavailable);
   EXPECT_THAT(secret.error().message(),
               StartsWith("rollcall: rendezvous.secret: /proc/none/rollcall/secret: cannot be"));
+}
+
+TEST(SharedSecret, OfAFolderThatCannotBeMadeIsToldWithTheReason) {
+  const Result<std::string> secret =
+      shared_secret(Environment({{"XDG_STATE_HOME", "/sys/none"}}), settings::Settings(settings::launch_table()));
+  ASSERT_FALSE(secret);
+  EXPECT_THAT(secret.error().reason, Not(HasSubstr("No such file"))) << "which is that of the folder below";
 }
 
 /// A memory file as srun --ddp gives it to a task.
