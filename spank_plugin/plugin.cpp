@@ -97,7 +97,8 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
   }
   g_site = spank::read_site(argument_count, arguments);
   if (context != S_CTX_REMOTE) {
-    ::unsetenv(env::kSecretFd.data());  // of the step that this srun, sbatch or salloc was called in
+    ::unsetenv(env::kSecretFd.data());    // of the step that this srun, sbatch or salloc was called in
+    ::unsetenv(env::kStepSecret.data());  // the same, on a node without the plugin; slurmctld keeps what sbatch has
   }
   if (context != S_CTX_REMOTE && spank::init_has_work(g_site)) {
     // A failure comes again with the option, where it is one of this command's own.
@@ -138,7 +139,9 @@ int slurm_spank_task_init(spank_t handle, int, char**) {
   }
   if (in_step && g_option != nullptr) {
     spank::set_up_task(handle, g_site, g_option, g_shared);
-    g_secret.hand_over(handle);
+    if (const spank::Failure failure = g_secret.hand_over(handle); failure) {
+      spank::end_task(failure, g_shared);
+    }
   } else {
     spank_unsetenv(handle, env::kSecretFd.data());
     spank::drop_values_of_other_steps(handle, g_site);

@@ -33,7 +33,9 @@ int inherited_memory(std::string_view text) {
       high = high < 0 ? ::fcntl(file, F_DUPFD, lowest) : high;
     }
   }
+  const int reason = errno;
   ::close(file);
+  errno = reason;
   return high;
 }
 
@@ -64,24 +66,29 @@ void StepSecret::take(spank_t spank) {
   }
 }
 
-void StepSecret::hand_over(spank_t spank) const {
+Failure StepSecret::hand_over(spank_t spank) const {
   Buffer job;
   Buffer step;
   // A step of several components is that of the first one's job.
   if (digits_.text().size() != 2 * kBytes || !get_variable(spank, env::kSlurmJobId.data(), job) ||
       !get_variable(spank, env::kSlurmStepId.data(), step)) {
-    return;
+    return {};  // srun's plugin is one that draws none, for all nodes alike
   }
   Buffer text;
   for (const std::string_view part :
        {job.text(), std::string_view("."), step.text(), std::string_view(" "), digits_.text()}) {
     text.append(part);
   }
-  if (const int file = inherited_memory(text.text()); file >= 0) {
-    Buffer number;
-    number.append(static_cast<std::uint32_t>(file));
-    spank_setenv(spank, env::kSecretFd.data(), number.c_str(), 1);
+  const int file = inherited_memory(text.text());
+  if (file < 0) {
+    return failed(ExitCode::Unavailable,
+                  "rollcall: --ddp: this node cannot hand on the step's secret: %s; try more descriptors (ulimit -n)",
+                  std::strerror(errno));
   }
+  Buffer number;
+  number.append(static_cast<std::uint32_t>(file));
+  spank_setenv(spank, env::kSecretFd.data(), number.c_str(), 1);
+  return {};
 }
 
 }  // namespace rollcall::spank

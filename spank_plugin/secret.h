@@ -20,8 +20,8 @@ class StepSecret {
   /// For slurm_spank_user_init: takes it out of the environment of tasks and epilogs.
   void take(spank_t spank);
   /// For task_init: gives the task a sealed memfd with "JOB.STEP SECRET" that its program inherits, and its number in
-  /// ROLLCALL_SECRET_FD. Where the kernel refuses there is none.
-  void hand_over(spank_t spank) const;
+  /// ROLLCALL_SECRET_FD. A failure where the kernel refuses: the other tasks have one, and would not know this task.
+  [[nodiscard]] Failure hand_over(spank_t spank) const;
 
  private:
   Buffer digits_;

@@ -126,6 +126,14 @@ Result<std::string> shared_secret(const Environment& environment, const settings
     return checked(*path, std::move(text), refusal);
   }
   std::optional<std::string> steps = of_this_step(environment);
+  if (!steps && environment.get_non_empty(env::kStepSecret)) {
+    Error error = fail(kSetting, environment.get(env::kSlurmNodeName).value_or("this node"),
+                       "the plugin did not hand on the step's secret: it is missing there, or another version of the "
+                       "plugin is on this node than where srun ran",
+                       "one version of the plugin on all nodes", ExitCode::Mismatch);
+    error.of_this_node = true;
+    return error;
+  }
   return steps ? Result<std::string>(*std::move(steps)) : of_this_user(environment);
 }
 

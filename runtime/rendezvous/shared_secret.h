@@ -12,7 +12,9 @@ namespace rollcall::rendezvous {
 ///
 /// - the file that setting `rendezvous.secret` names,
 /// - the step's, in a memory file that `srun --ddp` gave to each task (ROLLCALL_SECRET_FD; memfd_create(2)). One that
-///   another user or step made is passed over: the variable comes into programs that did not inherit the descriptor;
+///   another user or step made is passed over: the variable comes into programs that did not inherit the descriptor.
+///   Where srun drew one and this node's plugin left it on the way, no other takes its place: the step's other nodes
+///   have it (Mismatch);
 /// - the user's, ${XDG_STATE_HOME:-~/.local/state}/rollcall/secret, which is made where it does not exist. Many
 ///   processes may do that at once, and all get what the first one made.
 ///

@@ -142,3 +142,16 @@ def test_nothing_shows_it(site, tmp_path_factory):
 def test_a_batch_jobs_records_have_none(cluster):
     assert VARIABLE not in cluster.batch("#!/bin/bash\n#SBATCH --ddp\nenv\n")
     assert VARIABLE not in cluster.run("salloc", "--ddp", "-N1", "env").stdout
+
+
+def test_one_of_another_step_is_in_no_batch_jobs_records(cluster):
+    """As a task has it on a node without the plugin."""
+    script = cluster.new_folder() / "job"
+    script.write_text("#!/bin/bash\n:\n")
+    variables = {VARIABLE: "0" * 32}
+    job = cluster.run("sbatch", "--hold", "--parsable", "--output=/dev/null", str(script), env=variables).stdout.strip()
+    try:
+        kept = places_of(VARIABLE, cluster.folder)
+        assert [path for path in kept if f"job.{job}" in path] == [], kept
+    finally:
+        cluster.run("scancel", job)

@@ -113,6 +113,18 @@ TEST(SharedSecret, OfAFolderThatCannotBeMadeIsToldWithTheReason) {
   EXPECT_THAT(secret.error().reason, Not(HasSubstr("No such file"))) << "which is that of the folder below";
 }
 
+TEST(SharedSecret, ThatTheNodesPluginDidNotHandOnIsNotReplacedByAnother) {
+  const TemporaryFolder folder;
+  const Result<std::string> secret = shared_secret(
+      Environment(
+          {{"SLURM_ROLLCALL_STEP_SECRET", kDrawnBefore}, {"SLURMD_NODENAME", "n7"}, {"XDG_STATE_HOME", folder.path()}}),
+      settings::Settings(settings::launch_table()));
+  ASSERT_FALSE(secret);
+  EXPECT_EQ(secret.error().exit_code, ExitCode::Mismatch);
+  EXPECT_THAT(secret.error().message(), StartsWith("rollcall: rendezvous.secret: n7: the plugin did not hand on"));
+  EXPECT_THAT(secret.error().message(), HasSubstr("another version of the plugin"));
+}
+
 /// A memory file as srun --ddp gives it to a task.
 int memory_file(const std::string& text, bool sealed = true) {
   const int file = memfd_create("rollcall-secret", MFD_ALLOW_SEALING);
