@@ -1,4 +1,5 @@
 """What a job goes on from that Slurm restarts, and what is no beginning."""
+import json
 import os
 import shutil
 import signal
@@ -265,10 +266,53 @@ def test_a_run_of_the_same_id_is_another_run(tmp_path):
     assert begins[0]["run"] == begins[1]["run"] != begins[2]["run"] == begins[3]["run"]
 
 
+def test_only_starts_by_slurm_that_came_to_nothing_are_counted(tmp_path):
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1, env={"SLURM_JOB_ID": "5"})
+    records = tmp_path / "metrics.jsonl"
+    before = records.read_text()
+    begin = {**json.loads(before.splitlines()[0]), "step": 2}
+    assert begin["event"] == "begin" and begin["job"] == "5" and begin["restart_count"] == 0
+
+    def restarted(starts, then=(), steps=3, code=0):
+        """What a sixth restart says after such starts, each of which recorded `then`."""
+        lines = [json.dumps(record) for start in starts for record in ({**begin, **start}, *then)]
+        records.write_text(before + "".join(line + "\n" for line in lines))
+        text = trainer_ranks.run(tmp_path, *OPTIONS, f"--max-steps={steps}", ranks=1, code=code,
+                                 env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "6"})
+        assert code or trainer_ranks.records(tmp_path, "begin")[-1]["restart_count"] == 6
+        (tmp_path / "step-00000003.h5").unlink(missing_ok=True)
+        return text
+
+    five = [{"restart_count": number} for number in range(1, 6)]
+    said = restarted(five, code=64)
+    assert "rollcall: job: 5: was started 5 times at step 2, and came to no checkpoint behind it, nor recorded a step" in said
+    restarted(five, [{"event": "failed", "step": 2, "error": "of the trainer"}], code=64)
+    restarted(five, [{"event": "checkpoint", "step": 3, "written": False}], code=64)
+    assert "nothing is left to do" in restarted(five, steps=2)  # a complete training, in a script with another one behind it
+    restarted(five, [{"event": "end", "step": 2, "ending": "interrupted, a checkpoint was saved: submit again to go on"}])
+    restarted(five, [{"event": "step", "step": 3}])  # preempted without notice in a long epoch
+    restarted(five, [{"event": "checkpoint", "step": 2, "written": True}])  # with the outcome of its validation
+    restarted([{"restart_count": 1}] * 9)  # several steps of one start
+    restarted([*five[:4], {"restart_count": 6}])  # an earlier step of this start
+    restarted([{**start, "job": "4"} for start in five])
+    restarted([{**start, "checkpoint_folder": "/other", "resolved_checkpoint_folder": "/other"} for start in five])
+
+
+def test_a_restarted_job_whose_records_cannot_be_read_goes_on(tmp_path):
+    """As the first start did, until they are to be written."""
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1, env={"SLURM_JOB_ID": "5"})
+    (tmp_path / "metrics.jsonl").unlink()
+    (tmp_path / "metrics.jsonl").mkdir()
+    for restarts in ("0", "1"):
+        text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1, code=73,
+                                 env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": restarts})
+        assert "metrics.jsonl: cannot be opened for appending" in text
+
+
 @pytest.mark.long
 def test_a_job_whose_starts_come_to_no_checkpoint_is_not_started_again_for_ever(tmp_path):
     """Five may have been unlucky. Who submits again has changed something."""
-    options = [*OPTIONS, "--max-steps=100000", "--checkpoint-epochs=0"]
+    options = [*OPTIONS, "--max-steps=100000", "--checkpoint-epochs=0", "--log-steps=100000"]
 
     def start_in_vain(restarts, job="5"):
         env = {"SLURM_JOB_ID": job, **({"SLURM_RESTART_COUNT": str(restarts)} if restarts else {})}

@@ -365,6 +365,7 @@ def test_run_sbatch_does_not_start_a_job_for_ever_that_comes_to_no_checkpoint(cl
     env = {"SCRATCH": str(tmp_path), "OMP_NUM_THREADS": "1", "PATH": f"{rollcall_train.parent}:{os.environ['PATH']}"}
     job = cluster.run("sbatch", "--parsable", "--ntasks-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/%x-%j.out",
                       SOURCE / "sbatch_templates" / "run.sbatch", *SMALL, "--max-steps=100000", "--checkpoint-epochs=0",
+                      "--log-steps=100000",  # none is recorded before the signal
                       env=env).stdout.strip()
 
     def begun():

@@ -183,8 +183,7 @@ Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, cons
 }
 
 bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
-  const bool steps_done = config_.run.max_steps > 0 && progress.global_step >= config_.run.max_steps;
-  return (steps_done || progress.epoch >= config_.run.epochs) && progress.validation_due == 0 && !ends_an_epoch_;
+  return is_at_end(progress, config_) && !ends_an_epoch_;
 }
 
 Result<std::string> Checkpoints::init() {

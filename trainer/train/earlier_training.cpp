@@ -219,6 +219,11 @@ Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Envi
   return staged && !*staged ? holds_work_of(restart.job, config.checkpoint.load.folder) : staged;
 }
 
+bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& config) {
+  const bool steps_done = config.run.max_steps > 0 && progress.global_step >= config.run.max_steps;
+  return (steps_done || progress.epoch >= config.run.epochs) && progress.validation_due == 0;
+}
+
 Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,
                            const Environment& environment, std::vector<std::string>& warnings) {
   checkpoint::LoadOptions options = config.checkpoint.load;
@@ -236,7 +241,8 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   }
   found.earlier = *std::move(earlier);
   const std::int64_t step = found.earlier ? found.earlier->progress.global_step : 0;
-  if (Result<void> further = check_comes_further(config, environment, step); !further) {
+  const bool is_over = found.earlier && is_at_end(found.earlier->progress, config);
+  if (Result<void> further = is_over ? Result<void>() : check_comes_further(config, environment, step); !further) {
     return further.error();
   }
   if (found.earlier && options.resume == "auto") {

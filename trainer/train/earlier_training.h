@@ -52,15 +52,19 @@ struct EarlierTraining {
 /// many millions. Pure.
 [[nodiscard]] std::string other_order_warning(const EarlierTraining& earlier, const data::SamplerOptions& now);
 
+/// Whether no step and no validation is left of `config`'s training; the end of an epoch may be. Pure.
+[[nodiscard]] bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& config);
+
 /// What rank 0 finds to go on from.
 struct LookBack {
   std::optional<EarlierTraining> earlier{};
   bool from_own_job = false;  ///< restarted_job_goes_on()
 };
 
-/// Looks for what a run of `config` goes on from and, where there is nothing, whether it may begin (check_none_lost()).
+/// Looks for what a run of `config` goes on from and, where there is nothing, whether it may begin (check_none_lost());
+/// and, where something is left to train, whether a job that was started again may try (check_comes_further()).
 /// `given_resume`: setting resume as given. `warnings` gets what cannot be known, and what was lost. Rank 0's to call.
-/// Errors: those of restarted_job_goes_on(), find_earlier_training() and check_none_lost().
+/// Errors: those of restarted_job_goes_on(), find_earlier_training(), check_none_lost() and check_comes_further().
 [[nodiscard]] Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,
                                          const Environment& environment, std::vector<std::string>& warnings);
 

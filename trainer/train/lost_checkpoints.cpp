@@ -23,7 +23,10 @@ class SavesReader {
     if (record.event() == "begin") {
       begin(record);
     } else if (record.event() == "checkpoint" && record.number("written") == 1) {
+      came_further();
       saved(record.integer("step"));
+    } else if (record.event() == "step" || record.event() == "end") {
+      came_further();
     }
   }
 
@@ -42,18 +45,20 @@ class SavesReader {
     newest = step == 0 ? -1 : std::min(newest, step);
   }
 
-  /// Generations of one `rollcall run` are one start, and this one is none yet.
+  /// A start by Slurm counts once, whatever steps or generations it had, and the present one not yet.
   void count_start(const report::ReadRecord& record) {
-    const std::string run = record.text("run");
-    const bool is_counted = !run.empty() && (run == last_run_ || run == restart_.run);
-    if (restart_.job.empty() || record.text("job") != restart_.job || is_counted) {
+    const std::int64_t restarts = record.integer("restart_count", 0);
+    const bool is_counted = restarts == last_restarts_ || restarts == restart_.count;
+    if (!is_here_ || restart_.job.empty() || record.text("job") != restart_.job || is_counted) {
       return;
     }
-    last_run_ = run;
+    last_restarts_ = restarts;
     const std::int64_t step = record.integer("step");
-    saves_.began_there = step == saves_.last_began_at ? saves_.began_there + 1 : 1;
+    saves_.in_vain = step == saves_.last_began_at ? saves_.in_vain + 1 : 1;
     saves_.last_began_at = step;
   }
+
+  void came_further() { saves_.in_vain = is_here_ ? 0 : saves_.in_vain; }
 
   void saved(std::int64_t step) {
     if (!is_here_) {
@@ -71,7 +76,7 @@ class SavesReader {
   std::string folder_;
   bool is_here_ = true;
   bool is_own_ = false;
-  std::string last_run_;
+  std::int64_t last_restarts_ = -1;
   RecordedSaves saves_;
 };
 
@@ -80,9 +85,8 @@ class SavesReader {
 Restart restart_of(const Environment& environment) {
   const auto given = [&](std::string_view name) { return environment.get_non_empty(name).value_or(""); };
   Restart restart;
-  if (const std::string times = given(env::kSlurmRestartCount); !times.empty() && times != "0") {
-    restart.job = given(env::kSlurmJobId);
-  }
+  restart.count = parse_integer<std::uint32_t>(given(env::kSlurmRestartCount)).value_or(0);
+  restart.job = restart.count > 0 ? given(env::kSlurmJobId) : "";
   if (parse_integer<std::uint32_t>(given(env::kGeneration)).value_or(0) > 1) {
     restart.run = given(env::kRun);
   }
@@ -148,7 +152,7 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
     warnings.push_back(
         fmt::format("job {} was started again (restart count {}), and {} holds neither checkpoints nor records of its "
                     "earlier start",
-                    restart.job, environment.get_non_empty(env::kSlurmRestartCount).value_or("0"), folder));
+                    restart.job, restart.count, folder));
   }
   return {};
 }
@@ -156,18 +160,14 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
 Result<void> check_comes_further(const config::TrainConfig& config, const Environment& environment, std::int64_t step) {
   const Restart restart = restart_of(environment);
   const Result<RecordedSaves> saves = restart.job.empty() ? RecordedSaves() : recorded_saves(config, restart);
-  if (!saves) {
-    return saves.error();
-  }
-  if (saves->last_began_at != step || saves->began_there < kStartsInVain) {
+  if (!saves || saves->last_began_at != step || saves->in_vain < kStartsInVain) {
     return {};
   }
-  return fail(
-      "job", restart.job,
-      fmt::format("was started {} times at step {}, and came to no checkpoint behind it", saves->began_there, step),
-      "looking at what ended these starts, checkpoints more often (--checkpoint-steps), or a longer time limit, "
-      "then submitting again, which goes on from this step",
-      ExitCode::Usage);
+  return fail("job", restart.job,
+              fmt::format("was started {} times at step {}, and came to no checkpoint behind it, nor recorded a step",
+                          saves->in_vain, step),
+              "looking at what ended these starts, then submitting again, which goes on from this step",
+              ExitCode::Usage);
 }
 
 Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step) {

@@ -17,15 +17,16 @@ struct RecordedSaves {
   std::int64_t of_restart = -1;     ///< the step, in that folder, by any earlier start that this one is a restart of
   std::int64_t elsewhere = -1;      ///< as of_training, in another folder
   std::string other_folder{};       ///< that folder
-  std::int64_t last_began_at = -1;  ///< the step, any other start of the job that this one is a restart of
-  std::int64_t began_there = 0;     ///< that start and those before it, in a row
+  std::int64_t last_began_at = -1;  ///< the step, an earlier start of the job that this one is a restart of
+  std::int64_t in_vain = 0;         ///< that start and those before it, in a row: see check_comes_further()
 };
 
-/// Whose work a start goes on with where it is not the first one: a job that Slurm started again (its number), or a
-/// later generation of `rollcall run` (ROLLCALL_RUN). Both are empty in a first start.
+/// Whose work a start goes on with where it is not the first one: a job that Slurm started again (its number, and how
+/// often), or a later generation of `rollcall run` (ROLLCALL_RUN). Both are empty in a first start.
 struct Restart {
   std::string job = {};
   std::string run = {};
+  std::int64_t count = 0;
   [[nodiscard]] bool is_first() const { return job.empty() && run.empty(); }
 };
 [[nodiscard]] Restart restart_of(const Environment& environment);
@@ -51,12 +52,14 @@ struct Restart {
                                            const Environment& environment, std::vector<std::string>& warnings);
 
 /// Whether another start may be tried of a job that Slurm has started again and again, and that begins at `step` now:
-/// not where so many starts in a row began there that nothing but the job's time limit would end it.
+/// not where kStartsInVain in a row began there and recorded neither a step, nor a checkpoint, nor that they finished
+/// or were interrupted. One that was killed in the middle of its steps may come further at the next try. It may be
+/// tried where the records cannot be read.
 ///
-/// Errors: Usage: kStartsInVain came no further; those of recorded_saves().
+/// Errors: Usage: they came no further.
 [[nodiscard]] Result<void> check_comes_further(const config::TrainConfig& config, const Environment& environment,
                                                std::int64_t step);
-/// One that is preempted without notice may lose a few; that many have the same cause, and each has cost its time.
+/// One that is preempted without notice may lose a few; that many have the same cause.
 inline constexpr std::int64_t kStartsInVain = 5;
 
 /// A warning where the records of the run's folder tell of a checkpoint that was written to its folder of checkpoints,

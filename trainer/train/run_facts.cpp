@@ -101,7 +101,7 @@ metrics::Record begin_record(const RunFacts& facts) {
           {"rollcall", std::string(ROLLCALL_VERSION)},
           {"libtorch", std::string(TORCH_VERSION)},
           {"job", facts.environment.get(env::kSlurmJobId).value_or("")},
-          {"restart_count", whole(job.restart_count)},
+          {"restart_count", restart_of(facts.environment).count},
           {"run", facts.environment.get(env::kRun).value_or("")},
           {"job_ends", raw(end_of_job(facts.environment))},
           {"ranks", whole(world.world_size)},
