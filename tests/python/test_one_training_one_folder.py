@@ -79,6 +79,27 @@ def test_another_seed_may_not_train_with_what_validated(tmp_path):
     assert "--seed: 3: seed 0 decided which images validate" in line
 
 
+def test_pictures_of_kinds_that_are_read_since_are_named(tmp_path):
+    """The same folder, and a job that was requeued across an upgrade."""
+    pictures = tmp_path / "pictures"
+    for part, count in (("train", 60), ("val", 6)):
+        make_pictures(pictures / part, count)
+    data = f"--data={pictures}"
+    trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
+    for part, said in (("train", "has 61 training images, the checkpoint of step 1 is of a training with 60"),
+                       ("val", "the validation images (7, not 6) are others")):
+        of_part = pictures / part / "class 0"
+        (of_part / "0.png").rename(tmp_path / "0.png")
+        for name in ("a.TIFF", "b.webp"):
+            shutil.copy(tmp_path / "0.png", of_part / name)
+        line = refused(tmp_path / "run", data, "--max-steps=2")
+        assert said + "; among them are pictures of kinds that earlier versions left out, 2: " in line
+        assert f"1 .tiff (such as {of_part}/a.TIFF)" in line and f"1 .webp (such as {of_part}/b.webp)" in line
+        for name in ("a.TIFF", "b.webp"):
+            (of_part / name).unlink()
+        (tmp_path / "0.png").rename(of_part / "0.png")
+
+
 def test_pictures_that_changed_are_another_training(tmp_path):
     """One picture less may leave as many to train on, and be another split; a renamed class is another label."""
     pictures = tmp_path / "pictures"

@@ -228,12 +228,14 @@ Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int
                                                : progress.sample_position >= dataset_size + images_of_step;
   if (other) {
     const std::string before = progress.dataset_size > 0 ? fmt::format("{}", progress.dataset_size) : "more";
-    return fail("--data", config_.data.given,
-                fmt::format("has {} training images, the checkpoint of step {} is of a training with {}", dataset_size,
-                            progress.global_step, before),
-                "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin "
-                "with what was trained",
-                ExitCode::Mismatch);
+    const bool more = progress.dataset_size > 0 && progress.dataset_size < dataset_size;
+    return fail(
+        "--data", config_.data.given,
+        fmt::format("has {} training images, the checkpoint of step {} is of a training with {}{}", dataset_size,
+                    progress.global_step, before, more ? read_since_text(training_.data.datasets) : ""),
+        "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin "
+        "with what was trained",
+        ExitCode::Mismatch);
   }
   progress.dataset_size = dataset_size;
   progress.sample_position = std::min(progress.sample_position, dataset_size);

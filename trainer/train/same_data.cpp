@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "trainer/data/sources/left_out.h"
 
 namespace rollcall::train {
 namespace {
@@ -57,6 +61,21 @@ DataParts without_numbers(DataParts then, std::size_t classes) {
 
 }  // namespace
 
+std::string read_since_text(const data::Datasets& now) {
+  constexpr std::array<std::string_view, 3> kAlwaysRead{"jpg", "jpeg", "png"};
+  data::LeftOut others;
+  for (const auto& part : {now.train, now.valid}) {
+    for (std::int64_t index = 0; part != nullptr && index < part->size(); ++index) {
+      const std::string name = part->describe(index);
+      const std::string ending = data::last_ending(name);
+      if (data::is_picture_ending(ending) && std::ranges::find(kAlwaysRead, ending) == kAlwaysRead.end()) {
+        others.add("." + ending, name);
+      }
+    }
+  }
+  return others.is_empty() ? "" : "; among them are pictures of kinds that earlier versions left out, " + others.text();
+}
+
 std::string difference_of(const DataParts& one, const DataParts& other) {
   for (const auto part : {&DataParts::train, &DataParts::valid}) {
     if ((one.*part).images != (other.*part).images) {
@@ -84,10 +103,10 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
     return {};
   }
   if (then.train.images != mine.train.images) {
-    return fail(
-        "--data", given,
-        fmt::format("has {} images, the checkpoint is of a training with {}", mine.train.images, then.train.images),
-        kOtherData, ExitCode::Mismatch);
+    return fail("--data", given,
+                fmt::format("has {} images, the checkpoint is of a training with {}{}", mine.train.images,
+                            then.train.images, then.train.images < mine.train.images ? read_since_text(now) : ""),
+                kOtherData, ExitCode::Mismatch);
   }
   const DataParts known = without_numbers(then, now.class_names.size());
   std::string what = difference_of(known.train, mine.train);
@@ -101,7 +120,10 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
     warnings.push_back(fmt::format("--data: {}: {} are others than in the training that is gone on with", given, what));
     return {};
   }
-  return fail("--data", given, fmt::format("has as many images as the checkpoint's training, but {} are others", what),
+  const bool validates_more = then.valid.images != 0 && then.valid.images < mine.valid.images;
+  return fail("--data", given,
+              fmt::format("has as many images as the checkpoint's training, but {} are others{}", what,
+                          validates_more ? read_since_text(now) : ""),
               now.split_by_seed ? kOtherData
                                 : std::string(kOtherData) + ", or --resume=continue-with-changes to go on all the same",
               ExitCode::Mismatch);
