@@ -39,7 +39,7 @@ class Sealed:
     """One end of a connection of `rollcall run`, after the openings."""
 
     def __init__(self, connection, drawn, server, purpose=b"elastic"):
-        self.connection, self.library = connection, sodium()
+        self.connection, self.sodium = connection, sodium()
         own = OPENING + os.urandom(32)
         if not server:
             connection.sendall(own)
@@ -57,10 +57,10 @@ class Sealed:
         header = b""
         if self.outgoing is None:
             self.outgoing, begin = ctypes.create_string_buffer(STATE), ctypes.create_string_buffer(HEADER)
-            self.library.crypto_secretstream_xchacha20poly1305_init_push(self.outgoing, begin, self.own_key)
+            self.sodium.crypto_secretstream_xchacha20poly1305_init_push(self.outgoing, begin, self.own_key)
             header = begin.raw
         sealed = ctypes.create_string_buffer(len(text) + TAG)
-        self.library.crypto_secretstream_xchacha20poly1305_push(self.outgoing, sealed, None, text, ctypes.c_ulonglong(len(text)), None,
+        self.sodium.crypto_secretstream_xchacha20poly1305_push(self.outgoing, sealed, None, text, ctypes.c_ulonglong(len(text)), None,
                                                                 ctypes.c_ulonglong(0), ctypes.c_ubyte(MESSAGE))
         frame = header + sealed.raw
         self.connection.sendall(len(frame).to_bytes(4, "big") + frame)
@@ -69,10 +69,10 @@ class Sealed:
         frame = received(self.connection, int.from_bytes(received(self.connection, 4), "big"))
         if self.incoming is None:
             self.incoming = ctypes.create_string_buffer(STATE)
-            assert self.library.crypto_secretstream_xchacha20poly1305_init_pull(self.incoming, frame[:HEADER], self.others_key) == 0
+            assert self.sodium.crypto_secretstream_xchacha20poly1305_init_pull(self.incoming, frame[:HEADER], self.others_key) == 0
             frame = frame[HEADER:]
         text = ctypes.create_string_buffer(max(1, len(frame) - TAG))
-        opened = self.library.crypto_secretstream_xchacha20poly1305_pull(self.incoming, text, None, None, frame,
+        opened = self.sodium.crypto_secretstream_xchacha20poly1305_pull(self.incoming, text, None, None, frame,
                                                                          ctypes.c_ulonglong(len(frame)), None, ctypes.c_ulonglong(0))
         assert opened == 0, "the other end does not know the secret"
         return text.raw[:len(frame) - TAG]
