@@ -200,7 +200,7 @@ std::string Watchdog::ask_all(std::uint64_t number, bool late) {
                  [rank_query = rank_query(store_), number, late, allowance, own = shared_->progress()] {
                    return rank_query.ask(number, own, /*anybody_gone=*/!late, allowance);
                  });
-  return missing.value_or(silent_store(*shared_->host_peers, options_.names, until));
+  return missing ? *missing : silent_store(*shared_->host_peers, options_.names, until);
 }
 
 Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what,
