@@ -104,9 +104,13 @@ def test_workers_share_a_secret_of_their_run_alone(tmp_path):
     os.write(descriptor, b"7.0 " + b"a" * 64)
     os.set_inheritable(descriptor, True)
     step = {"ROLLCALL_SECRET_FD": str(descriptor), "SLURM_ROLLCALL_STEP_SECRET": "b" * 64}
+    file = tmp_path / "secret"
+    file.touch(0o600)
+    file.write_text("c" * 64)
 
     def secrets():
-        line = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--nproc-per-node=2", program]
+        line = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", f"--rdzv-conf=secret={file}",
+                "--nproc-per-node=2", program]
         agents = [start(*line, env=step, pass_fds=[descriptor]) for _ in range(2)]
         said = [agent.communicate(timeout=DEADLINE) for agent in agents]
         assert [agent.returncode for agent in agents] == [0, 0], said

@@ -328,7 +328,7 @@ def test_it_has_nothing_else_open(cluster, program, hook):
 def test_no_other_process_of_the_user_gets_at_its_socket(rollcall):
     version = subprocess.run([rollcall, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     plugin, programs = socket.socketpair()
-    command = f"exec 3<&{programs.fileno()}; exec {rollcall} spank-hook {version}"
+    command = f"exec 3<&{programs.fileno()}; exec {rollcall} spank-hook '{version} (protocol 1)'"
     user = 65534 if os.geteuid() == 0 else None
     with subprocess.Popen(["bash", "-c", command], user=user, cwd="/", pass_fds=[programs.fileno()]) as program, plugin:
         programs.close()
