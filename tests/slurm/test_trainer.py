@@ -148,7 +148,7 @@ def test_a_corrupt_image_is_named_counted_and_skipped_or_fails(train, tmp_path, 
     assert broken.name in result.stderr
     assert [r for r in records(tmp_path) if r["event"] == "step"][0]["samples"] == 39
     result = train(*options, "--bad-samples=fail", "--resume=never")
-    assert result.returncode == 65
+    assert result.returncode == 65, result.stderr
     assert len(MESSAGE.findall(result.stderr)) == 1 and broken.name in result.stderr
 
 
