@@ -50,7 +50,7 @@ double seconds_of(const std::function<Result<void>()>& work) {
   const auto begun = Clock::now();
   if (const Result<void> done = work(); !done) {
     fmt::print(stderr, "{}\n", done.error().message());
-    std::exit(to_int(done.error().exit_code));
+    std::exit(to_int(done.error().exit_code()));
   }
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }

@@ -25,7 +25,7 @@ constexpr std::size_t kMostOutput = std::size_t{1} << 20;
 
 Error cannot_start(const std::string& program, int error_number) {
   return fail(program, "", "cannot be started: " + errno_text(error_number), "checking that it is there",
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -126,20 +126,18 @@ Result<ChildOutput> run_and_capture(const std::vector<std::string>& command, con
 Result<std::string> output_of(const std::vector<std::string>& command, const Environment& environment,
                               std::chrono::duration<double> patience) {
   const auto failed = [&](const std::string& reason) {
-    return fail(command.front(), "", reason, "running it by hand on that node", ExitCode::Unavailable);
+    return fail(command.front(), "", reason, "running it by hand on that node", ErrorKind::Unavailable);
   };
-  const Result<ChildOutput> output = run_and_capture(command, environment, {.patience = patience, .alone = true});
-  if (!output) {
-    return output.error();
-  }
-  if (output->killed) {
+  ASSIGN_OR_RETURN(const ChildOutput output,
+                   run_and_capture(command, environment, {.patience = patience, .alone = true}));
+  if (output.killed) {
     return failed(fmt::format("does not end within {:g} s", patience.count()));
   }
-  if (output->exit_code != 0) {
-    const std::vector<std::string> lines = split(trim(output->text), '\n');
+  if (output.exit_code != 0) {
+    const std::vector<std::string> lines = split(trim(output.text), '\n');
     return failed(lines.empty() ? "fails" : "fails: " + lines.back());
   }
-  return output->text;
+  return output.text;
 }
 
 }  // namespace rollcall

@@ -13,7 +13,7 @@ Result<void*> find_plugin_function(const PluginFile& plugin) {
   const auto [file, passed_over] = find_above_own_file(std::filesystem::path(plugin.folder) / plugin.name);
   if (!passed_over.empty()) {
     return fail(plugin.setting, plugin.value, fmt::format("{} is not believed: {}", plugin.name, passed_over),
-                "chown or chmod go-w there, or " + plugin.instead, ExitCode::Configuration);
+                "chown or chmod go-w there, or " + plugin.instead, ErrorKind::Configuration);
   }
   if (!file) {
     return fail(
@@ -23,12 +23,12 @@ Result<void*> find_plugin_function(const PluginFile& plugin) {
   }
   void* const library = ::dlopen(file->c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    return fail(plugin.setting, plugin.value, ::dlerror(), plugin.to_open, ExitCode::Unavailable);
+    return fail(plugin.setting, plugin.value, ::dlerror(), plugin.to_open, ErrorKind::Unavailable);
   }
   void* const function = ::dlsym(library, plugin.function.c_str());
   if (function == nullptr) {
     return fail(plugin.setting, plugin.value, fmt::format("{} is no such plugin", plugin.name), plugin.instead,
-                ExitCode::Configuration);
+                ErrorKind::Configuration);
   }
   return function;
 }
@@ -36,7 +36,7 @@ Result<void*> find_plugin_function(const PluginFile& plugin) {
 Error plugin_of_another_build(const PluginFile& plugin) {
   Error error = fail(plugin.setting, plugin.value,
                      fmt::format("{} in {} is of another build than this program", plugin.name, plugin.folder),
-                     "installing both of one build", ExitCode::Mismatch);
+                     "installing both of one build", ErrorKind::Mismatch);
   error.of_this_node = true;  // others may have what belongs together
   return error;
 }

@@ -40,8 +40,8 @@ std::string Error::text() const {
 
 std::string Error::message() const { return "rollcall: " + text(); }
 
-Error fail(std::string setting, std::string value, std::string reason, std::string action, ExitCode exit_code) {
-  return Error{std::move(setting), std::move(value), std::move(reason), std::move(action), exit_code};
+Error fail(std::string setting, std::string value, std::string reason, std::string action, ErrorKind kind) {
+  return Error{std::move(setting), std::move(value), std::move(reason), std::move(action), kind};
 }
 
 std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
@@ -51,7 +51,7 @@ std::string serialise(const Result<void>& outcome) {
     return "";
   }
   const Error& error = outcome.error();
-  std::string text = std::to_string(to_int(error.exit_code));
+  std::string text = std::to_string(static_cast<int>(error.kind));
   for (std::string field : {error.setting, error.value, error.reason, error.action}) {
     std::ranges::replace(field, '\0', '?');
     text += '\0' + field;
@@ -64,11 +64,12 @@ std::optional<Result<void>> parse_outcome(std::string_view text) {
     return Result<void>();
   }
   const std::vector<std::string> fields = split(text, '\0');
-  const auto code = parse_integer<int>(fields[0]);
-  if (fields.size() != 5 || !code) {
+  const auto number = parse_integer<int>(fields[0]);
+  const auto kind = number ? error_kind(*number) : std::nullopt;
+  if (fields.size() != 5 || !kind) {
     return std::nullopt;
   }
-  return fail(fields[1], fields[2], fields[3], fields[4], static_cast<ExitCode>(*code));
+  return fail(fields[1], fields[2], fields[3], fields[4], *kind);
 }
 
 }  // namespace rollcall

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/contract/exit_codes.h"
+#include "runtime/base/error_kind.h"
 
 namespace rollcall {
 
@@ -18,9 +18,11 @@ struct Error {
   std::string value;    ///< the value that was refused; empty where none is concerned
   std::string reason;   ///< what is wrong with it
   std::string action;   ///< what to try; empty only where nothing can be advised
-  ExitCode exit_code = ExitCode::Usage;
+  ErrorKind kind = ErrorKind::Usage;
   bool of_this_node = false;  ///< other nodes of the step need not have it: a file, a port range, an interface is wrong
 
+  /// What a program that ends with this error exits with.
+  [[nodiscard]] ExitCode exit_code() const { return rollcall::exit_code(kind); }
   /// "<setting>: <value>: <reason>; try <action>" on one line, as a part of another one: control characters replaced by
   /// '?', and what is too long to be read cut.
   [[nodiscard]] std::string text() const;
@@ -31,7 +33,7 @@ struct Error {
 /// Makes an Error. Reads well at the point of return: `return fail("port.range", text, "is empty", "setting it to
 /// ...")`.
 [[nodiscard]] Error fail(std::string setting, std::string value, std::string reason, std::string action,
-                         ExitCode exit_code = ExitCode::Usage);
+                         ErrorKind kind = ErrorKind::Usage);
 
 /// The text of an errno value, thread-safe ("No space left on device").
 [[nodiscard]] std::string errno_text(int error_number);
@@ -90,9 +92,33 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
+// The one way in which a function hands on the error of another that it called. Both take an expression of type
+// Result; commas in it need no parentheses.
+
+/// Returns the error of a Result from the enclosing function, where it is one.
+#define RETURN_IF_ERROR(...)                                             \
+  do {                                                                   \
+    if (const auto& rollcall_result = (__VA_ARGS__); !rollcall_result) { \
+      return rollcall_result.error();                                    \
+    }                                                                    \
+  } while (false)
+
+/// `ASSIGN_OR_RETURN(const Settings settings, load(...))` declares `settings` with the value of a Result, or returns
+/// its error from the enclosing function.
+#define ASSIGN_OR_RETURN(declaration, ...) \
+  ROLLCALL_ASSIGN_OR_RETURN(ROLLCALL_UNIQUE(rollcall_result_, __COUNTER__), declaration, __VA_ARGS__)
+#define ROLLCALL_ASSIGN_OR_RETURN(result, declaration, ...) \
+  auto result = (__VA_ARGS__);                              \
+  if (!result) {                                            \
+    return result.error();                                  \
+  }                                                         \
+  declaration = *std::move(result)
+#define ROLLCALL_UNIQUE(name, number) ROLLCALL_JOIN(name, number)
+#define ROLLCALL_JOIN(name, number) name##number
+
 // How a rank tells others whether it succeeded.
 
-/// Empty for success, else the Error's fields with a NUL between them; a NUL inside of one becomes '?'.
+/// Empty for success, else the Error's kind and texts with a NUL between them; a NUL inside of one becomes '?'.
 [[nodiscard]] std::string serialise(const Result<void>& outcome);
 
 /// The other way round; nothing for a text that serialise() does not make.

@@ -121,7 +121,7 @@ Result<void> verdict(const std::vector<doctor::Checked>& findings) {
     return {};
   }
   return fail("doctor", fmt::format("{}", fmt::join(failed, ",")),
-              failed.size() == 1 ? "failed" : "these checks failed", "what the report says", ExitCode::Unavailable);
+              failed.size() == 1 ? "failed" : "these checks failed", "what the report says", ErrorKind::Unavailable);
 }
 
 }  // namespace

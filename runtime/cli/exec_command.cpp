@@ -31,9 +31,7 @@ Result<void> run_exec(CommandContext& context) {
   if (!step) {
     return step.error();
   }
-  if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
-    return checked.error();
-  }
+  RETURN_IF_ERROR(step::check_head_is_known(step->facts, step->patch));
   if (const Result<void> prepared =
           storage::prepare_folders(step->facts, step->patch, context.settings, context.environment);
       !prepared) {
@@ -48,7 +46,7 @@ Result<void> run_exec(CommandContext& context) {
   const bool absent = error_number == ENOENT;
   return fail("exec", program.front(), errno_text(error_number),
               absent ? "the program's full path" : "a file that can be executed",
-              absent ? ExitCode::NotFound : ExitCode::NotExecutable);
+              absent ? ErrorKind::NotFound : ErrorKind::NotExecutable);
 }
 
 }  // namespace rollcall::cli

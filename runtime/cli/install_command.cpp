@@ -55,7 +55,7 @@ std::string absolute(const std::string& path) {
 
 Error no_plugin(const std::string& path, const std::string& reason) {
   return fail("--plugin", path, reason, "--plugin=FILE, a spank_rollcall.so built against this Slurm's headers",
-              ExitCode::NoInput);
+              ErrorKind::NoInput);
 }
 
 struct Plugin {
@@ -107,12 +107,9 @@ Result<Plan> user_plan(const CommandContext& context) {
       return one->error();
     }
   }
-  const Result<Plugin> plugin = checked_plugin(context, *conf, install::ImageRoot());
-  if (!plugin) {
-    return plugin.error();
-  }
+  ASSIGN_OR_RETURN(const Plugin plugin, checked_plugin(context, *conf, install::ImageRoot()));
   const install::PlanReader read{install::ImageRoot()};
-  return whole(read, install::plan_user_install({*folder, *conf, plugin->path, this_program(), companions_of(*conf)},
+  return whole(read, install::plan_user_install({*folder, *conf, plugin.path, this_program(), companions_of(*conf)},
                                                 read, install::read_link, install::names_in));
 }
 
@@ -124,17 +121,14 @@ Result<install::SiteInput> site_input(const CommandContext& context, const insta
   install::SiteInput input;
   input.root = root_of(context);
   input.profile_path = kProfile;
-  const Result<std::string> conf =
-      install::site_slurm_conf(context.environment, context.options.text("slurm.conf"), input.root);
-  if (!conf) {
-    return conf.error();
-  }
-  input.slurm_conf = *conf;
-  input.plugstack = install::plugstack_of(*conf, read);
+  ASSIGN_OR_RETURN(const std::string conf,
+                   install::site_slurm_conf(context.environment, context.options.text("slurm.conf"), input.root));
+  input.slurm_conf = conf;
+  input.plugstack = install::plugstack_of(conf, read);
   if (const std::string& profile = context.options.text("profile"); !profile.empty()) {
     input.profile = install::read_file(profile);
     if (!input.profile) {
-      return fail("--profile", profile, "cannot be read", "one of site_config/", ExitCode::NoInput);
+      return fail("--profile", profile, "cannot be read", "one of site_config/", ErrorKind::NoInput);
     }
     settings::Settings check(context.settings.table());
     if (const Result<void> applied =
@@ -198,7 +192,7 @@ Result<Source> program_for(const Plugin& plugin, const install::ImageRoot& root)
   const std::string path = above ? root.on_this_machine(*above) : this_program();
   auto bytes = install::read_file(path);
   if (!bytes) {
-    return fail("program", path, "cannot be read", "the whole installation", ExitCode::NoInput);
+    return fail("program", path, "cannot be read", "the whole installation", ErrorKind::NoInput);
   }
   const Result<void> fits = install::check_protocols(path, *bytes, root.shown(plugin.path), plugin.bytes);
   return fits ? Result<Source>(Source{path, *std::move(bytes)}) : Result<Source>(fits.error());
@@ -242,19 +236,11 @@ Result<void> check_owners(const CommandContext& context, const Plugin& found, co
 }
 
 Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, const install::PlanReader& read) {
-  const Result<Plugin> plugin = checked_plugin(context, input.slurm_conf, input.root);
-  if (!plugin) {
-    return plugin.error();
-  }
+  ASSIGN_OR_RETURN(const Plugin plugin, checked_plugin(context, input.slurm_conf, input.root));
   const Present present = present_line(context, input, read);
-  const Result<Source> program = present.program.empty() ? program_for(*plugin, input.root) : Source();
-  if (!program) {
-    return program.error();
-  }
-  place(*plugin, *program, input);
-  if (const Result<void> checked = check_owners(context, *plugin, *program, present, input); !checked) {
-    return checked.error();
-  }
+  ASSIGN_OR_RETURN(const Source program, present.program.empty() ? program_for(plugin, input.root) : Source());
+  place(plugin, program, input);
+  RETURN_IF_ERROR(check_owners(context, plugin, program, present, input));
   Result<Plan> plan = whole(read, install::plan_site_install(input, read, input.root.lister()));
   if (plan) {
     for (const std::string& line : warnings_of(input)) {

@@ -38,11 +38,8 @@ Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::s
   // --help must answer even where a file is broken, so the command line is read first, into the defaults if need be.
   Settings values = launch ? *launch : Settings(settings::launch_table());
   const std::array<Settings*, 2> targets{&options, &values};
-  Result<ParsedCommandLine> line = command_line::parse_command_line(targets, flags, arguments, stop);
-  if (!line) {
-    return line.error();
-  }
-  parsed = *std::move(line);
+  ASSIGN_OR_RETURN(ParsedCommandLine line, command_line::parse_command_line(targets, flags, arguments, stop));
+  parsed = std::move(line);
   if (!launch && !parsed.has("help") && !parsed.has("version")) {
     if (broken_or_null == nullptr) {
       return launch.error();
@@ -57,17 +54,14 @@ Result<void> run_command(const Command& command, std::span<const std::string> ar
   ParsedCommandLine line;
   Settings options(command.table);
   std::optional<Error> broken;
-  Result<Settings> values = read_settings(command.flags, arguments, command.stop, environment, line, options,
-                                          command.mends_profiles ? &broken : nullptr);
-  if (!values) {
-    return values.error();
-  }
+  ASSIGN_OR_RETURN(Settings values, read_settings(command.flags, arguments, command.stop, environment, line, options,
+                                                  command.mends_profiles ? &broken : nullptr));
   if (line.has("help")) {
     output.out << command_help(command);
     return {};
   }
-  CommandContext context{environment, *std::move(values), std::move(options), std::move(line),
-                         output.out,  output.err,         std::move(broken)};
+  CommandContext context{environment, std::move(values), std::move(options), std::move(line),
+                         output.out,  output.err,        std::move(broken)};
   return command.run(context);
 }
 
@@ -92,7 +86,8 @@ Error fall_through(std::span<const std::string> arguments) {
   if (error_number == ENOENT) {
     return unknown_command(name);
   }
-  return fail(program.front(), "", errno_text(error_number), "a program that can be executed", ExitCode::NotExecutable);
+  return fail(program.front(), "", errno_text(error_number), "a program that can be executed",
+              ErrorKind::NotExecutable);
 }
 
 Result<void> run_help(std::span<const std::string> names, std::ostream& out) {
@@ -112,18 +107,15 @@ Result<void> run_help(std::span<const std::string> names, std::ostream& out) {
 Result<void> run_flags(std::span<const std::string> arguments, const Environment& environment, Output output) {
   ParsedCommandLine line;
   Settings none{settings::Table()};
-  const Result<Settings> values =
-      read_settings(program_flags(), arguments, command_line::StopAt::Separator, environment, line, none);
-  if (!values) {
-    return values.error();
-  }
+  ASSIGN_OR_RETURN(const Settings values,
+                   read_settings(program_flags(), arguments, command_line::StopAt::Separator, environment, line, none));
   if (line.has("help")) {
     output.out << program_help();
   } else if (line.has("version")) {
     output.out << "rollcall " ROLLCALL_VERSION "\n";
   } else if (line.has("print-config")) {
-    output.out << settings::print_config(*values, line.has("json"));
-    output.out << (line.has("json") ? "" : "\n" + settings::site_text(*values));
+    output.out << settings::print_config(values, line.has("json"));
+    output.out << (line.has("json") ? "" : "\n" + settings::site_text(values));
   } else {
     return fail("rollcall", "", "no command is given", "rollcall --help");
   }
@@ -178,16 +170,17 @@ Concerned concerned_by(const Error& error) {
   if (error.of_this_node) {
     return Concerned::ThisNode;
   }
-  switch (error.exit_code) {
-    case ExitCode::Usage:
-    case ExitCode::Configuration:
-    case ExitCode::NoInput:
-    case ExitCode::Unavailable:
+  switch (error.kind) {
+    case ErrorKind::Usage:
+    case ErrorKind::Configuration:
+    case ErrorKind::NoInput:
+    case ErrorKind::Unavailable:
+    case ErrorKind::NobodyMet:
       return Concerned::All;
-    case ExitCode::Mismatch:
+    case ErrorKind::Mismatch:
       return Concerned::FirstTwo;
-    case ExitCode::NotFound:
-    case ExitCode::NotExecutable:
+    case ErrorKind::NotFound:
+    case ErrorKind::NotExecutable:
       return Concerned::ThisNode;
     default:
       return Concerned::ThisTask;
@@ -245,8 +238,9 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
     return report_error(done.error(), environment, tell);
   }
   if (!out) {
-    return report_error(fail("standard output", "", "cannot be written", "another place for it", ExitCode::InputOutput),
-                        environment, tell);
+    return report_error(
+        fail("standard output", "", "cannot be written", "another place for it", ErrorKind::InputOutput), environment,
+        tell);
   }
   return to_int(ExitCode::Success);
 }
@@ -260,7 +254,7 @@ int report_error(const Error& error, const Environment& environment, const Tell&
     std::signal(SIGTERM, SIG_IGN);  // another task ended before: this one's exit code still counts
     std::this_thread::sleep_for(teller.stays);
   }
-  return to_int(error.exit_code);
+  return to_int(error.exit_code());
 }
 
 void report_warning(const Error& warning, const Environment& environment, const Tell& tell) {

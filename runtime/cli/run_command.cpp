@@ -71,9 +71,7 @@ Result<std::string> secret_of(const elastic::MeetingRequest& meeting, const elas
     return rendezvous::draw_secret();
   }
   if (!meeting.secret_file.empty()) {
-    if (Result<void> set = settings.set("rendezvous.secret", meeting.secret_file, "--rdzv-conf=secret"); !set) {
-      return set.error();
-    }
+    RETURN_IF_ERROR(settings.set("rendezvous.secret", meeting.secret_file, "--rdzv-conf=secret"));
   }
   Environment of_run = with_home_and_user(environment);
   if (options.values.value("rdzv-endpoint").origin.starts_with("--") ||
@@ -85,22 +83,15 @@ Result<std::string> secret_of(const elastic::MeetingRequest& meeting, const elas
 
 Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Environment& environment,
                                   const settings::Settings& settings, const Tell& tell) {
-  Result<elastic::LaunchRequest> request = elastic::launch_request(options, environment, host_facts(environment));
-  if (!request) {
-    return request.error();
-  }
-  if (const Result<void> allowed = check_network(request->meeting, settings); !allowed) {
-    return allowed.error();
-  }
-  Result<std::string> secret = secret_of(request->meeting, options, environment, settings);
-  if (!secret) {
-    return secret.error();
-  }
-  request->meeting.secret = *std::move(secret);
-  for (const Error& warning : request->meeting.warnings) {
+  ASSIGN_OR_RETURN(elastic::LaunchRequest request,
+                   elastic::launch_request(options, environment, host_facts(environment)));
+  RETURN_IF_ERROR(check_network(request.meeting, settings));
+  ASSIGN_OR_RETURN(std::string secret, secret_of(request.meeting, options, environment, settings));
+  request.meeting.secret = std::move(secret);
+  for (const Error& warning : request.meeting.warnings) {
     report_warning(warning, environment, tell);
   }
-  elastic::Agent agent(*std::move(request), environment, [&tell](const std::string& line) { tell(line + "\n"); });
+  elastic::Agent agent(std::move(request), environment, [&tell](const std::string& line) { tell(line + "\n"); });
   return agent.run();
 }
 
@@ -123,9 +114,7 @@ Result<Environment> environment_of_step(const Environment& environment, const se
   if (!step) {
     return step.error();
   }
-  if (const Result<void> known = step::check_head_is_known(step->facts, step->patch); !known) {
-    return known.error();
-  }
+  RETURN_IF_ERROR(step::check_head_is_known(step->facts, step->patch));
   return resolve::apply(step->patch, environment);
 }
 
@@ -138,19 +127,13 @@ int show_status(const elastic::RunOptions& options, std::ostream& out) {
 /// Runs in `environment`, or as Slurm's step has it.
 Result<elastic::RunEnd> run_in(const elastic::RunOptions& options, std::span<const std::string> arguments,
                                const Environment& environment, const Tell& tell) {
-  const Result<settings::Settings> settings = settings_of(environment);
-  if (!settings) {
-    return settings.error();
-  }
+  ASSIGN_OR_RETURN(const settings::Settings settings, settings_of(environment));
   if (!asks_slurm(options, environment)) {
-    return run_agent(options, environment, *settings, tell);
+    return run_agent(options, environment, settings, tell);
   }
-  const Result<Environment> of_step = environment_of_step(environment, *settings);
-  if (!of_step) {
-    return of_step.error();
-  }
-  const Result<elastic::RunOptions> again = elastic::parse_run_options(arguments, *of_step);
-  return again ? run_agent(*again, *of_step, *settings, tell) : again.error();
+  ASSIGN_OR_RETURN(const Environment of_step, environment_of_step(environment, settings));
+  const Result<elastic::RunOptions> again = elastic::parse_run_options(arguments, of_step);
+  return again ? run_agent(*again, of_step, settings, tell) : again.error();
 }
 
 }  // namespace

@@ -49,27 +49,19 @@ class PrologTask : public hooks::TaskSetUp {
 
  private:
   Result<job::JobFacts> find_facts(const settings::Settings& settings) override {
-    Result<step::Gathered> gathered = step::gather(task(), nullptr);
-    if (!gathered) {
-      return gathered.error();
-    }
-    launchers::find_head_in_host_file(task(), gathered->facts);
-    if (const Result<void> chosen = step::choose_world(task(), settings, gathered->facts); !chosen) {
-      return chosen.error();
-    }
-    return std::move(gathered->facts);
+    ASSIGN_OR_RETURN(step::Gathered gathered, step::gather(task(), nullptr));
+    launchers::find_head_in_host_file(task(), gathered.facts);
+    RETURN_IF_ERROR(step::choose_world(task(), settings, gathered.facts));
+    return std::move(gathered.facts);
   }
 };
 
 /// The user's own prolog: its lines are passed on, and its values are what rollcall finds set.
 Result<int> run_users_prolog(const std::string& program, Environment& task) {
-  const Result<ChildOutput> output = run_and_capture({program}, task);
-  if (!output) {
-    return output.error();
-  }
-  std::cout << output->text;
-  apply_task_prolog_lines(output->text, task);
-  return output->exit_code;
+  ASSIGN_OR_RETURN(const ChildOutput output, run_and_capture({program}, task));
+  std::cout << output.text;
+  apply_task_prolog_lines(output.text, task);
+  return output.exit_code;
 }
 
 int report(const Error& error, const Environment& task) {

@@ -197,10 +197,7 @@ Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets,
             .allow_unregistered()
             .run();
     for (const po::option& option : options.options) {
-      const Result<void> applied = apply_option(targets, flags, option, parsed);
-      if (!applied) {
-        return applied.error();
-      }
+      RETURN_IF_ERROR(apply_option(targets, flags, option, parsed));
     }
   } catch (const po::error_with_option_name& error) {
     return syntax_error(targets, error);

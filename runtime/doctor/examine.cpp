@@ -295,18 +295,13 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
                : asked_once_on_host(fmt::format("head-of-{}", rendezvous::world_name(step)), kSlurmPatience,
                                     [&] { return slurms_address_of(step.head_host); });
   };
-  Result<Socket> rank_0 =
-      find_rank_0(candidates, secret, {step.rank, false}, slurms_address, after(limits.timeout_seconds), task.head);
-  if (!rank_0) {
-    return rank_0.error();
-  }
+  ASSIGN_OR_RETURN(Socket rank_0, find_rank_0(candidates, secret, {step.rank, false}, slurms_address,
+                                              after(limits.timeout_seconds), task.head));
   const Clock::time_point deadline = after(2 * limits.timeout_seconds) + kMargin;
-  if (Result<void> sent = rank_0->send_frame(to_json_text(task), deadline); !sent) {
-    return sent.error();
-  }
+  RETURN_IF_ERROR(rank_0.send_frame(to_json_text(task), deadline));
   bool collectives = false;
   const Result<void> served = serve(
-      *rank_0, step.world_size,
+      rank_0, step.world_size,
       [&](const Request& request) { return answer(request, ring, limits.timeout_seconds, collectives); }, deadline);
   return served ? Result<bool>(collectives) : served.error();
 }
@@ -321,11 +316,8 @@ struct OwnWorld {
 /// PMIx is asked only where the environment, alike in all ranks, does not say where rank 0 is: it keeps everybody
 /// waiting where one rank does not start, which is what the doctor is to tell.
 Result<OwnWorld> own_world(const Environment& environment, const settings::Settings& settings) {
-  Result<step::ObservedStep> observed = step::observe_this_step(environment, settings, nullptr);
-  if (!observed) {
-    return observed.error();
-  }
-  if (!observed->facts.head_known_to_all && environment.get_non_empty(env::kPmixNamespace)) {
+  ASSIGN_OR_RETURN(step::ObservedStep observed, step::observe_this_step(environment, settings, nullptr));
+  if (!observed.facts.head_known_to_all && environment.get_non_empty(env::kPmixNamespace)) {
     if (Result<step::ResolvedStep> resolved = rendezvous::resolve_for_exec(environment, settings)) {
       Environment further = environment;
       if (const resolve::EnvChange* const gds = resolved->patch.find(env::kPmixGds)) {
@@ -334,8 +326,8 @@ Result<OwnWorld> own_world(const Environment& environment, const settings::Setti
       return OwnWorld{std::move(*resolved), std::move(resolved->patch), std::move(further)};
     }
   }
-  Result<resolve::EnvPatch> patch = step::resolve_here(observed->facts, settings, observed->network, environment);
-  return OwnWorld{*std::move(observed), std::move(patch), environment};
+  Result<resolve::EnvPatch> patch = step::resolve_here(observed.facts, settings, observed.network, environment);
+  return OwnWorld{std::move(observed), std::move(patch), environment};
 }
 
 /// What the ranks' secret is made of; one alone needs none.
@@ -371,33 +363,27 @@ Limits limits_of(const settings::Settings& settings) {
 
 Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
                                      const Expectations& expected) {
-  const Result<OwnWorld> own = own_world(environment, settings);
-  if (!own) {
-    return own.error();
-  }
-  const job::JobFacts& facts = own->step.facts;
-  const Candidates candidates = candidates_of(facts, settings, own->step.network, environment, own->patch);
-  const Result<std::string> drawn = secret_of(facts, environment, settings);
-  if (!drawn) {
-    return drawn.error();
-  }
-  const auto secret = rendezvous::Secret::of(*drawn, rendezvous::world_name(facts));
+  ASSIGN_OR_RETURN(const OwnWorld own, own_world(environment, settings));
+  const job::JobFacts& facts = own.step.facts;
+  const Candidates candidates = candidates_of(facts, settings, own.step.network, environment, own.patch);
+  ASSIGN_OR_RETURN(const std::string drawn, secret_of(facts, environment, settings));
+  const auto secret = rendezvous::Secret::of(drawn, rendezvous::world_name(facts));
   RingMember ring(secret);
-  const auto observe = [&] { return observe_task({own->step, own->patch, settings, environment, ring.port()}); };
+  const auto observe = [&] { return observe_task({own.step, own.patch, settings, environment, ring.port()}); };
   if (facts.rank == 0) {
     World world = lead(facts, limits_of(settings), candidates, expected, secret, ring, observe);
     world.way = observe_way(environment);
     world.node_loss = observe_node_loss(environment);
     if (world.collectives.absent.empty()) {
       world.collectives = measure_collectives(world.tasks.front().node.bench_program, expected.collectives, settings,
-                                              own->of_second_client);
+                                              own.of_second_client);
     }
     return std::optional<World>(std::move(world));
   }
   const Result<bool> followed = follow(facts, limits_of(settings), candidates, secret, ring, observe());
   if (followed && *followed) {
     // Rank 0's own run says what there is to say.
-    (void)measure_collectives(bench_program(environment), expected.collectives, settings, own->of_second_client);
+    (void)measure_collectives(bench_program(environment), expected.collectives, settings, own.of_second_client);
   }
   if (!followed && facts.local_rank == 0) {
     Error error = followed.error();

@@ -73,7 +73,7 @@ Result<void> Agent::prepare() {
     return fail("run", any_python ? "python" : name,
                 any_python ? "is not in PATH, nor is python3" : "is no program that can be executed",
                 any_python ? "activating the environment with your Python, or PYTHON_EXEC" : "its full path",
-                ExitCode::NotFound);
+                ErrorKind::NotFound);
   }
   name = any_python ? found : name;
   Result<LogFolders> folders =
@@ -95,11 +95,8 @@ Result<void> Agent::prepare() {
   coordination_ = std::move(met->coordination);
   first_signal_.number = met->signal;
   if (coordination_ != nullptr && coordination_->coordinator() == nullptr) {
-    Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
-    if (!listener) {
-      return listener.error();
-    }
-    listener_.emplace(*std::move(listener));
+    ASSIGN_OR_RETURN(rendezvous::Listener listener, rendezvous::Listener::on_all_addresses(0));
+    listener_.emplace(std::move(listener));
   }
   return {};
 }
@@ -139,9 +136,7 @@ Result<RunEnd> Agent::run() {
   std::vector<int> signals = request_.signals;
   signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
   loop_.handle_signals(signals);
-  if (Result<void> prepared = prepare(); !prepared) {
-    return prepared.error();
-  }
+  RETURN_IF_ERROR(prepare());
   if (coordination_ == nullptr) {
     return ended_by(first_signal_.number, kSignalNumberBase + first_signal_.number);
   }

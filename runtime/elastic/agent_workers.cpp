@@ -79,7 +79,7 @@ void Agent::start(const Generation& generation) {
   }
   for (std::uint32_t rank = 0; rank < request_.workers; ++rank) {
     if (Result<void> started = begin_worker(generation, rank, files); !started) {
-      EndedWorker none{.local_rank = rank, .exit_code = to_int(started.error().exit_code), .seen = Clock::now()};
+      EndedWorker none{.local_rank = rank, .exit_code = to_int(started.error().exit_code()), .seen = Clock::now()};
       set_up_failure_ = cause_of(none);
       set_up_failure_->kind = Cause::Kind::SetUp;
       const Error& error = started.error();
@@ -101,10 +101,8 @@ void Agent::start(const Generation& generation) {
 
 /// A worker that has lived on takes its place again, the standby that of one that has not; else a process is started.
 Result<void> Agent::begin_worker(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files) {
-  auto variables = worker_variables(request_, generation, local_rank, files.workers[local_rank].error, environment_);
-  if (!variables) {
-    return variables.error();
-  }
+  ASSIGN_OR_RETURN(auto variables,
+                   worker_variables(request_, generation, local_rank, files.workers[local_rank].error, environment_));
   Survivor survivor = local_rank < survivors_.size() ? std::move(survivors_[local_rank]) : Survivor();
   if (survivor.link && !survivor.link->held()) {  // it has died since, or wants no more of it
     discard(std::exchange(survivor, Survivor()).pid);
@@ -114,9 +112,9 @@ Result<void> Agent::begin_worker(const Generation& generation, std::uint32_t loc
     may_be_killed_first(survivor.pid, false);
   }
   if (!survivor.link) {
-    return start_worker(generation, local_rank, files, *variables);
+    return start_worker(generation, local_rank, files, variables);
   }
-  survivor.link->begin(*variables);
+  survivor.link->begin(variables);
   group_->adopt(std::move(survivor));
   return {};
 }
@@ -181,7 +179,7 @@ Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere < 0) {
     return fail("--log-dir", "/dev/null", "cannot be opened: " + errno_text(errno), "a higher ulimit -n",
-                ExitCode::CannotCreate);
+                ErrorKind::CannotCreate);
   }
   return nowhere;
 }

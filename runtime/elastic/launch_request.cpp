@@ -201,12 +201,9 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
   if (values.text("numa-binding") != "none") {
     return refuse(values, "numa-binding", "is not supported yet", "Slurm's own binding: srun --cpu-bind");
   }
-  const Result<NodeRange> nodes = node_range(values);
-  if (!nodes) {
-    return nodes.error();
-  }
+  ASSIGN_OR_RETURN(const NodeRange nodes, node_range(values));
   const Result<std::uint32_t> workers = worker_count(values, host);
-  Result<MeetingRequest> meeting = meeting_request(values, *nodes, host);
+  Result<MeetingRequest> meeting = meeting_request(values, nodes, host);
   Result<LogRequest> logs = log_request(values, environment);
   Result<std::vector<int>> signals = signal_numbers(values);
   Result<std::vector<std::string>> program = program_of(options, environment);
@@ -223,8 +220,8 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
                                  ? std::min(*inherited, kMostSeconds)
                                  : values.integer("shutdown-timeout");
   LaunchRequest request;
-  request.min_nodes = nodes->least;
-  request.max_nodes = values.on("standalone") ? 1 : nodes->most;
+  request.min_nodes = nodes.least;
+  request.max_nodes = values.on("standalone") ? 1 : nodes.most;
   request.workers = *workers;
   request.meeting = *std::move(meeting);
   request.role = values.text("role");

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 Error cannot_make(const std::string& path, const std::string& reason) {
   Error error = fail("--log-dir", path, "cannot be made: " + reason, "a folder that you can write, with room in it",
-                     ExitCode::CannotCreate);
+                     ErrorKind::CannotCreate);
   error.of_this_node = true;
   return error;
 }
@@ -63,14 +63,11 @@ struct HeldFolder {
 /// new_folder(), held. One that another run has taken for a leftover before is made again.
 Result<HeldFolder> held_folder(const fs::path& beginning) {
   while (true) {
-    Result<fs::path> made = new_folder(beginning);
-    if (!made) {
-      return made.error();
-    }
-    const int descriptor = hold(*made);
+    ASSIGN_OR_RETURN(fs::path made, new_folder(beginning));
+    const int descriptor = hold(made);
     std::error_code ignored;
-    if (descriptor < 0 ? fs::exists(*made, ignored) : is_at(*made, descriptor)) {
-      return HeldFolder{*std::move(made), descriptor};
+    if (descriptor < 0 ? fs::exists(made, ignored) : is_at(made, descriptor)) {
+      return HeldFolder{std::move(made), descriptor};
     }
     close(descriptor);
   }
@@ -125,23 +122,18 @@ Result<void> LogFolders::make() {
   std::error_code error;
   if (base.empty()) {
     const bool is_temporary = !request_.redirects.any() && !request_.tee.any();
-    Result<HeldFolder> made = held_folder(fs::path(above_) / (is_temporary ? temporary_beginning() : "rollcall_run_"));
-    if (!made) {
-      return made.error();
-    }
-    base = made->path;
+    ASSIGN_OR_RETURN(HeldFolder made,
+                     held_folder(fs::path(above_) / (is_temporary ? temporary_beginning() : "rollcall_run_")));
+    base = made.path;
     temporary_ = is_temporary ? base : fs::path();
-    held_.push_back(made->descriptor);
+    held_.push_back(made.descriptor);
   } else if (fs::create_directories(base, error); error) {
     return cannot_make(base, error.message());
   }
   std::string name = run_id_;
   std::ranges::replace(name, '/', '_');
-  Result<fs::path> folder = new_folder(base / (name + "_"));
-  if (!folder) {
-    return folder.error();
-  }
-  run_folder_ = *folder;
+  ASSIGN_OR_RETURN(fs::path folder, new_folder(base / (name + "_")));
+  run_folder_ = folder;
   held_.push_back(hold(run_folder_));
   return {};
 }
@@ -182,9 +174,7 @@ Result<AttemptFiles> LogFolders::next_attempt(std::uint32_t workers) {
   }
   if (!is_there()) {  // a cleaner of old files has been here: what has its name now may be anybody's
     let_go();
-    if (Result<void> made = make(); !made) {
-      return made.error();
-    }
+    RETURN_IF_ERROR(make());
   }
   const fs::path attempt = run_folder_ / fmt::format("attempt_{}", attempts_++);
   std::error_code error;

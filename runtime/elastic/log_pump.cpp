@@ -208,7 +208,7 @@ LogPump::~LogPump() {
 Result<int> LogPump::add(const PumpedStream& stream) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return fail("--tee", "", "no pipe can be made: " + errno_text(errno), "a higher ulimit -n", ExitCode::Unavailable);
+    return fail("--tee", "", "no pipe can be made: " + errno_text(errno), "a higher ulimit -n", ErrorKind::Unavailable);
   }
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   auto made = std::make_unique<Stream>(stream, ends[0]);

@@ -48,7 +48,7 @@ Error unreachable(const rendezvous::Endpoint& endpoint, const std::string& reaso
               fmt::format("did not answer {} within {:g} s ({})", this_host_name(),
                           std::chrono::duration<double>(timeout).count(), reason),
               "looking at the agent there, another endpoint, or a longer --rdzv-conf=join_timeout",
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 std::string still_looking(const rendezvous::Endpoint& endpoint, const std::string& reason, milliseconds timeout) {
@@ -65,7 +65,7 @@ Error cannot_listen(Error error, const MeetingRequest& meeting) {
 
 Error not_ours(const rendezvous::Endpoint& endpoint, const std::string& stranger) {
   return fail("--rdzv-endpoint", rendezvous::to_text(endpoint), stranger + ", which is no agent of this run",
-              "another port", ExitCode::Unavailable);
+              "another port", ErrorKind::Unavailable);
 }
 
 /// Whether the generation has a place for the node that reported itself as `own`, and ranks that can be counted.

@@ -119,15 +119,10 @@ class Configuration {
       : values_(values), fixed_(fixed), meeting_(meeting) {}
 
   Result<void> read() {
-    Result<std::vector<Entry>> entries = entries_of(values_);
-    if (!entries) {
-      return entries.error();
-    }
-    std::ranges::stable_sort(*entries, {}, [](const Entry& entry) { return entry.key == "timeout"; });  // goes before
-    for (const Entry& entry : *entries) {
-      if (Result<void> taken = take(entry); !taken) {
-        return taken.error();
-      }
+    ASSIGN_OR_RETURN(std::vector<Entry> entries, entries_of(values_));
+    std::ranges::stable_sort(entries, {}, [](const Entry& entry) { return entry.key == "timeout"; });  // goes before
+    for (const Entry& entry : entries) {
+      RETURN_IF_ERROR(take(entry));
     }
     return {};
   }
@@ -224,16 +219,12 @@ Result<rendezvous::Endpoint> endpoint_of(const Settings& values, bool fixed) {
 
 Result<MeetingRequest> meeting_request(const Settings& values, const NodeRange& nodes, const HostFacts& host) {
   MeetingRequest meeting;
-  if (Result<void> known = check_backend(values); !known) {
-    return known.error();
-  }
+  RETURN_IF_ERROR(check_backend(values));
   const bool nobody_named_one = values.text("rdzv-backend") == "static" && values.text("rdzv-endpoint").empty() &&
                                 values.is_default("master-port") && nodes.most == 1;
   meeting.alone = values.on("standalone") || nobody_named_one;
   const bool fixed = values.text("rdzv-backend") == "static" && !meeting.alone;
-  if (Result<void> read = Configuration(values, fixed, meeting).read(); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(Configuration(values, fixed, meeting).read());
   if (meeting.alone && nodes.least > 1) {
     return refuse(values, "nnodes", "contradicts --standalone, which is one node", "one of them");
   }
@@ -242,16 +233,13 @@ Result<MeetingRequest> meeting_request(const Settings& values, const NodeRange& 
   if (meeting.alone) {
     return meeting;
   }
-  const Result<rendezvous::Endpoint> endpoint = endpoint_of(values, fixed);
-  if (!endpoint) {
-    return endpoint.error();
+  ASSIGN_OR_RETURN(const rendezvous::Endpoint endpoint, endpoint_of(values, fixed));
+  meeting.endpoint = endpoint;
+  meeting.alone = nodes.most == 1 && (fixed || endpoint.port == 0);
+  if (meeting.alone && endpoint.port != 0) {
+    meeting.workers_endpoint = endpoint;
   }
-  meeting.endpoint = *endpoint;
-  meeting.alone = nodes.most == 1 && (fixed || endpoint->port == 0);
-  if (meeting.alone && endpoint->port != 0) {
-    meeting.workers_endpoint = *endpoint;
-  }
-  if (endpoint->port == 0 && nodes.most > 1) {
+  if (endpoint.port == 0 && nodes.most > 1) {
     return refuse(values, "rdzv-endpoint", "has no port that other nodes could know", "--rdzv-endpoint=HOST:29400");
   }
   if (fixed) {

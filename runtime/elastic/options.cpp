@@ -214,11 +214,8 @@ class Reader {
 
   Result<void> read_name(const std::string& text) {
     const std::size_t equals = text.find('=');
-    const Result<std::string_view> name = option_named(text.substr(0, equals));
-    if (!name) {
-      return name.error();
-    }
-    return apply(*name, double_dash(*name),
+    ASSIGN_OR_RETURN(const std::string_view name, option_named(text.substr(0, equals)));
+    return apply(name, double_dash(name),
                  equals == std::string::npos ? std::nullopt : std::optional(text.substr(equals + 1)));
   }
 
@@ -281,14 +278,12 @@ Result<void> read_defaults(const Environment& environment, settings::Settings& v
     if (!text) {
       continue;
     }
-    const Result<std::string> value = setting.kind == Kind::Switch ? switch_text(variable, *text) : Result(*text);
-    if (!value) {
-      return value.error();
-    }
+    ASSIGN_OR_RETURN(const std::string value,
+                     setting.kind == Kind::Switch ? switch_text(variable, *text) : Result(*text));
     if (!values.is_default(setting.name)) {
       continue;  // argparse reads no default that is not needed
     }
-    if (Result<void> set = set_value(values, setting.name, *value, variable); !set) {
+    if (Result<void> set = set_value(values, setting.name, value, variable); !set) {
       Error error = set.error();
       error.setting = variable;
       return error;
@@ -317,12 +312,8 @@ std::string default_variable(std::string_view name) {
 
 Result<RunOptions> parse_run_options(std::span<const std::string> arguments, const Environment& environment) {
   RunOptions options{settings::Settings(kRunTable), false, {}};
-  if (Result<void> read = Reader(arguments, options).read(); !read) {
-    return read.error();
-  }
-  if (Result<void> defaults = read_defaults(environment, options.values); !defaults) {
-    return defaults.error();
-  }
+  RETURN_IF_ERROR(Reader(arguments, options).read());
+  RETURN_IF_ERROR(read_defaults(environment, options.values));
   return options;
 }
 

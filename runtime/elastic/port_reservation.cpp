@@ -42,7 +42,7 @@ Result<PortReservation> PortReservation::make() {
   descriptor = descriptor < 0 ? bound_socket(AF_INET) : descriptor;
   if (descriptor < 0) {
     return fail("MASTER_PORT", "", "no port is free: " + errno_text(errno), "looking at net.ipv4.ip_local_port_range",
-                ExitCode::Unavailable);
+                ErrorKind::Unavailable);
   }
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;

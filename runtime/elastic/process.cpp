@@ -94,11 +94,11 @@ int become(const ProcessPlan& plan, const Prepared& prepared, pid_t parent) {
 }
 
 Error cannot_start_worker(const std::string& name, int error_number) {
-  const ExitCode code = error_number == ENOENT    ? ExitCode::NotFound
-                        : error_number == EACCES  ? ExitCode::NotExecutable
-                        : error_number == ENOEXEC ? ExitCode::NotExecutable
-                                                  : ExitCode::Unavailable;
-  return fail("run", name, errno_text(error_number), "a program that can be executed", code);
+  const ErrorKind kind = error_number == ENOENT    ? ErrorKind::NotFound
+                         : error_number == EACCES  ? ErrorKind::NotExecutable
+                         : error_number == ENOEXEC ? ErrorKind::NotExecutable
+                                                   : ErrorKind::Unavailable;
+  return fail("run", name, errno_text(error_number), "a program that can be executed", kind);
 }
 
 /// The session of a living process, from /proc/PID/stat: "pid (name) state ppid pgrp session ...".

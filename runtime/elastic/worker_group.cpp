@@ -29,14 +29,11 @@ WorkerGroup::~WorkerGroup() {
 }
 
 Result<void> WorkerGroup::start(const ProcessPlan& plan, std::unique_ptr<WorkerLink> link) {
-  const Result<pid_t> pid = start_process(plan);
-  if (!pid) {
-    return pid.error();
-  }
+  ASSIGN_OR_RETURN(const pid_t pid, start_process(plan));
   if (link) {
-    link->listen_to(*pid);
+    link->listen_to(pid);
   }
-  workers_.push_back({*pid, std::move(link)});
+  workers_.push_back({pid, std::move(link)});
   return {};
 }
 

@@ -122,9 +122,7 @@ Result<Variables> worker_variables(const LaunchRequest& request, const Generatio
   }
   variables.emplace_back(env::kLocalRank, request.virtual_local_rank ? "0" : number(local_rank));
   if (request.virtual_local_rank) {
-    if (Result<void> added = add_own_gpu(local_rank, agent, variables); !added) {
-      return added.error();
-    }
+    RETURN_IF_ERROR(add_own_gpu(local_rank, agent, variables));
   }
   renew_for_worker(request, agent, variables);
   return variables;

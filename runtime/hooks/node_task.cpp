@@ -59,11 +59,8 @@ class NodeTask : public TaskSetUp {
     if (Result<void> checked = check_option_is_known(option); !checked) {
       return checked;
     }
-    const Result<resolve::EnvPatch> patch = run({.site = judged_site(), .ddp = option});
-    if (!patch) {
-      return patch.error();
-    }
-    give(*patch);
+    ASSIGN_OR_RETURN(const resolve::EnvPatch patch, run({.site = judged_site(), .ddp = option}));
+    give(patch);
     return {};
   }
 
@@ -83,7 +80,7 @@ class NodeTask : public TaskSetUp {
       return {};
     }
     return fail("--ddp", fmt::format("user {}", ::geteuid()), "the task would be set up as another user than the job's",
-                "reporting it to your administrator", ExitCode::Internal);
+                "reporting it to your administrator", ErrorKind::Internal);
   }
 
   /// Where the step was started this very text was taken, by another build of rollcall then.
@@ -96,7 +93,7 @@ class NodeTask : public TaskSetUp {
     error.reason += fmt::format(" on {}, whose rollcall is of another version than the one that took it",
                                 task().get(env::kSlurmNodeName).value_or("this node"));
     error.action = "one version of rollcall on all nodes";
-    error.exit_code = ExitCode::Mismatch;
+    error.kind = ErrorKind::Mismatch;
     error.of_this_node = true;
     return error;
   }
@@ -137,7 +134,7 @@ class NodeTask : public TaskSetUp {
                        fmt::format("{} was not told where rank 0 is: slurmctld did not answer, or its answer does not "
                                    "fit the step",
                                    facts()->this_host),
-                       "again, or exporting MASTER_ADDR", ExitCode::Unavailable);
+                       "again, or exporting MASTER_ADDR", ErrorKind::Unavailable);
     error.of_this_node = true;
     return error;
   }
@@ -184,7 +181,7 @@ class NodeTask : public TaskSetUp {
     (void)run_within(kTelling, [line] { return ::write(STDERR_FILENO, line.data(), line.size()); });
   }
   ::kill(::getppid(), SIGALRM);  // the plugin ends the task, and with it this process
-  ::_exit(to_int(error.exit_code));
+  ::_exit(to_int(error.exit_code()));
 }
 
 }  // namespace
@@ -213,7 +210,7 @@ ExitCode serve_task(PluginLink& plugin, const Request& request, std::optional<ne
     plugin.set_patience(std::chrono::duration<double>(kForEver).count());
     step::let_others_tell();
   }
-  return done.error().exit_code;
+  return done.error().exit_code();
 }
 
 }  // namespace rollcall::hooks

@@ -31,7 +31,7 @@ ExitCode serve_submit(PluginLink& plugin, Submit& submit, const Request& request
   if (!done) {
     plugin.tell(done.error());
   }
-  return done ? ExitCode::Success : done.error().exit_code;
+  return done ? ExitCode::Success : done.error().exit_code();
 }
 
 }  // namespace

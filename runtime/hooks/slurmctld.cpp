@@ -109,16 +109,14 @@ Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, con
       }
     }
   }
-  if (const Result<void> chosen = step::choose_world(task, settings, *facts); !chosen) {
-    return chosen.error();
-  }
+  RETURN_IF_ERROR(step::choose_world(task, settings, *facts));
   return facts;
 }
 
 Result<std::string> node_address(PluginLink& plugin, const std::string& node) {
   std::string address = plugin.ask(hook::kAskAddress, node);
   if (address.empty()) {
-    return fail("host.template", node, "slurmctld does not say", "again", ExitCode::Unavailable);
+    return fail("host.template", node, "slurmctld does not say", "again", ErrorKind::Unavailable);
   }
   return address;
 }

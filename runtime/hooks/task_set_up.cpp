@@ -24,11 +24,8 @@ Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
   settings_ = *std::move(settings);
   limit_.set_patience(TimeLimit::Seconds(settings_->number(settings::kTaskTimeout)));
   limit_.doing("asks Slurm for the step's layout");
-  Result<job::JobFacts> facts = find_facts(*settings_);
-  if (!facts) {
-    return facts.error();
-  }
-  facts_ = *std::move(facts);
+  ASSIGN_OR_RETURN(job::JobFacts facts, find_facts(*settings_));
+  facts_ = std::move(facts);
   facts_->sees_accelerator = sees_accelerator();
   network_ =
       step::observe_network(*facts_, *settings_, task_, [this](const std::string& name) { return look_up(name); });
@@ -40,9 +37,7 @@ Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
     return without_head(checked.error());
   }
   limit_.doing("makes the folders of caches and looks for old files");
-  if (const Result<void> prepared = storage::prepare_folders(*facts_, *patch, *settings_, task_); !prepared) {
-    return prepared.error();
-  }
+  RETURN_IF_ERROR(storage::prepare_folders(*facts_, *patch, *settings_, task_));
   return patch;
 }
 

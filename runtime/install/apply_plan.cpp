@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 Error cannot(const std::string& path, int error_number) {
   return fail(path, "", "cannot be changed: " + errno_text(error_number),
               error_number == EACCES || error_number == EPERM ? "as root, or rollcall install --user" : "another place",
-              ExitCode::CannotCreate);
+              ErrorKind::CannotCreate);
 }
 
 bool write_and_close(int file, const std::string& text) {

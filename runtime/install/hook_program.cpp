@@ -72,10 +72,10 @@ Result<void> check_program(const std::string& program, const std::string& plugin
                            const Believed& owners, const ImageRoot& root) {
   if (program.empty()) {
     return fail("plugin", root.shown(plugin), "there is no bin/rollcall above it, which it runs",
-                "the whole installation, or rollcall=PATH in plugstack.conf", ExitCode::NotFound);
+                "the whole installation, or rollcall=PATH in plugstack.conf", ErrorKind::NotFound);
   }
   if (!program.starts_with('/') || !is_file(root.on_this_machine(program))) {
-    return fail("plugstack.conf: rollcall", program, "is no program", "the program's whole path", ExitCode::NotFound);
+    return fail("plugstack.conf: rollcall", program, "is no program", "the program's whole path", ErrorKind::NotFound);
   }
   const Believed believed = with_owner_of(root.shown("/"), with_owner_of(root.on_this_machine(plugin), owners));
   if (const std::optional<Disbelief> found = disbelief_of(program, believed, root)) {
@@ -93,7 +93,7 @@ Result<void> check_protocols(const std::string& program, std::string_view progra
   return its == plugins ? Result<void>()
                         : fail("program", program,
                                "is of " + or_another(its) + ", and the plugin " + plugin + " of " + or_another(plugins),
-                               "one version of both", ExitCode::Mismatch);
+                               "one version of both", ErrorKind::Mismatch);
 }
 
 }  // namespace rollcall::install

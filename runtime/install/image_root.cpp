@@ -104,7 +104,7 @@ std::optional<std::string> PlanReader::operator()(const std::string& path) const
   }
   if (reading.error_number != ENOENT && *fault_) {
     *fault_ = fail(root_.shown(path), "", "cannot be read: " + reading.reason,
-                   "mending it, or moving it away, and again: nothing was changed", ExitCode::NoInput);
+                   "mending it, or moving it away, and again: nothing was changed", ErrorKind::NoInput);
   }
   return std::nullopt;
 }

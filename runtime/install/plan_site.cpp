@@ -12,7 +12,7 @@ constexpr std::string_view kMadeFile = "# The file was made for them.\n";
 bool was_made(std::string_view plugstack) { return lines_of_block(plugstack).starts_with(kMadeFile); }
 
 Error edited(const std::string& path) {
-  return fail(path, "", "what rollcall wrote there was edited since", "taking it out by hand", ExitCode::CannotCreate);
+  return fail(path, "", "what rollcall wrote there was edited since", "taking it out by hand", ErrorKind::CannotCreate);
 }
 
 constexpr std::string_view kBefore = "# The plugin before: ";
@@ -67,7 +67,7 @@ Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& pl
   const std::optional<std::string> present = read(path);
   if (present && seal_of(*present) != Seal::Intact && *present != *input.profile) {
     return fail("--profile", input.root.shown(path), "another profile is there already",
-                "editing it, or moving it away", ExitCode::CannotCreate);
+                "editing it, or moving it away", ErrorKind::CannotCreate);
   }
   if (present != seal(*input.profile) && present != *input.profile) {
     plan.changes.push_back({path, seal(*input.profile), std::nullopt, "the site's settings"});
@@ -88,7 +88,7 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListN
   };
   if (const auto others = plugin_lines(path, without_ours, names); !others.empty()) {
     return fail("--site", input.root.shown(others.front().file), "loads " + others.front().plugin + " already",
-                "taking that line out, and again", ExitCode::Configuration);
+                "taking that line out, and again", ErrorKind::Configuration);
   }
   if (const std::string wanted = with_block(rest, lines_for(input, read)); wanted != present) {
     plan.changes.push_back({path, wanted, std::nullopt, "srun, sbatch and salloc load the plugin"});
@@ -101,7 +101,7 @@ Result<void> check_plugstack(const SiteInput& input) {
   return input.plugstack.starts_with('/')
              ? Result<void>()
              : fail("PlugStackConfig", input.plugstack, "is no absolute path in " + input.root.shown(input.slurm_conf),
-                    "giving it one", ExitCode::Configuration);
+                    "giving it one", ErrorKind::Configuration);
 }
 
 }  // namespace
@@ -133,9 +133,7 @@ Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, con
 }
 
 Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
-  if (const Result<void> checked = check_plugstack(input); !checked) {
-    return checked.error();
-  }
+  RETURN_IF_ERROR(check_plugstack(input));
   Plan plan;
   const std::string& path = input.plugstack;
   const std::string present = read(path).value_or("");

@@ -25,7 +25,7 @@ Result<void> check_paths(const UserInput& input) {
 
 Error not_ours(const std::string& path, Seal state) {
   return fail(path, "", state == Seal::Edited ? "was edited since rollcall wrote it" : "was not written by rollcall",
-              "moving it away, and again", ExitCode::CannotCreate);
+              "moving it away, and again", ErrorKind::CannotCreate);
 }
 
 /// Adds the writing of a sealed file unless it is there already.
@@ -70,7 +70,7 @@ Result<void> site_has_it_not(const UserInput& input, const ReadFile& read, const
     return {};
   }
   return fail("--user", lines.front().file, "this site loads rollcall already",
-              "srun --ddp, which works without any installation", ExitCode::Configuration);
+              "srun --ddp, which works without any installation", ErrorKind::Configuration);
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<st
       plan.changes.push_back({path, std::nullopt, std::nullopt, "as rollcall wrote it"});
     } else if (state == Seal::Edited || name == "slurm.conf" || name == "plugstack.conf") {
       return fail(path, "", "was edited since rollcall wrote it: nothing was removed",
-                  "moving it away if you need it, and again", ExitCode::CannotCreate);
+                  "moving it away if you need it, and again", ErrorKind::CannotCreate);
     } else {
       plan.notes.push_back(fmt::format("{} is not rollcall's: left there", path));
     }

@@ -132,7 +132,7 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
   if (!named.empty()) {
     return readable(root.on_this_machine(named))
                ? Result<std::string>(named)
-               : fail("--slurm-conf", root.shown(named), "cannot be read", "the site's slurm.conf", ExitCode::NoInput);
+               : fail("--slurm-conf", root.shown(named), "cannot be read", "the site's slurm.conf", ErrorKind::NoInput);
   }
   const Result<std::string> folder = user_folder(environment);
   const auto current = root.is_this_machine() ? environment.get_non_empty("SLURM_CONF") : std::nullopt;
@@ -149,7 +149,7 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
     }
   }
   return fail("slurm.conf", "", "is in none of the usual places", "--slurm-conf=FILE (scontrol show config names it)",
-              ExitCode::NoInput);
+              ErrorKind::NoInput);
 }
 
 Status install_status(const Environment& environment) {

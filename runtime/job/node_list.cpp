@@ -17,7 +17,7 @@ namespace {
 Error refuse(std::string_view text, const std::string& reason) {
   constexpr std::size_t kShown = 80;
   return fail("node list", std::string(text.substr(0, kShown)), reason, "comparing it with scontrol show hostnames",
-              ExitCode::Mismatch);
+              ErrorKind::Mismatch);
 }
 
 bool is_digits(std::string_view text) {
@@ -168,17 +168,14 @@ Result<std::vector<std::string>> expand_node_list(std::string_view text) {
   std::string_view rest = text;
   while (true) {
     const std::size_t end = end_of_entry(rest);
-    Result<std::vector<std::string>> entry = expand_entry(rest.substr(0, end), text);
-    if (!entry) {
-      return entry.error();
-    }
-    if (names.size() + entry->size() > kMaxNodes) {
+    ASSIGN_OR_RETURN(std::vector<std::string> entry, expand_entry(rest.substr(0, end), text));
+    if (names.size() + entry.size() > kMaxNodes) {
       return refuse(text, fmt::format("has more than {} names", kMaxNodes));
     }
     if (names.empty()) {
-      names = std::move(*entry);  // the whole list, as a rule
+      names = std::move(entry);  // the whole list, as a rule
     } else {
-      names.insert(names.end(), std::make_move_iterator(entry->begin()), std::make_move_iterator(entry->end()));
+      names.insert(names.end(), std::make_move_iterator(entry.begin()), std::make_move_iterator(entry.end()));
     }
     if (end == rest.size()) {
       return names;
@@ -199,7 +196,7 @@ Result<std::vector<std::uint32_t>> expand_tasks_per_node(std::string_view text) 
   }
   if (counts.empty()) {
     return fail("tasks per node", std::string(text), "is not in Slurm's notation 2(x3),1",
-                "reporting it: Slurm sets it", ExitCode::Mismatch);
+                "reporting it: Slurm sets it", ErrorKind::Mismatch);
   }
   return counts;
 }

@@ -29,7 +29,7 @@ Result<std::uint32_t> number(const Environment& environment, std::string_view na
   const auto value = parse_integer<std::uint32_t>(*text);
   if (!value || *value >= limit) {
     return fail(std::string(name), *text, fmt::format("is no number below {}", limit), fmt::format("unset {}", name),
-                ExitCode::Mismatch);
+                ErrorKind::Mismatch);
   }
   return *value;
 }
@@ -60,34 +60,26 @@ Result<job::JobFacts> facts_from_environment(const Environment& environment) {
   facts.source = "environment";
   const auto world = number(environment, env::kWorldSize, kAnyNumber, 1);
   if (!world || *world == 0) {
-    return world ? fail("WORLD_SIZE", "0", "is no number of ranks", "unset WORLD_SIZE", ExitCode::Mismatch)
+    return world ? fail("WORLD_SIZE", "0", "is no number of ranks", "unset WORLD_SIZE", ErrorKind::Mismatch)
                  : world.error();
   }
   facts.world_size = *world;
   const auto local_world = number(environment, env::kLocalWorldSize, facts.world_size + 1, facts.world_size);
   if (!local_world || *local_world == 0) {
-    return local_world ? fail("LOCAL_WORLD_SIZE", "0", "is no number of ranks", "unset it", ExitCode::Mismatch)
+    return local_world ? fail("LOCAL_WORLD_SIZE", "0", "is no number of ranks", "unset it", ErrorKind::Mismatch)
                        : local_world.error();
   }
   facts.local_world_size = *local_world;
   facts.num_nodes = (facts.world_size + facts.local_world_size - 1) / facts.local_world_size;
-  const auto rank = number(environment, env::kRank, facts.world_size, 0);
-  if (!rank) {
-    return rank.error();
-  }
-  facts.rank = *rank;
-  const auto local_rank =
-      number(environment, env::kLocalRank, facts.local_world_size, facts.rank % facts.local_world_size);
-  if (!local_rank) {
-    return local_rank.error();
-  }
-  facts.local_rank = *local_rank;
+  ASSIGN_OR_RETURN(const auto rank, number(environment, env::kRank, facts.world_size, 0));
+  facts.rank = rank;
+  ASSIGN_OR_RETURN(const auto local_rank,
+                   number(environment, env::kLocalRank, facts.local_world_size, facts.rank % facts.local_world_size));
+  facts.local_rank = local_rank;
   const std::string_view node_name = explicit_value(environment, env::kGroupRank) ? env::kGroupRank : env::kNodeRank;
-  const auto node = number(environment, node_name, facts.world_size, facts.rank / facts.local_world_size);
-  if (!node) {
-    return node.error();
-  }
-  facts.node_rank = *node;
+  ASSIGN_OR_RETURN(const auto node,
+                   number(environment, node_name, facts.world_size, facts.rank / facts.local_world_size));
+  facts.node_rank = node;
   facts.port_salt = salt_of(environment);
   facts.num_nodes = std::max(facts.num_nodes, facts.node_rank + 1);  // nodes need not have equally many ranks
   return facts;

@@ -8,7 +8,7 @@ namespace rollcall::launchers {
 
 Error damaged_variable(std::string_view name, const std::string& value, const std::string& reason,
                        const std::string& launcher) {
-  return fail(std::string(name), value, reason, "reporting it: " + launcher + " sets it", ExitCode::Mismatch);
+  return fail(std::string(name), value, reason, "reporting it: " + launcher + " sets it", ErrorKind::Mismatch);
 }
 
 Numbers::Numbers(const Environment& environment, std::string launcher)

@@ -101,9 +101,7 @@ Result<job::JobFacts> facts_from_launcher(const LauncherVariables& launcher, con
   if (numbers.error()) {
     return *numbers.error();
   }
-  if (const Result<void> checked = check_range(launcher, facts); !checked) {
-    return checked.error();
-  }
+  RETURN_IF_ERROR(check_range(launcher, facts));
   if (const auto run = environment.get_non_empty(first_set(launcher.run, environment))) {
     facts.port_salt = job::fnv1a(*run);
   }

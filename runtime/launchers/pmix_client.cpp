@@ -45,7 +45,7 @@ Result<PmixLibrary> load_pmix_library() {
   const auto refuse = [] {
     const char* const why = dlerror();
     return fail("PMIx", "libpmix.so.2", why != nullptr ? why : "cannot be opened",
-                "installing PMIx (package libpmix2), or rendezvous=address", ExitCode::Unavailable);
+                "installing PMIx (package libpmix2), or rendezvous=address", ErrorKind::Unavailable);
   };
   // RTLD_GLOBAL: PMIx opens components of its own that take its symbols from here.
   void* const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
@@ -200,22 +200,16 @@ class LibraryClient final : public PmixClient {
   Result<std::uint32_t> fact(PmixFact which) override {
     const Attribute attribute = attribute_of(which);
     constexpr pmix_rank_t kWholeJob = (PMIX_RANK_WILDCARD);
-    const Result<Value> value = look_up(attribute.of_job ? kWholeJob : self_.rank, attribute.key);
-    if (!value) {
-      return value.error();
-    }
-    if (const auto number = to_number(**value)) {
+    ASSIGN_OR_RETURN(const Value value, look_up(attribute.of_job ? kWholeJob : self_.rank, attribute.key));
+    if (const auto number = to_number(*value)) {
       return *number;
     }
-    return fail("PMIx", attribute.key, "is no number", "reporting it, with srun --mpi=list", ExitCode::Unavailable);
+    return fail("PMIx", attribute.key, "is no number", "reporting it, with srun --mpi=list", ErrorKind::Unavailable);
   }
 
   Result<std::string> host_of(std::uint32_t of_rank) override {
-    const Result<Value> value = look_up(of_rank, PMIX_HOSTNAME);
-    if (!value) {
-      return value.error();
-    }
-    return (*value)->type == PMIX_STRING ? to_text((*value)->data.string) : no_text(PMIX_HOSTNAME);
+    ASSIGN_OR_RETURN(const Value value, look_up(of_rank, PMIX_HOSTNAME));
+    return value->type == PMIX_STRING ? to_text(value->data.string) : no_text(PMIX_HOSTNAME);
   }
 
   Result<void> put(const std::string& key, const std::string& text) override {
@@ -252,7 +246,7 @@ class LibraryClient final : public PmixClient {
 
  private:
   static Error no_text(const std::string& key) {
-    return fail("PMIx", key, "is no text", "the same rollcall on all ranks", ExitCode::Mismatch);
+    return fail("PMIx", key, "is no text", "the same rollcall on all ranks", ErrorKind::Mismatch);
   }
 
   static Result<std::string> to_text(const char* text) {
@@ -261,7 +255,7 @@ class LibraryClient final : public PmixClient {
 
   static Error late(const std::string& call, const std::string& what, std::chrono::duration<double> limit) {
     return fail("PMIx", call, fmt::format("{} within {:g} s", what, limit.count()),
-                "looking at the ranks that ended early, or a longer rendezvous.timeout", ExitCode::Unavailable);
+                "looking at the ranks that ended early, or a longer rendezvous.timeout", ErrorKind::Unavailable);
   }
 
   Result<void> check(pmix_status_t status, const std::string& call) const {
@@ -269,19 +263,16 @@ class LibraryClient final : public PmixClient {
       return {};
     }
     return fail("PMIx", call, library_.error_string(status), "srun --mpi=pmix, or rendezvous=address",
-                ExitCode::Unavailable);
+                ErrorKind::Unavailable);
   }
 
   Result<Value> look_up(pmix_rank_t of_rank, const char* key) {
     pmix_proc_t process = self_;
     process.rank = of_rank;
     pmix_value_t* raw = nullptr;
-    const Result<void> got = check(library_.get(&process, key, nullptr, 0, &raw), std::string("PMIx_Get ") + key);
-    if (!got) {
-      return got.error();
-    }
+    RETURN_IF_ERROR(check(library_.get(&process, key, nullptr, 0, &raw), std::string("PMIx_Get ") + key));
     if (raw == nullptr) {
-      return fail("PMIx", key, "has no value", "srun --mpi=pmix, or rendezvous=address", ExitCode::Unavailable);
+      return fail("PMIx", key, "has no value", "srun --mpi=pmix, or rendezvous=address", ErrorKind::Unavailable);
     }
     return Value(raw);
   }
@@ -293,23 +284,20 @@ class LibraryClient final : public PmixClient {
 }  // namespace
 
 Result<std::unique_ptr<PmixClient>> open_pmix() {
-  const Result<PmixLibrary> library = load_pmix_library();
-  if (!library) {
-    return library.error();
-  }
+  ASSIGN_OR_RETURN(const PmixLibrary library, load_pmix_library());
   pmix_proc_t self{};
-  const pmix_status_t status = library->init(&self, nullptr, 0);
+  const pmix_status_t status = library.init(&self, nullptr, 0);
   if (status != PMIX_SUCCESS) {
-    return fail("PMIx", "PMIx_Init", library->error_string(status), "srun --mpi=pmix", ExitCode::Unavailable);
+    return fail("PMIx", "PMIx_Init", library.error_string(status), "srun --mpi=pmix", ErrorKind::Unavailable);
   }
-  return std::unique_ptr<PmixClient>(std::make_unique<LibraryClient>(*library, self));
+  return std::unique_ptr<PmixClient>(std::make_unique<LibraryClient>(library, self));
 }
 
 #else
 
 Result<std::unique_ptr<PmixClient>> open_pmix() {
   return fail("PMIx", "", "this rollcall was built without PMIx's headers",
-              "a build with libpmix-dev, or rendezvous=address", ExitCode::Unavailable);
+              "a build with libpmix-dev, or rendezvous=address", ErrorKind::Unavailable);
 }
 
 #endif  // ROLLCALL_HAVE_PMIX

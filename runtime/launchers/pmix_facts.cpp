@@ -53,11 +53,8 @@ Result<job::JobFacts> facts_from_pmix(PmixClient& client) {
                                                         {PmixFact::LocalSize, &facts.local_world_size},
                                                         {PmixFact::NodeId, &facts.node_rank}};
   for (const auto& [which, where] : wanted) {
-    const Result<std::uint32_t> number = client.fact(which);
-    if (!number) {
-      return number.error();
-    }
-    *where = *number;
+    ASSIGN_OR_RETURN(const std::uint32_t number, client.fact(which));
+    *where = number;
   }
   const bool sound = facts.rank < facts.world_size && facts.local_rank < facts.local_world_size &&
                      facts.local_world_size <= facts.world_size;
@@ -65,7 +62,7 @@ Result<job::JobFacts> facts_from_pmix(PmixClient& client) {
     return fail("PMIx",
                 fmt::format("rank {} of {}, local rank {} of {}", facts.rank, facts.world_size, facts.local_rank,
                             facts.local_world_size),
-                "is impossible", "reporting it, with srun --mpi=list", ExitCode::Mismatch);
+                "is impossible", "reporting it, with srun --mpi=list", ErrorKind::Mismatch);
   }
   // A server that does not know hosts is no fault: Slurm's own variables or the rendezvous tell them.
   if (const Result<std::string> host = client.host_of(facts.rank)) {

@@ -183,7 +183,7 @@ std::optional<std::string> why_not_a_slurm_task(const Environment& environment) 
 
 Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
   if (const auto reason = why_not_a_slurm_task(environment)) {
-    return fail("Slurm", "", *reason, "starting the program with srun", ExitCode::Unavailable);
+    return fail("Slurm", "", *reason, "starting the program with srun", ErrorKind::Unavailable);
   }
   job::JobFacts facts;
   facts.source = "slurm";
@@ -199,9 +199,7 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
   if (numbers.error()) {
     return *numbers.error();
   }
-  if (const Result<void> read = read_layout(environment, facts); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(read_layout(environment, facts));
   if (facts.node_rank >= facts.num_nodes) {
     return damaged(env::kSlurmNodeId, std::to_string(facts.node_rank),
                    fmt::format("is beyond {} nodes", facts.num_nodes));
@@ -213,9 +211,7 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
     job::adopt_layout(*layout, facts);
   }
   facts.local_world_size = facts.tasks_per_node[place_of_this_node(facts)];
-  if (const Result<void> checked = check_ranks(facts); !checked) {
-    return checked.error();
-  }
+  RETURN_IF_ERROR(check_ranks(facts));
   const std::string ranks_here = environment.get(env::kSlurmRanksHere).value_or("");
   facts.first_rank_here = parse_integer<std::uint32_t>(ranks_here.substr(0, ranks_here.find(',')))
                               .value_or(facts.rank - std::min(facts.rank, facts.local_rank));

@@ -26,7 +26,7 @@ std::string names_of(const NetworkView& view) {
 
 Error none_exists(const std::string& setting, const std::vector<std::string>& configured, const NetworkView& view) {
   return fail(setting, fmt::format("{}", fmt::join(configured, ",")), "is no interface that is up on " + view.host_name,
-              fmt::format("one of {}", names_of(view)), ExitCode::Unavailable);
+              fmt::format("one of {}", names_of(view)), ErrorKind::Unavailable);
 }
 
 /// What "auto" and "none" mean for every library; nothing for a list of names.

@@ -168,7 +168,7 @@ struct Answer {
 
 Error given_up(const Endpoint& endpoint, const std::string& reason) {
   return fail("rendezvous", to_text(endpoint), reason, "looking which tasks did not start or why rank 0 failed",
-              ExitCode::Unavailable);
+              ErrorKind::NobodyMet);
 }
 
 /// Rank 0 of this world answered: it waits for the others no longer than `timeout` from before now.
@@ -260,11 +260,11 @@ Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std
                 reason.empty()
                     ? fmt::format("rank 0 did not appear there within {:g} s (seen from {})", timeout.count(), host)
                     : fmt::format("{}, for {:g} s (seen from {})", reason, timeout.count(), host),
-                "a folder of your own that all nodes share, or looking at why rank 0 failed", ExitCode::Unavailable);
+                "a folder of your own that all nodes share, or looking at why rank 0 failed", ErrorKind::Unavailable);
   }
   return fail(
       "rendezvous", to_text(*last), fmt::format("did not answer {} within {:g} s ({})", host, timeout.count(), reason),
-      "looking at why rank 0 failed, another host.template, or a longer rendezvous.timeout", ExitCode::Unavailable);
+      "looking at why rank 0 failed, another host.template, or a longer rendezvous.timeout", ErrorKind::NobodyMet);
 }
 
 }  // namespace
@@ -300,7 +300,7 @@ Result<Members> admit_others(const Listener& listener, const WorldKey& key, cons
   return fail("rendezvous", key.name, reason,
               problem.empty() ? "looking which tasks did not start, or a longer rendezvous.timeout"
                               : "a higher hard limit (ulimit -Hn) where too many files are open",
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcomer,

@@ -21,9 +21,9 @@ namespace {
 constexpr std::string_view kFirstLine = "rollcall endpoint 3";
 constexpr mode_t kUsersAlone = 0600;
 
-Error refuse(const std::filesystem::path& path, const std::string& reason, ExitCode code = ExitCode::CannotCreate) {
+Error refuse(const std::filesystem::path& path, const std::string& reason, ErrorKind kind = ErrorKind::CannotCreate) {
   return fail("rendezvous.folder", path.parent_path().string(), "cannot be written: " + reason,
-              "a folder of your own that exists and that all nodes can write", code);
+              "a folder of your own that exists and that all nodes can write", kind);
 }
 
 /// All of `text` into a new file; returns why it is none of this user's, or "". `error` becomes errno where that is
@@ -77,7 +77,7 @@ Result<EndpointFile> EndpointFile::publish(const std::filesystem::path& path, co
   int error = 0;
   if (const std::string reason = write_new(temporary, text, error); !reason.empty()) {
     unlink(temporary.c_str());
-    return refuse(path, reason, error == ENOSPC || error == EDQUOT ? ExitCode::InputOutput : ExitCode::CannotCreate);
+    return refuse(path, reason, error == ENOSPC || error == EDQUOT ? ErrorKind::InputOutput : ErrorKind::CannotCreate);
   }
   if (rename(temporary.c_str(), path.c_str()) != 0) {
     error = errno;

@@ -67,11 +67,8 @@ Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const s
   }
   const resolve::EnvChange* const wanted = step->patch.find(env::kMasterPort);
   const auto port = parse_integer<std::uint16_t>(wanted != nullptr ? wanted->value : "");
-  const Result<std::uint16_t> free = free_port_from(port.value_or(0), settings);
-  if (!free) {
-    return free.error();
-  }
-  return Endpoint{step->facts.this_host.empty() ? this_host_name() : step->facts.this_host, *free};
+  ASSIGN_OR_RETURN(const std::uint16_t free, free_port_from(port.value_or(0), settings));
+  return Endpoint{step->facts.this_host.empty() ? this_host_name() : step->facts.this_host, free};
 }
 
 /// What a PMIx server says, one for each node, others may say otherwise.
@@ -101,7 +98,7 @@ Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& set
   }
   const std::optional<Endpoint> endpoint = parse_endpoint(*text);
   if (!endpoint) {
-    return fail("rendezvous", *text, "rank 0 has no endpoint", "reading rank 0's own message", ExitCode::Unavailable);
+    return fail("rendezvous", *text, "rank 0 has no endpoint", "reading rank 0's own message", ErrorKind::Unavailable);
   }
   return *endpoint;
 }
@@ -157,11 +154,8 @@ Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const sett
     step->facts.head_known_to_all = true;
     step->network = step::observe_network(step->facts, settings, user);
   }
-  Result<resolve::EnvPatch> patch = step::resolve_here(step->facts, settings, step->network, user);
-  if (!patch) {
-    return patch.error();
-  }
-  step->patch = *std::move(patch);
+  ASSIGN_OR_RETURN(resolve::EnvPatch patch, step::resolve_here(step->facts, settings, step->network, user));
+  step->patch = std::move(patch);
   return step;
 }
 

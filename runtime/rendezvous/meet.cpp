@@ -36,13 +36,13 @@ struct Call {
 };
 
 Error no_pmix(const std::string& reason) {
-  return fail("rendezvous", "pmix", reason, "srun --mpi=pmix", ExitCode::Unavailable);
+  return fail("rendezvous", "pmix", reason, "srun --mpi=pmix", ErrorKind::Unavailable);
 }
 
 Result<std::uint16_t> parse_port(const std::string& text) {
   const auto port = parse_integer<std::uint16_t>(text);
   if (!port || *port == 0) {
-    return fail("MASTER_PORT", text, "is no port", "a number from 1 to 65535, or unset MASTER_PORT", ExitCode::Usage);
+    return fail("MASTER_PORT", text, "is no port", "a number from 1 to 65535, or unset MASTER_PORT", ErrorKind::Usage);
   }
   return *port;
 }
@@ -94,11 +94,9 @@ std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
 
 /// Rank 0's end: all others come to `listener`.
 Result<Meeting> receive_all(const Call& call, Meeting meeting, const Secret& secret) {
-  Result<Members> members = admit_others(*meeting.listener, meeting.key, secret, call.facts.world_size, call.timeout());
-  if (!members) {
-    return members.error();
-  }
-  meeting.members = *std::move(members);
+  ASSIGN_OR_RETURN(Members members,
+                   admit_others(*meeting.listener, meeting.key, secret, call.facts.world_size, call.timeout()));
+  meeting.members = std::move(members);
   return meeting;
 }
 
@@ -123,12 +121,9 @@ WorldKey new_key(const Call& call) { return {world_name(call.facts), new_nonce()
 Secret secret_of(const Call& call, const std::string& drawn) { return Secret::of(drawn, world_name(call.facts)); }
 
 Result<Meeting> meet_alone(const Call& call) {
-  Result<Listener> listener = Listener::on_loopback();
-  if (!listener) {
-    return listener.error();
-  }
-  const Endpoint endpoint{"127.0.0.1", listener->port()};
-  return Meeting{endpoint, new_key(call), std::move(*listener), "alone", std::nullopt};
+  ASSIGN_OR_RETURN(Listener listener, Listener::on_loopback());
+  const Endpoint endpoint{"127.0.0.1", listener.port()};
+  return Meeting{endpoint, new_key(call), std::move(listener), "alone", std::nullopt};
 }
 
 /// The first of `ports` that is free; the error is that of the first one.
@@ -162,27 +157,21 @@ Result<Meeting> meet_by_address(const Call& call) {
   const auto port_text = call.environment.get_non_empty(env::kMasterPort);
   if (!host || !port_text) {
     return fail(host ? "MASTER_PORT" : "MASTER_ADDR", "", "is not set, so that nothing says where rank 0 is",
-                "srun --ddp, srun --mpi=pmix, or setting MASTER_ADDR and MASTER_PORT", ExitCode::Unavailable);
+                "srun --ddp, srun --mpi=pmix, or setting MASTER_ADDR and MASTER_PORT", ErrorKind::Unavailable);
   }
-  const Result<std::uint16_t> port = parse_port(*port_text);
-  if (!port) {
-    return port.error();
-  }
+  ASSIGN_OR_RETURN(const std::uint16_t port, parse_port(*port_text));
   const Result<std::string> shared = shared_secret(call.environment, call.settings);
   if (!shared) {
     return with_other_ways(shared.error(), call);
   }
   const Secret secret = secret_of(call, *shared);
-  const std::vector<std::uint16_t> ports = ports_of(call, *port);
+  const std::vector<std::uint16_t> ports = ports_of(call, port);
   if (call.facts.rank == 0) {
-    Result<Listener> listener = listen_at_first_free(ports);
-    if (!listener) {
-      return listener.error();
-    }
-    const Endpoint endpoint{*host, listener->port()};
+    ASSIGN_OR_RETURN(Listener listener, listen_at_first_free(ports));
+    const Endpoint endpoint{*host, listener.port()};
     Result<Meeting> meeting =
-        receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt}, secret);
-    return meeting || endpoint.port == *port ? std::move(meeting) : with_taker(meeting.error(), *port, endpoint.port);
+        receive_all(call, Meeting{endpoint, new_key(call), std::move(listener), "address", std::nullopt}, secret);
+    return meeting || endpoint.port == port ? std::move(meeting) : with_taker(meeting.error(), port, endpoint.port);
   }
   Places places;
   for (const std::uint16_t one : ports) {
@@ -213,17 +202,12 @@ Result<Meeting> meet_over_pmix(const Call& call) {
   if (call.facts.rank == 0) {
     return publish_over_pmix(call);
   }
-  if (const Result<void> fenced = call.pmix->fence(call.timeout()); !fenced) {
-    return fenced.error();
-  }
-  const Result<std::string> text = call.pmix->get(call.facts.first_rank, kPmixKey, call.timeout());
-  if (!text) {
-    return text.error();
-  }
-  const std::vector<std::string> parts = split(*text, ' ');
+  RETURN_IF_ERROR(call.pmix->fence(call.timeout()));
+  ASSIGN_OR_RETURN(const std::string text, call.pmix->get(call.facts.first_rank, kPmixKey, call.timeout()));
+  const std::vector<std::string> parts = split(text, ' ');
   const std::optional<Endpoint> endpoint = parts.size() == 2 ? parse_endpoint(parts[0]) : std::nullopt;
   if (!endpoint) {
-    return fail("rendezvous", *text, "rank 0 has no endpoint", "reading rank 0's own message", ExitCode::Unavailable);
+    return fail("rendezvous", text, "rank 0 has no endpoint", "reading rank 0's own message", ErrorKind::Unavailable);
   }
   return go_to(
       call,
@@ -234,17 +218,11 @@ Result<Meeting> meet_over_pmix(const Call& call) {
 }
 
 Result<Meeting> publish_in_file(const Call& call, const std::filesystem::path& path) {
-  Result<Listener> listener = listen_anywhere(call);
-  if (!listener) {
-    return listener.error();
-  }
-  const Endpoint endpoint{own_reachable_name(call), listener->port()};
+  ASSIGN_OR_RETURN(Listener listener, listen_anywhere(call));
+  const Endpoint endpoint{own_reachable_name(call), listener.port()};
   const std::string drawn = draw_secret();
-  Result<EndpointFile> file = EndpointFile::publish(path, endpoint, world_name(call.facts), drawn);
-  if (!file) {
-    return file.error();
-  }
-  return receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "file", std::move(*file)},
+  ASSIGN_OR_RETURN(EndpointFile file, EndpointFile::publish(path, endpoint, world_name(call.facts), drawn));
+  return receive_all(call, Meeting{endpoint, new_key(call), std::move(listener), "file", std::move(file)},
                      secret_of(call, drawn));
 }
 
@@ -263,20 +241,17 @@ Result<Meeting> meet_by_file(const Call& call) {
   const std::string& configured = call.settings.text("rendezvous.folder");
   if (configured.empty()) {
     return fail("rendezvous.folder", "", "is not set, and rendezvous is file",
-                "setting it to a folder that all nodes share", ExitCode::Usage);
+                "setting it to a folder that all nodes share", ErrorKind::Usage);
   }
-  const Result<std::string> folder = settings::expand_path(configured, call.environment, "rendezvous.folder");
-  if (!folder) {
-    return folder.error();
-  }
-  const std::filesystem::path path = endpoint_file_path(*folder, call.facts);
+  ASSIGN_OR_RETURN(const std::string folder, settings::expand_path(configured, call.environment, "rendezvous.folder"));
+  const std::filesystem::path path = endpoint_file_path(folder, call.facts);
   if (call.facts.rank == 0) {
     return publish_in_file(call, path);
   }
   const std::string name = world_name(call.facts);
   Result<Meeting> meeting = go_to(
       call, [&] { return places_in(path, name); }, "file", "rendezvous.folder", path.string());
-  if (!meeting && meeting.error().setting == "rendezvous") {
+  if (!meeting && meeting.error().kind == ErrorKind::NobodyMet) {
     Error error = meeting.error();
     error.reason += fmt::format("; {} names it, perhaps left by an earlier run", path.string());
     return error;

@@ -111,7 +111,7 @@ Result<NodeBarrier> NodeBarrier::join(const std::string& name, std::uint32_t loc
     close(descriptor);
   }
   return fail("node barrier", std::to_string(local_rank), errno_text(code), "looking for another run of this name",
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 bool NodeBarrier::wait(std::chrono::milliseconds limit) {

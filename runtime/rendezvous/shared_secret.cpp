@@ -29,7 +29,7 @@ Error no_secret(const std::string& path, const std::string& reason) {
   return fail(kSetting, path, reason,
               "a file of your own that nobody else may read and that all nodes see: (umask 077; openssl rand -hex 32 > "
               "FILE)",
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 std::string without_space_at_the_end(std::string text) {
@@ -114,23 +114,20 @@ Result<std::string> of_this_user(const Environment& given) {
 
 Result<std::string> shared_secret(const Environment& environment, const settings::Settings& settings) {
   if (const std::string& configured = settings.text(kSetting); !configured.empty()) {
-    const Result<std::string> path = settings::expand_path(configured, environment, kSetting);
-    if (!path) {
-      return path.error();
-    }
+    ASSIGN_OR_RETURN(const std::string path, settings::expand_path(configured, environment, kSetting));
     std::string refusal;
-    std::string text = read_private(*path, refusal);
+    std::string text = read_private(path, refusal);
     if (text.empty() && refusal.empty()) {
       refusal = "does not exist, or is empty";
     }
-    return checked(*path, std::move(text), refusal);
+    return checked(path, std::move(text), refusal);
   }
   std::optional<std::string> steps = of_this_step(environment);
   if (!steps && environment.get_non_empty(env::kStepSecret)) {
     Error error = fail(kSetting, environment.get(env::kSlurmNodeName).value_or("this node"),
                        "the plugin did not hand on the step's secret: it is missing there, or another version of the "
                        "plugin is on this node than where srun ran",
-                       "one version of the plugin on all nodes", ExitCode::Mismatch);
+                       "one version of the plugin on all nodes", ErrorKind::Mismatch);
     error.of_this_node = true;
     return error;
   }

@@ -23,7 +23,7 @@ constexpr const char* kClosed = "the other end closed the connection";
 constexpr const char* kNoRollcall = "the other end is no rollcall that knows the secret";
 
 Error lost(const std::string& reason) {
-  return fail("connection", "", reason, "looking at the other node", ExitCode::Unavailable);
+  return fail("connection", "", reason, "looking at the other node", ErrorKind::Unavailable);
 }
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }

@@ -39,7 +39,7 @@ bool is_name(std::string_view text) {
 }
 
 Error refused(const std::string& entry, std::string reason, std::string action) {
-  return fail(std::string(kSetting), entry, std::move(reason), std::move(action), ExitCode::Configuration);
+  return fail(std::string(kSetting), entry, std::move(reason), std::move(action), ErrorKind::Configuration);
 }
 
 }  // namespace
@@ -57,19 +57,16 @@ Result<void> add_venv(const Inputs& inputs, PatchBuilder& patch) {
   if (configured.empty()) {
     return {};
   }
-  const Result<std::string> root = settings::expand_path(configured, inputs.user, "venv");
-  if (!root) {
-    return root.error();
-  }
+  ASSIGN_OR_RETURN(const std::string root, settings::expand_path(configured, inputs.user, "venv"));
   const auto users = patch.users(env::kVirtualEnv);
-  patch.propose({env::kVirtualEnv, *root, "setting venv", "as configured", "venv"});
-  if (users && *users != *root) {
+  patch.propose({env::kVirtualEnv, root, "setting venv", "as configured", "venv"});
+  if (users && *users != root) {
     return {};
   }
   const auto outer = inputs.user.get_non_empty(env::kVirtualEnv);
   const std::optional<std::string> leftover = outer && !users ? std::optional(*outer + "/bin") : std::nullopt;
   const std::string path = inputs.user.get_non_empty(env::kPath).value_or(std::string(kDefaultPath));
-  patch.set_unmarked({std::string(env::kPath), with_front(path, *root + "/bin", leftover), Action::Set, "setting venv",
+  patch.set_unmarked({std::string(env::kPath), with_front(path, root + "/bin", leftover), Action::Set, "setting venv",
                       fmt::format("{}/bin in front", configured)});
   return {};
 }

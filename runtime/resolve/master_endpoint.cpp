@@ -60,7 +60,7 @@ std::string why_unusable(const ResolvedName& name, const Place& place) {
 Error no_usable_name(const std::vector<ResolvedName>& names, const Place& place) {
   if (names.empty()) {
     return fail("host.template", "", "gives no name for the head node", "setting it to, say, {host}",
-                ExitCode::Unavailable);
+                ErrorKind::Unavailable);
   }
   std::string reason = why_unusable(names.front(), place);
   for (std::size_t i = 1; i < names.size(); ++i) {
@@ -74,7 +74,7 @@ Error no_usable_name(const std::vector<ResolvedName>& names, const Place& place)
       "host.template", names.front().name, reason,
       loopback ? "a template whose name resolves across nodes, or host.loopback=allow where all nodes are one machine"
                : "a template whose name resolves, checking it with getent hosts NAME",
-      ExitCode::Unavailable);
+      ErrorKind::Unavailable);
   error.of_this_node = loopback;  // rank 0 takes its own loopback address
   return error;
 }
@@ -177,18 +177,15 @@ Result<void> add_master_address(const Inputs& inputs, PatchBuilder& patch) {
     patch.warn("MASTER_ADDR: is not set, because nothing says where rank 0 is");
     return {};
   }
-  const auto choice =
-      choose_master_address(inputs.facts, inputs.network, inputs.settings.text("host.loopback") == "allow");
-  if (!choice) {
-    return choice.error();
-  }
-  for (const std::string& warning : choice->warnings) {
+  ASSIGN_OR_RETURN(const auto choice, choose_master_address(inputs.facts, inputs.network,
+                                                            inputs.settings.text("host.loopback") == "allow"));
+  for (const std::string& warning : choice.warnings) {
     patch.warn(warning);
   }
   const bool templated = inputs.settings.text(kTemplate) != "{host}";
   const std::string rule = templated ? fmt::format(", rule {}", inputs.settings.text(kTemplate)) : "";
   patch.propose(
-      {env::kMasterAddr, choice->value, templated ? "setting host.template" : "network", choice->reason + rule});
+      {env::kMasterAddr, choice.value, templated ? "setting host.template" : "network", choice.reason + rule});
   return {};
 }
 
@@ -253,11 +250,8 @@ Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::P
   if (facts.reserved_ports.empty()) {
     return port_of_ids(facts, configured);
   }
-  const Result<std::uint16_t> reserved = port_at(facts.reserved_ports, facts.world_index);
-  if (!reserved) {
-    return reserved.error();
-  }
-  return PortChoice{*reserved, "reserved by Slurm for this step"};
+  ASSIGN_OR_RETURN(const std::uint16_t reserved, port_at(facts.reserved_ports, facts.world_index));
+  return PortChoice{reserved, "reserved by Slurm for this step"};
 }
 
 namespace {
@@ -279,7 +273,7 @@ void warn_if_another_port(const std::string& value, const Inputs& inputs, PatchB
 Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
   const auto users = patch.users(env::kMasterPort);
   if (users && parse_integer<std::uint16_t>(*users).value_or(0) == 0) {
-    return fail("MASTER_PORT", *users, "is no port", "unset it, or a number from 1 to 65535", ExitCode::Usage);
+    return fail("MASTER_PORT", *users, "is no port", "unset it, or a number from 1 to 65535", ErrorKind::Usage);
   }
   if (keep_known(env::kMasterPort, kRange, inputs, patch)) {
     if (users) {
@@ -293,13 +287,10 @@ Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
     return {};
   }
   const auto [first, last] = inputs.settings.port_range(kRange);
-  const auto choice = choose_rendezvous_port(inputs.facts, {first, last});
-  if (!choice) {
-    return choice.error();
-  }
-  warn_of_ephemeral(*choice, {first, last}, inputs, patch);
+  ASSIGN_OR_RETURN(const auto choice, choose_rendezvous_port(inputs.facts, {first, last}));
+  warn_of_ephemeral(choice, {first, last}, inputs, patch);
   const std::string origin = inputs.facts.reserved_ports.empty() ? "setting port.range" : inputs.facts.source;
-  patch.propose({env::kMasterPort, std::to_string(choice->port), origin, choice->reason});
+  patch.propose({env::kMasterPort, std::to_string(choice.port), origin, choice.reason});
   return {};
 }
 

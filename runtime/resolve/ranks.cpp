@@ -18,7 +18,7 @@ Result<void> check_users(std::string_view name, std::uint32_t ours, const Inputs
     return {};
   }
   return fail(std::string(name), *value, fmt::format("contradicts the step: {} says {}", inputs.facts.source, ours),
-              fmt::format("unset {} before srun", name), ExitCode::Mismatch);
+              fmt::format("unset {} before srun", name), ErrorKind::Mismatch);
 }
 
 struct Row {

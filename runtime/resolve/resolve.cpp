@@ -17,9 +17,7 @@ Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::Settings& s
   }
   for (const auto add : {add_ranks, add_master_address, add_master_port, add_interfaces, add_torchrun, add_threads,
                          add_gpus, add_accelerate, add_jax, add_caches, add_venv, add_debug, add_variables}) {
-    if (const Result<void> added = add(inputs, patch); !added) {
-      return added.error();
-    }
+    RETURN_IF_ERROR(add(inputs, patch));
   }
   return std::move(patch).finish();
 }

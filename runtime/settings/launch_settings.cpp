@@ -121,7 +121,7 @@ std::chrono::duration<double> default_task_timeout() {
 Error out_of_time(const std::string& host, const std::string& doing, std::chrono::duration<double> patience) {
   Error error =
       fail(std::string(kTaskTimeout), fmt::format("{:g} s", patience.count()), fmt::format("{} still {}", host, doing),
-           "what that waits for, a file server or a name server", ExitCode::Unavailable);
+           "what that waits for, a file server or a name server", ErrorKind::Unavailable);
   error.of_this_node = true;
   return error;
 }
@@ -131,9 +131,7 @@ Result<Settings> load_launch_settings(const Environment& environment, const Laun
                                             StandardLayers{.site = layers.site, .other_tables = layers.other_tables});
   if (settings) {
     settings->doubt_site(layers.site.doubt);
-    if (const Result<void> applied = apply_key_values(*settings, layers.ddp, kDdp); !applied) {
-      return applied.error();
-    }
+    RETURN_IF_ERROR(apply_key_values(*settings, layers.ddp, kDdp));
   }
   return settings;
 }

@@ -47,7 +47,7 @@ Result<void> apply_entry(Settings& settings, std::string_view entry, const std::
   const Result<void> applied = settings.set(name, value, origin);
   if (!applied) {
     const Error& error = applied.error();
-    return fail(origin + "=" + error.setting, error.value, error.reason, error.action, error.exit_code);
+    return fail(origin + "=" + error.setting, error.value, error.reason, error.action, error.kind);
   }
   return {};
 }
@@ -78,19 +78,14 @@ Result<std::optional<FoundSite>> find_site(Settings& settings, const Environment
   }
   const FoundAbove installed = installed_site_folder();  // which is judged there
   settings.pass_over_installed_sites(installed.passed_over);
-  Result<std::optional<SiteProfile>> known = recognise_site(installed.file, clues_of_this_machine(environment));
-  if (!known) {
-    return known.error();
-  }
-  return *known ? std::optional(FoundSite{**std::move(known)}) : std::nullopt;
+  ASSIGN_OR_RETURN(std::optional<SiteProfile> known,
+                   recognise_site(installed.file, clues_of_this_machine(environment)));
+  return known ? std::optional(FoundSite{*std::move(known)}) : std::nullopt;
 }
 
 Result<void> apply_site_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
-  const Result<std::optional<FoundSite>> found = find_site(settings, environment, layers);
-  if (!found) {
-    return found.error();
-  }
-  const std::optional<FoundSite>& site = *found;
+  ASSIGN_OR_RETURN(const std::optional<FoundSite> found, find_site(settings, environment, layers));
+  const std::optional<FoundSite>& site = found;
   return site ? apply_site_profile(settings, site->profile, layers.section, site->owners) : Result<void>();
 }
 
@@ -155,7 +150,7 @@ PluginProfile plugin_profile(const std::string& config, const std::string& confi
     profile.owners.users.push_back(*user);
   } else if (!config_owner.empty() && !profile.owners.anybody) {
     profile.refusal = fail("plugstack.conf: config_owner", config_owner, "is neither any nor the number of a user",
-                           "leaving it out", ExitCode::Configuration);
+                           "leaving it out", ErrorKind::Configuration);
   }
   return profile;
 }
@@ -167,7 +162,7 @@ Result<void> check_plugin(const std::string& path, const Believed& owners) {
 
 Error refuse_disbelieved(const std::string& subject, const Disbelief& disbelief) {
   return fail(subject, "", disbelief.reason + ", and who can change it has code run by every user",
-              disbelief.cure + ", or config_owner= in plugstack.conf", ExitCode::Configuration);
+              disbelief.cure + ", or config_owner= in plugstack.conf", ErrorKind::Configuration);
 }
 
 Result<Settings> load_settings(Table table, const Environment& environment, const StandardLayers& layers) {
@@ -180,10 +175,7 @@ Result<Settings> load_settings(Table table, const Environment& environment, cons
       return error;
     }
   }
-  const Result<void> applied = apply_environment(settings, environment, layers.other_tables);
-  if (!applied) {
-    return applied.error();
-  }
+  RETURN_IF_ERROR(apply_environment(settings, environment, layers.other_tables));
   return settings;
 }
 

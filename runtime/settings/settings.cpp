@@ -74,11 +74,8 @@ Result<void> Settings::set(std::string_view name, std::string_view text, const s
                 "is locked by the profile of this site, " + site_->file,
                 "leaving it out, or asking your administrator");
   }
-  Result<std::string> normal = normal_form(*setting, text, subject(setting->name, origin));
-  if (!normal) {
-    return normal.error();
-  }
-  values_.insert_or_assign(std::string(setting->name), SettingValue{*std::move(normal), origin});
+  ASSIGN_OR_RETURN(std::string normal, normal_form(*setting, text, subject(setting->name, origin)));
+  values_.insert_or_assign(std::string(setting->name), SettingValue{std::move(normal), origin});
   return {};
 }
 

@@ -36,7 +36,7 @@ constexpr std::array kLists{Key{"systemname", &SiteSection::systemname}, Key{"cl
 Error wrong(const std::string& path, const toml::node& node, std::string_view key, std::string reason,
             std::string action) {
   return fail(place(path, node, fmt::format("{}.{}", kSiteSection, key)), "", std::move(reason), std::move(action),
-              ExitCode::Configuration);
+              ErrorKind::Configuration);
 }
 
 /// A text or an array of texts.
@@ -102,7 +102,7 @@ std::string head_of(const std::string& content) {
 Result<SiteSection> read_head(const std::string& path) {
   std::string content;
   if (const FileReading read = read_small_file(path, kLongestFile, content); !read.reason.empty()) {
-    return fail(path, "", read.reason, "making the installed profiles readable", ExitCode::Configuration);
+    return fail(path, "", read.reason, "making the installed profiles readable", ErrorKind::Configuration);
   }
   const Result<toml::table> root = parse_toml(head_of(content), path);
   return root ? read_section(*root, path) : root.error();
@@ -147,7 +147,7 @@ Result<void> apply_locks(Settings& settings, const SiteSection& section) {
         known.emplace_back(row.name);
       }
       return fail(fmt::format("{}: {}.locked", settings.site()->file, kSiteSection), name, "unknown setting",
-                  nearest(name, known).value_or("rollcall --print-config, which lists all"), ExitCode::Configuration);
+                  nearest(name, known).value_or("rollcall --print-config, which lists all"), ErrorKind::Configuration);
     }
     settings.lock(setting->name);
   }
@@ -171,11 +171,8 @@ Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::files
   std::ranges::sort(files);
   std::vector<SiteSection> sections;
   for (const std::string& file : files) {
-    Result<SiteSection> section = read_head(file);
-    if (!section) {
-      return section.error();
-    }
-    sections.push_back(*std::move(section));
+    ASSIGN_OR_RETURN(SiteSection section, read_head(file));
+    sections.push_back(std::move(section));
   }
   for (int strength = 0; strength <= 3; ++strength) {
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -189,21 +186,15 @@ Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::files
 
 Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::string_view section,
                                 const Believed& owners) {
-  const Result<std::optional<toml::table>> root = read_toml(site.file, true, owners);
-  if (!root) {
-    return root.error();
-  }
-  const Result<SiteSection> own = read_section(**root, site.file);
-  if (!own) {
-    return own.error();
-  }
+  ASSIGN_OR_RETURN(const std::optional<toml::table> root, read_toml(site.file, true, owners));
+  ASSIGN_OR_RETURN(const SiteSection own, read_section(*root, site.file));
   const std::string file = site.file;
-  site.name = own->name;
+  site.name = own.name;
   settings.set_site(std::move(site));
-  if (Result<void> applied = apply_toml(settings, **root, file, section); !applied) {
+  if (Result<void> applied = apply_toml(settings, *root, file, section); !applied) {
     return applied;
   }
-  return section.empty() ? apply_locks(settings, *own) : Result<void>();
+  return section.empty() ? apply_locks(settings, own) : Result<void>();
 }
 
 SiteClues clues_of_this_machine(const Environment& environment) {

@@ -140,12 +140,12 @@ Result<void> apply_value(const TomlFile& file, const toml::node& node, const std
   const std::optional<std::string> text = list && node.is_array() ? array_text(*node.as_array()) : scalar_text(node);
   if (setting != nullptr && !text) {
     return fail(file.place(node, key), "", "has a value of the wrong type", accepted_values(*setting),
-                ExitCode::Configuration);
+                ErrorKind::Configuration);
   }
   const Result<void> applied = file.settings.set(key, text.value_or(""), file.path);
   if (!applied) {
     const Error& error = applied.error();
-    return fail(file.place(node, key), error.value, error.reason, error.action, ExitCode::Configuration);
+    return fail(file.place(node, key), error.value, error.reason, error.action, ErrorKind::Configuration);
   }
   return {};
 }
@@ -162,7 +162,7 @@ Result<void> apply_table(const TomlFile& file, const toml::table& table, const s
     if (top_level && key.str() == kSiteSection) {
       if (!file.is_site_profile()) {
         return fail(file.place(node, std::string(kSiteSection)), "", "belongs into a site profile",
-                    "leaving the section out", ExitCode::Configuration);
+                    "leaving the section out", ErrorKind::Configuration);
       }
       continue;
     }
@@ -183,7 +183,7 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
   }
   if (!node->is_table()) {
     return fail(file.place(*node, std::string(section)), "", "is not a table", fmt::format("[{}]", section),
-                ExitCode::Configuration);
+                ErrorKind::Configuration);
   }
   return apply_table(file, *node->as_table(), "", false);
 }
@@ -195,16 +195,16 @@ void throw_toml_fault(const char* expectation) { throw TomlLibraryFault(expectat
 Result<toml::table> parse_toml(const std::string& content, const std::string& path) {
   if (const std::optional<Refusal> refused = first_refusal(content)) {
     return fail(fmt::format("{}:{}", path, refused->line), "", refused->reason, refused->action,
-                ExitCode::Configuration);
+                ErrorKind::Configuration);
   }
   try {
     return toml::parse(content, path);
   } catch (const toml::parse_error& error) {
     return fail(fmt::format("{}:{}", path, error.source().begin.line), "", std::string(error.description()),
-                "correcting the TOML there", ExitCode::Configuration);
+                "correcting the TOML there", ErrorKind::Configuration);
   } catch (const TomlLibraryFault& fault) {
     return fail(path, "", fmt::format("is damaged beyond what the TOML parser expects ({})", fault.what()),
-                "writing it anew", ExitCode::Configuration);
+                "writing it anew", ErrorKind::Configuration);
   }
 }
 
@@ -222,13 +222,10 @@ Result<std::optional<toml::table>> read_toml(const std::string& path, bool requi
     return fail(path, "", read.reason,
                 required ? "naming a configuration file that can be read"
                          : "XDG_CONFIG_HOME=FOLDER, where rollcall/config.toml is looked for instead",
-                read.error_number != 0 ? ExitCode::NoInput : ExitCode::Configuration);
+                read.error_number != 0 ? ErrorKind::NoInput : ErrorKind::Configuration);
   }
-  Result<toml::table> root = parse_toml(content, path);
-  if (!root) {
-    return root.error();
-  }
-  return std::optional<toml::table>(*std::move(root));
+  ASSIGN_OR_RETURN(toml::table root, parse_toml(content, path));
+  return std::optional<toml::table>(std::move(root));
 }
 
 std::string place(const std::string& path, const toml::node& node, const std::string& key) {
@@ -241,11 +238,8 @@ Result<void> apply_toml(Settings& settings, const toml::table& root, const std::
   return section.empty() ? apply_table(file, root, "", true) : apply_section(file, root, section);
 }
 Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required, std::string_view section) {
-  const Result<std::optional<toml::table>> root = read_toml(path, required, {.anybody = true});
-  if (!root) {
-    return root.error();
-  }
-  return *root ? apply_toml(settings, **root, path, section) : Result<void>();
+  ASSIGN_OR_RETURN(const std::optional<toml::table> root, read_toml(path, required, {.anybody = true}));
+  return root ? apply_toml(settings, *root, path, section) : Result<void>();
 }
 
 }  // namespace rollcall::settings

@@ -42,12 +42,9 @@ Result<std::optional<job::JobFacts>> ask(const Launcher& launcher, const Environ
     trace.push_back({source, false, *reason});
     return std::optional<job::JobFacts>();
   }
-  Result<job::JobFacts> facts = launcher.facts(environment);
-  if (!facts) {
-    return facts.error();
-  }
-  trace.push_back({source, true, describe(*facts)});
-  return std::optional(std::move(*facts));
+  ASSIGN_OR_RETURN(job::JobFacts facts, launcher.facts(environment));
+  trace.push_back({source, true, describe(facts)});
+  return std::optional(std::move(facts));
 }
 
 std::optional<job::JobFacts> ask_pmix(const Environment& environment, PmixClient* client,
@@ -98,7 +95,7 @@ Error contradiction(const job::JobFacts& users, const job::JobFacts& other) {
   const std::uint32_t value = about_rank ? users.rank : users.world_size;
   const std::uint32_t theirs = about_rank ? other.rank : other.world_size;
   return fail(name, std::to_string(value), fmt::format("contradicts {}, which says {}", other.source, theirs),
-              "unset RANK WORLD_SIZE before srun", ExitCode::Mismatch);
+              "unset RANK WORLD_SIZE before srun", ErrorKind::Mismatch);
 }
 
 job::JobFacts single_process(const Environment& environment) {
@@ -122,7 +119,7 @@ Error contradicts_its_own_server(const job::JobFacts& server, const job::JobFact
   return fail(name, std::to_string(about_rank ? slurm.rank : slurm.world_size),
               fmt::format("contradicts Slurm's own {}, which says {}", server.source,
                           about_rank ? server.rank : server.world_size),
-              "leaving SLURM_*, PMIX_* and PMI_* as srun set them", ExitCode::Mismatch);
+              "leaving SLURM_*, PMIX_* and PMI_* as srun set them", ErrorKind::Mismatch);
 }
 
 void cross_check(const job::JobFacts& other, job::JobFacts& facts) {
@@ -219,17 +216,14 @@ Result<job::JobFacts> choose(const Environment& environment, const Answers& answ
   if (answers.environment && under_torchrun) {
     return *answers.environment;
   }
-  Result<std::optional<job::JobFacts>> launcher = answer_of_launchers(environment, answers, trace);
+  ASSIGN_OR_RETURN(std::optional<job::JobFacts> launcher, answer_of_launchers(environment, answers, trace));
   if (!launcher) {
-    return launcher.error();
-  }
-  if (!*launcher) {
     return answers.environment ? *answers.environment : single_process(environment);
   }
-  if (answers.environment && !same_ranks(*answers.environment, **launcher)) {
-    return contradiction(*answers.environment, **launcher);
+  if (answers.environment && !same_ranks(*answers.environment, *launcher)) {
+    return contradiction(*answers.environment, *launcher);
   }
-  return **launcher;
+  return *launcher;
 }
 
 }  // namespace
@@ -247,16 +241,11 @@ Launched launched_by(const std::string& source, const Environment& environment) 
 Result<Gathered> gather(const Environment& environment, launchers::PmixClient* pmix_or_null) {
   Answers answers;
   std::vector<TraceEntry> trace;
-  if (const Result<void> asked = ask_all(environment, pmix_or_null, answers, trace); !asked) {
-    return asked.error();
-  }
-  Result<job::JobFacts> facts = choose(environment, answers, trace);
-  if (!facts) {
-    return facts.error();
-  }
-  const bool single = facts->source == "single";
-  trace.push_back({"single", single, single ? "one process" : "not needed: " + facts->source + " is believed"});
-  return Gathered{std::move(*facts), std::move(trace)};
+  RETURN_IF_ERROR(ask_all(environment, pmix_or_null, answers, trace));
+  ASSIGN_OR_RETURN(job::JobFacts facts, choose(environment, answers, trace));
+  const bool single = facts.source == "single";
+  trace.push_back({"single", single, single ? "one process" : "not needed: " + facts.source + " is believed"});
+  return Gathered{std::move(facts), std::move(trace)};
 }
 
 }  // namespace rollcall::step

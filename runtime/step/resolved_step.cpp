@@ -70,15 +70,10 @@ Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const setting
 
 Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
                                        launchers::PmixClient* pmix_or_null) {
-  Result<Gathered> gathered = gather(user, pmix_or_null);
-  if (!gathered) {
-    return gathered.error();
-  }
-  ObservedStep step{.facts = std::move(gathered->facts), .trace = std::move(gathered->trace), .network = {}};
+  ASSIGN_OR_RETURN(Gathered gathered, gather(user, pmix_or_null));
+  ObservedStep step{.facts = std::move(gathered.facts), .trace = std::move(gathered.trace), .network = {}};
   launchers::find_head_in_host_file(user, step.facts);
-  if (const Result<void> chosen = choose_world(user, settings, step.facts); !chosen) {
-    return chosen.error();
-  }
+  RETURN_IF_ERROR(choose_world(user, settings, step.facts));
   step.facts.sees_accelerator = sees_accelerator();
   step.network = observe_network(step.facts, settings, user);
   return step;
@@ -86,17 +81,14 @@ Result<ObservedStep> observe_this_step(const Environment& user, const settings::
 
 Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
                                        launchers::PmixClient* pmix_or_null) {
-  Result<ObservedStep> observed = observe_this_step(user, settings, pmix_or_null);
-  if (!observed) {
-    return observed.error();
-  }
-  Result<resolve::EnvPatch> patch = resolve_here(observed->facts, settings, observed->network, user);
+  ASSIGN_OR_RETURN(ObservedStep observed, observe_this_step(user, settings, pmix_or_null));
+  Result<resolve::EnvPatch> patch = resolve_here(observed.facts, settings, observed.network, user);
   if (!patch) {
     Error error = patch.error();
-    error.of_this_node |= head_is_unknown_only_here(observed->facts, settings, observed->network, user);
+    error.of_this_node |= head_is_unknown_only_here(observed.facts, settings, observed.network, user);
     return error;
   }
-  return ResolvedStep{*std::move(observed), *std::move(patch)};
+  return ResolvedStep{std::move(observed), *std::move(patch)};
 }
 
 Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvPatch& patch) {
@@ -105,7 +97,7 @@ Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvP
     return {};
   }
   return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
-              "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE", ExitCode::Unavailable);
+              "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE", ErrorKind::Unavailable);
 }
 
 std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const resolve::EnvPatch& patch) {

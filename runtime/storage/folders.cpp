@@ -200,7 +200,7 @@ Result<void> check_venv_is_here(const job::JobFacts& facts, const resolve::EnvPa
   const std::string reason = errno_text(errno);
   const std::string host = facts.this_host.empty() ? this_host_name() : facts.this_host;
   Error error = fail("venv", venv->value, fmt::format("bin/python: {} on {}: another Python would run", reason, host),
-                     "an environment that is on all nodes, with its Python", ExitCode::NoInput);
+                     "an environment that is on all nodes, with its Python", ErrorKind::NoInput);
   error.of_this_node = true;
   return error;
 }

@@ -58,7 +58,7 @@ class Look {
       folders.pop_front();
       const Folder folder = open_folder(path, first);
       if (!folder && first) {
-        return fail("scratch.folder", top, errno_text(errno), "a folder that can be read", ExitCode::NoInput);
+        return fail("scratch.folder", top, errno_text(errno), "a folder that can be read", ErrorKind::NoInput);
       }
       if (!folder) {
         found_.complete = false;

@@ -16,7 +16,7 @@ Result<std::shared_ptr<Client>> Client::over(rendezvous::Socket head, std::size_
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) {
     return fail("store", "", "cannot be used: " + errno_text(errno), "a higher limit of open files (ulimit -n)",
-                ExitCode::Unavailable);
+                ErrorKind::Unavailable);
   }
   return std::shared_ptr<Client>(new Client(std::move(head), most, wake));
 }

@@ -150,7 +150,7 @@ TEST(Collectives, AKilledRankIsAnErrorOnTheOthersNotAHang) {
     at::Tensor tensor = torch::ones({10});
     const Result<void> reduced = all_reduce_sum(group, tensor);
     MULTIPROC_CHECK(!reduced.has_value());
-    MULTIPROC_CHECK(reduced.error().exit_code == ExitCode::Unavailable);
+    MULTIPROC_CHECK(reduced.error().exit_code() == ExitCode::Unavailable);
     throw std::runtime_error(reduced.error().message());
   });
   while (!std::filesystem::exists(running.folder() / "ready0") ||

@@ -131,7 +131,7 @@ TEST(DataParallel, ModelsThatDifferAreTheSameErrorOnEveryRank) {
       const Group group = rank.make_group();
       const auto replica = DataParallel::create(rank.rank == 2 ? other().ptr() : small_network().ptr(), group);
       MULTIPROC_CHECK(!replica.has_value());
-      MULTIPROC_CHECK(replica.error().exit_code == ExitCode::Mismatch);
+      MULTIPROC_CHECK(replica.error().kind == ErrorKind::Mismatch);
       throw std::runtime_error(replica.error().message());
     });
     EXPECT_NE(ranks[0].message.find("rank 2 has this where rank 0 has"), std::string::npos) << report(ranks);
@@ -346,7 +346,7 @@ TEST(DataParallel, ARankKilledInTheMiddleOfTrainingEndsTheOthersWithAnException)
       const Result<void> trained = process_group::guard_collective(
           group, [&] { train(*replica, network, optimizer, step, step + 1, rank.rank); });
       if (!trained) {
-        MULTIPROC_CHECK(step == 3 && trained.error().exit_code == ExitCode::Unavailable);
+        MULTIPROC_CHECK(step == 3 && trained.error().exit_code() == ExitCode::Unavailable);
         return;
       }
     }

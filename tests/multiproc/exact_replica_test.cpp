@@ -150,7 +150,7 @@ TEST(ExactReplica, ParametersOfSeveralTypesAreRefused) {
   network[4]->to(torch::kFloat64);
   const auto replica = ExactReplica::create(network.ptr(), nullptr, {2, 1, true});
   ASSERT_FALSE(replica.has_value());
-  EXPECT_EQ(replica.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(replica.error().kind, ErrorKind::Mismatch);
 }
 
 TEST(VirtualRanks, AreMadeUpOfTheFewestWholeSubtrees) {

@@ -102,7 +102,7 @@ TEST(FsdpMemory, WithoutDivisionTheErrorNamesFsdp) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Result<void> trained = train_capped(make_mesh(rank), false);
     MULTIPROC_CHECK(!trained.has_value());
-    MULTIPROC_CHECK(trained.error().exit_code == ExitCode::Unavailable);
+    MULTIPROC_CHECK(trained.error().exit_code() == ExitCode::Unavailable);
     throw std::runtime_error(trained.error().message());
   });
   const bool told = std::any_of(ranks.begin(), ranks.end(), [](const RankResult& rank) {

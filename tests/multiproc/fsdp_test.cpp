@@ -139,7 +139,7 @@ TEST(Fsdp, ARankKilledInTheMiddleOfTrainingEndsTheOthersWithAnException) {
       const Result<void> trained =
           process_group::guard_collective(mesh.world, [&] { train_step(*replica, network, *optimizer, rank.rank); });
       if (!trained) {
-        MULTIPROC_CHECK(i == 3 && trained.error().exit_code == ExitCode::Unavailable);
+        MULTIPROC_CHECK(i == 3 && trained.error().exit_code() == ExitCode::Unavailable);
         return;
       }
     }

@@ -40,7 +40,7 @@ void tell(const std::function<void()>& work) {
   try {
     work();
   } catch (const CollectiveFailure& failure) {
-    const int code = to_int(failure.error().exit_code);
+    const int code = to_int(failure.error().exit_code());
     throw std::runtime_error(std::to_string(code) + " " + failure.error().message());
   }
 }

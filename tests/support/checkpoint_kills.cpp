@@ -95,7 +95,7 @@ int run_rank(RankGroup& group, const std::string& folder, std::int64_t step, Sha
     const Result<void> written = write_checkpoint(folder + "/" + checkpoint_name(step),
                                                   model.part(group.rank(), group.size(), step), options, group);
     if (!written) {
-      const bool lost_peer = written.error().exit_code == ExitCode::Unavailable;
+      const bool lost_peer = written.error().exit_code() == ExitCode::Unavailable;
       if (!lost_peer) {
         fmt::print(stderr, "{}\n", written.error().message());
       }

@@ -64,7 +64,7 @@ int main(int argument_count, char** arguments) {
   const Result<Met> met = meet(environment);
   if (!met) {
     std::cerr << met.error().message() << std::endl;
-    return to_int(met.error().exit_code);
+    return to_int(met.error().exit_code());
   }
   return to_int(write_down(arguments[1], *met) ? ExitCode::Success : ExitCode::InputOutput);
 }

@@ -55,7 +55,7 @@ class SocketGroup final : public checkpoint::format::RankGroup {
   }
 
  private:
-  static Error lost() { return fail("checkpoint", "", "a peer was lost", "", ExitCode::Unavailable); }
+  static Error lost() { return fail("checkpoint", "", "a peer was lost", "", ErrorKind::Unavailable); }
 
   static bool transfer(int peer, std::byte* bytes, std::size_t count, bool out) {
     while (count > 0) {

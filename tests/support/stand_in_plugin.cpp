@@ -29,7 +29,7 @@ Result<std::uint32_t> count() {
   const std::string given = variable("STAND_IN_COUNT", "1");
   if (given == "broken") {
     return rollcall::fail("--device", "stand_in", "the driver does not answer", "another node",
-                          rollcall::ExitCode::Unavailable);
+                          rollcall::ErrorKind::Unavailable);
   }
   return static_cast<std::uint32_t>(std::stoul(given));
 }

@@ -30,7 +30,7 @@ template <typename T>
 T checked(Result<T> result) {
   if (!result) {
     std::fprintf(stderr, "%s\n", result.error().message().c_str());
-    std::exit(to_int(result.error().exit_code));
+    std::exit(to_int(result.error().exit_code()));
   }
   return *std::move(result);
 }

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   const auto written = rollcall::checkpoint::format::write_checkpoint(argv[1], content, {.torch_version = "2.15.0"});
   if (!written) {
     std::fprintf(stderr, "%s\n", written.error().message().c_str());
-    return rollcall::to_int(written.error().exit_code);
+    return rollcall::to_int(written.error().exit_code());
   }
   return 0;
 }

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   auto model = rollcall::model::make_model("resnet18", {.num_classes = 10});
   if (!model) {
     std::fprintf(stderr, "%s\n", model.error().message().c_str());
-    return rollcall::to_int(model.error().exit_code);
+    return rollcall::to_int(model.error().exit_code());
   }
   torch::optim::SGD optimizer((*model)->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   (*model)->forward(torch::randn({2, 3, 64, 64})).sum().backward();
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
       .argv = {"write_resnet_sample"}};
   if (auto saved = rollcall::checkpoint::save(argv[1], state, {}); !saved) {
     std::fprintf(stderr, "%s\n", saved.error().message().c_str());
-    return rollcall::to_int(saved.error().exit_code);
+    return rollcall::to_int(saved.error().exit_code());
   }
   return 0;
 }

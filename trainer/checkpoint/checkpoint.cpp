@@ -31,18 +31,15 @@ auto without_exceptions(const std::string& value, const Work& work, const char* 
     return work();
   } catch (const std::exception& error) {
     const std::string text = error.what();
-    return fail(setting, value, text.substr(0, text.find('\n')), "reporting this", ExitCode::Internal);
+    return fail(setting, value, text.substr(0, text.find('\n')), "reporting this", ErrorKind::Internal);
   }
 }
 
 /// What a rank has to give, on the host.
 Result<HostContent> content_of(const TrainingState& state, const format::RankGroup& group) {
-  auto parts = collect(state, group.rank(), group.size());
-  if (!parts) {
-    return parts.error();
-  }
+  ASSIGN_OR_RETURN(auto parts, collect(state, group.rank(), group.size()));
   DeviceCopies copies;  // whose memory the content holds
-  return on_host(*parts, copies);
+  return on_host(parts, copies);
 }
 
 /// A checkpoint that was read, and is not in use yet.
@@ -55,35 +52,22 @@ struct Loaded {
 
 /// Checks everything, then reads it.
 Result<Loaded> read_all(const format::CheckpointSource& source, const TrainingState& state, format::VerifyLevel level) {
-  auto values = source.values();
-  if (!values) {
-    return values.error();
-  }
-  const OpenCheckpoint stored(source, *std::move(values));
+  ASSIGN_OR_RETURN(auto values, source.values());
+  const OpenCheckpoint stored(source, std::move(values));
   Loaded loaded;
-  if (Result<void> model = plan_model(loaded.reads, state.model, state.sharding, stored); !model) {
-    return model.error();
-  }
-  auto optimizer =
-      plan_optimizer(loaded.reads, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding, stored);
-  if (!optimizer) {
-    return optimizer.error();
-  }
-  loaded.optimizer = *std::move(optimizer);
+  RETURN_IF_ERROR(plan_model(loaded.reads, state.model, state.sharding, stored));
+  ASSIGN_OR_RETURN(auto optimizer, plan_optimizer(loaded.reads, state.optimizer,
+                                                  state.parameter_keys_in_optimizer_order, state.sharding, stored));
+  loaded.optimizer = std::move(optimizer);
   const auto progress = read_progress(stored);
   if (!progress) {
     return fail("--resume", source.path(), "does not tell how far the training was", "another checkpoint",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
   loaded.progress = *progress;
-  auto rng = read_rng(stored, level);
-  if (!rng) {
-    return rng.error();
-  }
-  loaded.rng_per_rank = *std::move(rng);
-  if (Result<void> read = loaded.reads.read(source, level); !read) {
-    return read.error();
-  }
+  ASSIGN_OR_RETURN(auto rng, read_rng(stored, level));
+  loaded.rng_per_rank = std::move(rng);
+  RETURN_IF_ERROR(loaded.reads.read(source, level));
   return loaded;
 }
 
@@ -110,18 +94,15 @@ std::uint32_t digest_of(const format::CheckpointSource& source) {
 /// Nodes may have files of their own under one name, and somebody may move a link between one rank's look and
 /// another's: replicas that began differently would never meet again. The same outcome on all ranks.
 Result<void> agree_on_file(format::RankGroup& group, std::uint32_t digest, const std::string& path) {
-  const auto digests = group.gather(std::as_bytes(std::span(&digest, 1)));
-  if (!digests) {
-    return digests.error();
-  }
-  const auto other = std::ranges::find_if(*digests, [&](const auto& one) { return one != digests->front(); });
-  if (group.rank() != 0 || other == digests->end()) {
+  ASSIGN_OR_RETURN(const auto digests, group.gather(std::as_bytes(std::span(&digest, 1))));
+  const auto other = std::ranges::find_if(digests, [&](const auto& one) { return one != digests.front(); });
+  if (group.rank() != 0 || other == digests.end()) {
     return format::agree(group, {});
   }
   return format::agree(
       group, fail("--resume", path,
-                  fmt::format("rank {} has opened another file than rank 0 under this name", other - digests->begin()),
-                  "a file that all nodes share and that nobody replaces", ExitCode::Mismatch));
+                  fmt::format("rank {} has opened another file than rank 0 under this name", other - digests.begin()),
+                  "a file that all nodes share and that nobody replaces", ErrorKind::Mismatch));
 }
 
 /// The named checkpoint, or nothing else.
@@ -131,7 +112,7 @@ Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path,
   Result<void> outcome = reader ? use(*reader) : reader.error();
   if (!reader && exchange::is_state_dict(path)) {
     outcome = fail("--resume", path, "holds weights, and nothing of a training", "--init-from=FILE to begin with them",
-                   ExitCode::BadData);
+                   ErrorKind::BadData);
   }
   if (Result<void> used = format::agree(group, outcome); !used) {
     Error error = used.error();
@@ -154,28 +135,21 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
           !sound) {
         return sound;
       }
-      auto read = read_all(reader, state, options.verify);
-      if (!read) {
-        return read.error();
-      }
-      loaded = *std::move(read);
+      ASSIGN_OR_RETURN(auto read, read_all(reader, state, options.verify));
+      loaded = std::move(read);
       digest = digest_of(reader);
       return {};
     });
   };
-  auto used = options.resume == "auto" ? format::use_latest(options.folder, group, use, options.passes_over_others)
-                                       : use_named(options.resume, group, use);
-  if (!used) {
-    return used.error();
-  }
-  if (!used->has_value()) {
+  ASSIGN_OR_RETURN(auto used, options.resume == "auto"
+                                  ? format::use_latest(options.folder, group, use, options.passes_over_others)
+                                  : use_named(options.resume, group, use));
+  if (!used.has_value()) {
     return std::optional<LoadedInfo>();
   }
-  if (Result<void> same = agree_on_file(group, digest, (*used)->path); !same) {
-    return same.error();
-  }
+  RETURN_IF_ERROR(agree_on_file(group, digest, used->path));
   carry_out(*std::move(loaded), state);
-  return std::optional(LoadedInfo{(*used)->path, std::move((*used)->warnings)});
+  return std::optional(LoadedInfo{used->path, std::move(used->warnings)});
 }
 
 /// A checkpoint, or a state dict of another program's.
@@ -193,18 +167,12 @@ Result<InitInfo> init(const std::string& path, const torch::nn::Module& model, c
   InitPlan plan;
   std::uint32_t digest = 0;
   const auto read = [&]() -> Result<void> {
-    const auto weights = open_weights(path);
-    if (!weights) {
-      return weights.error();
-    }
-    const format::CheckpointSource& source = *weights->source;
-    auto planned = plan_init(source, model, sharding);
-    if (!planned) {
-      return planned.error();
-    }
-    plan = *std::move(planned);
-    if (!weights->taken.empty()) {
-      plan.info.changes.push_back(weights->taken);
+    ASSIGN_OR_RETURN(const auto weights, open_weights(path));
+    const format::CheckpointSource& source = *weights.source;
+    ASSIGN_OR_RETURN(auto planned, plan_init(source, model, sharding));
+    plan = std::move(planned);
+    if (!weights.taken.empty()) {
+      plan.info.changes.push_back(weights.taken);
     }
     digest = digest_of(source);
     return plan.reads.read(source, level);

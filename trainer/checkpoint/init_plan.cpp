@@ -81,7 +81,7 @@ std::string more_than_ours(const format::CheckpointSource& source, const std::st
 
 Error another_model(const format::CheckpointSource& source, const std::string& how) {
   return fail("--init-from", source.path(), "is of another model: " + how,
-              "the --model that it was made with; only the last layer may differ", ExitCode::Mismatch);
+              "the --model that it was made with; only the last layer may differ", ErrorKind::Mismatch);
 }
 
 Error several_models(const format::CheckpointSource& source, const std::vector<std::string>& prefixes) {
@@ -92,7 +92,7 @@ Error several_models(const format::CheckpointSource& source, const std::vector<s
       fmt::format("torch.save({{k[{}:]: v for k, v in state_dict.items() if k.startswith('{}')}}, FILE) in "
                   "Python, which makes a file of one",
                   last.size(), last),
-      ExitCode::Mismatch);
+      ErrorKind::Mismatch);
 }
 
 }  // namespace

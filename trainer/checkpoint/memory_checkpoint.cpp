@@ -92,12 +92,12 @@ Result<MemoryCheckpoint> MemoryCheckpoint::of(std::string path, const std::vecto
     }
     if (!sound) {
       return fail("checkpoint", checkpoint.path_, "a rank sent something else than a table of contents",
-                  "reporting this", ExitCode::Internal);
+                  "reporting this", ErrorKind::Internal);
     }
   }
   if (!checkpoint.is_whole()) {
     return fail("checkpoint", checkpoint.path_, "a byte of a tensor is in no rank's part, or in two", "reporting this",
-                ExitCode::Internal);
+                ErrorKind::Internal);
   }
   checkpoint.requests_.resize(checkpoint.datasets_.size());
   return checkpoint;

@@ -24,7 +24,8 @@ std::string description(const std::string& shape, std::string_view dtype, bool w
 
 Error another_model(const std::string& path, const std::string& how) {
   return fail("--resume", path, "is of another model: " + how,
-              "the --model and data it was made with, another --checkpoint-dir, or --resume=never", ExitCode::Mismatch);
+              "the --model and data it was made with, another --checkpoint-dir, or --resume=never",
+              ErrorKind::Mismatch);
 }
 
 }  // namespace

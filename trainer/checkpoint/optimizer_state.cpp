@@ -25,10 +25,11 @@ Result<const OptimizerKind*> checked_kind(const torch::optim::Optimizer& optimiz
                                           const std::vector<std::string>& keys) {
   const OptimizerKind* const kind = optim::kind_of(optimizer);
   if (kind == nullptr) {
-    return fail("checkpoint", "", "the optimizer is neither SGD nor AdamW", "reporting this", ExitCode::Internal);
+    return fail("checkpoint", "", "the optimizer is neither SGD nor AdamW", "reporting this", ErrorKind::Internal);
   }
   if (keys.size() != parameter_count(optimizer)) {
-    return fail("checkpoint", "", "the optimizer's parameters are not all named", "reporting this", ExitCode::Internal);
+    return fail("checkpoint", "", "the optimizer's parameters are not all named", "reporting this",
+                ErrorKind::Internal);
   }
   return kind;
 }
@@ -48,7 +49,7 @@ std::vector<std::vector<std::string>> keys_by_group(const torch::optim::Optimize
 
 Error another_optimizer(const std::string& path, const std::string& how) {
   return fail("--resume", path, "is of another optimizer: " + how, "the settings it was made with, or --resume=never",
-              ExitCode::Mismatch);
+              ErrorKind::Mismatch);
 }
 
 Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_options(
@@ -116,25 +117,22 @@ optim::StateSource source_of(const OpenCheckpoint& stored, ReadPlan& reads, cons
 
 Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& optimizer,
                            const std::vector<std::string>& keys, const Sharding* sharding) {
-  const auto kind = checked_kind(optimizer, keys);
-  if (!kind) {
-    return kind.error();
-  }
+  ASSIGN_OR_RETURN(const auto kind, checked_kind(optimizer, keys));
   const auto groups = keys_by_group(optimizer, keys);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto& group = optimizer.param_groups()[i];
-    nlohmann::ordered_json options = (*kind)->to_json(group.options());
+    nlohmann::ordered_json options = kind->to_json(group.options());
     options["params"] = groups[i];
     json.push_back(std::move(options));
     for (std::size_t j = 0; j < groups[i].size(); ++j) {
       const auto found = optimizer.state().find(group.params()[j].unsafeGetTensorImpl());
       if (found != optimizer.state().end()) {
-        (*kind)->save_state(*found->second, sink_of(parts, groups[i][j], sharding));
+        kind->save_state(*found->second, sink_of(parts, groups[i][j], sharding));
       }
     }
   }
-  parts.values[kType] = std::string((*kind)->python_name);
+  parts.values[kType] = std::string(kind->python_name);
   parts.values[kGroups] = json.dump();
   return {};
 }
@@ -153,30 +151,24 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
                                      const std::vector<std::string>& keys, const Sharding* sharding,
                                      const OpenCheckpoint& stored) {
   const std::string& path = stored.source().path();
-  const auto kind = checked_kind(optimizer, keys);
-  if (!kind) {
-    return kind.error();
-  }
+  ASSIGN_OR_RETURN(const auto kind, checked_kind(optimizer, keys));
   const auto* const type = stored.value<std::string>(kType);
   const auto* const text = stored.value<std::string>(kGroups);
   if (type == nullptr || text == nullptr) {
-    return fail("--resume", path, "holds no optimizer state", "another checkpoint", ExitCode::BadData);
+    return fail("--resume", path, "holds no optimizer state", "another checkpoint", ErrorKind::BadData);
   }
-  if (*type != (*kind)->python_name) {
-    return another_optimizer(path, *type + " there and " + std::string((*kind)->python_name) + " here");
+  if (*type != kind->python_name) {
+    return another_optimizer(path, *type + " there and " + std::string(kind->python_name) + " here");
   }
   const auto groups = keys_by_group(optimizer, keys);
   OptimizerPlan plan;
   try {
-    auto options = read_options(**kind, groups, *text, path);
-    if (!options) {
-      return options.error();
-    }
-    plan.options = std::move(*options);
+    ASSIGN_OR_RETURN(auto options, read_options(*kind, groups, *text, path));
+    plan.options = std::move(options);
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (std::size_t j = 0; j < groups[i].size(); ++j) {
         const at::Tensor& parameter = optimizer.param_groups()[i].params()[j];
-        if (auto state = (*kind)->load_state(source_of(stored, reads, parameter, groups[i][j], sharding))) {
+        if (auto state = kind->load_state(source_of(stored, reads, parameter, groups[i][j], sharding))) {
           plan.states.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
         }
       }
@@ -185,7 +177,7 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
     return another_optimizer(path, error.what_without_backtrace());
   } catch (const nlohmann::json::exception& error) {
     return fail("--resume", path, std::string(kGroups) + " cannot be read: " + error.what(), "another checkpoint",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
   return plan;
 }

@@ -31,7 +31,7 @@ Result<void> set_cpu_rng_state(const std::vector<std::byte>& state) {
     generator.set_state(tensor);
   } catch (const c10::Error&) {
     return fail("--resume", "", "the state of the random number generator is not LibTorch's", "another checkpoint",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
   return {};
 }
@@ -56,9 +56,7 @@ Result<std::vector<std::vector<std::byte>>> read_rng(const OpenCheckpoint& store
     auto& bytes = rng_per_rank.emplace_back(state->bytes);
     requests.push_back({state, 0, bytes});
   }
-  if (Result<void> read = stored.source().read(requests, level, 1); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(stored.source().read(requests, level, 1));
   return rng_per_rank;
 }
 

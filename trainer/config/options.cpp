@@ -62,31 +62,26 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   const std::array<settings::Table, 1> launch_only{settings::launch_table()};
   const std::array<settings::Table, 1> trainer_only{trainer_table()};
   const settings::PluginProfile profile = job::profile_of_plugin(environment);
-  Result<settings::Settings> trainer =
+  ASSIGN_OR_RETURN(
+      settings::Settings trainer,
       settings::load_settings(trainer_table(), environment,
-                              {.site = profile, .section = settings::kTrainerSection, .other_tables = launch_only});
-  if (!trainer) {
-    return trainer.error();
-  }
+                              {.site = profile, .section = settings::kTrainerSection, .other_tables = launch_only}));
   Result<settings::Settings> launch = settings::load_settings(
       settings::launch_table(), environment, {.site = profile, .section = {}, .other_tables = trainer_only});
   if (!launch) {
     return launch.error();
   }
   launch->doubt_site(profile.doubt);
-  Options options{.trainer = *std::move(trainer), .launch = *std::move(launch)};
+  Options options{.trainer = std::move(trainer), .launch = *std::move(launch)};
   const std::array targets{&options.trainer, &options.launch};
-  const Result<command_line::ParsedCommandLine> parsed = command_line::parse_command_line(targets, kFlags, arguments);
-  if (!parsed) {
-    return parsed.error();
-  }
-  if (!parsed->positional.empty() || !parsed->program.empty()) {
-    const std::string& extra = parsed->positional.empty() ? parsed->program.front() : parsed->positional.front();
+  ASSIGN_OR_RETURN(const auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
+  if (!parsed.positional.empty() || !parsed.program.empty()) {
+    const std::string& extra = parsed.positional.empty() ? parsed.program.front() : parsed.positional.front();
     return fail("command line", extra, "is not an option", "rollcall-train --help");
   }
-  options.request = request_of(*parsed);
-  options.json = parsed->has("json");
-  options.trace_startup = parsed->has("trace-startup");
+  options.request = request_of(parsed);
+  options.json = parsed.has("json");
+  options.trace_startup = parsed.has("trace-startup");
   return options;
 }
 

@@ -103,11 +103,8 @@ Result<ParallelConfig> make_parallel_config(const settings::Settings& settings) 
   if (!checked) {
     return checked.error();
   }
-  const Result<std::int64_t> steps = replicate_steps(settings);
-  if (!steps) {
-    return steps.error();
-  }
-  config.replicate_steps = *steps;
+  ASSIGN_OR_RETURN(const std::int64_t steps, replicate_steps(settings));
+  config.replicate_steps = steps;
   options.data_parallel = data_parallel_options(settings);
   if (!options.sharded) {
     return config;

@@ -215,39 +215,27 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
     return fail("--run-name", name, "names no folder of its own", "--run-name=" + folder_of_run);
   }
   const bool named = !settings.text("checkpoint-dir").empty();
-  const Result<std::string> scratch =
-      named ? Result<std::string>(std::string()) : scratch_of(environment, "--checkpoint-dir");
-  if (!scratch) {
-    return scratch.error();
-  }
-  const std::string base = (scratch->empty() ? "." : *scratch) + "/rollcall/" + folder_of_run;
+  ASSIGN_OR_RETURN(const std::string scratch,
+                   named ? Result<std::string>(std::string()) : scratch_of(environment, "--checkpoint-dir"));
+  const std::string base = (scratch.empty() ? "." : scratch) + "/rollcall/" + folder_of_run;
   const auto chosen = [&](const char* setting, const std::string& otherwise) -> Result<std::string> {
     const std::string& text = settings.text(setting);
     return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, setting);
   };
-  Result<std::string> checkpoints = chosen("checkpoint-dir", base + "/checkpoints");
-  if (!checkpoints) {
-    return checkpoints.error();
-  }
+  ASSIGN_OR_RETURN(std::string checkpoints, chosen("checkpoint-dir", base + "/checkpoints"));
   std::string& folder = config.checkpoint.load.folder;
-  folder = *std::move(checkpoints);
-  const Result<std::string> stage = chosen("checkpoint-stage", "");
-  if (!stage) {
-    return stage.error();
-  }
-  config.checkpoint.stage = stage->empty() ? "" : checkpoint::background::stage_folder(*stage, folder);
+  folder = std::move(checkpoints);
+  ASSIGN_OR_RETURN(const std::string stage, chosen("checkpoint-stage", ""));
+  config.checkpoint.stage = stage.empty() ? "" : checkpoint::background::stage_folder(stage, folder);
   config.checkpoint.stage_given = settings.text("checkpoint-stage");
-  Result<std::string> run = chosen("run-dir", named ? folder : base);
-  if (!run) {
-    return run.error();
-  }
-  config.run.folder = *std::move(run);
+  ASSIGN_OR_RETURN(std::string run, chosen("run-dir", named ? folder : base));
+  config.run.folder = std::move(run);
   const auto element = environment.get_non_empty(env::kSlurmArrayTaskId);
   if (element && !named && settings.text("run-name").empty()) {
     config.warnings.push_back("element " + *element + " of the job array trains by itself, in " + folder +
                               "; elements that go on from each other need --run-name=NAME");
   }
-  if (scratch->empty() && !named) {
+  if (scratch.empty() && !named) {
     config.warnings.push_back("SCRATCH is not set: checkpoints go to " + folder +
                               " below the current folder; set SCRATCH or --checkpoint-dir");
   }
@@ -282,21 +270,15 @@ ProcessGroupConfig make_process_group_config(const Settings& settings) {
 }
 
 Result<DataConfig> make_data_config(const Settings& settings, const Environment& environment) {
-  Result<std::string> source = settings::expand_path(settings.text("data"), environment, "--data");
-  if (!source) {
-    return source.error();
-  }
-  Result<std::string> index_folder = index_folder_of(settings, environment);
-  if (!index_folder) {
-    return index_folder.error();
-  }
+  ASSIGN_OR_RETURN(std::string source, settings::expand_path(settings.text("data"), environment, "--data"));
+  ASSIGN_OR_RETURN(std::string index_folder, index_folder_of(settings, environment));
   return DataConfig{.given = settings.text("data"),
-                    .datasets = dataset_options(settings, *std::move(source)),
+                    .datasets = dataset_options(settings, std::move(source)),
                     .sampling = sampler_options(settings),
                     .loading = loader_options(settings),
                     .train_workers = workers(settings, "train-num-workers"),
                     .valid_workers = workers(settings, "valid-num-workers"),
-                    .index_folder = *std::move(index_folder),
+                    .index_folder = std::move(index_folder),
                     .benchmark_epochs = settings.integer("benchmark-epochs")};
 }
 
@@ -309,31 +291,17 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
     return fail("--tensorboard-histograms", settings.text("tensorboard-histograms"), "needs --tensorboard",
                 "adding it, or leaving this one out");
   }
-  Result<std::optional<StepRange>> traced = trace_steps(settings.text("trace-steps"));
-  if (!traced) {
-    return traced.error();
-  }
-  config.run.trace_steps = *traced;
+  ASSIGN_OR_RETURN(std::optional<StepRange> traced, trace_steps(settings.text("trace-steps")));
+  config.run.trace_steps = traced;
   config.accumulation_given = !settings.is_default("grad-accumulation");
   config.json = settings::print_config(settings, true);
-  if (Result<void> chosen = choose_folders(config, settings, environment); !chosen) {
-    return chosen.error();
-  }
-  Result<DataConfig> data = make_data_config(settings, environment);
-  if (!data) {
-    return data.error();
-  }
-  config.data = *std::move(data);
-  Result<ParallelConfig> parallel = make_parallel_config(settings);
-  if (!parallel) {
-    return parallel.error();
-  }
-  config.parallel = *std::move(parallel);
-  const Result<OptimConfig> optim = optim_config(settings);
-  if (!optim) {
-    return optim.error();
-  }
-  config.optim = *optim;
+  RETURN_IF_ERROR(choose_folders(config, settings, environment));
+  ASSIGN_OR_RETURN(DataConfig data, make_data_config(settings, environment));
+  config.data = std::move(data);
+  ASSIGN_OR_RETURN(ParallelConfig parallel, make_parallel_config(settings));
+  config.parallel = std::move(parallel);
+  ASSIGN_OR_RETURN(const OptimConfig optim, optim_config(settings));
+  config.optim = optim;
   return config;
 }
 

@@ -30,7 +30,7 @@ inline constexpr long long kMaxPixels = 178'956'970;
 
 /// The Error (BadData) for a file that cannot be decoded; the caller adds its name.
 [[nodiscard]] inline Error damaged(std::string reason) {
-  return fail("--data", "", std::move(reason), "replacing or removing the file", ExitCode::BadData);
+  return fail("--data", "", std::move(reason), "replacing or removing the file", ErrorKind::BadData);
 }
 
 [[nodiscard]] inline Error no_memory() { return damaged("cannot be decoded: no memory left"); }

@@ -12,16 +12,10 @@ namespace {
 constexpr const char* kGpus = "cuda";
 
 Result<Device> device_of(const Plugin& plugin, const Place& place) {
-  const Result<std::uint32_t> visible = plugin.count();
-  if (!visible) {
-    return visible.error();
-  }
-  const Result<std::uint32_t> index = device_index(place, *visible);
-  if (!index) {
-    return index.error();
-  }
-  Result<Facts> facts = plugin.open(*index);
-  return facts ? Result<Device>(Device(plugin, *index, *std::move(facts))) : facts.error();
+  ASSIGN_OR_RETURN(const std::uint32_t visible, plugin.count());
+  ASSIGN_OR_RETURN(const std::uint32_t index, device_index(place, visible));
+  Result<Facts> facts = plugin.open(index);
+  return facts ? Result<Device>(Device(plugin, index, *std::move(facts))) : facts.error();
 }
 
 }  // namespace
@@ -40,7 +34,7 @@ Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
               visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
                            : "as many GPUs as tasks on a node, which each task then sees: " +
                                  job::gpus_for_every_task(place.local_world_size),
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 bool is_cpu(const Place& place) { return place.asked == "cpu" || (place.asked == "auto" && place.gpus == 0); }
@@ -94,7 +88,7 @@ Result<Device> choose_device(const Place& place) {
   if (plugin) {
     return device_of(**plugin, place);
   }
-  const bool not_built = plugin.error().exit_code == ExitCode::Usage;  // see idle_gpus_warning()
+  const bool not_built = plugin.error().kind == ErrorKind::Usage;  // see idle_gpus_warning()
   return automatic && not_built ? Result<Device>(Device()) : plugin.error();
 }
 

@@ -28,11 +28,8 @@ Result<const Plugin*> opened(const std::string& name) {
                                                 : "by who brings that device",
                         .to_open = "a node with its driver and LibTorch's libraries for it, or --device=cpu",
                         .instead = "--device=cpu"};
-  const Result<void*> found = find_plugin_function(file);
-  if (!found) {
-    return found.error();
-  }
-  const Plugin& plugin = *reinterpret_cast<PluginFunction>(*found)();
+  ASSIGN_OR_RETURN(void* const found, find_plugin_function(file));
+  const Plugin& plugin = *reinterpret_cast<PluginFunction>(found)();
   if (plugin.build != ROLLCALL_PLUGIN_BUILD) {
     return plugin_of_another_build(file);
   }

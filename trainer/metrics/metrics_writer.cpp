@@ -54,13 +54,11 @@ Result<MetricsWriter> MetricsWriter::open(const std::string& path) {
   if (opened.descriptor < 0) {
     return fail("--run-dir", path, "cannot be opened for appending: " + opened.reason,
                 "naming a folder that can be written to, where nobody else has a file of this name",
-                ExitCode::CannotCreate);
+                ErrorKind::CannotCreate);
   }
   MetricsWriter writer(opened.descriptor, path);
   if (ends_in_mid_line(opened.descriptor)) {
-    if (auto ended = writer.append("\n"); !ended) {
-      return ended.error();
-    }
+    RETURN_IF_ERROR(writer.append("\n"));
   }
   return writer;
 }
@@ -96,7 +94,7 @@ Result<void> MetricsWriter::append(const std::string& line) {
     }
     if (written <= 0) {
       return fail("--run-dir", path_, "cannot be written: " + errno_text(written < 0 ? errno : ENOSPC),
-                  "freeing space or quota there, or naming another folder", ExitCode::InputOutput);
+                  "freeing space or quota there, or naming another folder", ErrorKind::InputOutput);
     }
     rest.remove_prefix(static_cast<std::size_t>(written));
     in_mid_line_ = !rest.empty();

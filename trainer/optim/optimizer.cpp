@@ -25,9 +25,7 @@ Result<const OptimizerKind*> checked_kind(const OptimizerOptions& options) {
     return fail("--weight-decay", number_text(options.weight_decay), "is negative or not finite",
                 "0 or a small positive number");
   }
-  if (const Result<void> checked = (*kind)->check(options); !checked) {
-    return checked.error();
-  }
+  RETURN_IF_ERROR((*kind)->check(options));
   return *kind;
 }
 
@@ -91,11 +89,8 @@ Result<OptimizerOptions> scale_optim_params(const OptimizerOptions& options, std
 
 Result<std::unique_ptr<torch::optim::Optimizer>> make_optimizer(
     const OptimizerOptions& options, const torch::OrderedDict<std::string, at::Tensor>& parameters) {
-  const Result<const OptimizerKind*> kind = checked_kind(options);
-  if (!kind) {
-    return kind.error();
-  }
-  return (*kind)->make(options, parameters);
+  ASSIGN_OR_RETURN(const OptimizerKind* const kind, checked_kind(options));
+  return kind->make(options, parameters);
 }
 
 Options options_of(const torch::optim::Optimizer& optimizer) {

@@ -298,8 +298,8 @@ std::string body(const std::vector<Run>& runs) {
   return html + section("time", "Time", budget_table(runs));
 }
 
-Error not_written(const std::string& path, const std::string& reason, ExitCode code) {
-  return fail("report", path, "cannot be written: " + reason, "--output with a place that can be written to", code);
+Error not_written(const std::string& path, const std::string& reason, ErrorKind kind) {
+  return fail("report", path, "cannot be written: " + reason, "--output with a place that can be written to", kind);
 }
 
 std::string made_report(const std::string& folder, double most_seconds) {
@@ -344,7 +344,7 @@ Result<void> write_whole(const std::string& path, const std::string& text) {
   const OpenedOutput beside = create_beside(path, O_WRONLY);
   std::FILE* const file = beside.descriptor < 0 ? nullptr : ::fdopen(beside.descriptor, "w");
   if (file == nullptr) {
-    return not_written(path, beside.reason, ExitCode::CannotCreate);
+    return not_written(path, beside.reason, ErrorKind::CannotCreate);
   }
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   int error_number = written ? 0 : errno;
@@ -356,7 +356,7 @@ Result<void> write_whole(const std::string& path, const std::string& text) {
   }
   error_number = error_number == 0 ? errno : error_number;
   ::unlink(beside.path.c_str());
-  return not_written(path, errno_text(error_number), ExitCode::InputOutput);
+  return not_written(path, errno_text(error_number), ErrorKind::InputOutput);
 }
 
 std::string report_of_run(const std::string& folder, double most_seconds) noexcept {

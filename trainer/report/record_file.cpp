@@ -31,7 +31,7 @@ void clear_values(Map& map, const typename Map::mapped_type& empty) {
 
 Error cannot_read(const std::string& path, int error_number) {
   return fail("RUN", path, "cannot be read: " + errno_text(error_number),
-              "naming the folder of a run, in which rollcall-train writes metrics.jsonl", ExitCode::NoInput);
+              "naming the folder of a run, in which rollcall-train writes metrics.jsonl", ErrorKind::NoInput);
 }
 
 }  // namespace
@@ -209,7 +209,7 @@ Result<void> RecordFile::read(const std::function<void(const ReadRecord&)>& take
     }
     if (got < 0) {
       return fail("RUN", path_, "cannot be read: " + errno_text(errno), "looking at the file system",
-                  ExitCode::InputOutput);
+                  ErrorKind::InputOutput);
     }
     if (got == 0) {
       break;

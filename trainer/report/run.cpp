@@ -110,16 +110,13 @@ void look_at_present(Run& run) {
 Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on) {
   Run result = unread_run(run);
   RunReader reader(result);
-  Result<RecordFile> file = RecordFile::open(result.path);
-  if (!file) {
-    return file.error();
-  }
-  const Result<void> read = file->read([&reader](const ReadRecord& record) { reader.take(record); }, go_on);
+  ASSIGN_OR_RETURN(RecordFile file, RecordFile::open(result.path));
+  const Result<void> read = file.read([&reader](const ReadRecord& record) { reader.take(record); }, go_on);
   if (!read) {
     return read.error();
   }
   look_at_present(result);
-  add_notes(result, file->notes());
+  add_notes(result, file.notes());
   return result;
 }
 

@@ -123,8 +123,8 @@ std::optional<std::uint64_t> target_of(std::span<const std::byte> message, std::
   return version == 1 && kind == 0 && named && cursor.ok() ? std::optional(address) : std::nullopt;
 }
 
-Error unreadable(std::string reason, ExitCode code = ExitCode::BadData) {
-  return fail("", "", std::move(reason), "", code);
+Error unreadable(std::string reason, ErrorKind kind = ErrorKind::BadData) {
+  return fail("", "", std::move(reason), "", kind);
 }
 
 }  // namespace
@@ -185,7 +185,7 @@ Result<Hdf5Header> Hdf5Header::of_root(const File& file, std::uint64_t file_byte
     return unreadable("it does not begin as one");
   }
   if (const std::uint64_t version = cursor.number(1); version != kVersion) {
-    return unreadable(fmt::format("its superblock is of version {}, not {}", version, kVersion), ExitCode::Mismatch);
+    return unreadable(fmt::format("its superblock is of version {}, not {}", version, kVersion), ErrorKind::Mismatch);
   }
   const std::uint64_t sizes = cursor.number(2);
   (void)cursor.number(1);  // flags, of no meaning to readers

@@ -39,20 +39,15 @@ Result<Pass> read_epoch(DataPipeline& pipeline, std::uint64_t epoch) {
   const double begin = seconds_now();
   const double cpu_begin = cpu_seconds_now();
   pipeline.train_sampler->set_epoch(epoch);
-  if (const Result<void> started = pipeline.train_loader->start(*pipeline.train_sampler); !started) {
-    return started.error();
-  }
+  RETURN_IF_ERROR(pipeline.train_loader->start(*pipeline.train_sampler));
   for (;;) {
-    const Result<std::optional<data::Batch>> batch = pipeline.train_loader->next();
-    if (!batch) {
-      return batch.error();
-    }
-    if (!batch->has_value()) {
+    ASSIGN_OR_RETURN(const std::optional<data::Batch> batch, pipeline.train_loader->next());
+    if (!batch.has_value()) {
       break;
     }
-    pass.images += (*batch)->labels.size(0);
-    pass.bad += static_cast<std::int64_t>((*batch)->bad.size());
-    pass.times += (*batch)->times;
+    pass.images += batch->labels.size(0);
+    pass.bad += static_cast<std::int64_t>(batch->bad.size());
+    pass.times += batch->times;
   }
   pass.seconds = seconds_now() - begin;
   pass.cpu_seconds = cpu_seconds_now() - cpu_begin;
@@ -128,32 +123,23 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
     return config.error();
   }
   data::SourceIndices indices(config->index_folder);
-  Result<data::Datasets> datasets = data::make_datasets(config->datasets, indices);
-  if (!datasets) {
-    return datasets.error();
-  }
+  ASSIGN_OR_RETURN(data::Datasets datasets, data::make_datasets(config->datasets, indices));
   for (const std::string& warning : indices.warnings()) {
     fmt::print(stderr, "rollcall: warning: {}\n", warning);
   }
   World alone;
   alone.share = share_of_node(environment, 1, false);
-  Result<DataPipeline> pipeline = make_data_pipeline(*std::move(datasets), *config, alone, {});
-  if (!pipeline) {
-    return pipeline.error();
-  }
+  ASSIGN_OR_RETURN(DataPipeline pipeline, make_data_pipeline(std::move(datasets), *config, alone, {}));
   std::vector<Pass> passes;
   const auto epochs = static_cast<std::uint64_t>(config->benchmark_epochs);
   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
-    Result<Pass> pass = read_epoch(*pipeline, epoch);
-    if (!pass) {
-      return pass.error();
-    }
+    ASSIGN_OR_RETURN(Pass pass, read_epoch(pipeline, epoch));
     if (epoch > 0 || epochs == 1) {
-      passes.push_back(*std::move(pass));
+      passes.push_back(std::move(pass));
     }
   }
   const Pass median = median_of(passes);
-  (json ? print_json : print_table)(median, passes, *pipeline);
+  (json ? print_json : print_table)(median, passes, pipeline);
   return {};
 }
 

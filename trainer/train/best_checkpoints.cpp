@@ -50,12 +50,9 @@ Result<std::string> Checkpoints::keep_best(checkpoint::Progress& progress, bool 
   if (then.empty() || keep == 0) {
     return std::string();
   }
-  Result<std::vector<checkpoint::Best>> there = with_checkpoints(then);
-  if (!there) {
-    return there.error();
-  }
-  const std::size_t gone = then.size() - there->size();
-  take_best(progress, *std::move(there), keep);
+  ASSIGN_OR_RETURN(auto there, with_checkpoints(then));
+  const std::size_t gone = then.size() - there.size();
+  take_best(progress, std::move(there), keep);
   if (other_images) {  // worse than whatever comes, but kept until that is there
     for (checkpoint::Best& one : progress.best) {
       one.metric = kNotComparable;
@@ -70,9 +67,7 @@ Result<std::string> Checkpoints::keep_best(checkpoint::Progress& progress, bool 
 }
 
 Result<bool> Checkpoints::note_validation(checkpoint::Progress& progress, double metric) {
-  if (Result<void> settled = settle_best(progress); !settled) {
-    return settled.error();
-  }
+  RETURN_IF_ERROR(settle_best(progress));
   const checkpoint::Best validation{progress.global_step, metric};
   std::vector<checkpoint::Best> before = progress.best;
   const bool among_best = checkpoint::format::note_validation(progress.best, validation, config_.checkpoint.keep_best);
@@ -113,12 +108,9 @@ Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
   writer_.finish_save();
   std::vector<checkpoint::Best> candidates = progress.best;
   candidates.insert(candidates.end(), driven_out_.begin(), driven_out_.end());
-  Result<std::vector<checkpoint::Best>> there = with_checkpoints(candidates);
-  if (!there) {
-    return there.error();
-  }
+  ASSIGN_OR_RETURN(auto there, with_checkpoints(candidates));
   std::vector<checkpoint::Best> best;
-  for (const checkpoint::Best& one : *there) {
+  for (const checkpoint::Best& one : there) {
     if (std::ranges::find(best, one.step, &checkpoint::Best::step) == best.end()) {
       best.push_back(one);
     }
@@ -140,9 +132,7 @@ Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::v
   const bool ranks_lost = writer_.wait_for_ranks();  // as in prepare_save()
   there.push_back(ranks_lost ? 1 : 0);
   at::Tensor ranks = torch::tensor(there, at::kLong);
-  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
-    return reduced.error();
-  }
+  RETURN_IF_ERROR(process_group::all_reduce_sum(world_.process_group, ranks));
   const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
   std::vector<checkpoint::Best> found;
   for (std::size_t i = 0; i < validations.size(); ++i) {
@@ -150,9 +140,7 @@ Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::v
       found.push_back(validations[i]);
     }
   }
-  if (Result<void> restored = writer_.restore_group(number[validations.size()] > 0); !restored) {
-    return restored.error();
-  }
+  RETURN_IF_ERROR(writer_.restore_group(number[validations.size()] > 0));
   return found;
 }
 

@@ -80,12 +80,9 @@ Result<void> CheckpointGroup::broadcast(std::vector<std::byte>& bytes) {
 
 Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<const std::byte> mine) {
   const auto* const numbers = reinterpret_cast<const std::uint8_t*>(mine.data());
-  const auto gathered = process_group::all_gather_bytes(group_, {numbers, numbers + mine.size()});
-  if (!gathered) {
-    return gathered.error();
-  }
+  ASSIGN_OR_RETURN(const auto gathered, process_group::all_gather_bytes(group_, {numbers, numbers + mine.size()}));
   std::vector<std::vector<std::byte>> all;
-  for (const std::vector<std::uint8_t>& of_rank : rank() == 0 ? *gathered : std::vector<std::vector<std::uint8_t>>()) {
+  for (const std::vector<std::uint8_t>& of_rank : rank() == 0 ? gathered : std::vector<std::vector<std::uint8_t>>()) {
     all.push_back(to_bytes(of_rank));
   }
   return all;
@@ -112,12 +109,10 @@ Result<void> CheckpointWriter::make_group() {
     options.timeout_setting = "--checkpoint-timeout";
     options.first_failure = first_failure_;
     const std::string name = fmt::format("checkpoints-{}", ++groups_made_);
-    const auto made = process_group::make_process_group(
-        c10::make_intrusive<c10d::PrefixStore>(name, world_.group_store), world_.rank, world_.world_size, options);
-    if (!made) {
-      return made.error();
-    }
-    process_group_ = made->process_group;
+    ASSIGN_OR_RETURN(const auto made,
+                     process_group::make_process_group(c10::make_intrusive<c10d::PrefixStore>(name, world_.group_store),
+                                                       world_.rank, world_.world_size, options));
+    process_group_ = made.process_group;
   }
   group_ = std::make_unique<CheckpointGroup>(process_group_);
   return {};
@@ -152,9 +147,7 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
                                     const std::set<std::string>& parameter_keys, Urgency urgency) {
   stall_seconds_ = 0;
   copied_bytes_.reset();
-  if (const auto ranks = group(); !ranks) {
-    return ranks.error();
-  }
+  RETURN_IF_ERROR(group());
   if (!saver_ || urgency == Urgency::Final) {
     Result<void> written = write_now(destination, parts);
     return urgency == Urgency::Final ? written : Result<void>();
@@ -197,9 +190,7 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
 Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
                                                  const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
                                                  double begun) {
-  if (const auto ranks = group(); !ranks) {
-    return ranks.error();
-  }
+  RETURN_IF_ERROR(group());
   copied_bytes_ = checkpoint::bytes_of(parts);
   const auto exchange = [this, name, &copies](const checkpoint::format::Content& content) {
     RECORD_USER_SCOPE("save: copy to a neighbour");
@@ -265,9 +256,9 @@ void CheckpointWriter::note(background::SaveOutcome outcome) {
 }
 
 Error CheckpointWriter::with_advice(Error error, double seconds) const {
-  const bool known = error.action.find("--checkpoint-timeout") != std::string::npos;
-  if (error.exit_code == ExitCode::Unavailable && seconds * 1000 >= static_cast<double>(config_.timeout.count()) &&
-      !known) {
+  const bool is_advised = error.kind == ErrorKind::PeerLate;  // by the watchdog
+  if (error.exit_code() == ExitCode::Unavailable && seconds * 1000 >= static_cast<double>(config_.timeout.count()) &&
+      !is_advised) {
     error.action += "; a longer --checkpoint-timeout if this rank's file system was only slow";
   }
   return error;
@@ -280,7 +271,7 @@ bool CheckpointWriter::gave_up() const {
 Error CheckpointWriter::last_failure() {
   finish_save();
   return last_failure_.value_or(
-      fail("checkpoint", "", "a rank could not save, and this one could", "reporting this", ExitCode::Internal));
+      fail("checkpoint", "", "a rank could not save, and this one could", "reporting this", ErrorKind::Internal));
 }
 
 std::vector<SaveReport> CheckpointWriter::take_reports() {

@@ -88,38 +88,28 @@ checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& prog
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(progress);
   const optim::Options own = optim::options_of(*training_.optimizer);
-  const Result<checkpoint::format::RankGroup*> ranks = writer_.group();
-  if (!ranks) {
-    return ranks.error();
-  }
-  const Result<std::optional<checkpoint::LoadedInfo>> loaded =
-      checkpoint::load(config_.checkpoint.load, state, **ranks);
-  if (!loaded) {
-    return loaded.error();
-  }
+  ASSIGN_OR_RETURN(const auto ranks, writer_.group());
+  ASSIGN_OR_RETURN(const auto loaded, checkpoint::load(config_.checkpoint.load, state, *ranks));
   optim::set_options(*training_.optimizer, own);
-  if (!loaded->has_value()) {
+  if (!loaded.has_value()) {
     const std::string why = config_.checkpoint.load.resume == "auto"
                                 ? fmt::format(": {} holds no checkpoint", config_.checkpoint.load.folder)
                                 : ", as --resume=never says";
     const Result<std::string> with = config_.checkpoint.init_from.empty() ? std::string() : init();
     return with ? Result<std::string>(fmt::format("begins at step 0{}{}", why, *with)) : with.error();
   }
-  warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
-  loaded_from_ = (*loaded)->path;
+  warnings.insert(warnings.end(), loaded->warnings.begin(), loaded->warnings.end());
+  loaded_from_ = loaded->path;
   line_begins_at_ = line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step);
-  const Result<std::string> how = take_place(progress, state, warnings);
-  if (!how) {
-    return how.error();
-  }
+  ASSIGN_OR_RETURN(const std::string how, take_place(progress, state, warnings));
   if (is_finished(progress)) {
     return fmt::format(
         "{} is the end of this training, at step {}: nothing is left to do; more --epochs go on, "
         "--resume=never starts afresh",
-        (*loaded)->path, progress.global_step);
+        loaded->path, progress.global_step);
   }
-  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}", (*loaded)->path,
-                     progress.epoch + 1, progress.global_step, *how);
+  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}", loaded->path,
+                     progress.epoch + 1, progress.global_step, how);
 }
 
 Result<std::string> Checkpoints::go_on(const Living& living, checkpoint::Progress& progress,
@@ -142,12 +132,9 @@ Result<std::string> Checkpoints::load_copies(FoundCopies& found, checkpoint::Pro
                                              std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(progress);
   const optim::Options own = optim::options_of(*training_.optimizer);
-  const Result<checkpoint::format::RankGroup*> ranks = writer_.group();
-  if (!ranks) {
-    return ranks.error();
-  }
+  ASSIGN_OR_RETURN(const auto ranks, writer_.group());
   if (Result<void> loaded = checkpoint::load(
-          found.checkpoint, [&] { return fetch(found, *copies_, world_); }, state, **ranks);
+          found.checkpoint, [&] { return fetch(found, *copies_, world_); }, state, *ranks);
       !loaded) {
     return loaded.error();
   }
@@ -170,16 +157,11 @@ Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, cons
   if (!change.warning.empty()) {
     warnings.push_back(change.warning);
   }
-  if (Result<void> continued = continue_at(progress, state, warnings); !continued) {
-    return continued.error();
-  }
-  const Result<std::string> of_best =
-      keep_best(progress, validates_otherwise(state.progress.data, training_.data.datasets));
-  if (!of_best) {
-    return of_best.error();
-  }
+  RETURN_IF_ERROR(continue_at(progress, state, warnings));
+  ASSIGN_OR_RETURN(const std::string of_best,
+                   keep_best(progress, validates_otherwise(state.progress.data, training_.data.datasets)));
   began_at_ = progress.global_step;
-  return (change.note.empty() ? "" : "; " + change.note) + *of_best;
+  return (change.note.empty() ? "" : "; " + change.note) + of_best;
 }
 
 bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
@@ -188,21 +170,15 @@ bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
 
 Result<std::string> Checkpoints::init() {
   const std::string& path = config_.checkpoint.init_from;
-  const Result<checkpoint::format::RankGroup*> ranks = writer_.group();
-  if (!ranks) {
-    return ranks.error();
-  }
-  const auto begun =
-      checkpoint::init_from(path, *training_.model, sharding_.get(), config_.checkpoint.load.verify, **ranks);
-  if (!begun) {
-    return begun.error();
-  }
-  const std::string changes = begun->changes.empty() ? "" : fmt::format(" ({})", fmt::join(begun->changes, "; "));
-  if (begun->left_out.empty()) {
+  ASSIGN_OR_RETURN(const auto ranks, writer_.group());
+  ASSIGN_OR_RETURN(const auto begun, checkpoint::init_from(path, *training_.model, sharding_.get(),
+                                                           config_.checkpoint.load.verify, *ranks));
+  const std::string changes = begun.changes.empty() ? "" : fmt::format(" ({})", fmt::join(begun.changes, "; "));
+  if (begun.left_out.empty()) {
     return fmt::format("; the model begins as {}{}", path, changes);
   }
   return fmt::format("; the model begins as {}{}, but for its last layer: {}", path, changes,
-                     fmt::join(begun->left_out, ", "));
+                     fmt::join(begun.left_out, ", "));
 }
 
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
@@ -217,7 +193,7 @@ Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress
   }
   return fail("--resume", config_.checkpoint.load.resume,
               fmt::format("this rank found step {} and others another one", step),
-              "making all nodes see the same checkpoint folder, or --resume=FILE", ExitCode::Mismatch);
+              "making all nodes see the same checkpoint folder, or --resume=FILE", ErrorKind::Mismatch);
 }
 
 /// The position counts in an order of so many images: in another data set it means nothing.
@@ -235,7 +211,7 @@ Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int
                     progress.global_step, before, more ? read_since_text(training_.data.datasets) : ""),
         "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin "
         "with what was trained",
-        ExitCode::Mismatch);
+        ErrorKind::Mismatch);
   }
   progress.dataset_size = dataset_size;
   progress.sample_position = std::min(progress.sample_position, dataset_size);
@@ -266,7 +242,8 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
     return fail("--seed", fmt::format("{}", fresh.seed),
                 fmt::format("seed {} decided which images validate, and the model would be trained with those now",
                             state.progress.seed),
-                fmt::format("--seed={}, or data with a train and a val part", state.progress.seed), ExitCode::Mismatch);
+                fmt::format("--seed={}, or data with a train and a val part", state.progress.seed),
+                ErrorKind::Mismatch);
   }
   progress.seed = fresh.seed;  // look_back() has told where it is another one
   if (world_.rank < state.rng_per_rank.size()) {
@@ -283,18 +260,12 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
     return writer_.last_failure();
   }
   if (unsettled_ != progress.global_step) {
-    if (Result<void> settled = settle_best(progress); !settled) {
-      return settled.error();
-    }
+    RETURN_IF_ERROR(settle_best(progress));
   }
-  Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size);
-  if (!parts) {
-    return parts.error();
-  }
-  if (Result<void> ready = prepare_save(*parts, progress.global_step, true); !ready) {
-    return ready.error();
-  }
-  checkpoint::add_generator(*parts, world_.rank, world_.world_size);
+  ASSIGN_OR_RETURN(checkpoint::StateParts parts,
+                   checkpoint::collect(state_of(progress), world_.rank, world_.world_size));
+  RETURN_IF_ERROR(prepare_save(parts, progress.global_step, true));
+  checkpoint::add_generator(parts, world_.rank, world_.world_size);
   checkpoint::background::Destination destination{.folder = config_.checkpoint.load.folder,
                                                   .step = progress.global_step,
                                                   .retention = retention(progress),
@@ -309,9 +280,7 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
       return lease->lost_by_now() ? lease->taken_over() : Result<void>();
     };
   }
-  if (Result<void> saved = writer_.save(std::move(destination), *parts, parameters_, urgency); !saved) {
-    return saved.error();
-  }
+  RETURN_IF_ERROR(writer_.save(std::move(destination), parts, parameters_, urgency));
   return true;
 }
 
@@ -335,19 +304,12 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
   const double begun = seconds_now();
   checkpoint::Progress told = progress;
   give_back_best(told);
-  Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(told), world_.rank, world_.world_size);
-  if (!parts) {
-    return parts.error();
-  }
-  if (Result<void> fits = replicated_ < 0 ? check_memory(*parts) : Result<void>(); !fits) {
-    return fits.error();
-  }
-  if (Result<void> ready = prepare_save(*parts, progress.global_step, false); !ready) {
-    return ready.error();
-  }
-  checkpoint::add_generator(*parts, world_.rank, world_.world_size);
+  ASSIGN_OR_RETURN(checkpoint::StateParts parts, checkpoint::collect(state_of(told), world_.rank, world_.world_size));
+  RETURN_IF_ERROR(replicated_ < 0 ? check_memory(parts) : Result<void>());
+  RETURN_IF_ERROR(prepare_save(parts, progress.global_step, false));
+  checkpoint::add_generator(parts, world_.rank, world_.world_size);
   if (world_.rank == 0) {
-    parts->values[kLineBeginsAt] = line_at(progress.global_step);
+    parts.values[kLineBeginsAt] = line_at(progress.global_step);
   }
   replicated_ = progress.global_step;
   replicas_ += 1;
@@ -356,7 +318,7 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
                                                          .number = replicas_,
                                                          .owners = world_.world_size,
                                                          .owner = world_.rank},
-                                                        *parts, parameters_, *copies_, begun);
+                                                        parts, parameters_, *copies_, begun);
   return copied ? Result<bool>(true) : copied.error();
 }
 

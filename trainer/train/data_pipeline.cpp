@@ -94,9 +94,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   pipeline.datasets = std::move(datasets);
   make_samplers(pipeline, config.sampling, world, ranks);
   make_loaders(pipeline, config, world.share, world.device);
-  if (const Result<void> fits = check_memory(pipeline, world.share); !fits) {
-    return fits.error();
-  }
+  RETURN_IF_ERROR(check_memory(pipeline, world.share));
   warn_of_workers(pipeline, world.share);
   pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device(), world.device.kernels(),
                                                         data::Normalisation(), computes_in, world.longest_wait());
@@ -116,7 +114,7 @@ Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_
   });
   if (caught) {  // no memory for the ring, where a limit says so (ulimit -v)
     return fail("--train-num-workers", std::to_string(workers),
-                caught->text.empty() ? caught->error.reason : caught->text, "fewer workers", ExitCode::Unavailable);
+                caught->text.empty() ? caught->error.reason : caught->text, "fewer workers", ErrorKind::Unavailable);
   }
   return started;
 }

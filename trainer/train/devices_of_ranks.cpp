@@ -62,7 +62,7 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
   if (!taken) {
     const Error& error = taken.error();
     shown["error"] = {error.setting, error.value, error.reason, error.action};
-    shown["code"] = to_int(error.exit_code);
+    shown["kind"] = static_cast<int>(error.kind);
   }
   return shown;
 }
@@ -78,7 +78,7 @@ Error error_of(const std::vector<nlohmann::json>& shown, std::size_t rank) {
       shown, [&](const nlohmann::json& other) { return other.value("error", nlohmann::json()) == own.at("error"); });
   const std::string who = of_all ? "" : fmt::format("rank {} on {}: ", rank, own.at("host").get<std::string>());
   return fail(texts.at(0), texts.at(1), who + texts.at(2), texts.at(3),
-              static_cast<ExitCode>(own.at("code").get<int>()));
+              error_kind(own.at("kind").get<int>()).value_or(ErrorKind::Internal));
 }
 
 /// Names of what no other rank may have as well: the device and, of an instance (MIG), its GPU, by its place on the
@@ -112,7 +112,7 @@ Error one_gpu_for_two(const std::vector<nlohmann::json>& shown, std::size_t firs
                     "NCCL_MULTI_RANK_GPU_ENABLE=1"
                   : "as many GPUs as tasks on a node, which each task then sees: " +
                         job::gpus_for_every_task(static_cast<std::size_t>(on_host)),
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 /// Whether all ranks have a device, of one kind, and no two one GPU. The same on all ranks.
@@ -127,14 +127,14 @@ Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
       return fail("--device", text("type"),
                   fmt::format("rank {} on {} computes on it, and rank 0 on {}", rank, text("host"),
                               shown[0].at("type").get<std::string>()),
-                  "nodes that are alike, or --device=cpu for all ranks", ExitCode::Mismatch);
+                  "nodes that are alike, or --device=cpu for all ranks", ErrorKind::Mismatch);
     }
     if (shown[rank].at("kernels") != shown[0].at("kernels")) {
       return fail("--own-kernels", "on",
                   fmt::format("rank {} on {} {} kernels of rollcall's own, and rank 0 on {} {}", rank, text("host"),
                               shown[rank].at("kernels") ? "has" : "lacks", shown[0].at("host").get<std::string>(),
                               shown[0].at("kernels") ? "has them" : "does not"),
-                  "one installation for all nodes, and GPUs that are alike, or --own-kernels=off", ExitCode::Mismatch);
+                  "one installation for all nodes, and GPUs that are alike, or --own-kernels=off", ErrorKind::Mismatch);
     }
     for (const std::string& claim : claims_of(shown[rank])) {
       const auto [other, is_new] = rank_of.emplace(claim, rank);
@@ -177,14 +177,10 @@ std::vector<std::string> lines_of(const std::vector<nlohmann::json>& shown) {
 Result<std::vector<nlohmann::json>> of_all_ranks(const process_group::Group& group, const nlohmann::json& mine) {
   constexpr auto kAnyText = nlohmann::json::error_handler_t::replace;
   const std::string text = mine.dump(-1, ' ', false, kAnyText);
-  const Result<std::vector<std::vector<std::uint8_t>>> texts =
-      process_group::all_gather_bytes(group, {text.begin(), text.end()});
-  if (!texts) {
-    return texts.error();
-  }
+  ASSIGN_OR_RETURN(const auto texts, process_group::all_gather_bytes(group, {text.begin(), text.end()}));
   std::vector<nlohmann::json> all;
-  all.reserve(texts->size());
-  for (const std::vector<std::uint8_t>& of_rank : *texts) {
+  all.reserve(texts.size());
+  for (const std::vector<std::uint8_t>& of_rank : texts) {
     const std::string_view text_of_rank(reinterpret_cast<const char*>(of_rank.data()), of_rank.size());
     all.push_back(parse_untrusted(text_of_rank).value_or(nlohmann::json()));
   }
@@ -267,14 +263,11 @@ std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
 std::vector<std::string> device_lines(const World& world) { return lines_of({shown_device(world, {})}); }
 
 Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken) {
-  const Result<std::vector<nlohmann::json>> shown = of_all_ranks(hosts, shown_device(world, taken));
-  if (!shown) {
-    return shown.error();
-  }
-  Result<void> checked = check_devices(*shown);
-  world.device_lines = checked ? lines_of(*shown) : std::vector<std::string>();
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> shown, of_all_ranks(hosts, shown_device(world, taken)));
+  Result<void> checked = check_devices(shown);
+  world.device_lines = checked ? lines_of(shown) : std::vector<std::string>();
   std::vector<DeviceOfRank> devices;
-  for (const nlohmann::json& rank : *shown) {
+  for (const nlohmann::json& rank : shown) {
     devices.push_back({rank.at("host").get<std::string>(), rank.at("name").get<std::string>(),
                        rank.at("openable").get<std::uint32_t>()});
   }

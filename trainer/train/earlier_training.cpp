@@ -31,11 +31,8 @@ Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& optio
     paths.push_back(options.resume);
     return paths;
   }
-  const auto listed = listed_for(options);
-  if (!listed) {
-    return listed.error();
-  }
-  for (const checkpoint::format::ListedCheckpoint& checkpoint : *listed) {
+  ASSIGN_OR_RETURN(const auto listed, listed_for(options));
+  for (const checkpoint::format::ListedCheckpoint& checkpoint : listed) {
     paths.push_back(checkpoint.path);
   }
   return paths;
@@ -43,28 +40,22 @@ Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& optio
 
 /// Errors: those of CheckpointReader.
 Result<EarlierTraining> read_earlier(const std::string& path, checkpoint::format::Owner owner) {
-  const auto reader = checkpoint::format::CheckpointReader::open(path, owner);
-  if (!reader) {
-    return reader.error();
-  }
-  return earlier_training_of(*reader);
+  ASSIGN_OR_RETURN(const auto reader, checkpoint::format::CheckpointReader::open(path, owner));
+  return earlier_training_of(reader);
 }
 
 /// Whether a file may be read at another time. What is gone by now, is a folder or leads nowhere is no checkpoint.
 bool may_pass(const Error& error, const std::string& path) {
   std::error_code ignored;
-  return error.exit_code == ExitCode::InputOutput ||
-         (error.exit_code == ExitCode::NoInput && std::filesystem::is_regular_file(path, ignored));
+  return error.kind == ErrorKind::InputOutput ||
+         (error.kind == ErrorKind::NoInput && std::filesystem::is_regular_file(path, ignored));
 }
 
 /// Whether one of this user's checkpoints in `folder` is the work of `job`. Errors: one cannot be read for a reason
 /// that may pass.
 Result<bool> holds_work_of(const std::string& job, const std::string& folder) {
-  const auto listed = checkpoint::format::list_own_checkpoints(folder);
-  if (!listed) {
-    return listed.error();
-  }
-  for (const checkpoint::format::ListedCheckpoint& checkpoint : *listed) {
+  ASSIGN_OR_RETURN(const auto listed, checkpoint::format::list_own_checkpoints(folder));
+  for (const checkpoint::format::ListedCheckpoint& checkpoint : listed) {
     const auto earlier = read_earlier(checkpoint.path, checkpoint::format::Owner::ThisUser);
     if (earlier && earlier->job == job) {
       return true;
@@ -164,15 +155,12 @@ void warn_of_older(const config::TrainConfig& config, std::int64_t step, std::ve
 }  // namespace
 
 Result<EarlierTraining> earlier_training_of(const checkpoint::format::CheckpointSource& source) {
-  auto values = source.values();
-  if (!values) {
-    return values.error();
-  }
-  const checkpoint::OpenCheckpoint stored(source, *std::move(values));
+  ASSIGN_OR_RETURN(auto values, source.values());
+  const checkpoint::OpenCheckpoint stored(source, std::move(values));
   const auto progress = checkpoint::read_progress(stored);
   if (!progress) {
     return fail("--resume", source.path(), "does not tell how far its training was", "another checkpoint",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
   const auto text = [&](const char* name) {
     const auto* const value = stored.value<std::string>(name);
@@ -182,17 +170,14 @@ Result<EarlierTraining> earlier_training_of(const checkpoint::format::Checkpoint
 }
 
 Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options) {
-  const Result<std::vector<std::string>> paths = candidates(options);
-  if (!paths) {
-    return paths.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, candidates(options));
   using checkpoint::format::Owner;
-  for (const std::string& path : *paths) {
+  for (const std::string& path : paths) {
     Result<EarlierTraining> earlier = read_earlier(path, options.resume == "auto" ? Owner::ThisUser : Owner::Anyone);
     if (earlier) {
       return std::optional(*std::move(earlier));
     }
-    if (earlier.error().exit_code == ExitCode::Mismatch) {
+    if (earlier.error().kind == ErrorKind::Mismatch) {
       return earlier.error();  // loading would say the same
     }
   }
@@ -204,11 +189,8 @@ Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Envi
   if (restart.is_first()) {
     return false;
   }
-  const Result<RecordedSaves> saves = recorded_saves(config, restart);
-  if (!saves) {
-    return saves.error();
-  }
-  if (saves->of_restart >= 0) {
+  ASSIGN_OR_RETURN(const RecordedSaves saves, recorded_saves(config, restart));
+  if (saves.of_restart >= 0) {
     return true;
   }
   if (restart.job.empty()) {
@@ -235,16 +217,11 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   found.from_own_job = own && *own;  // where that is not known, "auto" goes on all the same, and refuses others' work
   options.resume = found.from_own_job ? "auto" : options.resume;
   options.passes_over_others = found.from_own_job;
-  Result<std::optional<EarlierTraining>> earlier = find_earlier_training(options);
-  if (!earlier) {
-    return earlier.error();
-  }
-  found.earlier = *std::move(earlier);
+  ASSIGN_OR_RETURN(auto earlier, find_earlier_training(options));
+  found.earlier = std::move(earlier);
   const std::int64_t step = found.earlier ? found.earlier->progress.global_step : 0;
   const bool is_over = found.earlier && is_at_end(found.earlier->progress, config);
-  if (Result<void> further = is_over ? Result<void>() : check_comes_further(config, environment, step); !further) {
-    return further.error();
-  }
+  RETURN_IF_ERROR(is_over ? Result<void>() : check_comes_further(config, environment, step));
   if (found.earlier && options.resume == "auto") {
     warn_of_older(config, found.earlier->progress.global_step, warnings);
   }
@@ -298,7 +275,7 @@ Result<void> check_same_training(const EarlierTraining& earlier, const settings:
   return fail("--resume", resume, fmt::format("{} is of another training: {}", earlier.path, text),
               "another --run-name or --checkpoint-dir for a training of its own, --resume=continue-with-changes to go "
               "on with the new values, or --resume=never to start afresh in this folder",
-              ExitCode::Mismatch);
+              ErrorKind::Mismatch);
 }
 
 std::string other_order_warning(const EarlierTraining& earlier, const data::SamplerOptions& now) {
@@ -335,9 +312,7 @@ Result<GoingOn> share(const GoingOn& mine, const World& world) {
   at::Tensor numbers = torch::tensor({mine.images_of_step, mine.images_had, std::int64_t{mine.same_batch_size ? 1 : 0},
                                       std::int64_t{mine.from_own_job ? 1 : 0}},
                                      at::kLong);
-  if (Result<void> told = process_group::broadcast(world.process_group, numbers); !told) {
-    return told.error();
-  }
+  RETURN_IF_ERROR(process_group::broadcast(world.process_group, numbers));
   const std::int64_t* const number = numbers.const_data_ptr<std::int64_t>();
   return GoingOn{.images_of_step = number[0],
                  .images_had = number[1],

@@ -22,9 +22,7 @@ using Bytes = std::vector<std::uint8_t>;
 /// Rank 0's text on all ranks.
 Result<std::string> text_of_rank_zero(const World& world, const std::string& mine) {
   at::Tensor length = torch::tensor({static_cast<std::int64_t>(mine.size())}, at::kLong);
-  if (Result<void> told = process_group::broadcast(world.process_group, length); !told) {
-    return told.error();
-  }
+  RETURN_IF_ERROR(process_group::broadcast(world.process_group, length));
   std::string text(static_cast<std::size_t>(length.item<std::int64_t>()), '\0');
   if (world.rank == 0) {
     text = mine;
@@ -32,20 +30,15 @@ Result<std::string> text_of_rank_zero(const World& world, const std::string& min
   const auto bytes = static_cast<std::int64_t>(text.size());
   // A tensor of its own: where this is given up, something may arrive in it later.
   at::Tensor moved = torch::from_blob(text.data(), {bytes}, at::kByte).clone();
-  if (Result<void> told = process_group::broadcast(world.process_group, moved); !told) {
-    return told.error();
-  }
+  RETURN_IF_ERROR(process_group::broadcast(world.process_group, moved));
   std::memcpy(text.data(), moved.const_data_ptr(), text.size());
   return text;
 }
 
 Result<std::string> host_of(const World& world, std::size_t rank) {
-  const Result<std::vector<Bytes>> hosts =
-      process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end()));
-  if (!hosts) {
-    return hosts.error();
-  }
-  return std::string((*hosts)[rank].begin(), (*hosts)[rank].end());
+  ASSIGN_OR_RETURN(const std::vector<Bytes> hosts,
+                   process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end())));
+  return std::string(hosts[rank].begin(), hosts[rank].end());
 }
 
 }  // namespace
@@ -54,11 +47,8 @@ Result<void> confirm_equal_settings(const World& world, const settings::Settings
   if (world.world_size == 1) {
     return {};
   }
-  const Result<std::string> of_zero = text_of_rank_zero(world, json);
-  if (!of_zero) {
-    return of_zero.error();
-  }
-  const std::vector<config::Change> others = config::differences_among_ranks(*of_zero, mine);
+  ASSIGN_OR_RETURN(const std::string of_zero, text_of_rank_zero(world, json));
+  const std::vector<config::Change> others = config::differences_among_ranks(of_zero, mine);
   if (others.empty()) {
     return {};
   }
@@ -66,7 +56,7 @@ Result<void> confirm_equal_settings(const World& world, const settings::Settings
   return fail(
       others.front().option, shown(others.front().now),
       fmt::format("rank {} on {} has it so, and rank 0 has {}", world.rank, world.host, shown(others.front().then)),
-      "the same options, ROLLCALL_* variables and profiles for all ranks", ExitCode::Mismatch);
+      "the same options, ROLLCALL_* variables and profiles for all ranks", ErrorKind::Mismatch);
 }
 
 Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
@@ -74,13 +64,10 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
   static_assert(std::is_trivially_copyable_v<DataParts>);
   Bytes bytes(sizeof parts);
   std::memcpy(bytes.data(), &parts, sizeof parts);
-  const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(world.process_group, bytes);
-  if (!all) {
-    return all.error();
-  }
-  std::vector<DataParts> of_ranks(all->size());
-  for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    std::memcpy(&of_ranks[rank], (*all)[rank].data(), std::min(sizeof(DataParts), (*all)[rank].size()));
+  ASSIGN_OR_RETURN(const std::vector<Bytes> all, process_group::all_gather_bytes(world.process_group, bytes));
+  std::vector<DataParts> of_ranks(all.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::memcpy(&of_ranks[rank], all[rank].data(), std::min(sizeof(DataParts), all[rank].size()));
   }
   for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) {
     const std::string what = difference_of(of_ranks[rank], of_ranks[0]);
@@ -89,7 +76,7 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
     }
     const Result<std::string> host = host_of(world, rank);  // all ranks come here
     return host ? fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, *host, what),
-                       "making it the same data on all nodes", ExitCode::Mismatch)
+                       "making it the same data on all nodes", ErrorKind::Mismatch)
                 : host.error();
   }
   return {};

@@ -33,7 +33,7 @@ int FailureReport::common(const Error& error) const {
   }
   // The first rank to leave makes Slurm end the others: give those that start later the time to see the same failure.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  return to_int(error.exit_code);
+  return to_int(error.exit_code());
 }
 
 int FailureReport::of_this_node(const Error& error) const {
@@ -43,29 +43,29 @@ int FailureReport::of_this_node(const Error& error) const {
   if (rank_ == 0 || local_rank_ == 0) {
     print(error);
   }
-  return to_int(error.exit_code);
+  return to_int(error.exit_code());
 }
 
 int FailureReport::agreed(const Error& error) const {
   print(error);
-  return to_int(error.exit_code);
+  return to_int(error.exit_code());
 }
 
 int FailureReport::own(const Error& error) {
   is_cause_ = true;
-  if (error.setting == process_group::kDevice) {
+  if (error.kind == ErrorKind::DeviceLost) {
     constexpr std::chrono::seconds kLongestWithDevice{15};  // which may hold what it was given for ever
-    end_process_unless_ended(to_int(error.exit_code), kLongestWithDevice);
+    end_process_unless_ended(to_int(error.exit_code()), kLongestWithDevice);
   }
-  leave_code(to_int(error.exit_code));
+  leave_code(to_int(error.exit_code()));
   const Claim claimed = claim();
   // Without a store nobody can be asked; one rank a node is enough.
   if (claimed == Claim::First || (claimed == Claim::NoStore && local_rank_ == 0)) {
     print(error);
   }
   // One that misses another rank has that one's failure to thank for it.
-  const bool follows = claimed == Claim::Late && error.exit_code == ExitCode::Unavailable;
-  const int code = follows ? code_of_the_cause().value_or(to_int(error.exit_code)) : to_int(error.exit_code);
+  const bool follows = claimed == Claim::Late && error.exit_code() == ExitCode::Unavailable;
+  const int code = follows ? code_of_the_cause().value_or(to_int(error.exit_code())) : to_int(error.exit_code());
   needs_store_no_more();
   return code;
 }
@@ -76,7 +76,7 @@ int FailureReport::lost_peer(const Error& error) {
   if (claimed == Claim::First || (claimed == Claim::NoStore && rank_ == 1)) {
     print(error);
   }
-  const int own_code = to_int(error.exit_code);
+  const int own_code = to_int(error.exit_code());
   const int code = claimed == Claim::Late ? code_of_the_cause().value_or(own_code) : own_code;
   needs_store_no_more();
   end_process_unless_ended(code, kLongestEnd);
@@ -85,8 +85,8 @@ int FailureReport::lost_peer(const Error& error) {
 
 int FailureReport::may_survive(const Error& error) {
   constexpr std::chrono::seconds kLongestSave{15};
-  end_process_unless_ended(to_int(error.exit_code), kLongestSave);
-  return to_int(error.exit_code);
+  end_process_unless_ended(to_int(error.exit_code()), kLongestSave);
+  return to_int(error.exit_code());
 }
 
 void FailureReport::lets_go(int code) {

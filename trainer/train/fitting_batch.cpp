@@ -95,7 +95,7 @@ std::optional<std::int64_t> images_within(std::uint64_t limit, const MeasuredPas
 Error with_fitting_batch(Error error, Training& training, const config::TrainConfig& config, const World& world,
                          at::IntArrayRef shape) {
   const auto limit = device::memory_within_reach(world.device);
-  if (error.setting != process_group::kDeviceMemory || !limit || shape.size() != 4 || training.replica->is_sharded() ||
+  if (error.kind != ErrorKind::DeviceOutOfMemory || !limit || shape.size() != 4 || training.replica->is_sharded() ||
       (config.parallel.sync_batch_norms && world.world_size > 1)) {
     return error;
   }

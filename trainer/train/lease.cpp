@@ -49,12 +49,12 @@ std::string file_in(const Lease::Folder& folder) { return (fs::path(folder.path)
 
 Error cannot_create(const Lease::Folder& folder, int code) {
   return fail(folder.setting, file_in(folder), "cannot be created: " + errno_text(code),
-              "making its folder writable, or another " + folder.setting, ExitCode::CannotCreate);
+              "making its folder writable, or another " + folder.setting, ErrorKind::CannotCreate);
 }
 
 Error held(const Lease::Folder& folder, const Holder& holder) {
   return fail(folder.setting, folder.path, text_of(holder) + " writes there",
-              "waiting until that has ended, or another --run-name or " + folder.setting, ExitCode::CannotCreate);
+              "waiting until that has ended, or another --run-name or " + folder.setting, ErrorKind::CannotCreate);
 }
 
 /// Whether the file was made: it is there already where not. One who dies before it is written leaves an empty one.
@@ -89,7 +89,7 @@ Result<void> remove_dead(const Lease::Folder& folder, const Holder& holder, cons
     return code == ENOENT
                ? Result<void>()
                : fail(folder.setting, path, "is a dead run's and cannot be taken away: " + why_refused(path, code),
-                      "having it removed, or another " + folder.setting, ExitCode::CannotCreate);
+                      "having it removed, or another " + folder.setting, ErrorKind::CannotCreate);
   }
   if (from_json(content_of(away)).nonce == holder.nonce || std::rename(away.c_str(), path.c_str()) != 0) {
     ::unlink(away.c_str());
@@ -262,7 +262,7 @@ Lease::~Lease() {
 Error taken_over(const Lease::Folder& folder) {
   return fail(folder.setting, folder.path, "another run writes there, which took this one for dead",
               "looking why this one stood still for so long, or a longer --lease-timeout of the other",
-              ExitCode::CannotCreate);
+              ErrorKind::CannotCreate);
 }
 
 bool Lease::lost() const { return state_->lost; }
@@ -285,11 +285,8 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
   Watch watch(path, self, environment);
   bool told = false;
   while (true) {
-    const Result<bool> created = create(folder, self);
-    if (!created) {
-      return created.error();
-    }
-    if (*created) {
+    ASSIGN_OR_RETURN(const bool created, create(folder, self));
+    if (created) {
       return {};
     }
     const bool over = std::chrono::steady_clock::now() - begin >= patience;

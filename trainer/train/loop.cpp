@@ -125,14 +125,11 @@ Loop::Stop Loop::train_epoch() {
 
 Result<data::Batch> Loop::next_batch() {
   RECORD_USER_SCOPE("data: wait for a batch");
-  Result<std::optional<data::Batch>> batch = training_.data.train_loader->next();
-  if (!batch) {
-    return batch.error();
+  ASSIGN_OR_RETURN(std::optional<data::Batch> batch, training_.data.train_loader->next());
+  if (!batch.has_value()) {
+    return fail("data", "", "an epoch's batches ended before its steps", "reporting it", ErrorKind::Internal);
   }
-  if (!batch->has_value()) {
-    return fail("data", "", "an epoch's batches ended before its steps", "reporting it", ExitCode::Internal);
-  }
-  return **std::move(batch);
+  return *std::move(batch);
 }
 
 Loop::Stop Loop::begin_step() {
@@ -391,7 +388,7 @@ Loop::Stop Loop::save(Urgency urgency) {
     return std::nullopt;
   }
   // Every rank has this error, and rank 0 tells it.
-  const bool lost_peer = saved.error().exit_code == ExitCode::Unavailable;
+  const bool lost_peer = saved.error().exit_code() == ExitCode::Unavailable;
   return failed(saved.error(), lost_peer || world_.rank != 0);
 }
 
@@ -423,7 +420,7 @@ Loop::Stop Loop::replicate(bool may_skip) {
   if (begun) {
     return std::nullopt;
   }
-  return failed(begun.error(), begun.error().exit_code == ExitCode::Unavailable || world_.rank != 0);
+  return failed(begun.error(), begun.error().exit_code() == ExitCode::Unavailable || world_.rank != 0);
 }
 
 void Loop::tell_saves() {

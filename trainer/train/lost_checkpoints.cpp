@@ -111,12 +111,9 @@ Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const Re
   if (!std::filesystem::exists(path, error) && !error) {
     return RecordedSaves();
   }
-  Result<report::RecordFile> file = report::RecordFile::open(path);
-  if (!file) {
-    return file.error();
-  }
+  ASSIGN_OR_RETURN(report::RecordFile file, report::RecordFile::open(path));
   SavesReader reader(config.checkpoint.load.folder, restart);
-  if (Result<void> read = file->read([&](const report::ReadRecord& record) { reader.take(record); }); !read) {
+  if (Result<void> read = file.read([&](const report::ReadRecord& record) { reader.take(record); }); !read) {
     return read.error();
   }
   return reader.saves();
@@ -130,25 +127,22 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
   if (!goes_on && restart.is_first()) {
     return {};
   }
-  const Result<RecordedSaves> saves = recorded_saves(config, restart);
-  if (!saves) {
-    return saves.error();
-  }
-  const std::int64_t lost = std::max(goes_on ? saves->of_training : -1, saves->of_restart);
+  ASSIGN_OR_RETURN(const RecordedSaves saves, recorded_saves(config, restart));
+  const std::int64_t lost = std::max(goes_on ? saves.of_training : -1, saves.of_restart);
   if (lost >= 0) {
     return fail("--resume", resume,
                 fmt::format("{} holds no checkpoint, though {} tells of one of step {} that was written", folder,
                             records_of(config.run.folder), lost),
                 "looking where the files are (deleted by the site, a file system that is not mounted), --resume=FILE "
                 "with a copy of one, or a new job with --resume=never to begin at step 0",
-                ExitCode::NoInput);
+                ErrorKind::NoInput);
   }
-  if (goes_on && saves->elsewhere >= 0) {
+  if (goes_on && saves.elsewhere >= 0) {
     warnings.push_back(fmt::format(
         "--checkpoint-dir: {}: holds no checkpoint; {} tells of one of step {} that was written to another folder ({})",
-        folder, records_of(config.run.folder), saves->elsewhere, saves->other_folder));
+        folder, records_of(config.run.folder), saves.elsewhere, saves.other_folder));
   }
-  if (!restart.job.empty() && !saves->any_start) {
+  if (!restart.job.empty() && !saves.any_start) {
     warnings.push_back(
         fmt::format("job {} was started again (restart count {}), and {} holds neither checkpoints nor records of its "
                     "earlier start",
@@ -167,22 +161,19 @@ Result<void> check_comes_further(const config::TrainConfig& config, const Enviro
               fmt::format("was started {} times at step {}, and came to no checkpoint behind it, nor recorded a step",
                           saves->in_vain, step),
               "looking at what ended these starts, then submitting again, which goes on from this step",
-              ExitCode::Usage);
+              ErrorKind::Usage);
 }
 
 Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step) {
-  const Result<RecordedSaves> saves = recorded_saves(config, {});
-  if (!saves) {
-    return saves.error();
-  }
+  ASSIGN_OR_RETURN(const RecordedSaves saves, recorded_saves(config, {}));
   const std::string& folder = config.checkpoint.load.folder;
-  if (saves->of_training <= step) {
+  if (saves.of_training <= step) {
     return std::string();
   }
   return fmt::format(
       "--checkpoint-dir: {}: its newest checkpoint that can be read is of step {}; {} tells of one of step {} that was "
       "written there and is gone: what was trained since is done again",
-      folder, step, records_of(config.run.folder), saves->of_training);
+      folder, step, records_of(config.run.folder), saves.of_training);
 }
 
 }  // namespace rollcall::train

@@ -36,12 +36,9 @@ PartName name_of(const Json& json) {
 
 /// What each rank tells, by rank.
 Result<std::vector<Json>> gather(const Json& mine, const process_group::Group& group) {
-  const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(group, Json::to_cbor(mine));
-  if (!all) {
-    return all.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Bytes> all, process_group::all_gather_bytes(group, Json::to_cbor(mine)));
   std::vector<Json> told;
-  for (const Bytes& bytes : *all) {
+  for (const Bytes& bytes : all) {
     told.push_back(Json::from_cbor(bytes));
   }
   return told;
@@ -54,7 +51,7 @@ Result<void> with_memory(const std::function<void()>& work) {
     return {};
   }
   return fail("--replicate-to", "neighbour", caught->text.empty() ? caught->error.reason : caught->text,
-              "more memory for each task, or leaving it out", ExitCode::Unavailable);
+              "more memory for each task, or leaving it out", ErrorKind::Unavailable);
 }
 
 /// What `from` gives to this rank, while this rank gives `mine` to `to`, piece by piece: a collective that is given up
@@ -101,20 +98,17 @@ Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& pla
                                           group);
   if (told && std::ranges::any_of(*told, [&](const Json& rank) { return rank.at("checkpoint") != checkpoint; })) {
     return fail("--replicate-to", "neighbour", "ranks copy the states of different steps", "reporting this",
-                ExitCode::Internal);
+                ErrorKind::Internal);
   }
   return told;
 }
 
 /// Gives `mine` to this rank's neighbour: what the one has given whose neighbour it is. Collective.
 Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
-  const Result<std::vector<Json>> told = introduce(mine, place, group);
-  if (!told) {
-    return told.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Json> told, introduce(mine, place, group));
   std::vector<RankPlace> places;
   std::int64_t most = 0;
-  for (const Json& rank : *told) {
+  for (const Json& rank : told) {
     places.push_back({rank.at("host").get<std::string>(), rank.at("local_rank").get<std::uint32_t>()});
     most = std::max(most, rank.at("bytes").get<std::int64_t>());
   }
@@ -122,7 +116,7 @@ Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place,
   const std::uint32_t to = gives_to[process_group::rank_of(group)];
   const auto from =
       static_cast<std::uint32_t>(std::ranges::find(gives_to, process_group::rank_of(group)) - gives_to.begin());
-  const Json& giver = (*told)[from];
+  const Json& giver = told[from];
   MemoryPart theirs{.name = owned_by(mine.name, from),
                     .memory = {},
                     .table_bytes = giver.at("table").get<std::size_t>(),
@@ -136,7 +130,7 @@ Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place,
   }
   if (!theirs.is_sound()) {
     return fail("--replicate-to", "neighbour", fmt::format("rank {}'s part arrived otherwise than it was sent", from),
-                "looking at this node's memory and network", ExitCode::InputOutput);
+                "looking at this node's memory and network", ErrorKind::InputOutput);
   }
   return theirs;
 }
@@ -248,17 +242,14 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
                                        part.data().numel()};
     }
   }
-  const Result<std::vector<Json>> told = gather(tables, world.process_group);
-  if (!told) {
-    return told.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Json> told, gather(tables, world.process_group));
   std::vector<std::uint32_t> holders;
   std::vector<std::uint32_t> checksums;
   std::vector<std::uint32_t> of_tables;
   std::vector<std::uint64_t> sizes;
   std::vector<Bytes> of_owners;
   for (const auto& [owner, holder] : newest->second) {
-    const Json& part = (*told)[holder].at(std::to_string(owner));
+    const Json& part = told[holder].at(std::to_string(owner));
     holders.push_back(holder);
     of_owners.push_back(part.at(0).get_binary());
     sizes.push_back(part.at(2).get<std::uint64_t>());
@@ -267,7 +258,7 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   }
   auto checkpoint = checkpoint::MemoryCheckpoint::of(
       fmt::format("the memory of {} of {} ranks",
-                  std::ranges::count_if(*told, [](const Json& of) { return !of.empty(); }), newest->first.owners),
+                  std::ranges::count_if(told, [](const Json& of) { return !of.empty(); }), newest->first.owners),
       of_owners);
   if (!checkpoint) {
     return checkpoint.error();
@@ -276,7 +267,7 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
     if (checkpoint->part_bytes(owner) != sizes[owner]) {
       return fail("checkpoint", checkpoint->path(),
                   fmt::format("rank {}'s part is not as long as its table says", owner), "reporting this",
-                  ExitCode::Internal);
+                  ErrorKind::Internal);
     }
   }
   FoundCopies found{
@@ -318,13 +309,13 @@ Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World&
           fail("checkpoint", found.checkpoint.path(),
                fmt::format("the part of rank {} arrived otherwise than rank {} holds it", owner, found.holders[owner]),
                "submitting again: the newest checkpoint is sound; and looking at this node's memory and network",
-               ExitCode::BadData);
+               ErrorKind::BadData);
     }
   }
   if (fetched && found.checkpoint.missing() != 0) {
     fetched = fail("checkpoint", found.checkpoint.path(),
                    fmt::format("{} bytes of it are in no rank's part", found.checkpoint.missing()), "reporting this",
-                   ExitCode::Internal);
+                   ErrorKind::Internal);
   }
   return fetched;
 }

@@ -62,18 +62,12 @@ Result<Observer> Observer::open(const config::RunConfig& config, const World& wo
   if (world.rank != 0) {
     return Observer(config, world, metrics::ProgressStyle::None, std::nullopt, std::nullopt);
   }
-  Result<metrics::MetricsWriter> writer = metrics::MetricsWriter::open(config.folder + "/metrics.jsonl");
-  if (!writer) {
-    return writer.error();
-  }
+  ASSIGN_OR_RETURN(metrics::MetricsWriter writer, metrics::MetricsWriter::open(config.folder + "/metrics.jsonl"));
   if (!config.tensorboard) {
-    return Observer(config, world, config.progress, *std::move(writer), std::nullopt);
+    return Observer(config, world, config.progress, std::move(writer), std::nullopt);
   }
-  Result<TensorBoard> tensorboard = TensorBoard::create(config);
-  if (!tensorboard) {
-    return tensorboard.error();
-  }
-  return Observer(config, world, config.progress, *std::move(writer), *std::move(tensorboard));
+  ASSIGN_OR_RETURN(TensorBoard tensorboard, TensorBoard::create(config));
+  return Observer(config, world, config.progress, std::move(writer), std::move(tensorboard));
 }
 
 Observer::Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,

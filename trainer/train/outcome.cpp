@@ -23,12 +23,12 @@ constexpr const char* kAgain =
     "with a smaller --lr";
 
 Error diverged(const char* what, const std::string& value, std::string reason, std::string action) {
-  return fail(what, value, std::move(reason), std::move(action), ExitCode::BadData);
+  return fail(what, value, std::move(reason), std::move(action), ErrorKind::BadData);
 }
 
 Error lost_peer_error(const World& world, const std::string& what) {
   return fail("process group", world.backend, "a collective failed, so a peer was lost: " + what,
-              "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
+              "looking for the first rank that ended, in this output and in Slurm's", ErrorKind::PeerLost);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Error refused(const std::string& text) {
   const bool one_value = text.find("Expected more than 1 value per channel") != std::string::npos;
   return one_value ? fail("--image-size", "", "leaves a batch norm one value for each channel: " + text,
                           "larger images, or a larger --batch-size")
-                   : fail("training step", "", text, "reporting it", ExitCode::Internal);
+                   : fail("training step", "", text, "reporting it", ErrorKind::Internal);
 }
 
 Outcome outcome_of(const process_group::Caught& caught, const World& world) {
@@ -54,7 +54,7 @@ Outcome outcome_of(const process_group::Caught& caught, const World& world) {
   switch (caught.kind) {
     case Caught::Explained:
       return failed(caught.error,
-                    caught.error.exit_code == ExitCode::Unavailable && !process_group::is_of_device(caught.error));
+                    caught.error.exit_code() == ExitCode::Unavailable && !process_group::is_of_device(caught.error));
     case Caught::Device:
     case Caught::NoMemory:
       return failed(caught.error);
@@ -158,7 +158,7 @@ Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t ima
               mostly_unread
                   ? "looking at the file system, then submitting again, which goes on from the last checkpoint"
                   : "mending the data set, or a larger --max-bad-samples",
-              mostly_unread ? ExitCode::InputOutput : ExitCode::BadData);
+              mostly_unread ? ErrorKind::InputOutput : ErrorKind::BadData);
 }
 
 Error validation_does_not_fit(double seconds, std::int64_t step) {
@@ -168,7 +168,7 @@ Error validation_does_not_fit(double seconds, std::int64_t step) {
                   kValidationsInVain),
       "a longer time limit of the job, fewer images for validation, or --valid-epochs=0, then submitting again, "
       "which goes on from this step",
-      ExitCode::Usage);
+      ErrorKind::Usage);
 }
 
 std::string place_of(const std::string& parameter) {

@@ -97,13 +97,10 @@ Result<void> check_settings(const SessionInput& input) {
   if (source == "fake") {
     return {};
   }
-  const Result<std::vector<std::string>> paths = first_opened(source);
-  if (!paths) {
-    return paths.error();
-  }
-  for (const std::string& path : *paths) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, first_opened(source));
+  for (const std::string& path : paths) {
     if (::access(path.c_str(), R_OK) != 0) {
-      return fail("--data", path, errno_text(errno), "a folder or file that every node has", ExitCode::NoInput);
+      return fail("--data", path, errno_text(errno), "a folder or file that every node has", ErrorKind::NoInput);
     }
   }
   return {};
@@ -240,17 +237,17 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
                    report, trace, agent != nullptr ? agent->loss_in_generation() : process_group::Interrupted());
   }
   // A device that fails is no rank that was lost: it is told.
-  const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code == ExitCode::Unavailable &&
-                                                     world->error().setting != process_group::kDevice));
+  const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code() == ExitCode::Unavailable &&
+                                                     world->error().kind != ErrorKind::DeviceLost));
   if (lost_again) {
     return {.noticed = memory.kept->recovery.noticed,
-            .lost = fail("world", "", "a rank was lost while the others met", "", ExitCode::Unavailable),
+            .lost = fail("world", "", "a rank was lost while the others met", "", ErrorKind::PeerLost),
             .kept = std::move(memory.kept),
             .lease = std::move(memory.lease)};
   }
   if (!*world) {
     const Error& error = world->error();
-    const bool on_all_ranks = error.exit_code == ExitCode::Mismatch && !error.of_this_node;
+    const bool on_all_ranks = error.kind == ErrorKind::Mismatch && !error.of_this_node;
     return {.exit_code = on_all_ranks ? report.common(error) : report.own(error)};
   }
   return train_in(**world, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
@@ -286,12 +283,12 @@ Result<std::shared_ptr<elastic::AgentLink>> agent_of(const config::Options& opti
     return std::shared_ptr<elastic::AgentLink>();
   }
   if (options.trainer.text("backend") == "mpi") {
-    return fail("--elastic", "on", "MPI cannot go on once a rank is lost", "--backend=gloo or ucx", ExitCode::Usage);
+    return fail("--elastic", "on", "MPI cannot go on once a rank is lost", "--backend=gloo or ucx", ErrorKind::Usage);
   }
   std::shared_ptr<elastic::AgentLink> agent = elastic::AgentLink::of(environment);
   if (!agent) {
     return fail("--elastic", "on", "no agent of `rollcall run` has started this process",
-                "rollcall run --max-restarts=N ... rollcall-train --elastic", ExitCode::Usage);
+                "rollcall run --max-restarts=N ... rollcall-train --elastic", ErrorKind::Usage);
   }
   return agent;
 }
@@ -313,7 +310,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
                               : device::is_cpu(device_asked) ? rehearse(*config)
                                                              : Result<Ready>(Ready());
     if (!rehearsed) {
-      return {.exit_code = to_int(rehearsed.error().exit_code)};  // the workers tell
+      return {.exit_code = to_int(rehearsed.error().exit_code())};  // the workers tell
     }
     ready = *std::move(rehearsed);
     const std::optional<elastic::Variables> variables = (*agent)->first_generation();
@@ -391,7 +388,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
       return report.own(*memory);
     }
-    return report.own(fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ExitCode::Internal));
+    return report.own(fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ErrorKind::Internal));
   }
 }
 

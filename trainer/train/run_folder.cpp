@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error unusable_stage(const config::CheckpointConfig& config, const std::string& reason, const std::string& action) {
-  return fail("--checkpoint-stage", config.stage_given, reason, action, ExitCode::CannotCreate);
+  return fail("--checkpoint-stage", config.stage_given, reason, action, ErrorKind::CannotCreate);
 }
 
 Result<std::string> prepare_stage(const config::TrainConfig& train, const Environment& environment) {
@@ -30,24 +30,18 @@ Result<std::string> prepare_stage(const config::TrainConfig& train, const Enviro
   if (!objection.reason.empty()) {
     return unusable_stage(config, objection.reason, "another folder of this node");
   }
-  const Result<bool> keeps = config.load.resume == "auto" ? true : restarted_job_goes_on(train, environment);
-  if (!keeps) {
-    return keeps.error();
-  }
-  if (!*keeps) {  // what lies there is another run's, and goes when this one saves
+  ASSIGN_OR_RETURN(const bool keeps, config.load.resume == "auto" ? true : restarted_job_goes_on(train, environment));
+  if (!keeps) {  // what lies there is another run's, and goes when this one saves
     return std::string();
   }
-  const auto published = checkpoint::background::publish_left_over(config.stage, config.load.folder);
-  if (!published) {
-    return published.error();
-  }
-  if (published->passed_over) {
+  ASSIGN_OR_RETURN(const auto published, checkpoint::background::publish_left_over(config.stage, config.load.folder));
+  if (published.passed_over) {
     return fmt::format("the checkpoint of step {} in {} is of a training that was given up: {} holds one made since",
-                       *published->passed_over, config.stage, config.load.folder);
+                       *published.passed_over, config.stage, config.load.folder);
   }
-  return published->step ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", *published->step,
-                                       config.stage, config.load.folder)
-                         : std::string();
+  return published.step ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", *published.step,
+                                      config.stage, config.load.folder)
+                        : std::string();
 }
 
 bool lies_below(const std::string& path, const std::string& folder) {
@@ -60,16 +54,14 @@ bool lies_below(const std::string& path, const std::string& folder) {
 /// The folder of checkpoints, and that of records where it is another one.
 Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& config) {
   const std::string& checkpoints = config.checkpoint.load.folder;
-  if (Result<void> prepared = checkpoint::format::prepare_folder(checkpoints); !prepared) {
-    return prepared.error();
-  }
+  RETURN_IF_ERROR(checkpoint::format::prepare_folder(checkpoints));
   std::vector<Lease::Folder> folders{{"--checkpoint-dir", checkpoints}};
   std::error_code error;
   fs::create_directories(config.run.folder, error);
   const bool same = !error && fs::equivalent(config.run.folder, checkpoints, error);
   if (error) {
     return fail("--run-dir", config.run.folder, "cannot be made: " + errno_text(error.value()),
-                "naming a folder that can be written to", ExitCode::CannotCreate);
+                "naming a folder that can be written to", ErrorKind::CannotCreate);
   }
   if (!same) {
     folders.push_back({"--run-dir", config.run.folder});
@@ -90,10 +82,7 @@ Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World&
   if (world.rank != 0) {
     return folder;
   }
-  const Result<std::vector<Lease::Folder>> folders = make_folders(train);
-  if (!folders) {
-    return folders.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Lease::Folder> folders, make_folders(train));
   std::chrono::duration<double> patience(config.lease_timeout);
   if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
     // Less than three renewals cannot find out that a holder elsewhere is dead.
@@ -103,17 +92,14 @@ Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World&
   }
   Result<Lease> lease = held && !held->lost_by_now()
                             ? *std::move(held)
-                            : Lease::take(*folders, environment, patience,
+                            : Lease::take(folders, environment, patience,
                                           [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
   if (!lease) {
     return lease.error();
   }
   folder.lease.emplace(*std::move(lease));
-  Result<std::string> note = config.stage.empty() ? std::string() : prepare_stage(train, environment);
-  if (!note) {
-    return note.error();
-  }
-  folder.note = *std::move(note);
+  ASSIGN_OR_RETURN(std::string note, config.stage.empty() ? std::string() : prepare_stage(train, environment));
+  folder.note = std::move(note);
   return folder;
 }
 

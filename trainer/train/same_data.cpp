@@ -106,7 +106,7 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
     return fail("--data", given,
                 fmt::format("has {} images, the checkpoint is of a training with {}{}", mine.train.images,
                             then.train.images, then.train.images < mine.train.images ? read_since_text(now) : ""),
-                kOtherData, ExitCode::Mismatch);
+                kOtherData, ErrorKind::Mismatch);
   }
   const DataParts known = without_numbers(then, now.class_names.size());
   std::string what = difference_of(known.train, mine.train);
@@ -126,7 +126,7 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
                           validates_more ? read_since_text(now) : ""),
               now.split_by_seed ? kOtherData
                                 : std::string(kOtherData) + ", or --resume=continue-with-changes to go on all the same",
-              ExitCode::Mismatch);
+              ErrorKind::Mismatch);
 }
 
 bool validates_otherwise(const DataParts& then, const data::Datasets& now) {

@@ -233,7 +233,7 @@ class Session {
     }
     if (!earlier_) {
       return fail("--resume", loaded_from, "was loaded, and cannot be read again to see whether it is this training's",
-                  "starting again once the file system is well", ExitCode::InputOutput);
+                  "starting again once the file system is well", ErrorKind::InputOutput);
     }
     return check_same_training(*earlier_, settings_, *config_, world_, warnings_);
   }
@@ -313,7 +313,7 @@ class Session {
         return to_int(ExitCode::Interrupted);
       case Ending::Regrouped:
         checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
-        return lost_peer(fail("world", "", "nodes came or went", "submitting again", ExitCode::Unavailable));
+        return lost_peer(fail("world", "", "nodes came or went", "submitting again", ErrorKind::PeerLost));
       case Ending::Failed: {
         world_.group_options.first_failure->tell(outcome.failure->error.text());
         checkpoints_->writer().give_up(outcome.failure->error.text());
@@ -340,11 +340,11 @@ class Session {
     if (process_group::is_of_device(failure.error)) {  // this rank's own, whoever noticed it: no peer was lost
       failure.lost_peer = false;
     }
-    if (failure.error.setting == process_group::kDevice) {
+    if (failure.error.kind == ErrorKind::DeviceLost) {
       failure.error.value = world_.device.facts().uuid;
     }
     if (failure.lost_peer && !failure.everywhere && input_.agent != nullptr &&
-        failure.error.exit_code == ExitCode::Unavailable) {
+        failure.error.exit_code() == ExitCode::Unavailable) {
       return lost_peer(failure.error);
     }
     const int code = failure.lost_peer ? report_.lost_peer(failure.error) : report_.own(failure.error);
@@ -436,11 +436,11 @@ class Session {
     if (!agreement->failure) {
       return std::nullopt;
     }
-    if (input_.agent != nullptr && agreement->failure->exit_code == ExitCode::Unavailable &&
+    if (input_.agent != nullptr && agreement->failure->exit_code() == ExitCode::Unavailable &&
         input_.agent->told_to_hold()) {
       return lost_peer(*agreement->failure);  // nodes come while the ranks still meet
     }
-    return agreement->prints ? report_.agreed(*agreement->failure) : to_int(agreement->failure->exit_code);
+    return agreement->prints ? report_.agreed(*agreement->failure) : to_int(agreement->failure->exit_code());
   }
 
   const SessionInput& input_;

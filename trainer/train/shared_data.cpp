@@ -33,12 +33,9 @@ Result<std::vector<std::vector<std::int64_t>>> gather(const World& world, const 
   if (!bytes.empty()) {
     std::memcpy(bytes.data(), mine.data(), bytes.size());
   }
-  const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(world.process_group, bytes);
-  if (!all) {
-    return all.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Bytes> all, process_group::all_gather_bytes(world.process_group, bytes));
   std::vector<std::vector<std::int64_t>> numbers;
-  for (const Bytes& theirs : *all) {
+  for (const Bytes& theirs : all) {
     numbers.emplace_back(theirs.size() / sizeof(std::int64_t));
     if (!theirs.empty()) {
       std::memcpy(numbers.back().data(), theirs.data(), theirs.size());
@@ -49,14 +46,11 @@ Result<std::vector<std::vector<std::int64_t>>> gather(const World& world, const 
 
 /// For each rank the first one on its host.
 Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
-  const Result<std::vector<Bytes>> hosts =
-      process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end()));
-  if (!hosts) {
-    return hosts.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Bytes> hosts,
+                   process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end())));
   std::vector<std::uint32_t> firsts;
-  for (const Bytes& host : *hosts) {
-    firsts.push_back(static_cast<std::uint32_t>(std::find(hosts->begin(), hosts->end(), host) - hosts->begin()));
+  for (const Bytes& host : hosts) {
+    firsts.push_back(static_cast<std::uint32_t>(std::find(hosts.begin(), hosts.end(), host) - hosts.begin()));
   }
   return firsts;
 }
@@ -124,26 +118,15 @@ class Sending {
 
   /// Errors (Unavailable): a peer was lost; on this rank: no memory.
   Result<SampleIndex> run() {
-    const Result<std::vector<std::vector<std::int64_t>>> sizes =
-        gather(world_, {index_ != nullptr ? static_cast<std::int64_t>(index_->memory().bytes().size()) : 0});
-    if (!sizes) {
-      return sizes.error();
-    }
-    size_ = static_cast<std::size_t>(sizes->front().front());
+    ASSIGN_OR_RETURN(
+        const auto sizes,
+        gather(world_, {index_ != nullptr ? static_cast<std::int64_t>(index_->memory().bytes().size()) : 0}));
+    size_ = static_cast<std::size_t>(sizes.front().front());
     const bool other_hosts = std::any_of(firsts_.begin(), firsts_.end(), [](std::uint32_t rank) { return rank != 0; });
-    if (const Result<void> sent = other_hosts ? send_to(is_first()) : Result<void>(); !sent) {
-      return sent.error();
-    }
-    if (const Result<void> shared = share(); !shared) {
-      return shared.error();
-    }
-    const Result<bool> some_lack = any(index() == nullptr);
-    if (!some_lack) {
-      return some_lack.error();
-    }
-    if (const Result<void> sent = *some_lack ? send_to(index() == nullptr) : Result<void>(); !sent) {
-      return sent.error();
-    }
+    RETURN_IF_ERROR(other_hosts ? send_to(is_first()) : Result<void>());
+    RETURN_IF_ERROR(share());
+    ASSIGN_OR_RETURN(const bool some_lack, any(index() == nullptr));
+    RETURN_IF_ERROR(some_lack ? send_to(index() == nullptr) : Result<void>());
     return index() != nullptr ? Result<SampleIndex>(*index()) : Result<SampleIndex>(no_memory());
   }
 
@@ -177,12 +160,9 @@ class Sending {
   /// The first rank of a host tells the others where it has the index.
   Result<void> share() {
     const SampleIndex* const mine = is_first() ? index() : nullptr;
-    const Result<std::vector<std::vector<std::int64_t>>> places =
-        gather(world_, {mine != nullptr ? ::getpid() : -1, mine != nullptr ? mine->memory().descriptor() : -1});
-    if (!places) {
-      return places.error();
-    }
-    const std::vector<std::int64_t>& place = (*places)[firsts_[world_.rank]];
+    ASSIGN_OR_RETURN(const auto places, gather(world_, {mine != nullptr ? ::getpid() : -1,
+                                                        mine != nullptr ? mine->memory().descriptor() : -1}));
+    const std::vector<std::int64_t>& place = places[firsts_[world_.rank]];
     if (index() == nullptr && place[1] >= 0) {
       auto memory = SharedMemory::of_process(static_cast<pid_t>(place[0]), static_cast<int>(place[1]));
       if (memory && memory->bytes().size() == size_) {
@@ -200,7 +180,7 @@ class Sending {
 
   [[nodiscard]] Error no_memory() const {
     return fail("--data", "", fmt::format("no memory for its index of {} bytes", size_), "more memory for each task",
-                ExitCode::Unavailable);
+                ErrorKind::Unavailable);
   }
 
   const World& world_;
@@ -234,14 +214,12 @@ Result<void> send_indices(const World& world, SourceIndices& indices) {
 Result<bool> all_have_the_same(const std::optional<data::Datasets>& ready, const config::DataConfig& config,
                                const World& world) {
   at::Tensor lacking = torch::tensor({ready ? 0 : 1}, at::kInt);
-  if (Result<void> told = process_group::all_reduce_sum(world.process_group, lacking); !told) {
-    return told.error();
-  }
+  RETURN_IF_ERROR(process_group::all_reduce_sum(world.process_group, lacking));
   if (lacking.item<int>() > 0) {
     return false;
   }
   const Result<void> equal = confirm_equal_data(world, *ready, config.given);
-  const bool lost = !equal && equal.error().exit_code == ExitCode::Unavailable;
+  const bool lost = !equal && equal.error().exit_code() == ExitCode::Unavailable;
   return lost ? equal.error() : Result<bool>(equal.has_value());
 }
 
@@ -260,16 +238,11 @@ Result<data::Datasets> open_shared_data(const config::DataConfig& config, const 
     warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
     return first;
   }
-  if (const Result<void> sent = send_indices(world, indices); !sent) {
-    return sent.error();
-  }
+  RETURN_IF_ERROR(send_indices(world, indices));
   warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
   Result<data::Datasets> mine = world.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
-  const Result<void> opened =
-      process_group::agree_or_fail(world.process_group, mine ? Result<void>() : Result<void>(mine.error()));
-  if (!opened) {
-    return opened.error();
-  }
+  RETURN_IF_ERROR(
+      process_group::agree_or_fail(world.process_group, mine ? Result<void>() : Result<void>(mine.error())));
   const Result<void> equal = confirm_equal_data(world, *mine, config.given);
   return equal ? std::move(mine) : Result<data::Datasets>(equal.error());
 }

@@ -120,12 +120,9 @@ struct Standing {
 Result<std::vector<Standing>> standings(const std::optional<Kept>& kept, const World& world) {
   const Standing mine = kept && kept->model ? Standing{kept->generation, kept->progress.global_step} : Standing();
   const std::string text = fmt::format("{} {}", mine.generation, mine.steps);
-  const Result<std::vector<Bytes>> all = gather({text.begin(), text.end()}, world);
-  if (!all) {
-    return all.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Bytes> all, gather({text.begin(), text.end()}, world));
   std::vector<Standing> found;
-  for (const Bytes& bytes : *all) {
+  for (const Bytes& bytes : all) {
     const std::vector<std::string> numbers = split(std::string(bytes.begin(), bytes.end()), ' ');
     found.push_back({std::stoll(numbers.at(0)), std::stoll(numbers.at(1))});
   }
@@ -136,24 +133,19 @@ Result<std::vector<Standing>> standings(const std::optional<Kept>& kept, const W
 /// cut off before, count for nothing. Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer
 /// was lost.
 Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world) {
-  const Result<std::vector<Standing>> of_ranks = standings(kept, world);
-  if (!of_ranks) {
-    return of_ranks.error();
-  }
-  const auto most = std::max_element(of_ranks->begin(), of_ranks->end());  // the first of them
+  ASSIGN_OR_RETURN(const std::vector<Standing> of_ranks, standings(kept, world));
+  const auto most = std::max_element(of_ranks.begin(), of_ranks.end());  // the first of them
   if (most->generation < 0) {
     return std::optional<Living>();
   }
   Living living;
   living.generation = most->generation;
-  living.source = static_cast<std::uint32_t>(most - of_ranks->begin());
-  const auto first = std::ranges::find(*of_ranks, most->generation, &Standing::generation);
-  living.source_of_buffers = static_cast<std::uint32_t>(first - of_ranks->begin());
-  const Result<std::vector<Bytes>> all = gather(world.rank == living.source ? describe(*kept) : Bytes(), world);
-  if (!all) {
-    return all.error();
-  }
-  const Json told = Json::parse((*all)[living.source]);
+  living.source = static_cast<std::uint32_t>(most - of_ranks.begin());
+  const auto first = std::ranges::find(of_ranks, most->generation, &Standing::generation);
+  living.source_of_buffers = static_cast<std::uint32_t>(first - of_ranks.begin());
+  ASSIGN_OR_RETURN(const std::vector<Bytes> all,
+                   gather(world.rank == living.source ? describe(*kept) : Bytes(), world));
+  const Json told = Json::parse(all[living.source]);
   living.earlier = {.path = fmt::format("the memory of rank {}", living.source),
                     .progress = checkpoint::progress_of_text(told.at("progress").get<std::string>()),
                     .config_json = told.at("config").get<std::string>(),
@@ -173,18 +165,12 @@ Result<std::int64_t> newest_own_step_after(std::int64_t step, const config::Trai
   if (listed && (listed->empty() || listed->front().step <= step)) {
     return 0;  // as nearly always: whose they are takes longer to find out, the longer the run's records are
   }
-  const Result<bool> own = restarted_job_goes_on(config, environment);
-  if (!own) {
-    return own.error();
-  }
+  ASSIGN_OR_RETURN(const bool own, restarted_job_goes_on(config, environment));
   checkpoint::LoadOptions options = config.checkpoint.load;
   options.passes_over_others = true;
-  options.resume = *own ? "auto" : options.resume;
-  const Result<std::optional<EarlierTraining>> found = find_earlier_training(options);
-  if (!found) {
-    return found.error();
-  }
-  return *found ? (*found)->progress.global_step : 0;
+  options.resume = own ? "auto" : options.resume;
+  ASSIGN_OR_RETURN(const auto found, find_earlier_training(options));
+  return found ? found->progress.global_step : 0;
 }
 
 /// Whether rank 0 finds a checkpoint of a later step. Collective.
@@ -231,7 +217,7 @@ Result<LookBack> FoundInMemory::look_back() const {
   Result<EarlierTraining> earlier = earlier_training_of(copies->checkpoint);
   if (earlier && earlier->progress.global_step != copies->name.step) {
     return fail("checkpoint", earlier->path, "is not of the step that its name says", "reporting this",
-                ExitCode::Internal);
+                ErrorKind::Internal);
   }
   return earlier ? Result<LookBack>({.earlier = *std::move(earlier), .from_own_job = true}) : earlier.error();
 }
@@ -239,30 +225,24 @@ Result<LookBack> FoundInMemory::look_back() const {
 Result<FoundInMemory> find_in_memory(std::optional<Kept>& kept, const NeighbourCopies& copies,
                                      const config::TrainConfig& config, const Environment& environment,
                                      const World& world) {
-  Result<std::optional<Living>> living = find_living(kept, world);
-  if (!living) {
-    return living.error();
-  }
+  ASSIGN_OR_RETURN(std::optional<Living> living, find_living(kept, world));
   Result<std::optional<FoundCopies>> parts = std::optional<FoundCopies>();
-  if (!*living && config.parallel.replicate_steps > 0) {
+  if (!living && config.parallel.replicate_steps > 0) {
     parts = find_copies(copies, kept ? kept->recovery : Recovery(), world);
   }
-  if (!parts || (!*living && !*parts)) {
+  if (!parts || (!living && !*parts)) {
     return parts ? Result<FoundInMemory>(FoundInMemory()) : parts.error();
   }
   // Of one step the file goes before copies: it came later, with an epoch's end and its validation.
-  const std::int64_t step = *living ? (*living)->earlier.progress.global_step : (*parts)->name.step - 1;
-  const Result<bool> newer = saved_since(step, config, environment, world);
-  if (!newer) {
-    return newer.error();
-  }
-  if (*newer) {
-    if (*living) {
+  const std::int64_t step = living ? living->earlier.progress.global_step : (*parts)->name.step - 1;
+  ASSIGN_OR_RETURN(const bool newer, saved_since(step, config, environment, world));
+  if (newer) {
+    if (living) {
       kept.reset();
     }
     return FoundInMemory();
   }
-  return FoundInMemory{.living = *std::move(living), .copies = *std::move(parts)};
+  return FoundInMemory{.living = std::move(living), .copies = *std::move(parts)};
 }
 
 Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& training, const World& world) {

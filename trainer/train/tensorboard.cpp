@@ -36,11 +36,9 @@ at::Tensor by_channel(const std::array<double, 3>& values) {
 }  // namespace
 
 Result<TensorBoard> TensorBoard::create(const config::RunConfig& config) {
-  Result<events::EventFile> file = events::EventFile::create(config.folder + "/tensorboard", wall_seconds_now());
-  if (!file) {
-    return file.error();
-  }
-  return TensorBoard(*std::move(file), config.histogram_steps);
+  ASSIGN_OR_RETURN(events::EventFile file,
+                   events::EventFile::create(config.folder + "/tensorboard", wall_seconds_now()));
+  return TensorBoard(std::move(file), config.histogram_steps);
 }
 
 Result<void> TensorBoard::write(const metrics::Record& record) {
@@ -62,12 +60,10 @@ Result<void> TensorBoard::show_images(std::int64_t step, const at::Tensor& image
   }
   const int height = static_cast<int>(grid.size(0));
   const int width = static_cast<int>(grid.size(1));
-  const Result<std::string> png =
-      events::encode_png({grid.const_data_ptr<std::uint8_t>(), static_cast<std::size_t>(grid.numel())}, width, height);
-  if (!png) {
-    return png.error();
-  }
-  return file_.write(events::encode_image({wall_seconds_now(), step}, "first_batch", width, height, *png));
+  ASSIGN_OR_RETURN(
+      const std::string png,
+      events::encode_png({grid.const_data_ptr<std::uint8_t>(), static_cast<std::size_t>(grid.numel())}, width, height));
+  return file_.write(events::encode_image({wall_seconds_now(), step}, "first_batch", width, height, png));
 }
 
 bool TensorBoard::shows_tensors(std::int64_t step) const {

@@ -42,7 +42,7 @@ at::Tensor count(const at::Tensor& outputs, const at::Tensor& labels, const at::
 
 void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums) {
   for (const Error& error : batch.bad) {
-    (error.exit_code == ExitCode::BadData ? sums.damaged : sums.unread) += 1;
+    (error.kind == ErrorKind::BadData ? sums.damaged : sums.unread) += 1;
   }
 }
 

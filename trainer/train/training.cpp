@@ -22,12 +22,10 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
   }
   device.seed(config.run.seed);
   const std::int64_t outputs = wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
-  Result<model::ResNet> made =
-      model::make_model(wanted.name, {.num_classes = outputs, .zero_init_residual = wanted.zero_init_residual});
-  if (!made) {
-    return made.error();
-  }
-  training.model = *std::move(made);
+  ASSIGN_OR_RETURN(
+      model::ResNet made,
+      model::make_model(wanted.name, {.num_classes = outputs, .zero_init_residual = wanted.zero_init_residual}));
+  training.model = std::move(made);
   device.place(*training.model);
   if (wanted.memory_format == at::MemoryFormat::ChannelsLast) {
     model::use_channels_last(*training.model);
@@ -93,21 +91,14 @@ void warn_of_shares(const config::TrainConfig& config, const World& world, std::
 Result<Training> make_training(const config::TrainConfig& config, const World& world, Ready ready) {
   Training training;
   std::vector<std::string> warnings;
-  Result<data::Datasets> datasets = open_shared_data(config.data, world, warnings, std::move(ready.datasets));
-  if (!datasets) {
-    return datasets.error();
-  }
-  Result<DataPipeline> data = make_data_pipeline(*std::move(datasets), config.data, world, virtual_ranks(config, world),
-                                                 config.model.compute_type.value_or(at::kFloat));
-  if (!data) {
-    return data.error();
-  }
-  training.data = *std::move(data);
+  ASSIGN_OR_RETURN(data::Datasets datasets, open_shared_data(config.data, world, warnings, std::move(ready.datasets)));
+  ASSIGN_OR_RETURN(DataPipeline data,
+                   make_data_pipeline(std::move(datasets), config.data, world, virtual_ranks(config, world),
+                                      config.model.compute_type.value_or(at::kFloat)));
+  training.data = std::move(data);
   training.data.warnings.insert(training.data.warnings.end(), warnings.begin(), warnings.end());
   warn_of_shares(config, world, training.data.warnings);
-  if (Result<void> checked = precision::check_operators(config.model.compute_type, world.device); !checked) {
-    return checked.error();
-  }
+  RETURN_IF_ERROR(precision::check_operators(config.model.compute_type, world.device));
   training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
   training.model = std::move(ready.model);
   if (Result<void> built = training.model.is_empty() ? build_model(training, config, world.device) : Result<void>();
@@ -130,26 +121,18 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
   options.data_parallel.kernels = world.device.kernels();
   options.exact.broadcast_at_first = !filled;
   options.exact.accumulation = config.grad_accumulation();
-  auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.group_store});
-  if (!made) {
-    return made.error();
-  }
-  training.replica = *std::move(made);
+  ASSIGN_OR_RETURN(auto made,
+                   parallel::make_replica(training.model.ptr(), options, {world.process_group, world.group_store}));
+  training.replica = std::move(made);
   return {};
 }
 
 Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world) {
-  const Result<optim::OptimizerOptions> options = scaled_options(config, world);
-  if (!options) {
-    return options.error();
-  }
-  auto made = optim::make_optimizer(*options, training.replica->named_parameters());
-  if (!made) {
-    return made.error();
-  }
-  training.optimizer = *std::move(made);
+  ASSIGN_OR_RETURN(const optim::OptimizerOptions options, scaled_options(config, world));
+  ASSIGN_OR_RETURN(auto made, optim::make_optimizer(options, training.replica->named_parameters()));
+  training.optimizer = std::move(made);
   training.steps_of_epoch = training.data.train_sampler->steps();
-  training.schedule = make_schedule(config, options->learning_rate, training.steps_of_epoch);
+  training.schedule = make_schedule(config, options.learning_rate, training.steps_of_epoch);
   return {};
 }
 
@@ -166,11 +149,8 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
 
 Result<Ready> rehearse(const config::TrainConfig& config) {
   const World alone;
-  Result<Training> training = make_training(config, alone);
-  if (!training) {
-    return training.error();
-  }
-  model::ResNet model = training->model;
+  ASSIGN_OR_RETURN(Training training, make_training(config, alone));
+  model::ResNet model = training.model;
   const std::vector<at::Tensor> buffers = parallel::copies_of(model->buffers());
   model->train();
   const std::int64_t size = config.data.datasets.image_size;
@@ -185,7 +165,7 @@ Result<Ready> rehearse(const config::TrainConfig& config) {
   for (at::Tensor& parameter : model->parameters()) {
     parameter.mutable_grad().reset();
   }
-  return Ready{.model = std::move(model), .datasets = std::move(training->data.datasets)};
+  return Ready{.model = std::move(model), .datasets = std::move(training.data.datasets)};
 }
 
 at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,

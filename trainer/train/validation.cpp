@@ -23,13 +23,11 @@ Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& 
   Totals mine;
   mine.stopping = asked.to_stop ? 1 : 0;
   mine.regrouping = asked.to_regroup ? 1 : 0;
-  const Result<Totals> totals = over_ranks(mine, {}, world.process_group, device::Device(), world.longest_wait());
-  if (!totals) {
-    return totals.error();
-  }
-  return totals->stopping > 0     ? std::optional(Ending::Interrupted)
-         : totals->regrouping > 0 ? std::optional(Ending::Regrouped)
-                                  : std::nullopt;
+  ASSIGN_OR_RETURN(const Totals totals,
+                   over_ranks(mine, {}, world.process_group, device::Device(), world.longest_wait()));
+  return totals.stopping > 0     ? std::optional(Ending::Interrupted)
+         : totals.regrouping > 0 ? std::optional(Ending::Regrouped)
+                                 : std::nullopt;
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ World world_of(const job::JobFacts& facts) {
 
 /// Why a GPU is not there, where its driver knows.
 Result<void> with_gpu_trouble(const Result<void>& taken) {
-  if (taken || taken.error().exit_code != ExitCode::Unavailable) {
+  if (taken || taken.error().exit_code() != ExitCode::Unavailable) {
     return taken;
   }
   Error error = taken.error();
@@ -110,25 +110,19 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   if (config.alone) {
     return fail("--parallel", "none",
                 fmt::format("{} ranks would each train alone and overwrite each other", world.world_size),
-                "--parallel=ddp, or one task", ExitCode::Mismatch);
+                "--parallel=ddp, or one task", ErrorKind::Mismatch);
   }
-  Result<rendezvous::Meeting> meeting = rendezvous::meet(step.facts, patched, launch, pmix.get());
-  if (!meeting) {
-    return meeting.error();
-  }
+  ASSIGN_OR_RETURN(rendezvous::Meeting meeting, rendezvous::meet(step.facts, patched, launch, pmix.get()));
   trace.mark("rendezvous");
-  Result<c10::intrusive_ptr<c10d::Store>> store = process_group::connect_store(
-      *meeting, world.rank, world.world_size, milliseconds(launch.number("rendezvous.timeout")), over);
-  if (!store) {
-    return store.error();
-  }
+  ASSIGN_OR_RETURN(auto store, process_group::connect_store(meeting, world.rank, world.world_size,
+                                                            milliseconds(launch.number("rendezvous.timeout")), over));
   trace.mark("store");
-  world.store = *store;
+  world.store = store;
   world.group_store = world.store->clone();
   report.attach(world.store);
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();
-  world.rendezvous = meeting->method + " " + rendezvous::to_text(meeting->endpoint);
+  world.rendezvous = meeting.method + " " + rendezvous::to_text(meeting.endpoint);
   world.group_options = {.backend = taken ? config.backend : of_hosts(config.backend),
                          .device = taken ? world.device.plugin() : nullptr,
                          .timeout = config.collective_timeout,
@@ -136,18 +130,13 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          .ranks_lost = lost};
   process_group::ProcessGroupOptions of_all = world.group_options;
   of_all.hosts_connected = [&](const process_group::Group& hosts) { return agree_on_devices(world, hosts, taken); };
-  Result<process_group::NamedProcessGroup> group =
-      process_group::make_process_group(world.group_store, world.rank, world.world_size, of_all);
-  if (!group) {
-    return group.error();
-  }
+  ASSIGN_OR_RETURN(auto group,
+                   process_group::make_process_group(world.group_store, world.rank, world.world_size, of_all));
   trace.mark("process group");
-  world.process_group = group->process_group;
-  world.backend = group->backend;
+  world.process_group = group.process_group;
+  world.backend = group.backend;
   if (world.device.plugin() != nullptr) {
-    if (const Result<void> looked = look_at_network(world); !looked) {
-      return looked.error();
-    }
+    RETURN_IF_ERROR(look_at_network(world));
   }
   return world;
 }

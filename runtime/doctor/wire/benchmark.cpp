@@ -187,7 +187,7 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
 
 Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   const auto lost = [](const std::string& reason) {
-    return fail("doctor", "", reason, "looking at the other node", ExitCode::Unavailable);
+    return fail("doctor", "", reason, "looking at the other node", ErrorKind::Unavailable);
   };
   rendezvous::Newcomers newcomers(seal_, kHere.size(), 0);
   Socket left;

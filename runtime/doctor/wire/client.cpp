@@ -18,15 +18,15 @@ constexpr std::chrono::seconds kLastAttempt{5};
 /// step asks no name server for names that nobody needs.
 constexpr std::chrono::seconds kUntilOthers{1};
 
-/// A connection on which rank 0 greeted back, or why not; ExitCode::Mismatch where somebody listens there.
+/// A connection on which rank 0 greeted back, or why not; ErrorKind::Mismatch where somebody listens there.
 Result<Socket> greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, const Greeting& greeting,
                         Clock::time_point deadline) {
-  const auto failed = [&](const std::string& reason, ExitCode code = ExitCode::Mismatch) {
-    return fail("doctor", rendezvous::to_text(endpoint), reason, "rollcall env", code);
+  const auto failed = [&](const std::string& reason, ErrorKind kind = ErrorKind::Mismatch) {
+    return fail("doctor", rendezvous::to_text(endpoint), reason, "rollcall env", kind);
   };
   rendezvous::Attempt attempt = rendezvous::connect_once(endpoint, deadline);
   if (attempt.descriptor < 0) {
-    return failed(attempt.reason, ExitCode::Unavailable);
+    return failed(attempt.reason, ErrorKind::Unavailable);
   }
   Socket socket(attempt.descriptor, rendezvous::End::Client, {secret, kDoctor});
   if (const std::string stranger = rendezvous::stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
@@ -69,7 +69,7 @@ Error nobody(const Candidates& candidates, std::size_t tried, const std::string&
                           reason.empty() ? "nothing says where it is" : reason,
                           tried > 1 ? fmt::format(", nor at {} other endpoints", tried - 1) : ""),
               "rollcall env on that node, another host.template or port.range, a longer rendezvous.timeout",
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 }  // namespace
@@ -99,8 +99,8 @@ Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secre
         return rank_0;
       }
       // Who listened there says more than that nobody does any longer.
-      if (i == 0 && usable && (!answered || rank_0.error().exit_code == ExitCode::Mismatch)) {
-        answered = rank_0.error().exit_code == ExitCode::Mismatch;
+      if (i == 0 && usable && (!answered || rank_0.error().kind == ErrorKind::Mismatch)) {
+        answered = rank_0.error().kind == ErrorKind::Mismatch;
         first_reason = rank_0.error().reason;
       }
     }
@@ -122,12 +122,12 @@ Result<void> serve(Socket& rank_0, std::uint32_t world_size, const std::function
   while (true) {
     const Result<std::string> text = rank_0.receive_frame(deadline);
     if (!text) {
-      return fail("doctor", "rank 0", text.error().reason, "looking at why rank 0 ended", ExitCode::Unavailable);
+      return fail("doctor", "rank 0", text.error().reason, "looking at why rank 0 ended", ErrorKind::Unavailable);
     }
     const std::optional<Request> request = parse_request(*text, world_size);
     if (!request) {
       return fail("doctor", "rank 0", "asks for what this version of rollcall does not know or no ring can be",
-                  "the same version of rollcall on all nodes", ExitCode::Mismatch);
+                  "the same version of rollcall on all nodes", ErrorKind::Mismatch);
     }
     if (request->what == Request::What::Leave) {
       return {};

@@ -75,7 +75,7 @@ Result<TaskFacts> task_facts_from_json(std::string_view text) {
     reason = error.what();
   }
   return fail("doctor", "", "a rank's report cannot be read: " + reason, "the same version of rollcall on all nodes",
-              ExitCode::Mismatch);
+              ErrorKind::Mismatch);
 }
 
 std::string to_text(const Greeting& greeting) { return dump(greeting); }

@@ -110,7 +110,7 @@ TEST(NeighbourCopies, OfAnExchangeThatARankDidNotLiveToSeeAreNotTaken) {
         return;
       }
       const Result<void> failed = exchange_at(10, copies, rank, group);
-      MULTIPROC_CHECK(!failed && failed.error().exit_code == ExitCode::Unavailable);
+      MULTIPROC_CHECK(!failed && failed.error().exit_code() == ExitCode::Unavailable);
     }
     const auto store = c10::make_intrusive<c10d::FileStore>(rank.folder / "of three", -1);
     const auto group = process_group::make_process_group(store, rank.rank, 3, {.backend = "gloo"});
@@ -165,7 +165,7 @@ TEST(NeighbourCopies, ThatChangeOnTheirWayAreAnError) {
       shown->data()[0].bitwise_xor_(1);
     }
     const auto whole = load_whole(**found, copies, world);
-    MULTIPROC_CHECK(!whole && whole.error().exit_code == ExitCode::BadData);
+    MULTIPROC_CHECK(!whole && whole.error().kind == ErrorKind::BadData);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
@@ -209,7 +209,7 @@ TEST(NeighbourCopies, OfDifferentStepsAreAnErrorOnAllRanks) {
     const auto group = rank.make_group();
     MULTIPROC_CHECK(exchange_at(5, copies, rank, group).has_value());
     const Result<void> other = exchange_at(rank.rank == 1 ? 7 : 8, copies, rank, group);
-    MULTIPROC_CHECK(!other && other.error().exit_code == ExitCode::Internal);
+    MULTIPROC_CHECK(!other && other.error().kind == ErrorKind::Internal);
     MULTIPROC_CHECK(exchange_at(9, copies, rank, group).has_value() && copies.parts().size() == 2);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

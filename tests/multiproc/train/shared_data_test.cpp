@@ -131,7 +131,7 @@ void open_again(Rank& rank, int lacks) {
   const bool has = static_cast<int>(rank.rank) != lacks;
   const auto again = open_shared_data(config, world, warnings, has ? std::optional(*opened) : std::nullopt);
   MULTIPROC_CHECK(again.has_value() == (lacks < 0));
-  MULTIPROC_CHECK(lacks >= 0 ? again.error().exit_code == ExitCode::NoInput : again->train == opened->train);
+  MULTIPROC_CHECK(lacks >= 0 ? again.error().kind == ErrorKind::NoInput : again->train == opened->train);
 }
 
 TEST(SharedData, ThatAllRanksHaveNobodyLooksFor) {
@@ -160,7 +160,7 @@ TEST(SharedData, ThatRankZeroCannotOpenAreOneError) {
     const World world = world_of(rank, "one");
     std::vector<std::string> warnings;
     const auto opened = open_shared_data(config_of(rank.folder / "nothing", ""), world, warnings);
-    MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::NoInput);
+    MULTIPROC_CHECK(!opened && opened.error().kind == ErrorKind::NoInput);
     MULTIPROC_CHECK(opened.error().reason == "does not exist");
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -176,7 +176,7 @@ void check_refused(Rank& rank, const std::string& text, const std::function<void
   }
   std::vector<std::string> warnings;
   const auto opened = open_shared_data(config_of(tree, ""), world, warnings);
-  MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::Mismatch);
+  MULTIPROC_CHECK(!opened && opened.error().kind == ErrorKind::Mismatch);
   MULTIPROC_CHECK(opened.error().reason == "rank 1 on host1 has other data than rank 0: " + text);
 }
 
@@ -216,7 +216,7 @@ TEST(SharedData, ARankThatDiesMeanwhileEndsIt) {
     }
     std::vector<std::string> warnings;
     const auto opened = open_shared_data(config_of(rank.folder / "data0", ""), world, warnings);
-    MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::Unavailable);
+    MULTIPROC_CHECK(!opened && opened.error().exit_code() == ExitCode::Unavailable);
   });
   const auto& ranks = running.wait();
   EXPECT_TRUE(ranks.at(0).succeeded()) << report(ranks);
@@ -246,7 +246,7 @@ TEST(SharedData, OnAFileSystemThatStandsStillDoNotHoldUpTheErrorOfALostRank) {
     }
     std::vector<std::string> warnings;
     const auto opened = open_shared_data(config_of(data, ""), world, warnings);
-    MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::Unavailable);
+    MULTIPROC_CHECK(!opened && opened.error().exit_code() == ExitCode::Unavailable);
   });
   const auto& ranks = running.wait();
   EXPECT_TRUE(ranks.at(0).succeeded()) << report(ranks);

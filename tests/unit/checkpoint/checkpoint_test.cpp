@@ -236,7 +236,7 @@ TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {
   const auto loaded = load(folder.file("step-00000000.h5"), "", state);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().reason, "does not tell how far the training was");
-  EXPECT_EQ(loaded.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::BadData);
 }
 
 TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouched) {
@@ -248,7 +248,7 @@ TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouc
   TrainingState state = ten.state();
   const auto loaded = load("auto", folder.path(), state);
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(loaded.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(loaded.error().message(),
               HasSubstr("is of another model: fc.weight is [1000,8] there and [10,8] here; try "));
   const auto after = copies(ten);
@@ -267,7 +267,7 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefusedAndNothingIsTouched) {
   TrainingState state = adamw.state();
   const auto loaded = load("auto", folder.path(), state);
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(loaded.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(loaded.error().message(), HasSubstr("SGD there and AdamW here"));
   EXPECT_TRUE(torch::equal(before[0], copies(adamw)[0]));
 }
@@ -286,7 +286,7 @@ TEST(Checkpoint, ThatWasNamedAndIsAbsentIsAnErrorOfResume) {
   TrainingState state = training.state();
   const auto loaded = load("/no/such/checkpoint.h5", "", state);
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(loaded.error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::NoInput);
   EXPECT_THAT(loaded.error().message(),
               HasSubstr("rollcall: --resume: /no/such/checkpoint.h5: No such file or directory"));
 }
@@ -317,7 +317,7 @@ TEST(Checkpoint, FolderThatCannotBeCreatedIsAnError) {
   Training training(Kind::Sgd, 1);
   const auto saved = save(folder.file("file/checkpoints"), training.state(), {});
   ASSERT_FALSE(saved);
-  EXPECT_EQ(saved.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(saved.error().kind, ErrorKind::CannotCreate);
 }
 
 TEST(RandomState, ContinuesTheSameSequence) {
@@ -330,7 +330,7 @@ TEST(RandomState, ContinuesTheSameSequence) {
 }
 
 TEST(RandomState, OfAnotherSizeIsRefused) {
-  EXPECT_EQ(set_cpu_rng_state({std::byte{1}, std::byte{2}}).error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(set_cpu_rng_state({std::byte{1}, std::byte{2}}).error().kind, ErrorKind::BadData);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST_F(Commit, ThatFailsDropsNothing) {
   fs::create_directories(folder_.file(checkpoint_name(20)) + "/in the way");
   const Result<void> failed = save(20);
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(failed.error().kind, ErrorKind::CannotCreate);
   EXPECT_TRUE(format::verify_file(folder_.file(checkpoint_name(10)), format::VerifyLevel::Full));
   EXPECT_TRUE(format::verify_file(folder_.file(checkpoint_name(5)), format::VerifyLevel::Full));
 }
@@ -65,7 +65,7 @@ class CommitOfAnotherRunsFolder : public Commit {
                    .stage = stage,
                    .is_ours = [&]() -> Result<void> {
                      return asked++ < times_ours ? Result<void>()
-                                                 : fail("lease", "", "lost", "", ExitCode::CannotCreate);
+                                                 : fail("lease", "", "lost", "", ErrorKind::CannotCreate);
                    }},
                   SampleContent(20).content, {}, alone);
   }
@@ -130,7 +130,7 @@ TEST_F(Commit, WhatCannotBePutAsideIsNotReplaced) {
   const Result<void> refused = save(20);
   EXPECT_EQ(::umount(sound.c_str()), 0);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().exit_code, ExitCode::InputOutput);
+  EXPECT_EQ(refused.error().kind, ErrorKind::InputOutput);
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(10)));
   line_begins_at_ = -1;
   ASSERT_TRUE(save(20)) << "the next try";

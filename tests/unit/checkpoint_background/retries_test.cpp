@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-Error no_space() { return fail("checkpoint", "", "disk full", "", ExitCode::InputOutput); }
+Error no_space() { return fail("checkpoint", "", "disk full", "", ErrorKind::InputOutput); }
 
 /// A save that fails `failures` times, and the pauses that were asked for; the last of them is refused from `most` on.
 struct Tried {

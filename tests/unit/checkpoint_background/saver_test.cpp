@@ -55,7 +55,7 @@ TEST(BackgroundSaver, SavesTheStateOfItsStepWhileTheTrainingGoesOn) {
       }
       ASSERT_TRUE(saver.start(static_cast<std::int64_t>(step), training.live(), [step](const format::Content& content) {
         const bool right = holds_only(content.tensors.at(0), step) && holds_only(content.tensors.at(1), step);
-        return right ? Result<void>() : fail("checkpoint", "", "mixes steps", "", ExitCode::Internal);
+        return right ? Result<void>() : fail("checkpoint", "", "mixes steps", "", ErrorKind::Internal);
       }));
     }
   }
@@ -69,7 +69,7 @@ TEST(BackgroundSaver, WritesOnlyWhenAllIsCopied) {
   ASSERT_TRUE(saver.start(1, training.live(), [](const format::Content& content) {
     float last = 0;
     std::memcpy(&last, &content.tensors.at(0).bytes.back() - sizeof last + 1, sizeof last);
-    return last == 1 ? Result<void>() : fail("checkpoint", "", "is not all there", "", ExitCode::Internal);
+    return last == 1 ? Result<void>() : fail("checkpoint", "", "is not all there", "", ErrorKind::Internal);
   }));
   saver.wait();
   const auto outcome = saver.take_outcome();
@@ -112,7 +112,7 @@ TEST(BackgroundSaver, WritesWhatADeviceCopiesOnceItIsThere) {
   ASSERT_TRUE(saver.start(1, std::move(live), [&](const format::Content& content) {
     const bool right = holds_only(content.tensors.at(0), 5) && holds_only(content.tensors.at(1), 0) &&
                        content.tensors.at(0).bytes.data() == in_place;
-    return right ? Result<void>() : fail("checkpoint", "", "mixes steps", "", ExitCode::Internal);
+    return right ? Result<void>() : fail("checkpoint", "", "mixes steps", "", ErrorKind::Internal);
   }));
   saver.wait_copied();  // the training goes on before the device is done
   training.optimizer_step(7);
@@ -128,7 +128,7 @@ TEST(BackgroundSaver, WritesNothingWhereADeviceFailedToCopy) {
   BackgroundSaver saver(kAtOnce);
   const Training training;
   LiveContent live = training.live();
-  live.wait_arrived = [] { return Result<void>(fail("checkpoint", "", "device lost", "", ExitCode::Unavailable)); };
+  live.wait_arrived = [] { return Result<void>(fail("checkpoint", "", "device lost", "", ErrorKind::Unavailable)); };
   int tries = 0;
   ASSERT_TRUE(saver.start(1, std::move(live), [&](const format::Content&) {
     ++tries;
@@ -139,7 +139,7 @@ TEST(BackgroundSaver, WritesNothingWhereADeviceFailedToCopy) {
   EXPECT_EQ(tries, 0);
 }
 
-Error disk_full() { return fail("checkpoint", "", "disk full", "", ExitCode::InputOutput); }
+Error disk_full() { return fail("checkpoint", "", "disk full", "", ErrorKind::InputOutput); }
 
 TEST(BackgroundSaver, TriesAgainAndTellsTheReasons) {
   BackgroundSaver saver(kAtOnce);
@@ -167,7 +167,7 @@ TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereAPeerIsLost) {
   EXPECT_EQ(tries, 3);
   ASSERT_TRUE(saver.start(2, training.live(), [&](const format::Content&) {
     ++tries;
-    return Result<void>(fail("process group", "", "a peer was lost", "", ExitCode::Unavailable));
+    return Result<void>(fail("process group", "", "a peer was lost", "", ErrorKind::Unavailable));
   }));
   saver.wait();
   EXPECT_EQ(tries, 4);

@@ -107,7 +107,7 @@ TEST_F(Stage, OfATrainingThatWasGivenUpIsNotPublishedOverItsSuccessor) {
 
 TEST_F(Stage, HoldsOnlyTheNewestOfThoseThatCouldNotBeCopied) {
   format::LoneRank alone;
-  const Result<void> refused = fail("checkpoint", "", "is not ours for a while", "", ExitCode::InputOutput);
+  const Result<void> refused = fail("checkpoint", "", "is not ours for a while", "", ErrorKind::InputOutput);
   for (const std::int64_t step : {10, 20, 30}) {
     Destination destination{.folder = folder_.path(), .step = step, .stage = stage_.path()};
     int asked = 0;
@@ -125,7 +125,8 @@ TEST_F(Stage, KeepsWhatCouldNotBeCopiedUntilTheNextIsWholeThoughNothingWasSavedY
   Destination destination{.folder = folder_.path(), .step = 10, .stage = stage_.path(), .line_begins_at = -1};
   destination.stage_cleared = std::make_shared<bool>(false);
   destination.is_ours = [&asked]() -> Result<void> {
-    return asked++ == 0 ? Result<void>() : fail("checkpoint", "", "is not ours for a while", "", ExitCode::InputOutput);
+    return asked++ == 0 ? Result<void>()
+                        : fail("checkpoint", "", "is not ours for a while", "", ErrorKind::InputOutput);
   };
   EXPECT_FALSE(commit(destination, {}, {}, alone));
   EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{10});

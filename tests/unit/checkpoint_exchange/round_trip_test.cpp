@@ -72,7 +72,7 @@ TEST_P(ExchangeFile, EveryCutIsRefused) {
     format::write_file(path, {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)});
     const auto state = read_state_dict(path);
     ASSERT_FALSE(state) << length;
-    EXPECT_EQ(state.error().exit_code, ExitCode::BadData);
+    EXPECT_EQ(state.error().kind, ErrorKind::BadData);
   }
 }
 
@@ -105,7 +105,7 @@ TEST(ExchangeFiles, OnesThatAreSomethingElseAreNamed) {
   EXPECT_THAT(reason("hello, world: I am a text"), HasSubstr("neither"));
   EXPECT_THAT(reason("\x80\x02}q.........."), HasSubstr("before PyTorch 1.6"));
   EXPECT_THAT(read_state_dict(folder.file("absent")).error().message(), HasSubstr("No such file"));
-  EXPECT_EQ(read_state_dict(folder.path()).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_state_dict(folder.path()).error().kind, ErrorKind::NoInput);
 }
 
 TEST(ExchangeFiles, OutputHasItsNameOnlyWhenItIsWhole) {
@@ -122,8 +122,8 @@ TEST(ExchangeFiles, OutputHasItsNameOnlyWhenItIsWhole) {
   auto out = OutputFile::create(folder.file("out"), true);
   ASSERT_TRUE(out && out->append("new") && out->commit());
   EXPECT_EQ(format::file_bytes(folder.file("out")), (std::vector<char>{'n', 'e', 'w'}));
-  EXPECT_EQ(OutputFile::create(folder.file("absent/out"), true).error().exit_code, ExitCode::CannotCreate);
-  EXPECT_EQ(OutputFile::create(folder.path(), true).error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(OutputFile::create(folder.file("absent/out"), true).error().kind, ErrorKind::CannotCreate);
+  EXPECT_EQ(OutputFile::create(folder.path(), true).error().kind, ErrorKind::CannotCreate);
 }
 
 TEST(StateDictBytes, CountsWithoutOverflow) {

@@ -82,7 +82,7 @@ TEST_P(WithFaults, EveryWriteThatFailsIsAnErrorAndTheFormerCheckpointStays) {
     for (std::size_t nth = 1; nth <= writes; ++nth) {
       write_with(Call::Write, nth, Fault::Error, error_number);
       ASSERT_FALSE(outcome) << nth;
-      EXPECT_EQ(outcome.error().exit_code, nth == 1 ? ExitCode::CannotCreate : ExitCode::InputOutput);
+      EXPECT_EQ(outcome.error().exit_code(), nth == 1 ? ExitCode::CannotCreate : ExitCode::InputOutput);
       EXPECT_THAT(outcome.error().message(), HasSubstr(errno_text(error_number))) << nth;
       expect_all_or_nothing("write " + std::to_string(nth));
     }
@@ -146,7 +146,7 @@ TEST_P(WithFaults, ReadsThatFailAreErrorsAndShortOnesAreContinued) {
     inject(Call::Read, nth, Fault::Error, EIO);
     const auto failed = read_checkpoint(path(1));
     ASSERT_FALSE(failed) << nth;
-    EXPECT_EQ(failed.error().exit_code, ExitCode::InputOutput);
+    EXPECT_EQ(failed.error().kind, ErrorKind::InputOutput);
     inject(Call::Read, nth, Fault::Short);
     const auto read = read_checkpoint(path(1));
     ASSERT_TRUE(read) << nth;
@@ -166,7 +166,7 @@ TEST_P(WithFaults, ReadsThatFailNeitherSetACheckpointAsideNorFallBackToAnEarlier
       const auto latest = load_latest(folder.path());
       stop();
       ASSERT_FALSE(latest) << nth;
-      EXPECT_EQ(latest.error().exit_code, ExitCode::InputOutput) << nth;
+      EXPECT_EQ(latest.error().kind, ErrorKind::InputOutput) << nth;
       ASSERT_EQ(folder.names(), (std::vector<std::string>{checkpoint_name(1), checkpoint_name(2)})) << nth;
     }
   }
@@ -219,7 +219,7 @@ TEST(FullFileSystem, IsAnErrorThatLeavesTheFormerCheckpoint) {
   const auto full = write_checkpoint(folder.file(checkpoint_name(2)), second.content, {});
   EXPECT_FALSE(full);
   if (!full) {
-    EXPECT_EQ(full.error().exit_code, ExitCode::InputOutput);
+    EXPECT_EQ(full.error().kind, ErrorKind::InputOutput);
     EXPECT_THAT(full.error().message(), HasSubstr("No space left on device"));
   }
   const auto found = load_latest(folder.path());

@@ -73,7 +73,7 @@ int exit_code_under_limit(rlim_t limit, const std::string& path, const Content& 
     ::setrlimit(RLIMIT_FSIZE, &size);
     const auto written = write_checkpoint(path, content, {});
     const bool told = written || written.error().message().find("File too large") != std::string::npos;
-    ::_exit(told ? to_int(written ? ExitCode::Success : written.error().exit_code) : 1);
+    ::_exit(told ? to_int(written ? ExitCode::Success : written.error().exit_code()) : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -109,7 +109,7 @@ TEST(CheckpointFaults, DataThatChangedOnItsWayToTheDiskIsNoticedBeforeTheFileGet
                                              }
                                            }});
     ASSERT_FALSE(written);
-    EXPECT_EQ(written.error().exit_code, ExitCode::InputOutput);
+    EXPECT_EQ(written.error().kind, ErrorKind::InputOutput);
     EXPECT_NE(written.error().reason.find("/model/conv/weight"), std::string::npos) << written.error().reason;
     EXPECT_TRUE(folder.names().empty());
   }
@@ -123,7 +123,7 @@ void expect_detected_or_harmless(const std::string& path, const Content& origina
     EXPECT_TRUE(same_content(read->content, original)) << what;
   } else {
     ++detected;
-    EXPECT_EQ(read.error().exit_code, ExitCode::BadData) << what << ": " << read.error().message();
+    EXPECT_EQ(read.error().kind, ErrorKind::BadData) << what << ": " << read.error().message();
   }
 }
 

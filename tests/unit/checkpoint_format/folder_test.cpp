@@ -49,11 +49,11 @@ TEST(CheckpointFolder, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
   write_file(folder.file("a file"), {});
   const auto listed = list_checkpoints(folder.file("a file"));
   ASSERT_FALSE(listed);
-  EXPECT_EQ(listed.error().exit_code, ExitCode::InputOutput);
+  EXPECT_EQ(listed.error().kind, ErrorKind::InputOutput);
   LoneRank alone;
   const auto used = use_latest(folder.file("a file"), alone, [](const CheckpointReader&) { return Result<void>(); });
   ASSERT_FALSE(used);
-  EXPECT_EQ(used.error().exit_code, ExitCode::InputOutput);
+  EXPECT_EQ(used.error().kind, ErrorKind::InputOutput);
 }
 
 TEST(CheckpointFolder, EmptyAndAbsentFoldersHoldNothingUsable) {
@@ -95,7 +95,7 @@ TEST(CheckpointFolder, AByteThatChangedInAnyPieceOfALargeTensorIsFound) {
     write_file(path, bytes);
     const auto read = read_checkpoint(path);
     ASSERT_FALSE(read) << fifth;
-    EXPECT_EQ(read.error().exit_code, ExitCode::BadData);
+    EXPECT_EQ(read.error().kind, ErrorKind::BadData);
     EXPECT_THAT(read.error().message(), HasSubstr("/model/weight"));
   }
 }
@@ -107,7 +107,7 @@ TEST(CheckpointFolder, WithOnlyDamagedCheckpointsNobodyStartsAfreshUnasked) {
   for (int start = 0; start < 2; ++start) {
     const auto usable = load_latest(folder.path());
     ASSERT_FALSE(usable) << start;
-    EXPECT_EQ(usable.error().exit_code, ExitCode::BadData);
+    EXPECT_EQ(usable.error().kind, ErrorKind::BadData);
     EXPECT_THAT(usable.error().message(), HasSubstr("--resume=never"));
   }
 }
@@ -176,7 +176,7 @@ std::array<Result<std::optional<UsedCheckpoint>>, 2> with_a_sick_second_rank(con
   const auto rank = [&](std::uint32_t number) {
     testing_support::SocketGroup group(number, 2, {ends.at(number)});
     used.at(number) = use_latest(folder.path(), group, [&](const CheckpointReader&) {
-      return number == 0 ? Result<void>() : fail("checkpoint", "", "is read wrongly", "", ExitCode::BadData);
+      return number == 0 ? Result<void>() : fail("checkpoint", "", "is read wrongly", "", ErrorKind::BadData);
     });
   };
   std::thread other(rank, 1);
@@ -191,7 +191,7 @@ TEST(CheckpointFolder, AFileThatOneRankAloneReadsWronglyIsNotSetAside) {
   write_sample_step(folder, 20);
   for (const Result<std::optional<UsedCheckpoint>>& used : with_a_sick_second_rank(folder)) {
     ASSERT_FALSE(used);
-    EXPECT_EQ(used.error().exit_code, ExitCode::InputOutput);
+    EXPECT_EQ(used.error().kind, ErrorKind::InputOutput);
     EXPECT_THAT(used.error().message(), HasSubstr("rank 0 that it is sound"));
   }
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
@@ -239,7 +239,7 @@ TEST(CheckpointFolder, FolderThatCannotBeMadeIsAnError) {
   write_file(folder.file("file"), {});
   const auto prepared = prepare_folder(folder.file("file/checkpoints"));
   ASSERT_FALSE(prepared);
-  EXPECT_EQ(prepared.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(prepared.error().kind, ErrorKind::CannotCreate);
   EXPECT_TRUE(prepare_folder(folder.file("a/b/c")));
 }
 

@@ -126,8 +126,8 @@ TEST(Reshard, BytesThatNobodyOrTwoRanksWroteAreNoticed) {
         change(content);
       }
       const auto written = write_checkpoint(folder.file("a.h5"), content, {}, group);
-      const bool told = !written && (written.error().exit_code == ExitCode::Internal ||
-                                     written.error().exit_code == ExitCode::Mismatch);
+      const bool told =
+          !written && (written.error().kind == ErrorKind::Internal || written.error().kind == ErrorKind::Mismatch);
       return told ? 0 : 1;
     }));
   };

@@ -96,7 +96,7 @@ TEST(CheckpointFile, RefusesANewerMajorVersion) {
   write_file(folder.file("a.h5"), bytes);
   const auto read = read_checkpoint(folder.file("a.h5"));
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(read.error().kind, ErrorKind::Mismatch);
   EXPECT_EQ(examine(folder.file("a.h5"), VerifyLevel::Full).state, FileState::Newer);
 }
 
@@ -109,7 +109,7 @@ TEST(CheckpointFile, WithoutASealIsRefusedAndNotHandedToTheHdf5Library) {
   write_file(folder.file("a.h5"), bytes);
   const auto read = read_checkpoint(folder.file("a.h5"));
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(read.error().kind, ErrorKind::BadData);
   EXPECT_THAT(read.error().message(), testing::HasSubstr("a.h5: has no seal: another program wrote the file anew"));
 }
 
@@ -177,22 +177,22 @@ TEST(CheckpointFile, ManifestsThatContradictThemselvesAreRefused) {
     });
     const auto read = read_checkpoint(folder.file("a.h5"));
     ASSERT_FALSE(read) << to;
-    EXPECT_EQ(read.error().exit_code, ExitCode::BadData) << to;
+    EXPECT_EQ(read.error().kind, ErrorKind::BadData) << to;
   }
 }
 
 TEST(CheckpointFile, WhatIsNoCheckpointIsNamedAndItsReasonGiven) {
   const TemporaryFolder folder;
-  EXPECT_EQ(read_checkpoint(folder.file("absent.h5")).error().exit_code, ExitCode::NoInput);
-  EXPECT_EQ(read_checkpoint(folder.path()).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_checkpoint(folder.file("absent.h5")).error().kind, ErrorKind::NoInput);
+  EXPECT_EQ(read_checkpoint(folder.path()).error().kind, ErrorKind::NoInput);
   ASSERT_EQ(::mkfifo(folder.file("pipe.h5").c_str(), 0600), 0);  // to which nobody ever writes
-  EXPECT_EQ(read_checkpoint(folder.file("pipe.h5")).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_checkpoint(folder.file("pipe.h5")).error().kind, ErrorKind::NoInput);
   write_file(folder.file("text.h5"), {'h', 'e', 'l', 'l', 'o'});
   write_file(folder.file("nothing.h5"), {});
   for (const char* name : {"text.h5", "nothing.h5"}) {
     const auto read = read_checkpoint(folder.file(name));
     ASSERT_FALSE(read);
-    EXPECT_EQ(read.error().exit_code, ExitCode::BadData);
+    EXPECT_EQ(read.error().kind, ErrorKind::BadData);
     EXPECT_EQ(read.error().value, folder.file(name));
   }
 }
@@ -201,7 +201,7 @@ TEST(CheckpointFile, FolderThatDoesNotExistIsAnErrorOnOneLine) {
   const TemporaryFolder folder;
   const auto written = write_checkpoint(folder.file("no/such/a.h5"), SampleContent(1).content, {});
   ASSERT_FALSE(written);
-  EXPECT_EQ(written.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(written.error().kind, ErrorKind::CannotCreate);
   EXPECT_NE(written.error().message().find("No such file or directory"), std::string::npos)
       << written.error().message();
 }

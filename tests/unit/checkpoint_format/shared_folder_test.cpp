@@ -30,7 +30,7 @@ TEST(CheckpointFolder, AnotherUsersCheckpointIsRefusedByNameAndStaysAsItIs) {
   ASSERT_EQ(::chown(newest.c_str(), kAnother, kAnother), 0);
   const auto used = load_latest(folder.path());
   ASSERT_FALSE(used);
-  EXPECT_EQ(used.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(used.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(used.error().message(), HasSubstr("step-00000020.h5 belongs to user 4711"));
   EXPECT_THAT(used.error().message(), HasSubstr("--resume=" + newest));
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
@@ -43,9 +43,9 @@ TEST(CheckpointFolder, WhatAnotherUserLeftIsNotLookedInto) {
   const TemporaryFolder folder;
   const std::string forged = folder.file(checkpoint_name(20));
   write_file(forged, {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n', 'x'});
-  EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().kind, ErrorKind::BadData);
   ASSERT_EQ(::chown(forged.c_str(), kAnother, kAnother), 0);
-  EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().kind, ErrorKind::Mismatch);
 }
 
 TEST(CheckpointFolder, AnotherUsersLinkIsRefusedThoughItsTargetIsOwn) {

@@ -57,7 +57,7 @@ class ImageTreeOnDisk : public testing::Test {
   void expect_error(ExitCode code, const std::string& text) const {
     const auto datasets = made(options());
     ASSERT_FALSE(datasets);
-    EXPECT_EQ(datasets.error().exit_code, code);
+    EXPECT_EQ(datasets.error().exit_code(), code);
     EXPECT_NE(datasets.error().message().find(text), std::string::npos) << datasets.error().message();
   }
 

@@ -23,8 +23,8 @@ TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
   EXPECT_TRUE(std::ranges::equal(*bytes, content));
   EXPECT_EQ(buffer.size(), 1U << 20);
   std::remove(path.c_str());
-  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
-  EXPECT_EQ(read_file(testing::TempDir(), buffer).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_file(path, buffer).error().kind, ErrorKind::NoInput);
+  EXPECT_EQ(read_file(testing::TempDir(), buffer).error().kind, ErrorKind::NoInput);
 }
 
 TEST(ReadFile, RefusesWhatIsTooLargeForAPictureBeforeItTakesMemory) {
@@ -34,7 +34,7 @@ TEST(ReadFile, RefusesWhatIsTooLargeForAPictureBeforeItTakesMemory) {
   std::vector<std::byte> buffer;
   const auto bytes = read_file(path, buffer);
   ASSERT_FALSE(bytes);
-  EXPECT_EQ(bytes.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(bytes.error().kind, ErrorKind::BadData);
   EXPECT_NE(bytes.error().message().find("has 1099511627776 bytes"), std::string::npos);
   EXPECT_EQ(buffer.size(), 0U);
   std::remove(path.c_str());
@@ -45,7 +45,7 @@ TEST(ReadFile, NamedPipeIsRefusedInsteadOfWaitedFor) {
   std::remove(path.c_str());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   std::vector<std::byte> buffer;
-  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_file(path, buffer).error().kind, ErrorKind::NoInput);
   std::remove(path.c_str());
 }
 

@@ -56,7 +56,7 @@ class Shard : public testing::Test {
     open();
     EXPECT_FALSE(source_);
     if (!source_) {
-      EXPECT_EQ(source_.error().exit_code, ExitCode::BadData);
+      EXPECT_EQ(source_.error().kind, ErrorKind::BadData);
     }
     return source_ ? "" : source_.error().message();
   }

@@ -175,7 +175,7 @@ TEST(TarSource, SaysWhatIsWrongWithAShard) {
   write_text(folder.file("page.tar"), std::string(600, '<'));
   EXPECT_THAT(opened({folder.file("page.tar")}).error().message(),
               HasSubstr("page.tar: is a damaged tar archive: the header at 0 is wrong"));
-  EXPECT_EQ(opened({folder.file("none.tar")}).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(opened({folder.file("none.tar")}).error().kind, ErrorKind::NoInput);
 }
 
 TEST(TarSource, OfWhichAnotherNodeHasACutCopyIsNotOpenedThere) {
@@ -186,7 +186,7 @@ TEST(TarSource, OfWhichAnotherNodeHasACutCopyIsNotOpenedThere) {
   std::filesystem::resize_file(folder.file("a.tar"), 600);
   const auto cut = TarSource::open({folder.file("a.tar")}, indices);
   ASSERT_FALSE(cut);
-  EXPECT_EQ(cut.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(cut.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(cut.error().message(), HasSubstr("a.tar: has 600 bytes here, and the archive that was indexed has "));
 }
 
@@ -195,7 +195,7 @@ TEST(TarSource, ShardThatIsAPipeIsNotWaitedFor) {
   ASSERT_EQ(::mkfifo(folder.file("pipe.tar").c_str(), 0600), 0);
   const auto pipe = opened({folder.file("pipe.tar")});
   ASSERT_FALSE(pipe);
-  EXPECT_EQ(pipe.error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(pipe.error().kind, ErrorKind::NoInput);
 }
 
 TEST(Witness, OfAnOpenFileIsNotOfWhatHasItsNameByNow) {

@@ -154,7 +154,7 @@ TEST(Decode, FormatIsToldByContent) {
 void expect_bad_data(std::span<const std::byte> file, const std::string& name) {
   const auto image = decode(file);
   ASSERT_FALSE(image) << name << ", " << file.size() << " bytes";
-  EXPECT_EQ(image.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(image.error().kind, ErrorKind::BadData);
 }
 
 TEST(Decode, EveryTruncationIsAnError) {
@@ -180,7 +180,7 @@ TEST(Decode, CorruptContentNeverCrashesAndPngChecksumsFindIt) {
       broken[random() % broken.size()] = static_cast<std::byte>(random());
     }
     const auto image = decode(broken);
-    EXPECT_TRUE(image || image.error().exit_code == ExitCode::BadData);
+    EXPECT_TRUE(image || image.error().kind == ErrorKind::BadData);
   }
   auto broken = png;
   broken[png.size() / 2] ^= std::byte{0xff};

@@ -125,7 +125,7 @@ TEST(Repack, OfARepackedFileIsTheSameFile) {
 void expect_refused(std::span<const std::byte> file, const std::string& reason) {
   const auto repacked = repack(file);
   ASSERT_FALSE(repacked);
-  EXPECT_EQ(repacked.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(repacked.error().kind, ErrorKind::BadData);
   EXPECT_THAT(repacked.error().reason, HasSubstr(reason));
 }
 
@@ -156,7 +156,7 @@ TEST(Repack, NeverCrashesOnDamageAndNeverTakesItForGood) {
       broken[random() % broken.size()] = static_cast<std::byte>(random());
     }
     const auto repacked = repack(broken);
-    EXPECT_TRUE(repacked || repacked.error().exit_code == ExitCode::BadData);
+    EXPECT_TRUE(repacked || repacked.error().kind == ErrorKind::BadData);
   }
 }
 

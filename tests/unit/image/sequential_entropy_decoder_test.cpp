@@ -45,7 +45,7 @@ Outcome outcome(const Bytes& file, const Bytes& good, bool own, int rows = 128) 
   }
   const auto view = decoder.decode(box);
   if (!view) {
-    EXPECT_EQ(view.error().exit_code, ExitCode::BadData);
+    EXPECT_EQ(view.error().kind, ErrorKind::BadData);
     return Outcome::Refused;
   }
   const bool same = test::copy_of(*view, box).pixels == test::cut_out(test::plainly_decoded(good), box).pixels;

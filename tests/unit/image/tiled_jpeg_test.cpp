@@ -135,7 +135,7 @@ TEST(TiledJpeg, TilingThatDoesNotFitTheFileIsRefused) {
   const auto refused = [](const Repacked& repacked) {
     ImageDecoder decoder;
     const auto opened = decoder.open(encoded(repacked));
-    return !opened && opened.error().exit_code == ExitCode::BadData;
+    return !opened && opened.error().kind == ErrorKind::BadData;
   };
   EXPECT_FALSE(refused(good));
   const auto with = [&](auto change) {
@@ -201,7 +201,7 @@ Outcomes decode_damaged(const Repacked& good, const DecodeOptions& options, std:
     const auto opened = decoder.open(encoded(broken));
     const auto view = opened ? decoder.decode(box) : opened.error();
     if (!view) {
-      EXPECT_EQ(view.error().exit_code, ExitCode::BadData);
+      EXPECT_EQ(view.error().kind, ErrorKind::BadData);
       ++outcomes.refused;
     } else {
       ++(test::copy_of(*view, box).pixels == expected ? outcomes.same_pixels : outcomes.other_pixels);

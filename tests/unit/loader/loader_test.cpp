@@ -38,7 +38,7 @@ class NumberedDataset : public Dataset {
     }
     if (bad_.contains(index)) {
       std::fill(pixels.begin(), pixels.end(), -1e9F);
-      return fail("--data", describe(index), "is damaged", "replacing it", bad_code);
+      return fail("--data", describe(index), "is damaged", "replacing it", bad_kind);
     }
     Random(1, Purpose::FakePixels, epoch, static_cast<std::uint64_t>(index)).fill_normal(pixels);
     pixels[0] = static_cast<float>(index);
@@ -47,7 +47,7 @@ class NumberedDataset : public Dataset {
 
   int reads() const { return reads_; }
   std::int64_t throws_at = -1;
-  ExitCode bad_code = ExitCode::BadData;
+  ErrorKind bad_kind = ErrorKind::BadData;
   mutable std::atomic<std::uint64_t> seen_cpus = 0;  ///< a bit for each that a reading thread might run on
   mutable std::atomic<int> nice = 0;                 ///< of the thread that read the last sample
 
@@ -288,7 +288,7 @@ void expect_error(Loader& loader, const std::string& value, ExitCode code, const
   }
   ASSERT_FALSE(batch);
   EXPECT_EQ(batch.error().value, value);
-  EXPECT_EQ(batch.error().exit_code, code);
+  EXPECT_EQ(batch.error().exit_code(), code);
   EXPECT_NE(batch.error().reason.find(reason), std::string::npos) << batch.error().reason;
   EXPECT_FALSE(loader.next()->has_value());  // the epoch is over
 }
@@ -310,7 +310,7 @@ TEST_P(LoaderWithWorkers, WhereDamagedSamplesAreSkippedTheFileSystemsFailureIsAn
   Loader skipping(dataset, make_options(GetParam(), 10, BadSamples::SkipDamaged));
   ASSERT_TRUE(skipping.start(Sampler(in_order)));
   EXPECT_TRUE(skipping.next());
-  dataset->bad_code = ExitCode::InputOutput;
+  dataset->bad_kind = ErrorKind::InputOutput;
   Loader failing(dataset, make_options(GetParam(), 10, BadSamples::SkipDamaged));
   ASSERT_TRUE(failing.start(Sampler(in_order)));
   expect_error(failing, "sample 4", ExitCode::InputOutput);
@@ -324,7 +324,7 @@ TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
 
 TEST_P(LoaderWithWorkers, BatchOfWhichTheFileSystemGaveNothingIsNoDamagedData) {
   const auto dataset = std::make_shared<NumberedDataset>(2, std::set<std::int64_t>{0, 1});
-  dataset->bad_code = ExitCode::NoInput;
+  dataset->bad_kind = ErrorKind::NoInput;
   Loader loader(dataset, make_options(GetParam(), 2));
   SamplerOptions in_order;
   in_order.dataset_size = in_order.batch_size = 2;

@@ -58,7 +58,7 @@ TEST_F(EventFileTest, FolderThatCannotBeMadeIsAnError) {
   std::ofstream(folder_ + "/file") << "x";
   const auto file = EventFile::create(folder_ + "/file", 1);
   ASSERT_FALSE(file);
-  EXPECT_EQ(file.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(file.error().kind, ErrorKind::CannotCreate);
 }
 
 TEST_F(EventFileTest, AddsNothingToTheFileThatALinkMeans) {
@@ -89,7 +89,7 @@ TEST_F(EventFileTest, AnEventThatWasCutOffIsTakenBack) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
   std::signal(SIGXFSZ, signal_before);
   ASSERT_FALSE(cut_off);
-  EXPECT_EQ(cut_off.error().exit_code, ExitCode::InputOutput);
+  EXPECT_EQ(cut_off.error().kind, ErrorKind::InputOutput);
   EXPECT_EQ(content(*file), before);
   ASSERT_TRUE(file->write("third"));
   EXPECT_EQ(content(*file), before + framed("third"));

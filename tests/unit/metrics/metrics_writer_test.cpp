@@ -75,7 +75,7 @@ TEST_F(MetricsWriterTest, AddsNothingToTheFileThatALinkMeans) {
     make(folder_ + "/victim", path());
     const auto writer = MetricsWriter::open(path());
     ASSERT_FALSE(writer);
-    EXPECT_EQ(writer.error().exit_code, ExitCode::CannotCreate);
+    EXPECT_EQ(writer.error().kind, ErrorKind::CannotCreate);
     EXPECT_EQ(lines(), std::vector<std::string>{"mine"});
     std::filesystem::remove(path());
   }
@@ -99,7 +99,7 @@ TEST_F(MetricsWriterTest, FolderThatCannotBeMadeIsAnError) {
   std::ofstream(folder_ + "/file") << "x";
   const auto writer = MetricsWriter::open(folder_ + "/file/metrics.jsonl");
   ASSERT_FALSE(writer);
-  EXPECT_EQ(writer.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(writer.error().kind, ErrorKind::CannotCreate);
 }
 
 /// The file may not grow beyond what it has and half of the next line, as on a disk that is nearly full.
@@ -113,7 +113,7 @@ TEST_F(MetricsWriterTest, ALineThatWasCutOffIsEndedOnceThereIsRoomAgain) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
   const auto cut_off = writer->write({{"step", std::int64_t{2}}});
   ASSERT_FALSE(cut_off);
-  EXPECT_EQ(cut_off.error().exit_code, ExitCode::InputOutput);
+  EXPECT_EQ(cut_off.error().kind, ErrorKind::InputOutput);
   EXPECT_FALSE(writer->write({{"step", std::int64_t{3}}}));
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, signal_before);

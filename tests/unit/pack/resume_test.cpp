@@ -192,7 +192,7 @@ TEST_F(Resume, ARecordBehindAGapIsNotTakenForThatOfAnEqualFile) {
 
 TEST(Journal, EndsAtAChangedByteOfARecordOrItsNote) {
   JournalRecord record{
-      .outcome = Outcome::Bad, .exit_code = ExitCode::BadData, .source = {12, 34}, .entry = {}, .note = "is empty"};
+      .outcome = Outcome::Bad, .kind = ErrorKind::BadData, .source = {12, 34}, .entry = {}, .note = "is empty"};
   std::vector<std::byte> bytes = journal_header(7);
   const std::vector<std::byte> one = journal_bytes(record);
   bytes.insert(bytes.end(), one.begin(), one.end());

@@ -105,7 +105,7 @@ std::optional<std::size_t> use(const std::string& path,
   const auto source = PackedSource::open(path);
   if (!source) {
     EXPECT_THAT(source.error().message(), HasSubstr(path));
-    EXPECT_TRUE(source.error().exit_code == ExitCode::BadData || source.error().exit_code == ExitCode::Mismatch);
+    EXPECT_TRUE(source.error().kind == ErrorKind::BadData || source.error().kind == ErrorKind::Mismatch);
     return std::nullopt;
   }
   FetchBuffer buffer;
@@ -170,7 +170,7 @@ TEST(ForgedPackedFile, WhoseTablesNeedMoreMemoryThanThereIsIsRefusedByTheirName)
   ASSERT_FALSE(source);
   EXPECT_THAT(source.error().message(),
               HasSubstr(path + ": /orientation has 4398046511104 elements, which no memory here holds"));
-  EXPECT_EQ(source.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(source.error().kind, ErrorKind::BadData);
 }
 
 TEST(ForgedPackedFile, DamageGivesTheSameSamplesOrNone) {

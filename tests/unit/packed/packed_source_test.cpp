@@ -114,7 +114,7 @@ TEST(PackedSource, FileCutAtAnyByteIsRefused) {
     test::write_content(folder.file("cut.h5"), {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(cut)});
     const auto source = PackedSource::open(folder.file("cut.h5"));
     ASSERT_FALSE(source) << cut;
-    EXPECT_EQ(source.error().exit_code, ExitCode::BadData);
+    EXPECT_EQ(source.error().kind, ErrorKind::BadData);
   }
 }
 
@@ -129,7 +129,7 @@ TEST(PackedSource, ChangedByteOfAPictureIsFoundAndTheSampleNamed) {
   FetchBuffer buffer;
   const auto sample = source->fetch(0, buffer);
   ASSERT_FALSE(sample);
-  EXPECT_EQ(sample.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(sample.error().kind, ErrorKind::BadData);
   EXPECT_THAT(sample.error().message(), HasSubstr(path + ": cat/a b.jpg: the checksum is wrong"));
   EXPECT_TRUE(source->fetch(1, buffer));
 }

@@ -290,10 +290,10 @@ TEST_F(RunTest, TextsOfARunAreNoMarkup) {
 }
 
 TEST_F(RunTest, WhatCannotBeReadIsAnError) {
-  EXPECT_EQ(read_run(folder_ + "/none").error().exit_code, ExitCode::NoInput);
-  EXPECT_EQ(read_run(folder_).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_run(folder_ + "/none").error().kind, ErrorKind::NoInput);
+  EXPECT_EQ(read_run(folder_).error().kind, ErrorKind::NoInput);
   ::mkfifo((folder_ + "/fifo").c_str(), 0600);
-  EXPECT_EQ(read_run(folder_ + "/fifo").error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_run(folder_ + "/fifo").error().kind, ErrorKind::NoInput);
 }
 
 TEST_F(RunTest, ReadingEndsWhenItMayNotGoOn) {

@@ -119,7 +119,7 @@ TEST(CheckpointWriter, GivesUpAfterSoManyFailuresInARowAndASuccessBeginsAnew) {
   EXPECT_FALSE(save(2, false));
   EXPECT_FALSE(save(3, true));
   EXPECT_TRUE(save(4, true));
-  EXPECT_EQ(writer.last_failure().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(writer.last_failure().kind, ErrorKind::CannotCreate);
   EXPECT_EQ(writer.take_reports().size(), 4U);
 }
 

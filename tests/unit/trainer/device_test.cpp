@@ -30,7 +30,7 @@ TEST(DeviceIndex, FewerDevicesThanRanksAreAnErrorOnAllOfThem) {
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     const auto index = device_index({.asked = "cuda", .local_rank = rank, .local_world_size = 4}, 3);
     ASSERT_FALSE(index) << rank;
-    EXPECT_EQ(index.error().exit_code, ExitCode::Unavailable);
+    EXPECT_EQ(index.error().kind, ErrorKind::Unavailable);
     EXPECT_EQ(index.error().reason, "4 ranks on this node, and each sees 3 devices");
   }
   EXPECT_THAT(device_index({.asked = "cuda"}, 0).error().reason, HasSubstr("no device is visible"));
@@ -67,7 +67,7 @@ TEST(ChooseDevice, NamesAreNoPaths) {
   for (const char* name : {"", "../x", "a/b", "CUDA", "a.so", "a b"}) {
     const auto device = choose_device({.asked = name});
     ASSERT_FALSE(device) << name;
-    EXPECT_EQ(device.error().exit_code, ExitCode::Usage);
+    EXPECT_EQ(device.error().kind, ErrorKind::Usage);
     EXPECT_THAT(device.error().reason, HasSubstr("is not the name")) << name;
   }
 }

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-Error disk_full() { return fail("checkpoint", "", "disk full", "", ExitCode::InputOutput); }
+Error disk_full() { return fail("checkpoint", "", "disk full", "", ErrorKind::InputOutput); }
 
 TEST(FailureReport, RankZeroLingersLongerWhereTheOthersStillLive) {
   FailureReport report(0, 0, 2, "here");
@@ -26,7 +26,7 @@ TEST(FailureReport, IsToldByTheFirstRankThatHasOne) {
   second.attach(store);
   testing::internal::CaptureStderr();
   EXPECT_EQ(first.own(disk_full()), to_int(ExitCode::InputOutput));
-  EXPECT_EQ(second.own(fail("loss", "nan", "is not finite", "", ExitCode::BadData)), to_int(ExitCode::BadData));
+  EXPECT_EQ(second.own(fail("loss", "nan", "is not finite", "", ErrorKind::BadData)), to_int(ExitCode::BadData));
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_NE(told.find("disk full"), std::string::npos) << told;
   EXPECT_NE(told.find("(rank 2 on there)"), std::string::npos) << told;
@@ -40,8 +40,8 @@ TEST(FailureReport, ARankThatMissesAnotherEndsWithThatOnesCode) {
   cause.attach(store);
   other.attach(store);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(cause.own(fail("--backend", "mpi", "", "", ExitCode::Usage)), to_int(ExitCode::Usage));
-  EXPECT_EQ(other.own(fail("store", "", "did not answer", "", ExitCode::Unavailable)), to_int(ExitCode::Usage));
+  EXPECT_EQ(cause.own(fail("--backend", "mpi", "", "", ErrorKind::Usage)), to_int(ExitCode::Usage));
+  EXPECT_EQ(other.own(fail("store", "", "did not answer", "", ErrorKind::Unavailable)), to_int(ExitCode::Usage));
   testing::internal::GetCapturedStderr();
 }
 
@@ -70,7 +70,7 @@ TEST(FailureReport, RankZeroHoldsTheStoreUntilTheCausesCodeHasBeenReadByAll) {
   EXPECT_EQ(cause.own(disk_full()), to_int(ExitCode::InputOutput));
   EXPECT_EQ(holder.own(disk_full()), to_int(ExitCode::InputOutput));
   std::future<int> code = std::async(std::launch::async, [&] {
-    return reader.lost_peer(fail("process group", "", "a peer was lost", "", ExitCode::Unavailable));
+    return reader.lost_peer(fail("process group", "", "a peer was lost", "", ErrorKind::Unavailable));
   });
   store->reading.get_future().wait();
   std::future<void> lingers = std::async(std::launch::async, [&] { holder.linger(); });

@@ -27,7 +27,7 @@ std::string refusal(const data::Datasets& now, OtherData other, std::vector<std:
   if (same) {
     return "";
   }
-  EXPECT_EQ(same.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(same.error().kind, ErrorKind::Mismatch);
   return same.error().message();
 }
 

@@ -205,7 +205,7 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
   }
   if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
     return fail("checkpoint", path, "the finished file cannot be given its name: " + why_refused(path, errno),
-                "removing what is in the way", ExitCode::CannotCreate);
+                "removing what is in the way", ErrorKind::CannotCreate);
   }
   if (!storage::sync_folder_of(path)) {
     return failure(path, "its folder cannot be written to the device", errno);
@@ -229,9 +229,7 @@ Result<LeftOver> publish_left_over(const std::string& staged, const std::string&
     if (wanted && time_made(left.path) < made_there) {
       found.passed_over = left.step;
     } else if (wanted) {
-      if (Result<void> done = publish(staged, folder, left.step); !done) {
-        return done.error();
-      }
+      RETURN_IF_ERROR(publish(staged, folder, left.step));
       found.step = left.step;
     } else {
       ::unlink(left.path.c_str());

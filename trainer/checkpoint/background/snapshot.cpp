@@ -34,7 +34,7 @@ Result<void> Snapshot::reserve(std::size_t bytes) {
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, whole_pages)));
   if (!memory_) {
     return fail("--checkpoint-mode", "async", "there is no memory for the copy of " + std::to_string(bytes) + " bytes",
-                "--checkpoint-mode=sync, or asking Slurm for more memory", ExitCode::Unavailable);
+                "--checkpoint-mode=sync, or asking Slurm for more memory", ErrorKind::Unavailable);
   }
   capacity_ = whole_pages;
   return {};

@@ -20,7 +20,7 @@ Result<InputFile> InputFile::open(const std::string& path) {
   storage::File file(path, O_RDONLY);
   const auto size = file ? file.regular_size() : std::nullopt;
   if (!size) {
-    return fail(kSetting, path, "cannot be read: " + errno_text(errno), "naming an existing file", ExitCode::NoInput);
+    return fail(kSetting, path, "cannot be read: " + errno_text(errno), "naming an existing file", ErrorKind::NoInput);
   }
   return InputFile(path, std::move(file), *size);
 }
@@ -32,7 +32,7 @@ Result<void> InputFile::read(std::span<std::byte> bytes, std::uint64_t offset) c
   const auto count = file_.read_at(bytes, offset);
   if (!count) {
     return fail(kSetting, path_, "cannot be read: " + errno_text(errno), "again, or a copy elsewhere",
-                ExitCode::InputOutput);
+                ErrorKind::InputOutput);
   }
   return *count == bytes.size() ? Result<void>() : unusable("became shorter while it was read");
 }
@@ -42,21 +42,19 @@ Result<std::unique_ptr<std::byte[]>> InputFile::read(std::uint64_t count, std::u
     return unusable("is cut short");
   }
   auto bytes = std::make_unique_for_overwrite<std::byte[]>(count);
-  if (auto done = read(std::span(bytes.get(), count), offset); !done) {
-    return done.error();
-  }
+  RETURN_IF_ERROR(read(std::span(bytes.get(), count), offset));
   return bytes;
 }
 
 Error InputFile::unusable(std::string reason, std::string action) const {
-  return fail(kSetting, path_, std::move(reason), std::move(action), ExitCode::BadData);
+  return fail(kSetting, path_, std::move(reason), std::move(action), ErrorKind::BadData);
 }
 
 namespace {
 
 Error cannot_write(const std::string& path, int error_number) {
   return fail("output", path, "cannot be written: " + errno_text(error_number),
-              "freeing space or quota there, or another file system", ExitCode::InputOutput);
+              "freeing space or quota there, or another file system", ErrorKind::InputOutput);
 }
 
 }  // namespace
@@ -65,24 +63,22 @@ Result<void> check_output_name(const std::string& path, bool overwrite) {
   std::error_code ignored;
   const auto status = std::filesystem::symlink_status(path, ignored);
   if (std::filesystem::is_directory(status)) {
-    return fail("output", path, "is a folder", "naming a file", ExitCode::CannotCreate);
+    return fail("output", path, "is a folder", "naming a file", ErrorKind::CannotCreate);
   }
   if (std::filesystem::exists(status) && !overwrite) {
-    return fail("output", path, "is there already", "another name, or --overwrite", ExitCode::CannotCreate);
+    return fail("output", path, "is there already", "another name, or --overwrite", ErrorKind::CannotCreate);
   }
   return {};
 }
 
 Result<OutputFile> OutputFile::create(const std::string& path, bool overwrite) {
-  if (auto free = check_output_name(path, overwrite); !free) {
-    return free.error();
-  }
+  RETURN_IF_ERROR(check_output_name(path, overwrite));
   std::string temporary = format::temporary_name(path);
   ::unlink(temporary.c_str());  // of a dead process that had our number
   storage::File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) {
     return fail("output", path, "cannot be created: " + errno_text(errno),
-                "a folder that is there and can be written to", ExitCode::CannotCreate);
+                "a folder that is there and can be written to", ErrorKind::CannotCreate);
   }
   return OutputFile(path, std::move(temporary), std::move(file));
 }
@@ -107,7 +103,7 @@ Result<void> OutputFile::commit() {
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return fail("output", path_, "the finished file cannot be given its name: " + errno_text(errno),
-                "removing what is in the way", ExitCode::CannotCreate);
+                "removing what is in the way", ErrorKind::CannotCreate);
   }
   temporary_.clear();
   return storage::sync_folder_of(path_) ? Result<void>() : cannot_write(path_, errno);

@@ -285,12 +285,12 @@ const PickleIndex* PickleTree::find(const PickleDict& dict, std::string_view key
 Result<PickleTree> read_pickle(std::span<const std::byte> bytes, const std::string& path) {
   constexpr const char* kAction = "torch.save(model.state_dict(), FILE) in Python, or safetensors";
   if (bytes.size() > kMostBytes) {
-    return fail("state dict", path, "has a pickle of more than 32 MiB", kAction, ExitCode::BadData);
+    return fail("state dict", path, "has a pickle of more than 32 MiB", kAction, ErrorKind::BadData);
   }
   Reader reader(bytes);
   auto tree = reader.run();
   if (!tree) {
-    return fail("state dict", path, "its pickle " + reader.failure(), kAction, ExitCode::BadData);
+    return fail("state dict", path, "its pickle " + reader.failure(), kAction, ErrorKind::BadData);
   }
   return *std::move(tree);
 }

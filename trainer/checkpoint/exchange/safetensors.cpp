@@ -89,11 +89,8 @@ Result<std::vector<Entry>> entries_of(const InputFile& file, const Json& header,
     if (key == kMetadata) {
       continue;
     }
-    auto entry = entry_of(file, key, json);
-    if (!entry) {
-      return entry.error();
-    }
-    entries.push_back(*std::move(entry));
+    ASSIGN_OR_RETURN(auto entry, entry_of(file, key, json));
+    entries.push_back(std::move(entry));
   }
   std::ranges::stable_sort(entries, {}, [](const Entry& entry) { return std::pair(entry.begin, entry.end); });
   std::uint64_t at = 0;
@@ -135,35 +132,24 @@ std::string header_of(std::span<const StateTensor* const> tensors) {
 
 Result<StateDict> read_safetensors(const InputFile& file) {
   std::array<std::byte, 8> length_bytes{};
-  if (auto read = file.read(length_bytes, 0); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(file.read(length_bytes, 0));
   const auto length = number_at<std::uint64_t>(length_bytes, 0);
   if (length > kLongestHeader || length > file.size() - length_bytes.size()) {
     return file.unusable("is damaged or no safetensors file: its header is longer than the file");
   }
-  const auto text = file.read(length, length_bytes.size());
-  if (!text) {
-    return text.error();
-  }
-  const auto* const begin = reinterpret_cast<const char*>(text->get());
+  ASSIGN_OR_RETURN(const auto text, file.read(length, length_bytes.size()));
+  const auto* const begin = reinterpret_cast<const char*>(text.get());
   const auto header = Json::parse(begin, begin + length, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) {
     return file.unusable("is damaged or no safetensors file: its header is no JSON object");
   }
   const std::uint64_t data = length_bytes.size() + length;
-  auto entries = entries_of(file, header, file.size() - data);
-  if (!entries) {
-    return entries.error();
-  }
+  ASSIGN_OR_RETURN(auto entries, entries_of(file, header, file.size() - data));
   StateDict state;
-  for (Entry& entry : *entries) {
-    auto bytes = file.read(entry.end - entry.begin, data + entry.begin);
-    if (!bytes) {
-      return bytes.error();
-    }
-    entry.tensor.bytes = {bytes->get(), entry.end - entry.begin};
-    state.storage.push_back(*std::move(bytes));
+  for (Entry& entry : entries) {
+    ASSIGN_OR_RETURN(auto bytes, file.read(entry.end - entry.begin, data + entry.begin));
+    entry.tensor.bytes = {bytes.get(), entry.end - entry.begin};
+    state.storage.push_back(std::move(bytes));
     state.tensors.push_back(std::move(entry.tensor));
   }
   return state;

@@ -38,13 +38,13 @@ Error folder_of_files(const std::string& path) {
   if (is_there(fs::path(path) / ".metadata")) {
     return fail(kStateDict, path, "is a folder of torch.distributed.checkpoint, to which each rank wrote its part",
                 fmt::format("python -m torch.distributed.checkpoint.format_utils dcp_to_torch {} FILE.pth", path),
-                ExitCode::NoInput);
+                ErrorKind::NoInput);
   }
   if (is_there(fs::path(path) / "zero_to_fp32.py")) {
     return fail(kStateDict, path, "is a folder of DeepSpeed, to which each rank wrote its part",
-                "the script zero_to_fp32.py in it, which makes one file", ExitCode::NoInput);
+                "the script zero_to_fp32.py in it, which makes one file", ErrorKind::NoInput);
   }
-  return fail(kStateDict, path, "is a folder", "naming a file", ExitCode::NoInput);
+  return fail(kStateDict, path, "is a folder", "naming a file", ErrorKind::NoInput);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::optional<Error> several_files(const std::string& path) {
   }
   return fail(kStateDict, path,
               shard ? "is one of several files of a model" : "is the table of the several files of a model",
-              "torch.save of the dicts of all of them in one, in Python", ExitCode::BadData);
+              "torch.save of the dicts of all of them in one, in Python", ErrorKind::BadData);
 }
 
 }  // namespace rollcall::checkpoint::exchange

@@ -57,9 +57,7 @@ constexpr std::size_t kSignatureBytes = 9;
 
 Result<Signature> signature_of(const InputFile& file) {
   std::array<std::byte, kSignatureBytes> first{};
-  if (auto read = file.read(first, 0); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(file.read(first, 0));
   // Before the others: the eight bytes of length at its beginning may look like any of them.
   if (first[8] == std::byte{'{'}) {
     return Signature::Safetensors;
@@ -77,21 +75,18 @@ Result<StateDict> read_by_signature(InputFile file, const std::string& key) {
   if (!storage::fits_in_memory(file.size())) {
     return file.unusable("is larger than any memory here", "a process that may have more");
   }
-  const auto signature = signature_of(file);
-  if (!signature) {
-    return signature.error();
-  }
-  if (*signature == Signature::Safetensors) {
+  ASSIGN_OR_RETURN(const auto signature, signature_of(file));
+  if (signature == Signature::Safetensors) {
     return read_safetensors(file);
   }
-  if (*signature == Signature::Zip) {
+  if (signature == Signature::Zip) {
     return read_torch_file(std::move(file), key);
   }
   if (is_hdf5(file)) {
     return file.unusable("is an HDF5 file, such as rollcall's own checkpoints, which need no import",
                          "rollcall-checkpoint show");
   }
-  if (*signature == Signature::Pickle) {
+  if (signature == Signature::Pickle) {
     return file.unusable("is a pickle without a zip archive around it, as torch.save wrote it before PyTorch 1.6",
                          "torch.save(torch.load(FILE, weights_only=True), NEW_FILE) in Python");
   }
@@ -150,11 +145,8 @@ Result<StateDict> read_state_dict(const std::string& path, const std::string& ke
   if (auto error = several_files(path)) {
     return *std::move(error);
   }
-  auto file = InputFile::open(path);
-  if (!file) {
-    return file.error();
-  }
-  auto state = read_by_signature(*std::move(file), key);
+  ASSIGN_OR_RETURN(auto file, InputFile::open(path));
+  auto state = read_by_signature(std::move(file), key);
   if (!state) {
     return state;
   }
@@ -162,7 +154,7 @@ Result<StateDict> read_state_dict(const std::string& path, const std::string& ke
     std::erase_if(state->tensors, [&](const StateTensor& tensor) { return !tensor.key.starts_with(key + "."); });
     if (!remove_prefix(*state, key + ".")) {
       return fail("state dict", path, fmt::format("holds no names that begin with {}.", key), "import without --key",
-                  ExitCode::BadData);
+                  ErrorKind::BadData);
     }
   }
   remove_wrapper_prefixes(*state);

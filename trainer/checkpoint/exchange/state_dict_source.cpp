@@ -67,12 +67,9 @@ Result<void> StateDictSource::read(std::span<const format::ReadRequest> requests
 }  // namespace
 
 Result<Weights> open_state_dict(const std::string& path) {
-  auto state = read_state_dict(path);
-  if (!state) {
-    return state.error();
-  }
-  std::string taken = taken_text(*state);
-  return Weights{std::make_unique<StateDictSource>(path, *std::move(state)), std::move(taken)};
+  ASSIGN_OR_RETURN(auto state, read_state_dict(path));
+  std::string taken = taken_text(state);
+  return Weights{std::make_unique<StateDictSource>(path, std::move(state)), std::move(taken)};
 }
 
 }  // namespace rollcall::checkpoint::exchange

@@ -27,10 +27,7 @@ class TensorReader {
 
   Result<void> add(const std::string& key, const PickleTensor& tensor) {
     const PickleStorage& storage = *tree_.as<PickleStorage>(tensor.storage);  // the pickle machine made sure
-    const auto bytes = bytes_of(key, storage);
-    if (!bytes) {
-      return bytes.error();
-    }
+    ASSIGN_OR_RETURN(const auto bytes, bytes_of(key, storage));
     const auto count = byte_count(storage.dtype, tensor.shape);
     if (!count || !format::lies_within(tensor.offset, tensor.shape, tensor.strides, storage.elements)) {
       return archive_.file().unusable(fmt::format("is damaged: tensor {} does not lie within its elements", key),
@@ -44,10 +41,10 @@ class TensorReader {
       return archive_.file().unusable("holds tensors that share their elements too often", "saving them with .clone()");
     }
     if (format::is_contiguous(tensor.shape, tensor.strides)) {
-      state_.tensors.push_back({key, storage.dtype, tensor.shape, bytes->subspan(offset, *count)});
+      state_.tensors.push_back({key, storage.dtype, tensor.shape, bytes.subspan(offset, *count)});
       return {};
     }
-    add_copy(key, storage.dtype, {bytes->data() + offset, size, tensor.shape, tensor.strides});
+    add_copy(key, storage.dtype, {bytes.data() + offset, size, tensor.shape, tensor.strides});
     return {};
   }
 
@@ -66,12 +63,9 @@ class TensorReader {
     if (known != read_.end()) {
       return known->second;
     }
-    auto bytes = archive_.read(*entry);
-    if (!bytes) {
-      return bytes.error();
-    }
-    const std::span<const std::byte> view(bytes->get(), entry->bytes);
-    state_.storage.push_back(*std::move(bytes));
+    ASSIGN_OR_RETURN(auto bytes, archive_.read(*entry));
+    const std::span<const std::byte> view(bytes.get(), entry->bytes);
+    state_.storage.push_back(std::move(bytes));
     read_.emplace(storage.key, view);
     return view;
   }
@@ -109,11 +103,8 @@ Result<void> check_byte_order(const ZipArchive& archive, const std::string& pref
   if (entry == nullptr) {
     return {};  // before PyTorch 2.1, and little-endian on every machine that counts
   }
-  const auto order = archive.read(*entry);
-  if (!order) {
-    return order.error();
-  }
-  const std::string_view text(reinterpret_cast<const char*>(order->get()), entry->bytes);
+  ASSIGN_OR_RETURN(const auto order, archive.read(*entry));
+  const std::string_view text(reinterpret_cast<const char*>(order.get()), entry->bytes);
   return text == "little" ? Result<void>()
                           : archive.file().unusable("was written on a big-endian machine", "saving it as safetensors");
 }
@@ -137,9 +128,7 @@ Result<StateDict> read_tensors(const ZipArchive& archive, const std::string& pre
     if (found == last.end()) {
       continue;
     }
-    if (auto added = reader.add(key, *tree.as<PickleTensor>(found->second)); !added) {
-      return added.error();
-    }
+    RETURN_IF_ERROR(reader.add(key, *tree.as<PickleTensor>(found->second)));
     last.erase(found);
   }
   return std::move(reader).finish();
@@ -216,38 +205,21 @@ std::string pickle_of(std::span<const StateTensor> tensors) {
 }  // namespace
 
 Result<StateDict> read_torch_file(InputFile file, const std::string& key) {
-  auto archive = ZipArchive::open(std::move(file));
-  if (!archive) {
-    return archive.error();
+  ASSIGN_OR_RETURN(auto archive, ZipArchive::open(std::move(file)));
+  ASSIGN_OR_RETURN(const auto prefix, find_prefix(archive));
+  if (archive.find(prefix + "/constants.pkl") != nullptr) {
+    return archive.file().unusable("is a model of TorchScript",
+                                   "torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE) in Python");
   }
-  const auto prefix = find_prefix(*archive);
-  if (!prefix) {
-    return prefix.error();
-  }
-  if (archive->find(*prefix + "/constants.pkl") != nullptr) {
-    return archive->file().unusable("is a model of TorchScript",
-                                    "torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE) in Python");
-  }
-  if (auto order = check_byte_order(*archive, *prefix); !order) {
-    return order.error();
-  }
-  const ZipEntry& entry = *archive->find(*prefix + std::string(kPickle));
-  const auto pickle = archive->read(entry);
-  if (!pickle) {
-    return pickle.error();
-  }
-  const auto tree = read_pickle({pickle->get(), entry.bytes}, archive->file().path());
-  if (!tree) {
-    return tree.error();
-  }
-  const auto found = find_state_dict(*tree, key, archive->file());
-  if (!found) {
-    return found.error();
-  }
-  auto state = read_tensors(*archive, *prefix, *tree, *found->dict);
+  RETURN_IF_ERROR(check_byte_order(archive, prefix));
+  const ZipEntry& entry = *archive.find(prefix + std::string(kPickle));
+  ASSIGN_OR_RETURN(const auto pickle, archive.read(entry));
+  ASSIGN_OR_RETURN(const auto tree, read_pickle({pickle.get(), entry.bytes}, archive.file().path()));
+  ASSIGN_OR_RETURN(const auto found, find_state_dict(tree, key, archive.file()));
+  auto state = read_tensors(archive, prefix, tree, *found.dict);
   if (state) {
-    state->key = found->key;
-    state->other_keys = found->others;
+    state->key = found.key;
+    state->other_keys = found.others;
   }
   return state;
 }

@@ -60,19 +60,13 @@ Result<Directory> read_zip64_end(const InputFile& file, std::uint64_t end_record
   if (end_record < zip::kZip64LocatorBytes) {
     return file.unusable("is a damaged zip archive");
   }
-  const auto locator = file.read(zip::kZip64LocatorBytes, end_record - zip::kZip64LocatorBytes);
-  if (!locator) {
-    return locator.error();
-  }
-  const Bytes pointer = view(*locator, zip::kZip64LocatorBytes);
+  ASSIGN_OR_RETURN(const auto locator, file.read(zip::kZip64LocatorBytes, end_record - zip::kZip64LocatorBytes));
+  const Bytes pointer = view(locator, zip::kZip64LocatorBytes);
   if (number_at<std::uint32_t>(pointer, 0) != zip::kZip64Locator) {
     return file.unusable("is a damaged zip archive");
   }
-  const auto record = file.read(zip::kZip64EndBytes, number_at<std::uint64_t>(pointer, 8));
-  if (!record) {
-    return record.error();
-  }
-  const Bytes end = view(*record, zip::kZip64EndBytes);
+  ASSIGN_OR_RETURN(const auto record, file.read(zip::kZip64EndBytes, number_at<std::uint64_t>(pointer, 8)));
+  const Bytes end = view(record, zip::kZip64EndBytes);
   if (number_at<std::uint32_t>(end, 0) != zip::kZip64End) {
     return file.unusable("is a damaged zip archive");
   }
@@ -81,11 +75,8 @@ Result<Directory> read_zip64_end(const InputFile& file, std::uint64_t end_record
 
 Result<Directory> find_directory(const InputFile& file) {
   const std::uint64_t tail_bytes = std::min<std::uint64_t>(file.size(), zip::kEndBytes + zip::kLongestComment);
-  const auto tail = file.read(tail_bytes, file.size() - tail_bytes);
-  if (!tail) {
-    return tail.error();
-  }
-  const Bytes bytes = view(*tail, tail_bytes);
+  ASSIGN_OR_RETURN(const auto tail, file.read(tail_bytes, file.size() - tail_bytes));
+  const Bytes bytes = view(tail, tail_bytes);
   const auto end = find_end_record(bytes);
   if (!end) {
     return file.unusable("is a cut or damaged zip archive: its end is missing");
@@ -241,27 +232,18 @@ std::string end_records(std::uint64_t count, std::uint64_t offset, std::uint64_t
 
 Result<ZipArchive> ZipArchive::open(InputFile file) {
   ZipArchive archive(std::move(file));
-  const auto place = find_directory(archive.file_);
-  if (!place) {
-    return place.error();
-  }
-  const auto memory = archive.file_.read(place->bytes, place->offset);
-  if (!memory) {
-    return memory.error();
-  }
+  ASSIGN_OR_RETURN(const auto place, find_directory(archive.file_));
+  ASSIGN_OR_RETURN(const auto memory, archive.file_.read(place.bytes, place.offset));
   std::uint64_t total = 0;
-  for (Bytes directory = view(*memory, place->bytes); !directory.empty();) {
-    auto entry = next_entry(archive.file_, directory);
-    if (!entry) {
-      return entry.error();
-    }
+  for (Bytes directory = view(memory, place.bytes); !directory.empty();) {
+    ASSIGN_OR_RETURN(auto entry, next_entry(archive.file_, directory));
     // Members that overlap could make a small file use much memory.
-    const std::uint64_t bytes = entry->is_stored ? entry->bytes : 0;  // others are never read
+    const std::uint64_t bytes = entry.is_stored ? entry.bytes : 0;  // others are never read
     if (bytes > archive.file_.size() - total) {
       return archive.file_.unusable("is a damaged zip archive: its members are larger than the file");
     }
     total += bytes;
-    archive.entries_.push_back(*std::move(entry));
+    archive.entries_.push_back(std::move(entry));
   }
   std::ranges::sort(archive.entries_, {}, &ZipEntry::name);
   const auto twice = std::ranges::adjacent_find(archive.entries_, {}, &ZipEntry::name);
@@ -280,11 +262,8 @@ Result<std::unique_ptr<std::byte[]>> ZipArchive::read(const ZipEntry& entry) con
   if (!entry.is_stored) {
     return file_.unusable("is a compressed or encrypted zip archive, which torch.save never writes");
   }
-  const auto memory = file_.read(zip::kLocalHeaderBytes, entry.header);
-  if (!memory) {
-    return memory.error();
-  }
-  const Bytes header = view(*memory, zip::kLocalHeaderBytes);
+  ASSIGN_OR_RETURN(const auto memory, file_.read(zip::kLocalHeaderBytes, entry.header));
+  const Bytes header = view(memory, zip::kLocalHeaderBytes);
   if (number_at<std::uint32_t>(header, 0) != zip::kLocalHeader) {
     return file_.unusable("is a damaged zip archive: member " + entry.name + " is not where it should be");
   }

@@ -86,7 +86,7 @@ std::vector<Block> cut_into_blocks(std::vector<PlacedSlice> slices) {
 Error write_failure(const std::string& path, const std::string& reason) {
   return fail("checkpoint", path, reason,
               "freeing space or quota there, or setting --checkpoint-dir to another file system",
-              ExitCode::InputOutput);
+              ErrorKind::InputOutput);
 }
 
 void BlockFile::Free::operator()(std::byte* memory) const { std::free(memory); }

@@ -54,10 +54,10 @@ constexpr std::array kNames{
 };
 
 FileStatus of_error(const Error& error) {
-  switch (error.exit_code) {
-    case ExitCode::BadData:
+  switch (error.kind) {
+    case ErrorKind::BadData:
       return {FileState::Damaged, error.reason};
-    case ExitCode::Mismatch:
+    case ErrorKind::Mismatch:
       return {FileState::Newer, error.reason};
     default:
       return {FileState::Unreadable, error.reason};

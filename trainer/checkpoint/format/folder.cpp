@@ -33,7 +33,7 @@ Result<std::vector<ListedCheckpoint>> list_of_kind(const std::string& folder, Na
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return fail("checkpoint", folder, "cannot be listed: " + errno_text(error.value()),
-                "looking at that file system, then submitting again", ExitCode::InputOutput);
+                "looking at that file system, then submitting again", ErrorKind::InputOutput);
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
   return found;
@@ -53,9 +53,7 @@ std::string set_aside(const ListedCheckpoint& checkpoint, const Error& error) {
 Result<std::string> share_path(const std::string& path, RankGroup& group) {
   const auto view = std::as_bytes(std::span(path));
   std::vector<std::byte> bytes(view.begin(), view.end());
-  if (Result<void> told = group.broadcast(bytes); !told) {
-    return told.error();
-  }
+  RETURN_IF_ERROR(group.broadcast(bytes));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
@@ -67,12 +65,12 @@ Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
 /// Rank 0's word on a file that some rank has read as damaged: memory or the file system of one node may be at fault,
 /// and a sound file must not be set aside.
 Result<void> confirm_damage(const std::string& path, const Result<void>& mine, std::uint32_t rank, const Error& told) {
-  if (rank != 0 || (!mine && mine.error().exit_code == ExitCode::BadData) || !verify_file(path, VerifyLevel::Full)) {
+  if (rank != 0 || (!mine && mine.error().kind == ErrorKind::BadData) || !verify_file(path, VerifyLevel::Full)) {
     return {};
   }
   return fail("--resume", path, fmt::format("another rank finds that it {}, and rank 0 that it is sound", told.reason),
               "looking at the nodes of this job, of which one reads wrong data, or the job on other ones",
-              ExitCode::InputOutput);
+              ErrorKind::InputOutput);
 }
 
 /// A file of this user's: what others have left in a folder that they share is neither ours to count nor to remove.
@@ -134,7 +132,7 @@ Error too_little(const std::string& path, const std::string& what, std::uint64_t
   return fail("--checkpoint-dir", path,
               fmt::format("a checkpoint takes {}, and {} leaves {}", mebibytes(bytes), what, mebibytes(left)),
               "freeing space or quota there, a smaller --keep-last, or another --checkpoint-dir",
-              ExitCode::InputOutput);
+              ErrorKind::InputOutput);
 }
 
 }  // namespace
@@ -144,12 +142,9 @@ Result<std::vector<ListedCheckpoint>> list_checkpoints(const std::string& folder
 }
 
 Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& folder) {
-  const Result<std::vector<ListedCheckpoint>> listed = list_checkpoints(folder);
-  if (!listed) {
-    return listed.error();
-  }
+  ASSIGN_OR_RETURN(const auto listed, list_checkpoints(folder));
   std::vector<ListedCheckpoint> own;
-  for (const ListedCheckpoint& checkpoint : *listed) {
+  for (const ListedCheckpoint& checkpoint : listed) {
     struct stat status {};
     if (::lstat(checkpoint.path.c_str(), &status) == 0) {
       if (is_own(status, folder_of(checkpoint.path))) {
@@ -157,7 +152,7 @@ Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& fo
       }
     } else if (errno != ENOENT) {  // whose it is is not known; to take an older one instead could discard good work
       return fail("checkpoint", checkpoint.path, "cannot be looked at: " + errno_text(errno),
-                  "looking at that file system, then submitting again", ExitCode::InputOutput);
+                  "looking at that file system, then submitting again", ErrorKind::InputOutput);
     }
   }
   return own;
@@ -171,7 +166,7 @@ Result<void> prepare_folder(const std::string& folder) {
   }
   if (error) {
     return fail("--checkpoint-dir", folder, "cannot be listed and written to: " + errno_text(error.value()),
-                "making it writable or naming another folder", ExitCode::CannotCreate);
+                "making it writable or naming another folder", ErrorKind::CannotCreate);
   }
   return {};
 }
@@ -205,33 +200,26 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
                                                  bool passes_over_others) {
   const auto list = passes_over_others ? list_own_checkpoints : list_checkpoints;
   Result<std::vector<ListedCheckpoint>> listing = group.rank() == 0 ? list(folder) : std::vector<ListedCheckpoint>();
-  if (Result<void> agreed = agree(group, listing ? Result<void>() : listing.error()); !agreed) {
-    return agreed.error();
-  }
+  RETURN_IF_ERROR(agree(group, listing ? Result<void>() : listing.error()));
   const std::vector<ListedCheckpoint> listed = *std::move(listing);
   std::vector<std::string> warnings;
   for (std::size_t next = 0;; ++next) {
-    const auto path = share_path(next < listed.size() ? listed[next].path : "", group);
-    if (!path) {
-      return path.error();
-    }
-    if (path->empty()) {
+    ASSIGN_OR_RETURN(const auto path, share_path(next < listed.size() ? listed[next].path : "", group));
+    if (path.empty()) {
       break;
     }
-    const Result<void> mine = open_and_use(*path, use);
+    const Result<void> mine = open_and_use(path, use);
     const Result<void> used = agree(group, mine);
     if (used) {
-      if (const std::string known = group.rank() == 0 ? exposure(*path) : ""; !known.empty()) {
-        warnings.push_back(fmt::format("{}: {}, and may have changed what was loaded; try chmod go-w", *path, known));
+      if (const std::string known = group.rank() == 0 ? exposure(path) : ""; !known.empty()) {
+        warnings.push_back(fmt::format("{}: {}, and may have changed what was loaded; try chmod go-w", path, known));
       }
-      return std::optional(UsedCheckpoint{*path, std::move(warnings)});
+      return std::optional(UsedCheckpoint{path, std::move(warnings)});
     }
-    if (used.error().exit_code != ExitCode::BadData) {
+    if (used.error().kind != ErrorKind::BadData) {
       return used.error();
     }
-    if (Result<void> damaged = agree(group, confirm_damage(*path, mine, group.rank(), used.error())); !damaged) {
-      return damaged.error();
-    }
+    RETURN_IF_ERROR(agree(group, confirm_damage(path, mine, group.rank(), used.error())));
     if (group.rank() == 0) {
       warnings.push_back(set_aside(listed[next], used.error()));
     }
@@ -242,11 +230,9 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
   if (damaged > 0 || !warnings.empty()) {
     none_damaged = fail("--resume", folder,
                         fmt::format("holds only damaged checkpoints ({} of them)", std::max(damaged, warnings.size())),
-                        "--resume=never to start afresh, or another --checkpoint-dir", ExitCode::BadData);
+                        "--resume=never to start afresh, or another --checkpoint-dir", ErrorKind::BadData);
   }
-  if (Result<void> agreed = agree(group, none_damaged); !agreed) {
-    return agreed.error();
-  }
+  RETURN_IF_ERROR(agree(group, none_damaged));
   return std::optional<UsedCheckpoint>();
 }
 
@@ -261,14 +247,11 @@ void remove_stale_temporaries(const std::string& folder) {
 }
 
 Result<void> supersede(const std::string& folder, std::int64_t last) {
-  const auto listed = list_checkpoints(folder);
-  if (!listed) {
-    return listed.error();
-  }
+  ASSIGN_OR_RETURN(const auto listed, list_checkpoints(folder));
   const fs::path best = fs::path(folder) / "best.h5";
   std::error_code ignored;
   const fs::path meant = fs::read_symlink(best, ignored);
-  for (const ListedCheckpoint& checkpoint : *listed) {
+  for (const ListedCheckpoint& checkpoint : listed) {
     if (checkpoint.step <= last || !is_own_file(checkpoint.path)) {
       continue;
     }
@@ -283,7 +266,7 @@ Result<void> supersede(const std::string& folder, std::int64_t last) {
       return fail(
           "checkpoint", checkpoint.path,
           "is of a training that was given up, and cannot be renamed to " + file_name(aside) + ": " + errno_text(errno),
-          "moving it elsewhere, or another --checkpoint-dir", ExitCode::InputOutput);
+          "moving it elsewhere, or another --checkpoint-dir", ErrorKind::InputOutput);
     }
   }
   return {};

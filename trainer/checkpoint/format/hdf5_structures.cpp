@@ -130,7 +130,7 @@ storage::File create_for_us_alone(const std::string& path) {
 
 Error cannot_be_created(const std::string& path, const std::string& reason) {
   return fail("checkpoint", path, "cannot be created: " + reason,
-              "making the folder writable or setting --checkpoint-dir to another one", ExitCode::CannotCreate);
+              "making the folder writable or setting --checkpoint-dir to another one", ErrorKind::CannotCreate);
 }
 
 }  // namespace
@@ -166,9 +166,7 @@ Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const Fil
     return structures.failure("");
   }
   for (ManifestEntry& entry : datasets) {
-    if (Result<void> created = structures.create_dataset(entry); !created) {
-      return created.error();
-    }
+    RETURN_IF_ERROR(structures.create_dataset(entry));
   }
   return structures;
 }
@@ -206,9 +204,7 @@ Result<ManifestEntry> Hdf5Structures::finish(const Manifest& manifest) {
   own.type = schema::kText;
   own.element_bytes = own.bytes = text.size();
   own.crc32c = storage::crc32c(std::as_bytes(std::span(text)));
-  if (Result<void> created = create_dataset(own); !created) {
-    return created.error();
-  }
+  RETURN_IF_ERROR(create_dataset(own));
   Handle object(H5Dopen2(file_.get(), schema::kManifest, H5P_DEFAULT), H5Dclose);
   const bool written =
       object && H5Dwrite(object.get(), hdf5_type(own).get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) >= 0 &&

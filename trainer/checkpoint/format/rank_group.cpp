@@ -17,7 +17,7 @@ std::vector<std::byte> to_bytes(const Result<void>& outcome) {
 Result<void> from_bytes(const std::vector<std::byte>& bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return parse_outcome(text).value_or(
-      fail("checkpoint", "", "a rank sent something else than its outcome", "reporting this", ExitCode::Internal));
+      fail("checkpoint", "", "a rank sent something else than its outcome", "reporting this", ErrorKind::Internal));
 }
 
 }  // namespace
@@ -26,12 +26,9 @@ Result<void> agree(RankGroup& group, const Result<void>& mine) {
   if (group.size() == 1) {
     return mine;
   }
-  const auto outcomes = group.gather(to_bytes(mine));
-  if (!outcomes) {
-    return outcomes.error();
-  }
+  ASSIGN_OR_RETURN(const auto outcomes, group.gather(to_bytes(mine)));
   std::vector<std::byte> first_failure;
-  for (const std::vector<std::byte>& outcome : *outcomes) {
+  for (const std::vector<std::byte>& outcome : outcomes) {
     if (!outcome.empty()) {
       first_failure = outcome;
       break;

@@ -79,12 +79,12 @@ void place_in_memory(LoadedContent& loaded, std::vector<ReadRequest>& requests) 
 }  // namespace
 
 Error CheckpointReader::damaged(const std::string& reason) const {
-  return fail("checkpoint", path_, reason, "an earlier checkpoint", ExitCode::BadData);
+  return fail("checkpoint", path_, reason, "an earlier checkpoint", ErrorKind::BadData);
 }
 
 Error CheckpointReader::unreadable(int error_number) const {
   return fail("checkpoint", path_, "cannot be read: " + errno_text(error_number), "having the file system checked",
-              ExitCode::InputOutput);
+              ErrorKind::InputOutput);
 }
 
 namespace {
@@ -95,7 +95,7 @@ Result<void> check_owner(const storage::File& opened, const std::string& path) {
   struct stat name {};
   if (::fstat(opened.descriptor(), &file) != 0 || ::lstat(path.c_str(), &name) != 0) {
     return fail("--resume", path, "cannot be looked at: " + errno_text(errno), "having the file system checked",
-                ExitCode::InputOutput);
+                ErrorKind::InputOutput);
   }
   for (const struct stat* const status : {&file, &name}) {
     if (!is_own(*status, folder_of(path))) {
@@ -104,7 +104,7 @@ Result<void> check_owner(const storage::File& opened, const std::string& path) {
                   fmt::format("--resume={} to go on from it, --resume=never to start afresh, or another --run-name or "
                               "--checkpoint-dir",
                               path),
-                  ExitCode::Mismatch);
+                  ErrorKind::Mismatch);
     }
   }
   return {};
@@ -119,20 +119,16 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner o
   const auto size = reader.file_ ? reader.file_.regular_size() : std::nullopt;
   if (!size) {
     return fail("checkpoint", path, errno == EINVAL ? "is not a regular file" : errno_text(errno),
-                "naming an existing checkpoint", ExitCode::NoInput);
+                "naming an existing checkpoint", ErrorKind::NoInput);
   }
-  if (Result<void> own = owner == Owner::ThisUser ? check_owner(reader.file_, path) : Result<void>(); !own) {
-    return own.error();
-  }
+  RETURN_IF_ERROR(owner == Owner::ThisUser ? check_owner(reader.file_, path) : Result<void>());
   reader.file_bytes_ = *size;
   std::array<std::byte, kSealBytes> seal{};
   const auto got = reader.file_.read_at(seal, 0);
   if (!got) {
     return reader.unreadable(errno);
   }
-  if (Result<void> read = reader.read_manifest(std::span(seal).first(*got)); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(reader.read_manifest(std::span(seal).first(*got)));
   if (const std::string problem = layout_problem(reader.manifest_, reader.file_bytes_); !problem.empty()) {
     return reader.damaged("is damaged: " + problem);
   }
@@ -158,7 +154,7 @@ Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_byt
     return fail("checkpoint", path_,
                 fmt::format("has format version {}, and this program reads up to {}.x", seal->major_version,
                             schema::kMajorVersion),
-                "a newer rollcall", ExitCode::Mismatch);
+                "a newer rollcall", ErrorKind::Mismatch);
   }
   if (seal->file_bytes != file_bytes_) {
     return damaged(fmt::format("is damaged: it has {} bytes and was written with {}", file_bytes_, seal->file_bytes));
@@ -254,9 +250,7 @@ Result<std::map<std::string, Value>> CheckpointReader::values() const {
     }
     std::vector<std::byte> bytes(entry.bytes);
     const ReadRequest request{&entry, 0, bytes};
-    if (Result<void> got = read(std::span(&request, 1), VerifyLevel::Full, 1); !got) {
-      return got.error();
-    }
+    RETURN_IF_ERROR(read(std::span(&request, 1), VerifyLevel::Full, 1));
     if (auto value = decode_value(entry, bytes)) {
       values.emplace(entry.name, std::move(*value));
     }
@@ -298,13 +292,10 @@ Result<void> verify_file(const std::string& path, VerifyLevel level) {
 }
 
 Result<LoadedContent> read_checkpoint(const std::string& path) {
-  const auto reader = CheckpointReader::open(path);
-  if (!reader) {
-    return reader.error();
-  }
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::open(path));
   LoadedContent loaded;
   std::vector<ReadRequest> requests;
-  for (const ManifestEntry& entry : reader->datasets()) {
+  for (const ManifestEntry& entry : reader.datasets()) {
     const auto dtype = entry.kind == Kind::Tensor ? dtype_from_name(entry.type) : std::nullopt;
     if (dtype) {
       loaded.content.tensors.push_back({entry.name, entry.state_dict_key, *dtype, entry.shape, {}});
@@ -312,14 +303,9 @@ Result<LoadedContent> read_checkpoint(const std::string& path) {
     }
   }
   place_in_memory(loaded, requests);
-  auto values = reader->values();
-  if (!values) {
-    return values.error();
-  }
-  loaded.content.values = *std::move(values);
-  if (Result<void> read = reader->read(requests, VerifyLevel::Full, default_threads()); !read) {
-    return read.error();
-  }
+  ASSIGN_OR_RETURN(auto values, reader.values());
+  loaded.content.values = std::move(values);
+  RETURN_IF_ERROR(reader.read(requests, VerifyLevel::Full, default_threads()));
   return loaded;
 }
 

@@ -59,7 +59,7 @@ struct WritePlan {
 };
 
 Error not_placed(const WritePlan& plan, const std::string& reason) {
-  return fail("checkpoint", plan.temporary, reason, "starting all ranks with the same settings", ExitCode::Mismatch);
+  return fail("checkpoint", plan.temporary, reason, "starting all ranks with the same settings", ErrorKind::Mismatch);
 }
 
 /// `plan` becomes rank 0's. Collective. Errors: as of RankGroup; Internal where something else arrives.
@@ -83,7 +83,7 @@ Result<void> share(WritePlan& plan, RankGroup& group) {
   const auto* const packed = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const auto message = nlohmann::json::from_cbor(packed, packed + bytes.size(), true, /*allow_exceptions=*/false);
   if (!message.is_object() || !message.contains("temporary") || !message.contains("datasets")) {
-    return fail("checkpoint", "", "rank 0 sent something else than its plan", "reporting this", ExitCode::Internal);
+    return fail("checkpoint", "", "rank 0 sent something else than its plan", "reporting this", ErrorKind::Internal);
   }
   plan.temporary = message["temporary"].get<std::string>();
   for (const auto& row : message["datasets"]) {
@@ -201,11 +201,8 @@ class Write {
                       options_.torch_version, now_text()};
     manifest_.piece_bytes = kPieceBytes;
     manifest_.datasets = entries_of(content_, values_);
-    auto created = Hdf5Structures::create(plan_.temporary, manifest_.info, manifest_.datasets);
-    if (!created) {
-      return created.error();
-    }
-    structures_ = *std::move(created);
+    ASSIGN_OR_RETURN(auto created, Hdf5Structures::create(plan_.temporary, manifest_.info, manifest_.datasets));
+    structures_ = std::move(created);
     plan_.datasets = manifest_.datasets;
     Result<void> allocated = allocate(plan_.temporary, plan_.datasets);
     if (allocated) {
@@ -218,16 +215,11 @@ class Write {
     if (Result<void> shared = share(plan_, group_); !shared) {
       return shared;
     }
-    auto slices = place(content_, values_, plan_);
-    if (!slices) {
-      return slices.error();
-    }
-    auto file = BlockFile::open(plan_.temporary, options_.read_back, options_.threads, group_.size() > 1);
-    if (!file) {
-      return file.error();
-    }
-    blocks_ = *std::move(file);
-    return blocks_->write(cut_into_blocks(*std::move(slices)), [this] { passed(WritePoint::BlockWritten); });
+    ASSIGN_OR_RETURN(auto slices, place(content_, values_, plan_));
+    ASSIGN_OR_RETURN(auto file,
+                     BlockFile::open(plan_.temporary, options_.read_back, options_.threads, group_.size() > 1));
+    blocks_ = std::move(file);
+    return blocks_->write(cut_into_blocks(std::move(slices)), [this] { passed(WritePoint::BlockWritten); });
   }
 
   Result<void> gather_checksums() {
@@ -241,7 +233,7 @@ class Write {
       fragments.insert(fragments.end(), of_rank.begin(), of_rank.end());
     }
     if (const std::string problem = set_checksums(manifest_.datasets, std::move(fragments)); !problem.empty()) {
-      return fail("checkpoint", path_, problem, "reporting this", ExitCode::Internal);
+      return fail("checkpoint", path_, problem, "reporting this", ErrorKind::Internal);
     }
     return {};
   }
@@ -274,11 +266,8 @@ class Write {
   }
 
   Result<void> finish_structures() {
-    auto own = structures_->finish(manifest_);
-    if (!own) {
-      return own.error();
-    }
-    own_entry_ = *std::move(own);
+    ASSIGN_OR_RETURN(auto own, structures_->finish(manifest_));
+    own_entry_ = std::move(own);
     return structures_->check(manifest_.datasets);
   }
 
@@ -325,7 +314,7 @@ class Write {
     }
     if (std::rename(plan_.temporary.c_str(), path_.c_str()) != 0) {
       return fail("checkpoint", path_, "the finished file cannot be given its name: " + why_refused(path_, errno),
-                  "removing what is in the way", ExitCode::CannotCreate);
+                  "removing what is in the way", ErrorKind::CannotCreate);
     }
     renamed_ = true;
     if (!storage::sync_folder_of(path_)) {

@@ -94,7 +94,7 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
   Split split = split_85_10_5(source->size(), options.seed);
   if (split.valid.empty()) {
     return fail("--data", options.source, "holds too few images to be split into training and validation",
-                "adding images, or giving the folders train and val", ExitCode::BadData);
+                "adding images, or giving the folders train and val", ErrorKind::BadData);
   }
   Datasets datasets = make_images(options, source, std::move(split.train), source, std::move(split.valid));
   datasets.split_by_seed = true;
@@ -102,20 +102,14 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
 }
 
 Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts, SourceIndices& indices) {
-  const Result<Source> train = open_source(*parts.train, indices);
-  if (!train) {
-    return train.error();
-  }
-  const Result<Source> valid = open_source(*parts.valid, indices);
-  if (!valid) {
-    return valid.error();
-  }
-  const std::string difference = class_difference((*train)->class_names(), (*valid)->class_names());
+  ASSIGN_OR_RETURN(const Source train, open_source(*parts.train, indices));
+  ASSIGN_OR_RETURN(const Source valid, open_source(*parts.valid, indices));
+  const std::string difference = class_difference(train->class_names(), valid->class_names());
   if (!difference.empty()) {
     return fail("--data", *parts.valid, "does not have the same classes as " + *parts.train + ": it " + difference,
-                "making the names of both parts' classes equal", ExitCode::BadData);
+                "making the names of both parts' classes equal", ErrorKind::BadData);
   }
-  return make_images(options, *train, std::nullopt, *valid, std::nullopt);
+  return make_images(options, train, std::nullopt, valid, std::nullopt);
 }
 
 }  // namespace
@@ -127,12 +121,9 @@ Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indice
   if (options.source == "fake") {
     return make_fake(options);
   }
-  const Result<DataParts> parts = find_parts(options.source);
-  if (!parts) {
-    return parts.error();
-  }
-  if (parts->train) {
-    return two_parts(options, *parts, indices);
+  ASSIGN_OR_RETURN(const DataParts parts, find_parts(options.source));
+  if (parts.train) {
+    return two_parts(options, parts, indices);
   }
   const Result<Source> source = open_source(options.source, indices);
   return source ? split_source(options, *source) : source.error();
@@ -177,13 +168,10 @@ Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch,
     error.value = describe(index);
     return error;
   };
-  const Result<ImageSource::Sample> sample = source_->fetch(number(index), workspace.buffer);
-  if (!sample) {
-    return sample.error();
-  }
+  ASSIGN_OR_RETURN(const ImageSource::Sample sample, source_->fetch(number(index), workspace.buffer));
   laps.end(workspace.times.fetch);
 
-  const Result<ImageSize> size = workspace.decoder.open(sample->image);
+  const Result<ImageSize> size = workspace.decoder.open(sample.image);
   if (!size) {
     return named(size.error());
   }
@@ -198,7 +186,7 @@ Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch,
   std::visit([&](const auto& transform) { transform.apply(*view, plan, random, out, workspace.scratch); }, transform_);
   laps.end(workspace.times.augment);
   ++workspace.times.samples;
-  return sample->label;
+  return sample.label;
 }
 
 std::string ImageDataset::describe(std::int64_t index) const { return source_->describe(number(index)); }

@@ -161,9 +161,7 @@ class ImageDecoder::State {
       return opened.error();
     }
     const PictureHeader header = (*opened)->header;
-    if (const Result<void> sane = check_size(header.size.width, header.size.height); !sane) {
-      return sane.error();
-    }
+    RETURN_IF_ERROR(check_size(header.size.width, header.size.height));
     whole_ = *std::move(opened);
     whole_view_ = {};
     return header;

@@ -68,7 +68,7 @@ OpenedPicture open_whole_picture(std::span<const std::byte> file) {
   if (format != kFormats.end() && format->package != nullptr) {
     return fail("--data", "", std::string("is a ") + format->name + " file, and this build reads none",
                 std::string("building rollcall where ") + format->package + " is installed, or converting the file",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
   return damaged(file.empty() ? "is empty"
                               : std::string("is no picture in a format that is read") +

@@ -127,9 +127,7 @@ Result<ImageSize> JpegDecompressor::read_header(std::span<const std::byte> file)
   if (!parse_header()) {
     return failure();
   }
-  if (const Result<void> sane = check_size(libjpeg_.image_width, libjpeg_.image_height); !sane) {
-    return sane.error();
-  }
+  RETURN_IF_ERROR(check_size(libjpeg_.image_width, libjpeg_.image_height));
   return ImageSize{static_cast<int>(libjpeg_.image_width), static_cast<int>(libjpeg_.image_height)};
 }
 

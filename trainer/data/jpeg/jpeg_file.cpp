@@ -14,9 +14,7 @@ Error damaged_tile() { return damaged("is a damaged repacked JPEG file (a tile d
 
 Result<ImageSize> TiledJpeg::open(std::span<const std::byte> file, const Tiling& tiling) {
   file_ = file;
-  if (const Result<void> read = read_tile_grid(file, tiling, grid_); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(read_tile_grid(file, tiling, grid_));
   return grid_.size;
 }
 
@@ -27,9 +25,7 @@ Result<PixelView> TiledJpeg::decode_range(const TileRange& range, const JpegCrop
   if (!tiles_are_sound || jpeg.empty()) {
     return damaged_tile();
   }
-  if (const Result<ImageSize> header = decompressor_.read_header(jpeg); !header) {
-    return header.error();
-  }
+  RETURN_IF_ERROR(decompressor_.read_header(jpeg));
   const Result<PixelView> view = decompressor_.decode(crop, pixels, entropy_decoder_.get());
   return view && entropy_decoder_ && entropy_decoder_->found_damage() ? damaged_tile() : view;
 }

@@ -131,9 +131,7 @@ Result<ImageSize> Recoder::read(std::span<const std::byte> jpeg) {
   if (!header) {
     return failure();
   }
-  if (const Result<void> sane = check_size(source_.image_width, source_.image_height); !sane) {
-    return sane.error();
-  }
+  RETURN_IF_ERROR(check_size(source_.image_width, source_.image_height));
   if (const char* reason = obstacle(); reason != nullptr) {
     return damaged(reason);
   }
@@ -230,19 +228,10 @@ Result<std::vector<std::uint16_t>> tile_bytes_of(std::span<const std::byte> jpeg
 
 Result<Repacked> repack(std::span<const std::byte> jpeg) {
   Recoder recoder;
-  const Result<ImageSize> size = recoder.read(jpeg);
-  if (!size) {
-    return size.error();
-  }
-  const Result<std::span<const std::byte>> written = recoder.write();
-  if (!written) {
-    return written.error();
-  }
-  Result<std::vector<std::uint16_t>> lengths = tile_bytes_of(*written);
-  if (!lengths) {
-    return lengths.error();
-  }
-  return Repacked{{written->begin(), written->end()}, *std::move(lengths), *size, exif_orientation(jpeg)};
+  ASSIGN_OR_RETURN(const ImageSize size, recoder.read(jpeg));
+  ASSIGN_OR_RETURN(const std::span<const std::byte> written, recoder.write());
+  ASSIGN_OR_RETURN(std::vector<std::uint16_t> lengths, tile_bytes_of(written));
+  return Repacked{{written.begin(), written.end()}, std::move(lengths), size, exif_orientation(jpeg)};
 }
 
 }  // namespace rollcall::data

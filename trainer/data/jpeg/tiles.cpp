@@ -162,9 +162,7 @@ std::size_t bytes_of(const TileGrid& grid, const TileRange& range) {
 }  // namespace
 
 Result<void> read_tile_grid(std::span<const std::byte> file, const Tiling& tiling, TileGrid& grid) {
-  if (const Result<void> sane = check_size(tiling.size.width, tiling.size.height); !sane) {
-    return sane.error();
-  }
+  RETURN_IF_ERROR(check_size(tiling.size.width, tiling.size.height));
   const std::optional<Header> header = header_of(file);
   if (!header || !read_layout(*header, tiling.size, grid)) {
     return damaged("has tile lengths, but is no repacked JPEG file of the size given with them");

@@ -90,7 +90,7 @@ void BatchSlot::read_sample(std::size_t i, const Dataset& dataset, Workspace& wo
   } catch (const std::exception& exception) {
     errors_[i] = fail("--data", dataset.describe(samples_[i].index),
                       std::string(exception.what()) + " (sample " + std::to_string(samples_[i].index) + ")",
-                      "reporting it with this file", ExitCode::Internal);
+                      "reporting it with this file", ErrorKind::Internal);
   }
   fetch_time_.fetch_add(workspace.times.fetch.count(), std::memory_order_relaxed);
   decode_time_.fetch_add(workspace.times.decode.count(), std::memory_order_relaxed);
@@ -117,8 +117,8 @@ void BatchSlot::complete() noexcept {
 namespace {
 
 bool ends_the_run(const Error& error, BadSamples bad_samples) {
-  return bad_samples == BadSamples::Fail || error.exit_code == ExitCode::Internal ||
-         (bad_samples == BadSamples::SkipDamaged && error.exit_code != ExitCode::BadData);
+  return bad_samples == BadSamples::Fail || error.kind == ErrorKind::Internal ||
+         (bad_samples == BadSamples::SkipDamaged && error.kind != ErrorKind::BadData);
 }
 
 }  // namespace
@@ -136,11 +136,11 @@ bool BatchSlot::replace_bad_samples() {
     }
     const std::optional<std::size_t> good = next_good(i);
     if (!good) {
-      const bool damaged = errors_[i]->exit_code == ExitCode::BadData;
+      const bool damaged = errors_[i]->kind == ErrorKind::BadData;
       failure_ =
           fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch: " + errors_[i]->reason,
                damaged ? "checking the data set" : "looking at the file system that it is on",
-               damaged ? ExitCode::BadData : ExitCode::InputOutput);
+               damaged ? ErrorKind::BadData : ErrorKind::InputOutput);
       return false;
     }
     std::memcpy(place(i), place(*good), place_bytes_);

@@ -53,16 +53,13 @@ Result<std::optional<std::vector<std::string>>> read_class_names(const std::stri
     }
     if (!reading.reason.empty()) {
       return fail("--data", path, "cannot be read: " + reading.reason, "checking the file with the classes' names",
-                  ExitCode::NoInput);
+                  ErrorKind::NoInput);
     }
     if (path.ends_with(".txt")) {
       return std::optional(names_from_lines(text));
     }
-    Result<std::vector<std::string>> names = names_from_json(path, text);
-    if (!names) {
-      return names.error();
-    }
-    return std::optional(*std::move(names));
+    ASSIGN_OR_RETURN(std::vector<std::string> names, names_from_json(path, text));
+    return std::optional(std::move(names));
   }
   return std::optional<std::vector<std::string>>();
 }
@@ -108,16 +105,13 @@ Result<std::vector<std::string>> class_names_of_labels(const std::string& folder
   const auto largest = std::max_element(pictures.entries().begin(), pictures.entries().end(),
                                         [](const auto& a, const auto& b) { return a.label < b.label; });
   const std::string_view named = pictures.name(static_cast<std::size_t>(largest - pictures.entries().begin()));
-  const Result<std::optional<std::vector<std::string>>> given = read_class_names(folder);
-  if (!given) {
-    return given.error();
-  }
-  if (given->has_value() && largest->label >= (*given)->size()) {
+  ASSIGN_OR_RETURN(const auto given, read_class_names(folder));
+  if (given.has_value() && largest->label >= given->size()) {
     return unusable_shard(folder, fmt::format("picture {} has label {}, and there are {} class names", named,
-                                              largest->label, (*given)->size()));
+                                              largest->label, given->size()));
   }
-  if (given->has_value()) {
-    return **given;
+  if (given.has_value()) {
+    return *given;
   }
   // Names and a model's last layer take memory for each class.
   constexpr std::size_t kClassesWithoutPictures = 100'000;
@@ -125,7 +119,7 @@ Result<std::vector<std::string>> class_names_of_labels(const std::string& folder
     return fail("--data", folder,
                 fmt::format("picture {} has label {}, and there are {} pictures in all", named, largest->label,
                             pictures.size()),
-                "mending that label, or a classes.txt with the names of so many classes", ExitCode::BadData);
+                "mending that label, or a classes.txt with the names of so many classes", ErrorKind::BadData);
   }
   std::vector<std::string> names;
   for (std::uint32_t label = 0; label <= largest->label; ++label) {

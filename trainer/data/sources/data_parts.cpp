@@ -36,7 +36,7 @@ Result<Part> find_part(const fs::path& folder, std::span<const char* const> name
     for (const fs::path& path : {part, packed}) {
       if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
         return fail("--data", path.string(), "is a link to what cannot be reached",
-                    "bringing back what it stands for, or removing it", ExitCode::NoInput);
+                    "bringing back what it stands for, or removing it", ErrorKind::NoInput);
       }
     }
   }
@@ -75,7 +75,7 @@ Error missing(const std::string& folder, const std::string& reason, const Part& 
   return fail(
       "--data", folder, "holds " + reason,
       in_other_case ? "calling " + *in_other_case + " " + wanted : "adding it, or naming only what is to be split",
-      ExitCode::NoInput);
+      ErrorKind::NoInput);
 }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -115,11 +115,8 @@ bool is_valid_part(const std::string& name) { return std::ranges::find(kValidNam
 
 Result<DataParts> find_parts(const std::string& folder) {
   const Result<Part> train = find_part(folder, kTrainNames);
-  const Result<Part> valid = train ? find_part(folder, kValidNames) : Result<Part>(train.error());
-  if (!valid) {
-    return valid.error();
-  }
-  DataParts parts{.train = *train, .valid = *valid};
+  ASSIGN_OR_RETURN(const Part valid, train ? find_part(folder, kValidNames) : Result<Part>(train.error()));
+  DataParts parts{.train = *train, .valid = valid};
   if (!parts.train && parts.valid && is_class_beside_another(folder, *parts.valid)) {
     return DataParts{};
   }
@@ -137,7 +134,7 @@ Result<DataParts> find_parts(const std::string& folder) {
   if (others.train && others.valid) {
     return fail("--data", folder,
                 "holds " + *others.train + " and " + *others.valid + ", and parts are called train and val",
-                "renaming the two, or naming only what is to be split", ExitCode::NoInput);
+                "renaming the two, or naming only what is to be split", ErrorKind::NoInput);
   }
   return parts;
 }
@@ -158,7 +155,7 @@ Result<void> check_one_part(const std::string& folder, const std::vector<std::st
               "--data='" + (fs::path(folder) / train).string() +
                   "', of which a part is kept for validation, or moving " + train + " and " + other +
                   " into folders train and val there",
-              ExitCode::NoInput);
+              ErrorKind::NoInput);
 }
 
 }  // namespace rollcall::data

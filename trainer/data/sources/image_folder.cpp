@@ -19,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error unreadable(const std::string& path, int error_number, ExitCode code) {
+Error unreadable(const std::string& path, int error_number, ErrorKind kind) {
   return fail("--data", path, "cannot be read: " + errno_text(error_number), "checking the file and its permissions",
-              code);
+              kind);
 }
 
 Error unreadable_folder(const fs::path& folder, const std::error_code& error) {
   return fail("--data", folder.string(), "cannot be read: " + errno_text(error.value()),
-              "checking the path and its permissions", ExitCode::NoInput);
+              "checking the path and its permissions", ErrorKind::NoInput);
 }
 
 /// Not what macOS keeps beside each file, "._NAME".
@@ -58,7 +58,7 @@ Result<bool> is_folder(const fs::directory_entry& entry) {
   }
   const char* const what = link ? "is a link to what cannot be reached: " : "cannot be looked at: ";
   return fail("--data", entry.path().string(), what + errno_text(failed),
-              "bringing back what it stands for, or removing it", ExitCode::NoInput);
+              "bringing back what it stands for, or removing it", ErrorKind::NoInput);
 }
 
 /// Names of the class folders, sorted. Pictures beside them belong to no class.
@@ -66,12 +66,9 @@ Result<std::vector<std::string>> find_classes(const std::string& root, LeftOut& 
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
-    const Result<bool> folder = is_folder(*entry);
-    if (!folder) {
-      return folder.error();
-    }
+    ASSIGN_OR_RETURN(const bool folder, is_folder(*entry));
     const std::string name = entry->path().filename().string();
-    if (*folder) {
+    if (folder) {
       names.push_back(name);
     } else if (is_image(name)) {
       left_out.add("beside the class folders", name);
@@ -83,7 +80,7 @@ Result<std::vector<std::string>> find_classes(const std::string& root, LeftOut& 
   if (names.empty()) {
     return fail("--data", root,
                 std::string("holds no class folder") + (left_out.is_empty() ? "" : ", but pictures themselves"),
-                "naming a folder with one sub-folder of images per class", ExitCode::BadData);
+                "naming a folder with one sub-folder of images per class", ErrorKind::BadData);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -123,7 +120,7 @@ class ClassScan {
     if (samples.size() == 0) {
       return fail("--data", root_ + "/" + name_,
                   "holds no picture, " + picture_endings() + (left_out.is_empty() ? "" : ", but " + left_out.text()),
-                  "adding images of this class or removing its folder", ExitCode::BadData);
+                  "adding images of this class or removing its folder", ErrorKind::BadData);
     }
     folders_.clear();
     return {};
@@ -145,7 +142,7 @@ class ClassScan {
     const FolderIdentity identity = identity_of(folder);
     if (std::find(open_.begin(), open_.end(), identity) != open_.end()) {  // and would be followed for ever
       return fail("--data", folder.string(), "is a link that leads back to a folder above it", "removing the link",
-                  ExitCode::BadData);
+                  ErrorKind::BadData);
     }
     open_.push_back(identity);
     witnesses.push_back(witness_of(folder));  // before it is read: a change meanwhile shows
@@ -153,12 +150,9 @@ class ClassScan {
     std::vector<std::string> images;
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      const Result<bool> is_below = is_folder(*entry);
-      if (!is_below) {
-        return is_below.error();
-      }
+      ASSIGN_OR_RETURN(const bool is_below, is_folder(*entry));
       std::string name = entry->path().filename().string();
-      if (*is_below) {
+      if (is_below) {
         below.push_back(std::move(name));
       } else if (is_image(name)) {
         images.push_back(std::move(name));
@@ -194,11 +188,8 @@ class ClassScan {
 Result<SampleIndex> index_tree(const std::string& source, const std::string& root, SourceIndices& indices) {
   SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {witness_of(root)}};
   LeftOut left_out;
-  Result<std::vector<std::string>> names = find_classes(root, left_out);
-  if (!names) {
-    return names.error();
-  }
-  about.class_names = *std::move(names);
+  ASSIGN_OR_RETURN(std::vector<std::string> names, find_classes(root, left_out));
+  about.class_names = std::move(names);
   std::vector<ClassScan> classes;
   for (const std::string& name : about.class_names) {
     classes.emplace_back(root, name, indices);
@@ -246,15 +237,15 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
   const storage::File file(path, O_RDONLY | O_NONBLOCK);
   struct stat facts {};
   if (!file || ::fstat(file.descriptor(), &facts) != 0) {
-    return unreadable(path, errno, ExitCode::NoInput);
+    return unreadable(path, errno, ErrorKind::NoInput);
   }
   if (!S_ISREG(facts.st_mode)) {
-    return fail("--data", path, "is not a regular file", "removing it from the data set", ExitCode::NoInput);
+    return fail("--data", path, "is not a regular file", "removing it from the data set", ErrorKind::NoInput);
   }
   const auto size = static_cast<std::size_t>(facts.st_size);
   if (size > kMostPictureBytes) {
     return fail("--data", path, "has " + std::to_string(size) + " bytes, more than any picture",
-                "removing it from the data set", ExitCode::BadData);
+                "removing it from the data set", ErrorKind::BadData);
   }
   if (buffer.size() < size) {
     buffer.resize(size);
@@ -263,7 +254,7 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
   while (done < size) {
     const ssize_t count = ::read(file.descriptor(), buffer.data() + done, size - done);
     if (count < 0 && errno != EINTR) {
-      return unreadable(path, errno, ExitCode::InputOutput);
+      return unreadable(path, errno, ErrorKind::InputOutput);
     }
     if (count == 0) {
       break;  // the file became shorter meanwhile: the decoder finds it truncated
@@ -287,11 +278,8 @@ Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indice
 
 Result<ImageSource::Sample> ImageFolder::fetch(std::int64_t index, FetchBuffer& buffer) const {
   buffer.path.assign(tree_.root).append("/").append(tree_.index.name(index));
-  const Result<std::span<const std::byte>> bytes = read_file(buffer.path, buffer.bytes);
-  if (!bytes) {
-    return bytes.error();
-  }
-  return Sample{{.bytes = *bytes}, tree_.index.entry(index).label};
+  ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, read_file(buffer.path, buffer.bytes));
+  return Sample{{.bytes = bytes}, tree_.index.entry(index).label};
 }
 
 std::string ImageFolder::describe(std::int64_t index) const {

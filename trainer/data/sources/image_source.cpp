@@ -67,7 +67,7 @@ Result<ShardsInFolder> shards_in(const std::string& folder) {
   }
   if (error) {
     return fail("--data", folder, "cannot be listed: " + errno_text(error.value()), "looking at that file system",
-                ExitCode::NoInput);
+                ErrorKind::NoInput);
   }
   if (found.paths.empty()) {
     found.paths.swap(compressed);
@@ -128,7 +128,8 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
   }
   ::globfree(&found);
   if (status != 0 && status != GLOB_NOMATCH) {
-    return fail("--data", pattern, "a folder of it cannot be listed", "looking at that file system", ExitCode::NoInput);
+    return fail("--data", pattern, "a folder of it cannot be listed", "looking at that file system",
+                ErrorKind::NoInput);
   }
   return paths;
 }
@@ -138,16 +139,13 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
 Result<std::vector<std::string>> shards_of_pattern(const std::string& pattern) {
   std::vector<std::string> shards;
   for (const std::string& name : expand_ranges(pattern)) {
-    const Result<std::vector<std::string>> paths = match(name);
-    if (!paths) {
-      return paths.error();
-    }
-    shards.insert(shards.end(), paths->begin(), paths->end());
+    ASSIGN_OR_RETURN(const std::vector<std::string> paths, match(name));
+    shards.insert(shards.end(), paths.begin(), paths.end());
   }
   const bool is_pattern = shards.size() != 1 || shards.front() != pattern;
   if (!is_pattern || shards.empty()) {
     return fail("--data", pattern, is_pattern ? "matches no file" : "does not exist",
-                "naming a folder of images, a packed file, or tar shards", ExitCode::NoInput);
+                "naming a folder of images, a packed file, or tar shards", ErrorKind::NoInput);
   }
   return shards;
 }
@@ -155,25 +153,17 @@ Result<std::vector<std::string>> shards_of_pattern(const std::string& pattern) {
 namespace {
 
 Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder, SourceIndices& indices) {
-  const Result<ShardsInFolder> shards = shards_in(folder);
-  if (!shards) {
-    return shards.error();
-  }
-  if (!shards->left_out.is_empty()) {
+  ASSIGN_OR_RETURN(const ShardsInFolder shards, shards_in(folder));
+  if (!shards.left_out.is_empty()) {
     indices.warn("--data: " + folder + ": is read as shards, and of what else it holds are left out " +
-                 shards->left_out.text() + "; try shards in a folder of their own, decompressed");
+                 shards.left_out.text() + "; try shards in a folder of their own, decompressed");
   }
-  if (const Result<void> one = check_one_part(folder, shards->paths); !one) {
-    return one.error();
+  RETURN_IF_ERROR(check_one_part(folder, shards.paths));
+  if (!shards.paths.empty()) {
+    return TarSource::open(shards.paths, indices);
   }
-  if (!shards->paths.empty()) {
-    return TarSource::open(shards->paths, indices);
-  }
-  Result<ImageTree> tree = scan_image_tree(folder, indices);
-  if (!tree) {
-    return tree.error();
-  }
-  return std::shared_ptr<const ImageSource>(std::make_shared<ImageFolder>(*std::move(tree)));
+  ASSIGN_OR_RETURN(ImageTree tree, scan_image_tree(folder, indices));
+  return std::shared_ptr<const ImageSource>(std::make_shared<ImageFolder>(std::move(tree)));
 }
 
 }  // namespace

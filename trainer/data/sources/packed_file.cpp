@@ -14,9 +14,9 @@
 namespace rollcall::data {
 namespace {
 
-Error cannot_read(std::string what, int error_number, ExitCode code) {
+Error cannot_read(std::string what, int error_number, ErrorKind kind) {
   return fail("--data", std::move(what), "cannot be read: " + errno_text(error_number),
-              "checking the file and its permissions", code);
+              "checking the file and its permissions", kind);
 }
 
 Error with_path(Error error, const std::string& path) {
@@ -31,20 +31,13 @@ Result<PackedFile> PackedFile::open(const std::string& path) {
   storage::File file(path, O_RDONLY | O_NONBLOCK);
   const auto size = file ? file.regular_size() : std::nullopt;
   if (!size) {
-    return cannot_read(path, errno, ExitCode::NoInput);
+    return cannot_read(path, errno, ErrorKind::NoInput);
   }
   PackedFile packed(path, std::move(file));
-  Result<PackedLayout> layout = read_packed_layout(packed.file_, path, *size);
-  if (!layout) {
-    return layout.error();
-  }
-  packed.layout_ = *std::move(layout);
-  if (auto read = packed.read_class_names(); !read) {
-    return read.error();
-  }
-  if (auto read = packed.read_tables(); !read) {
-    return read.error();
-  }
+  ASSIGN_OR_RETURN(PackedLayout layout, read_packed_layout(packed.file_, path, *size));
+  packed.layout_ = std::move(layout);
+  RETURN_IF_ERROR(packed.read_class_names());
+  RETURN_IF_ERROR(packed.read_tables());
   // Pictures are read in any order: reading ahead would only fill the page cache with what nobody asked for.
   ::posix_fadvise(packed.file_.descriptor(), 0, 0, POSIX_FADV_RANDOM);
   return packed;
@@ -78,7 +71,7 @@ Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place,
   std::vector<std::byte> bytes(place.bytes());
   const auto count = file_.read_at(bytes, place.start);
   if (!count) {
-    return cannot_read(path_, errno, ExitCode::InputOutput);
+    return cannot_read(path_, errno, ErrorKind::InputOutput);
   }
   if (*count != bytes.size()) {
     return damaged_packed_file(path_, fmt::format("is damaged: {} is cut", name));
@@ -90,13 +83,10 @@ Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place,
 }
 
 Result<void> PackedFile::read_class_names() {
-  const auto bytes = read_table(layout_.class_names, packed_schema::kClassNames);
-  if (!bytes) {
-    return bytes.error();
-  }
+  ASSIGN_OR_RETURN(const auto bytes, read_table(layout_.class_names, packed_schema::kClassNames));
   const std::size_t length = layout_.class_names.element_bytes;
-  for (std::size_t at = 0; at < bytes->size(); at += length) {
-    const auto* const text = reinterpret_cast<const char*>(bytes->data() + at);
+  for (std::size_t at = 0; at < bytes.size(); at += length) {
+    const auto* const text = reinterpret_cast<const char*>(bytes.data() + at);
     class_names_.emplace_back(text, ::strnlen(text, length));
   }
   if (class_names_.empty()) {
@@ -122,11 +112,8 @@ Result<void> PackedFile::read_tables() {
   std::array<std::vector<std::byte>, rows.size()> bytes;
   PackedTables tables;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    Result<std::vector<std::byte>> read = read_table(rows[i].place, rows[i].name);
-    if (!read) {
-      return read.error();
-    }
-    bytes[i] = *std::move(read);
+    ASSIGN_OR_RETURN(std::vector<std::byte> read, read_table(rows[i].place, rows[i].name));
+    bytes[i] = std::move(read);
     tables.*rows[i].table = bytes[i];
   }
   Result<std::vector<PackedEntry>> entries = join_packed_tables(tables, layout_.data.elements, class_names_.size());
@@ -146,7 +133,7 @@ Result<std::span<const std::byte>> PackedFile::read(std::size_t index, std::vect
   const std::span<std::byte> stored = std::span(buffer).first(bytes);
   const auto count = file_.read_at(stored, layout_.data.start + entry.offset);
   if (!count) {
-    return cannot_read(describe(index), errno, ExitCode::InputOutput);
+    return cannot_read(describe(index), errno, ErrorKind::InputOutput);
   }
   if (*count != bytes) {
     return damaged_packed_file(describe(index), "the file became shorter while it is in use");
@@ -180,26 +167,20 @@ std::string PackedFile::describe(std::size_t index) const {
 }
 
 Result<std::shared_ptr<const ImageSource>> PackedSource::open(const std::string& path) {
-  Result<PackedFile> file = PackedFile::open(path);
-  if (!file) {
-    return file.error();
+  ASSIGN_OR_RETURN(PackedFile file, PackedFile::open(path));
+  if (file.entries().empty()) {
+    return fail("--data", path, "holds no image", "packing a folder that holds some", ErrorKind::BadData);
   }
-  if (file->entries().empty()) {
-    return fail("--data", path, "holds no image", "packing a folder that holds some", ExitCode::BadData);
-  }
-  return std::shared_ptr<const ImageSource>(std::make_shared<PackedSource>(*std::move(file)));
+  return std::shared_ptr<const ImageSource>(std::make_shared<PackedSource>(std::move(file)));
 }
 
 Result<ImageSource::Sample> PackedSource::fetch(std::int64_t index, FetchBuffer& buffer) const {
   const auto position = static_cast<std::size_t>(index);
   const PackedEntry& entry = file_.entries()[position];
-  const Result<std::span<const std::byte>> stored = file_.read(position, buffer.bytes);
-  if (!stored) {
-    return stored.error();
-  }
-  Sample sample{{.bytes = stored->first(entry.length)}, entry.label};
+  ASSIGN_OR_RETURN(const std::span<const std::byte> stored, file_.read(position, buffer.bytes));
+  Sample sample{{.bytes = stored.first(entry.length)}, entry.label};
   if (entry.tile_count > 0) {
-    const auto lengths = unpack_tile_lengths(entry, *stored, buffer.tile_bytes);
+    const auto lengths = unpack_tile_lengths(entry, stored, buffer.tile_bytes);
     if (!lengths) {
       Error error = lengths.error();
       error.value = describe(index);

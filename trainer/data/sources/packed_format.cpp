@@ -20,7 +20,7 @@ using storage::Hdf5Type;
 
 Error of_another_format(const std::string& path, const std::string& detail) {
   return fail("--data", path, fmt::format("is an HDF5 file, but not of format {}{}", packed_schema::kFormat, detail),
-              "a file that rollcall-pack wrote", ExitCode::BadData);
+              "a file that rollcall-pack wrote", ErrorKind::BadData);
 }
 
 Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLayout& layout) {
@@ -37,7 +37,7 @@ Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLa
     return fail("--data", path,
                 fmt::format("has format version {}, and this program reads up to {}.x", layout.format_version,
                             packed_schema::kMajorVersion),
-                "a newer rollcall", ExitCode::Mismatch);
+                "a newer rollcall", ErrorKind::Mismatch);
   }
   layout.minor_version = parts.size() > 1 ? parse_integer<int>(parts[1]).value_or(0) : 0;
   if (root.number(packed_schema::kCompleteAttribute) != 1U) {
@@ -128,16 +128,14 @@ std::optional<std::string> objection(const PackedEntry& entry, std::uint64_t dat
 
 Result<PackedLayout> read_packed_layout(const storage::File& file, const std::string& path, std::uint64_t file_bytes) {
   const Result<Hdf5Header> root = Hdf5Header::of_root(file, file_bytes);
-  if (!root && root.error().exit_code == ExitCode::Mismatch) {
+  if (!root && root.error().kind == ErrorKind::Mismatch) {
     return of_another_format(path, ": " + root.error().reason);
   }
   if (!root) {
     return damaged_packed_file(path, "is cut, damaged or no HDF5 file: " + root.error().reason);
   }
   PackedLayout layout;
-  if (auto read = read_root(*root, path, layout); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(read_root(*root, path, layout));
   using enum Hdf5Type::Kind;
   struct Row {
     const char* name;
@@ -169,7 +167,7 @@ Result<PackedLayout> read_packed_layout(const storage::File& file, const std::st
 
 Error damaged_packed_file(std::string value, std::string reason) {
   return fail("--data", std::move(value), std::move(reason), "packing the images again with rollcall-pack",
-              ExitCode::BadData);
+              ErrorKind::BadData);
 }
 
 Result<std::vector<PackedEntry>> join_packed_tables(const PackedTables& tables, std::uint64_t data_bytes,

@@ -22,7 +22,7 @@ using storage::Handle;
 
 Error cannot_write(const std::string& path, const std::string& reason) {
   return fail("rollcall-pack", path, "cannot be written: " + reason, "freeing space or quota there",
-              ExitCode::InputOutput);
+              ErrorKind::InputOutput);
 }
 
 /// Equal files: no times. All links in the root's own header, whose checksum guards them.
@@ -114,7 +114,7 @@ Result<void> write_tables_file(const std::string& path, const PackedContent& con
   }
   if (*start != packed_schema::kDataStart) {
     return fail("rollcall-pack", path, fmt::format("this HDF5 library places the data at {}", *start),
-                "reporting this: it is a bug", ExitCode::Internal);
+                "reporting this: it is a bug", ErrorKind::Internal);
   }
   if (!write_root(file.get(), content) || !write_columns(file.get(), content.columns) ||
       !write_class_names(file.get(), content.class_names) || !file.close()) {

@@ -202,7 +202,7 @@ Result<SampleIndex> SampleIndexBuilder::finish(const SampleIndex::About& about) 
                                             names_.size() + packed_about.size());
   if (!memory) {
     return fail("--data", about.source, "its index cannot be held in memory: " + errno_text(errno),
-                "more memory for the task", ExitCode::Unavailable);
+                "more memory for the task", ErrorKind::Unavailable);
   }
   std::span<std::byte> rest = memory->writable().subspan(sizeof header);
   put(rest, entries_.data(), entries_.size() * sizeof(SampleIndex::Entry));
@@ -214,7 +214,7 @@ Result<SampleIndex> SampleIndexBuilder::finish(const SampleIndex::About& about) 
   std::optional<SampleIndex> index = SampleIndex::from(*std::move(memory));
   if (!index) {
     return fail("--data", about.source, "its index contradicts itself", "reporting this: it is a bug",
-                ExitCode::Internal);
+                ErrorKind::Internal);
   }
   return *std::move(index);
 }

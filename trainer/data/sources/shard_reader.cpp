@@ -86,7 +86,7 @@ class ShardReader {
   Result<void> read() {
     const auto size = file_.regular_size();
     if (!size) {
-      return unreadable_shard(path_, errno, ExitCode::NoInput);
+      return unreadable_shard(path_, errno, ErrorKind::NoInput);
     }
     if (Result<void> plain = check_plain(*size); !plain) {
       return plain;
@@ -116,7 +116,7 @@ class ShardReader {
     }
     return fail("--data", path_,
                 "is compressed with " + compression + ": pictures are read where they lie in an archive",
-                "decompressing it; pictures hardly become smaller by it", ExitCode::BadData);
+                "decompressing it; pictures hardly become smaller by it", ErrorKind::BadData);
   }
 
   /// A link in the place of a picture or label.
@@ -124,7 +124,7 @@ class ShardReader {
     const auto name = split_name(link.name);
     const bool is_needed = name && (is_picture_ending(name->second) || name->second == "cls");
     return is_needed ? fail("--data", path_ + ": " + link.name, "is a link, without the file's bytes",
-                            "writing the shard with tar's --dereference and --hard-dereference", ExitCode::BadData)
+                            "writing the shard with tar's --dereference and --hard-dereference", ErrorKind::BadData)
                      : Result<void>();
   }
 
@@ -169,7 +169,7 @@ class ShardReader {
     if (picture_) {
       return fail("--data", path_ + ": " + member.name,
                   "is a second picture of one key, beside ." + picture_ending_ + ": which one is to be learnt?",
-                  "another ending for the other one, KEY.mask.png say", ExitCode::BadData);
+                  "another ending for the other one, KEY.mask.png say", ErrorKind::BadData);
     }
     picture_ = {.offset = member.offset, .bytes = static_cast<std::uint32_t>(member.bytes), .shard = shard_};
     picture_ending_ = ending;
@@ -182,7 +182,7 @@ class ShardReader {
     }
     std::string text(std::min<std::uint64_t>(member.bytes, 32), '\0');
     if (!reads_.read_at(std::as_writable_bytes(std::span(text)), member.offset)) {
-      return unreadable_shard(path_, errno, ExitCode::InputOutput);
+      return unreadable_shard(path_, errno, ErrorKind::InputOutput);
     }
     const auto label = parse_integer<std::int64_t>(trim(text));
     if (!label || *label < 0 || *label > std::numeric_limits<std::int32_t>::max()) {
@@ -195,7 +195,7 @@ class ShardReader {
   [[nodiscard]] Error twice(const TarMember& member) const {
     return fail("--data", path_ + ": " + member.name,
                 "comes twice in one sample: members with one key that follow each other are one sample",
-                "a key of its own for each picture, with its folder's name say", ExitCode::BadData);
+                "a key of its own for each picture, with its folder's name say", ErrorKind::BadData);
   }
 
   /// One with a picture and without a label is an error; one without a picture, or with a dot in its key, is counted.
@@ -244,12 +244,12 @@ class ShardReader {
 
 Error unusable_shard(const std::string& path, std::string reason) {
   return fail("--data", path, std::move(reason), "writing the shards with KEY.jpg and KEY.cls for each picture",
-              ExitCode::BadData);
+              ErrorKind::BadData);
 }
 
-Error unreadable_shard(const std::string& path, int error_number, ExitCode code) {
+Error unreadable_shard(const std::string& path, int error_number, ErrorKind kind) {
   return fail("--data", path, "cannot be read: " + errno_text(error_number), "checking the file and its permissions",
-              code);
+              kind);
 }
 
 Result<void> read_shard(const std::string& path, const storage::File& file, std::uint32_t shard, SourceIndices& indices,

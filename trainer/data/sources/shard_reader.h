@@ -29,6 +29,6 @@ struct ShardContent {
 
 /// BadData, with what a shard must be.
 [[nodiscard]] Error unusable_shard(const std::string& path, std::string reason);
-[[nodiscard]] Error unreadable_shard(const std::string& path, int error_number, ExitCode code);
+[[nodiscard]] Error unreadable_shard(const std::string& path, int error_number, ErrorKind kind);
 
 }  // namespace rollcall::data

@@ -59,7 +59,7 @@ void remove_left_overs(const std::string& path) {
 
 Error not_kept(const std::string& path, const std::string& reason) {
   return fail("--index-dir", path, "cannot be written: " + reason,
-              "another folder, or none to index the data at each start", ExitCode::CannotCreate);
+              "another folder, or none to index the data at each start", ErrorKind::CannotCreate);
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ void SourceIndices::warn_of(const SampleIndex& index) {
 }
 
 Error indexing_stopped(const std::string& source) {
-  return fail("--data", source, "indexing it was stopped", "looking at what stopped it", ExitCode::Unavailable);
+  return fail("--data", source, "indexing it was stopped", "looking at what stopped it", ErrorKind::Unavailable);
 }
 
 }  // namespace rollcall::data

@@ -34,7 +34,7 @@ static_assert(sizeof(TarHeader) == kBlock);
 
 Error damaged_tar(std::string reason) {
   return fail("--data", "", "is a damaged tar archive: " + std::move(reason), "writing or copying it again",
-              ExitCode::BadData);
+              ErrorKind::BadData);
 }
 
 template <std::size_t N>
@@ -137,11 +137,8 @@ class Indexer {
 
   Result<std::uint64_t> run() {
     while (at_ < archive_bytes_) {
-      const Result<bool> more = read_member();
+      ASSIGN_OR_RETURN(const bool more, read_member());
       if (!more) {
-        return more.error();
-      }
-      if (!*more) {
         return pass_end();
       }
     }
@@ -191,7 +188,7 @@ class Indexer {
         zeros += kBlock;
       } else if (checksum_is_right(header)) {
         return fail("--data", "", fmt::format("holds a second archive, behind its end, at {}", at_),
-                    "joining archives with tar --concatenate, not with cat", ExitCode::BadData);
+                    "joining archives with tar --concatenate, not with cat", ErrorKind::BadData);
       }
     }
     return zeros;
@@ -223,7 +220,7 @@ class Indexer {
       return fail("--data", "",
                   fmt::format("holds {} as {}", name,
                               header.type == 'M' ? "a part of a file in another archive" : "a sparse file"),
-                  "writing it again without tar's --sparse and --multi-volume", ExitCode::BadData);
+                  "writing it again without tar's --sparse and --multi-volume", ErrorKind::BadData);
     }
     if (header.type == '0' || header.type == '\0' || header.type == '7') {
       return take_({name, at_, bytes});

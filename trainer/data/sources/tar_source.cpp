@@ -49,11 +49,8 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
         fmt::format("--data: {}: leaves out {}; try KEY.jpg with KEY.cls beside it (or {}), and no dot in KEY", folder,
                     left_out.text(), picture_endings());
   }
-  Result<std::vector<std::string>> names = class_names_of_labels(folder, pictures);
-  if (!names) {
-    return names.error();
-  }
-  about.class_names = *std::move(names);
+  ASSIGN_OR_RETURN(std::vector<std::string> names, class_names_of_labels(folder, pictures));
+  about.class_names = std::move(names);
   return pictures.finish(about);
 }
 
@@ -68,7 +65,7 @@ Result<void> check_sizes(const std::vector<std::string>& shards, const std::vect
       return fail("--data", shards[i],
                   fmt::format("has {} bytes here, and the archive that was indexed has {}", bytes,
                               i < witnesses.size() ? witnesses[i].bytes : 0),
-                  "copying it to this node again, and leaving it alone while a run uses it", ExitCode::Mismatch);
+                  "copying it to this node again, and leaving it alone while a run uses it", ErrorKind::Mismatch);
     }
   }
   return {};
@@ -94,7 +91,7 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   for (const std::string& path : shards) {
     files.emplace_back(path, O_RDONLY | O_NONBLOCK);  // a named pipe would be waited for
     if (!files.back()) {
-      return unreadable_shard(path, errno, ExitCode::NoInput);
+      return unreadable_shard(path, errno, ErrorKind::NoInput);
     }
     std::error_code ignored;
     source += "\n" + fs::absolute(path, ignored).string();
@@ -103,9 +100,7 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   if (!index) {
     return index.error();
   }
-  if (const Result<void> same = check_sizes(shards, files, *index); !same) {
-    return same.error();
-  }
+  RETURN_IF_ERROR(check_sizes(shards, files, *index));
   warn_of_one_label(fs::path(shards.front()).parent_path().string(), *index, indices);
   return std::shared_ptr<const ImageSource>(std::make_shared<TarSource>(shards, std::move(files), *std::move(index)));
 }
@@ -114,7 +109,7 @@ Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& bu
   const SampleIndex::Entry& picture = index_.entry(index);
   if (picture.bytes > kMostPictureBytes) {
     return fail("--data", describe(index), fmt::format("has {} bytes, more than any picture", picture.bytes),
-                "writing the shard without it", ExitCode::BadData);
+                "writing the shard without it", ErrorKind::BadData);
   }
   if (buffer.bytes.size() < picture.bytes) {
     buffer.bytes.resize(picture.bytes);
@@ -122,11 +117,11 @@ Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& bu
   const std::span<std::byte> bytes = std::span(buffer.bytes).first(picture.bytes);
   const auto count = files_[picture.shard].read_at(bytes, picture.offset);
   if (!count) {
-    return unreadable_shard(describe(index), errno, ExitCode::InputOutput);
+    return unreadable_shard(describe(index), errno, ErrorKind::InputOutput);
   }
   if (*count != bytes.size()) {
     return fail("--data", describe(index), "the archive became shorter while it is in use", "writing the shard again",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
   return Sample{{.bytes = bytes}, picture.label};
 }

@@ -86,9 +86,7 @@ Result<std::unique_ptr<DataParallel>> DataParallel::create(std::shared_ptr<torch
   if (!replica->group_) {
     return replica;
   }
-  if (const Result<void> verified = verify_same_model(*replica->module_, replica->group_); !verified) {
-    return verified.error();
-  }
+  RETURN_IF_ERROR(verify_same_model(*replica->module_, replica->group_));
   const Result<void> made = process_group::guard_collective(replica->group_, [&] {
     if (replica->options_.broadcast_at_first) {
       replica->broadcast_state();

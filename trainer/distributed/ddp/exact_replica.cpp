@@ -13,7 +13,7 @@ Result<void> check_types(const std::vector<at::Tensor>& parameters) {
     if (parameter.dtype() != parameters.front().dtype()) {
       return fail("--elastic-exact", std::string(parameter.dtype().name()),
                   "parameters of several types have no common order of additions", "leaving it out",
-                  ExitCode::Mismatch);
+                  ErrorKind::Mismatch);
     }
   }
   return {};
@@ -69,13 +69,9 @@ ExactReplica::ExactReplica(std::shared_ptr<torch::nn::Module> module, process_gr
 Result<std::unique_ptr<ExactReplica>> ExactReplica::create(std::shared_ptr<torch::nn::Module> module,
                                                            process_group::Group group, const ExactOptions& options) {
   std::unique_ptr<ExactReplica> replica(new ExactReplica(std::move(module), std::move(group), options));
-  if (Result<void> checked = check_types(replica->parameters_); !checked) {
-    return checked.error();
-  }
+  RETURN_IF_ERROR(check_types(replica->parameters_));
   if (replica->group_) {
-    if (const Result<void> verified = verify_same_model(*replica->module_, replica->group_); !verified) {
-      return verified.error();
-    }
+    RETURN_IF_ERROR(verify_same_model(*replica->module_, replica->group_));
     const Result<void> given = process_group::guard_collective(replica->group_, [&] {
       replica->allocate();
       if (options.broadcast_at_first) {

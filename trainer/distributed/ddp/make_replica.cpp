@@ -24,9 +24,7 @@ Result<std::unique_ptr<Replica>> make_sharded(std::shared_ptr<torch::nn::Module>
   const Result<process_group::Mesh> mesh =
       process_group::make_mesh(peers.world, peers.store, options.degrees, options.groups);
   const Result<void> outcome = mesh ? Result<void>() : Result<void>(mesh.error());
-  if (const Result<void> agreed = process_group::agree_or_fail(peers.world, outcome); !agreed) {
-    return agreed.error();
-  }
+  RETURN_IF_ERROR(process_group::agree_or_fail(peers.world, outcome));
   return as_replica(ShardedReplica::create(std::move(module), *mesh, options.sharding));
 }
 

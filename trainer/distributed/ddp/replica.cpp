@@ -37,7 +37,7 @@ Result<void> compare(const std::string& mine, const std::string& first, std::uin
       return fail("model", my_line.empty() ? "nothing" : my_line,
                   "rank " + std::to_string(rank) + " has this where rank 0 has " +
                       (first_line.empty() ? "nothing" : first_line),
-                  "giving every rank the same --model, --num-classes and --channels-last", ExitCode::Mismatch);
+                  "giving every rank the same --model, --num-classes and --channels-last", ErrorKind::Mismatch);
     }
   }
   return {};
@@ -49,12 +49,8 @@ Result<void> compare(const std::string& mine, const std::string& first, std::uin
 // waits for them, and replicas whose numbers of dimensions differ make the check itself fail in the transport.
 Result<void> verify_same_model(const torch::nn::Module& module, const process_group::Group& group) {
   const std::string mine = describe(module);
-  const Result<std::vector<std::vector<std::uint8_t>>> all =
-      process_group::all_gather_bytes(group, {mine.begin(), mine.end()});
-  if (!all) {
-    return all.error();
-  }
-  const std::string first(all->front().begin(), all->front().end());
+  ASSIGN_OR_RETURN(const auto all, process_group::all_gather_bytes(group, {mine.begin(), mine.end()}));
+  const std::string first(all.front().begin(), all.front().end());
   return process_group::agree_or_fail(group, compare(mine, first, process_group::rank_of(group)));
 }
 

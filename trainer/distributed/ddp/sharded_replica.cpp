@@ -32,15 +32,10 @@ ShardedReplica::ShardedReplica(std::shared_ptr<torch::nn::Module> module, std::u
 Result<std::unique_ptr<ShardedReplica>> ShardedReplica::create(std::shared_ptr<torch::nn::Module> module,
                                                                const process_group::Mesh& mesh,
                                                                const fsdp::Options& options) {
-  if (const Result<void> equal = make_equal(*module, mesh.world); !equal) {
-    return equal.error();
-  }
-  Result<std::unique_ptr<fsdp::ShardedModule>> sharded = fsdp::fully_shard(module, mesh, options);
-  if (!sharded) {
-    return sharded.error();
-  }
+  RETURN_IF_ERROR(make_equal(*module, mesh.world));
+  ASSIGN_OR_RETURN(auto sharded, fsdp::fully_shard(module, mesh, options));
   return std::unique_ptr<ShardedReplica>(
-      new ShardedReplica(std::move(module), *std::move(sharded), options.parameter_type.value_or(at::kFloat)));
+      new ShardedReplica(std::move(module), std::move(sharded), options.parameter_type.value_or(at::kFloat)));
 }
 
 at::Tensor ShardedReplica::evaluate(const Loss& outputs) {

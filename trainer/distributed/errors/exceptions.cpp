@@ -20,14 +20,14 @@ constexpr std::int32_t kNoMemory = 2;
 constexpr std::array<std::int32_t, 12> kFails{46, 100, 214, 220, 226, 702, 714, 719, 802, 803, 805, 999};
 
 Error device_fails(const std::string& reason) {
-  return fail(kDevice, "", reason,
+  return fail("--device", "", reason,
               "nvidia-smi and the kernel's log on this node, then submitting again without it, which goes on from the "
               "last checkpoint",
-              ExitCode::Unavailable);
+              ErrorKind::DeviceLost);
 }
 
 Error misused(const std::string& reason) {
-  return fail("training step", "", reason, "a smaller --batch-size if memory ran out", ExitCode::Internal);
+  return fail("training step", "", reason, "a smaller --batch-size if memory ran out", ErrorKind::Internal);
 }
 
 }  // namespace
@@ -39,11 +39,11 @@ std::string Speaker::text() const {
 Error out_of_device_memory(const std::string& reason, std::optional<std::int64_t> fitting) {
   const std::string batch =
       fitting ? "--batch-size=" + std::to_string(*fitting) + ", which has fitted here," : "a smaller --batch-size";
-  return fail(kDeviceMemory, "", reason,
+  return fail("device memory", "", reason,
               batch +
                   " with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, which divides "
                   "parameters, gradients and optimizer state among the ranks",
-              ExitCode::Unavailable);
+              ErrorKind::DeviceOutOfMemory);
 }
 
 std::optional<Error> out_of_memory(const std::exception& error) {
@@ -63,7 +63,7 @@ std::optional<Error> out_of_memory(const std::exception& error) {
       "could not be had: this rank's part of the training does not fit its memory limit",
       "--parallel=fsdp, which divides parameters, gradients and optimizer state among the ranks; where it is on, "
       "more ranks, a smaller --batch-size or more memory from Slurm (--mem)",
-      ExitCode::Unavailable);
+      ErrorKind::Unavailable);
 }
 
 std::optional<Error> failure_of_device(const std::exception& error) {
@@ -115,7 +115,7 @@ Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting
   if (caught->kind == Caught::Explained || caught->kind == Caught::NoMemory || caught->kind == Caught::Device) {
     return caught->error;
   }
-  return fail(setting, speaker.text(), what + ": " + caught->text, action, ExitCode::Unavailable);
+  return fail(setting, speaker.text(), what + ": " + caught->text, action, ErrorKind::PeerLost);
 }
 
 }  // namespace rollcall::process_group

@@ -37,19 +37,15 @@ struct Speaker {
 /// other exception.
 [[nodiscard]] std::optional<Error> out_of_memory(const std::exception& error);
 
-/// The setting of the Error of a device whose memory ran out.
-inline constexpr const char* kDeviceMemory = "device memory";
-/// That Error. `fitting`: a batch size that was seen to fit.
+/// The Error (DeviceOutOfMemory) of a device whose memory ran out. `fitting`: a batch size that was seen to fit.
 [[nodiscard]] Error out_of_device_memory(const std::string& reason, std::optional<std::int64_t> fitting = std::nullopt);
 
-/// The setting of the Error of a device that fails.
-inline constexpr const char* kDevice = "--device";
-/// The Error of what a device's driver says to this process alone: (Unavailable) of kDeviceMemory or kDevice, where it
-/// is the memory or the device that fails; (Internal) a program that used it wrongly. Nothing for any other exception.
+/// The Error of what a device's driver says to this process alone: (DeviceOutOfMemory, DeviceLost) where it is the
+/// memory or the device that fails; (Internal) a program that used it wrongly. Nothing for any other exception.
 [[nodiscard]] std::optional<Error> failure_of_device(const std::exception& error);
 /// Whether `error` is one of this rank alone: no peer was lost.
 [[nodiscard]] inline bool is_of_device(const Error& error) {
-  return error.setting == kDevice || error.setting == kDeviceMemory;
+  return error.kind == ErrorKind::DeviceLost || error.kind == ErrorKind::DeviceOutOfMemory;
 }
 
 /// What code that calls LibTorch threw.

@@ -343,7 +343,7 @@ Result<std::unique_ptr<ShardedModule>> fully_shard(std::shared_ptr<torch::nn::Mo
   try {
     return std::unique_ptr<ShardedModule>(new ShardedModule(std::move(module), std::move(mesh), options));
   } catch (const c10::Error& error) {
-    return fail("--parallel", "fsdp", error.what_without_backtrace(), "--parallel=ddp", ExitCode::Internal);
+    return fail("--parallel", "fsdp", error.what_without_backtrace(), "--parallel=ddp", ErrorKind::Internal);
   }
 }
 

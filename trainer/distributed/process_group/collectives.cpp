@@ -46,7 +46,7 @@ Error failure_of(const std::vector<std::uint8_t>& bytes) {
   const std::optional<Result<void>> outcome = parse_outcome(std::string(bytes.begin(), bytes.end()));
   return outcome && !*outcome ? outcome->error()
                               : fail("process group", "", "a rank sent something else than its outcome",
-                                     "reporting this", ExitCode::Internal);
+                                     "reporting this", ErrorKind::Internal);
 }
 
 Agreement first_failure(const std::vector<std::vector<std::uint8_t>>& outcomes, std::uint32_t my_rank) {
@@ -120,25 +120,17 @@ Result<void> barrier(const Group& group) {
 
 Result<Agreement> agree(const Group& group, const Result<void>& mine) {
   at::Tensor failures = torch::tensor({mine ? std::int64_t{0} : std::int64_t{1}});
-  if (const Result<void> counted = all_reduce_sum(group, failures); !counted) {
-    return counted.error();
-  }
+  RETURN_IF_ERROR(all_reduce_sum(group, failures));
   if (failures.item<std::int64_t>() == 0) {
     return Agreement{};
   }
-  const Result<std::vector<std::vector<std::uint8_t>>> outcomes = all_gather_bytes(group, to_bytes(mine));
-  if (!outcomes) {
-    return outcomes.error();
-  }
-  return first_failure(*outcomes, rank_of(group));
+  ASSIGN_OR_RETURN(const auto outcomes, all_gather_bytes(group, to_bytes(mine)));
+  return first_failure(outcomes, rank_of(group));
 }
 
 Result<void> agree_or_fail(const Group& group, const Result<void>& mine) {
-  const Result<Agreement> agreement = agree(group, mine);
-  if (!agreement) {
-    return agreement.error();
-  }
-  return agreement->failure ? Result<void>(*agreement->failure) : Result<void>();
+  ASSIGN_OR_RETURN(const Agreement agreement, agree(group, mine));
+  return agreement.failure ? Result<void>(*agreement.failure) : Result<void>();
 }
 
 }  // namespace rollcall::process_group

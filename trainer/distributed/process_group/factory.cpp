@@ -99,11 +99,8 @@ std::vector<std::string> cpu_backends() {
 Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank,
                                              std::uint32_t world_size, const ProcessGroupOptions& options) {
   const device::Plugin* const plugin = options.device;
-  const Result<Choice> choice = choose(plugin, options.backend);
-  if (!choice) {
-    return choice.error();
-  }
-  NamedProcessGroup named{nullptr, plugin != nullptr ? std::string(plugin->backend) : choice->name};
+  ASSIGN_OR_RETURN(const Choice choice, choose(plugin, options.backend));
+  NamedProcessGroup named{nullptr, plugin != nullptr ? std::string(plugin->backend) : choice.name};
   const RankNames& names = options.names;
   const BackendOptions of_backend{.timeout = options.timeout, .names = names};
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
@@ -117,7 +114,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
     named.process_group =
         c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
     publish_process(*of_watchdog, rank);
-    choice->add(*named.process_group, store, of_backend);
+    choice.add(*named.process_group, store, of_backend);
   });
   const c10::intrusive_ptr<c10d::ProcessGroup> unwatched = named.process_group;
   if (made) {

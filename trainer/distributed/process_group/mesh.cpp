@@ -56,10 +56,7 @@ Result<MeshOptions> complete(const MeshOptions& options, std::uint32_t world_siz
 
 Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>& store, const MeshOptions& degrees,
                        const ProcessGroupOptions& options) {
-  const Result<MeshOptions> whole = complete(degrees, world_size_of(world));
-  if (!whole) {
-    return whole.error();
-  }
+  ASSIGN_OR_RETURN(const MeshOptions whole, complete(degrees, world_size_of(world)));
   Mesh mesh{.world = world, .shard = world, .replicate = nullptr, .reshard = nullptr};
   if (!world) {
     return mesh;
@@ -71,27 +68,18 @@ Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>
   const auto part_of_row = [rank, ranks](std::uint32_t size) {
     return Line{.names = {.first = rank - rank % size, .stride = 1, .ranks = ranks}, .rank = rank % size, .size = size};
   };
-  if (whole->replicate_degree > 1) {
-    const Result<Group> shard = make_group(store, "shard", part_of_row(whole->shard_degree), of_parts);
-    if (!shard) {
-      return shard.error();
-    }
-    mesh.shard = *shard;
-    const Line column{.names = {.first = rank % whole->shard_degree, .stride = whole->shard_degree, .ranks = ranks},
-                      .rank = rank / whole->shard_degree,
-                      .size = whole->replicate_degree};
-    const Result<Group> replicate = make_group(store, "replicate", column, of_parts);
-    if (!replicate) {
-      return replicate.error();
-    }
-    mesh.replicate = *replicate;
+  if (whole.replicate_degree > 1) {
+    ASSIGN_OR_RETURN(const Group shard, make_group(store, "shard", part_of_row(whole.shard_degree), of_parts));
+    mesh.shard = shard;
+    const Line column{.names = {.first = rank % whole.shard_degree, .stride = whole.shard_degree, .ranks = ranks},
+                      .rank = rank / whole.shard_degree,
+                      .size = whole.replicate_degree};
+    ASSIGN_OR_RETURN(const Group replicate, make_group(store, "replicate", column, of_parts));
+    mesh.replicate = replicate;
   }
-  if (whole->reshard_degree > 1) {
-    const Result<Group> reshard = make_group(store, "reshard", part_of_row(whole->reshard_degree), of_parts);
-    if (!reshard) {
-      return reshard.error();
-    }
-    mesh.reshard = *reshard;
+  if (whole.reshard_degree > 1) {
+    ASSIGN_OR_RETURN(const Group reshard, make_group(store, "reshard", part_of_row(whole.reshard_degree), of_parts));
+    mesh.reshard = reshard;
   }
   return mesh;
 }

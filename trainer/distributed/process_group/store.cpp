@@ -122,18 +122,12 @@ Result<c10::intrusive_ptr<c10d::Store>> connect_store(rendezvous::Meeting& meeti
   const std::size_t most = store::most_bytes(world_size);
   meeting.listener.reset();
   if (rank == 0) {
-    auto server = store::Server::serve(std::move(meeting.members), most);
-    if (!server) {
-      return server.error();
-    }
+    ASSIGN_OR_RETURN(auto server, store::Server::serve(std::move(meeting.members), most));
     return c10::intrusive_ptr<c10d::Store>(
-        c10::make_intrusive<WorldStore>(*server, timeout, std::move(interrupted), *server));
+        c10::make_intrusive<WorldStore>(server, timeout, std::move(interrupted), server));
   }
-  auto client = store::Client::over(std::move(meeting.head), most);
-  if (!client) {
-    return client.error();
-  }
-  return c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<WorldStore>(*client, timeout, std::move(interrupted)));
+  ASSIGN_OR_RETURN(auto client, store::Client::over(std::move(meeting.head), most));
+  return c10::intrusive_ptr<c10d::Store>(c10::make_intrusive<WorldStore>(client, timeout, std::move(interrupted)));
 }
 
 }  // namespace rollcall::process_group

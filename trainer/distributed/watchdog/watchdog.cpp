@@ -186,7 +186,7 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
     const Error mismatch = fail(
         "collective", std::to_string(call.number),
         options_.names.of(options_.rank) + " calls " + mine + " where " + options_.names.of(0) + " calls " + of_rank_0,
-        "making all ranks run the same collectives in the same order", ExitCode::Mismatch);
+        "making all ranks run the same collectives in the same order", ErrorKind::Mismatch);
     options_.first_failure->tell(mismatch.reason);
     throw CollectiveFailure(mismatch);
   }
@@ -211,7 +211,7 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   }
   shared_->failed = true;
   if (told) {
-    told_ = fail("collective", to_text(call), what, "looking at what `rollcall run` says", ExitCode::Unavailable);
+    told_ = fail("collective", to_text(call), what, "looking at what `rollcall run` says", ErrorKind::PeerLost);
     return *told_;
   }
   const bool late = steady_clock::now() - since >= options_.timeout * 9 / 10;
@@ -223,7 +223,7 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   const std::string action = "looking for the first rank that ended or stands still, in this output and in Slurm's";
   told_ = fail("collective", to_text(call), reason,
                late ? fmt::format("{}; a longer {} if it was only slow", action, options_.timeout_setting) : action,
-               ExitCode::Unavailable);
+               late ? ErrorKind::PeerLate : ErrorKind::PeerLost);
   return *told_;
 }
 

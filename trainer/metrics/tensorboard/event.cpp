@@ -197,7 +197,7 @@ Result<std::string> encode_png(std::span<const std::uint8_t> rgb, int width, int
   const std::string message = image.message;
   png_image_free(&image);
   if (done == 0) {
-    return fail("--tensorboard", "", "libpng: " + message, "reporting this: it is a bug", ExitCode::Internal);
+    return fail("--tensorboard", "", "libpng: " + message, "reporting this: it is a bug", ErrorKind::Internal);
   }
   file.resize(bytes);
   return file;

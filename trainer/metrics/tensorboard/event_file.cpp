@@ -40,13 +40,11 @@ Result<EventFile> EventFile::create(const std::string& folder, double time) {
   const OpenedOutput opened = open_output(path, O_WRONLY | O_APPEND);
   if (opened.descriptor < 0) {
     return fail("--tensorboard", path, "cannot be created: " + opened.reason,
-                "naming another --run-dir, or --tensorboard=off", ExitCode::CannotCreate);
+                "naming another --run-dir, or --tensorboard=off", ErrorKind::CannotCreate);
   }
   EventFile file(opened.descriptor, path);
   file.end_ = ::lseek(opened.descriptor, 0, SEEK_END);  // 0, but where a process of another container has this number
-  if (const Result<void> begun = file.write(encode_file_version(time)); !begun) {
-    return begun.error();
-  }
+  RETURN_IF_ERROR(file.write(encode_file_version(time)));
   return file;
 }
 
@@ -79,7 +77,7 @@ Result<void> EventFile::write(std::string_view event) {
   }
   if (error != 0) {
     return fail("--tensorboard", path_, "cannot be written: " + errno_text(error),
-                "freeing space or quota there, or naming another --run-dir", ExitCode::InputOutput);
+                "freeing space or quota there, or naming another --run-dir", ErrorKind::InputOutput);
   }
   end_ += static_cast<std::int64_t>(record.size());
   return {};

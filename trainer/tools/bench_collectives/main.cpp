@@ -121,15 +121,12 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   }
   Options options{.launch = *std::move(launch)};
   const std::array targets{&own, &options.launch};
-  const Result<command_line::ParsedCommandLine> parsed = command_line::parse_command_line(targets, kFlags, arguments);
-  if (!parsed) {
-    return parsed.error();
+  ASSIGN_OR_RETURN(const auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
+  if (!parsed.positional.empty()) {
+    return fail("command line", parsed.positional[0], "is not an option", "rollcall-bench-collectives --help");
   }
-  if (!parsed->positional.empty()) {
-    return fail("command line", parsed->positional[0], "is not an option", "rollcall-bench-collectives --help");
-  }
-  options.request = parsed->has("help") ? Request::Help : parsed->has("version") ? Request::Version : Request::Measure;
-  options.json = parsed->has("json");
+  options.request = parsed.has("help") ? Request::Help : parsed.has("version") ? Request::Version : Request::Measure;
+  options.json = parsed.has("json");
   options.backends = split(own.text("backend"), ',');
   options.device = own.text("device");
   options.operations = own.text("operation") == "all" ? operation_names() : split(own.text("operation"), ',');
@@ -157,11 +154,8 @@ std::string device_of_backends(const std::vector<std::string>& backends) {
 }
 
 Result<train::World> join(const Options& options, const Environment& environment, train::FailureReport& report) {
-  Result<std::unique_ptr<launchers::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
-  if (!pmix) {
-    return pmix.error();
-  }
-  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
+  ASSIGN_OR_RETURN(auto pmix, rendezvous::pmix_for(environment, options.launch));
+  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix.get());
   if (!step) {
     return step.error();
   }
@@ -170,7 +164,7 @@ Result<train::World> join(const Options& options, const Environment& environment
   metrics::StartupTrace trace(metrics::now());
   const config::ProcessGroupConfig config{.device = options.device == "auto" ? device_of_backends(options.backends)
                                                                              : options.device};
-  return train::join_world(*step, patched, options.launch, config, *std::move(pmix), report, trace);
+  return train::join_world(*step, patched, options.launch, config, std::move(pmix), report, trace);
 }
 
 Result<std::vector<Contestant>> make_contestants(const Options& options, const train::World& world) {
@@ -179,12 +173,8 @@ Result<std::vector<Contestant>> make_contestants(const Options& options, const t
     const auto own = c10::make_intrusive<c10d::PrefixStore>("bench/" + std::to_string(contestants.size()), world.store);
     process_group::ProcessGroupOptions of_backend = world.group_options;
     of_backend.backend = backend;
-    Result<process_group::NamedProcessGroup> made =
-        process_group::make_process_group(own, world.rank, world.world_size, of_backend);
-    if (!made) {
-      return made.error();
-    }
-    contestants.push_back({made->backend, made->process_group, world.device.options()});
+    ASSIGN_OR_RETURN(auto made, process_group::make_process_group(own, world.rank, world.world_size, of_backend));
+    contestants.push_back({made.backend, made.process_group, world.device.options()});
   }
   return contestants;
 }
@@ -217,27 +207,22 @@ void print_json(const Measurement& row, double ratio, const train::World& world)
 
 /// Measures and prints everything; whether all results were right.
 Result<bool> measure_all(const Options& options, const train::World& world) {
-  const Result<std::vector<Contestant>> contestants = make_contestants(options, world);
-  if (!contestants) {
-    return contestants.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Contestant> contestants, make_contestants(options, world));
   if (world.rank == 0 && !options.json) {
-    print_head(world, contestants->size());
+    print_head(world, contestants.size());
   }
   bool all_right = true;
   for (const std::string& operation : options.operations) {
     for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes;
          bytes = std::max<std::int64_t>(1, bytes) * options.factor) {
-      const Result<std::vector<Measurement>> rows =
-          measure(*contestants, operation, bytes, {.warm_up = options.warm_up, .iterations = options.iterations});
-      if (!rows) {
-        return rows.error();
-      }
-      for (const Measurement& row : *rows) {
+      ASSIGN_OR_RETURN(
+          const std::vector<Measurement> rows,
+          measure(contestants, operation, bytes, {.warm_up = options.warm_up, .iterations = options.iterations}));
+      for (const Measurement& row : rows) {
         all_right = all_right && row.correct;
-        const double ratio = rows->front().seconds / row.seconds;
+        const double ratio = rows.front().seconds / row.seconds;
         if (world.rank == 0) {
-          options.json ? print_json(row, ratio, world) : print_row(row, ratio, rows->size() > 1);
+          options.json ? print_json(row, ratio, world) : print_row(row, ratio, rows.size() > 1);
         }
       }
       std::fflush(stdout);
@@ -263,8 +248,8 @@ int measure_in_world(const Options& options, const Environment& environment) {
   }
   const Result<bool> right = measure_all(options, *world);
   if (!right) {
-    const bool tells = world->rank == 0 || right.error().exit_code == ExitCode::Mismatch;  // which one rank finds
-    return tells ? report.common(right.error()) : to_int(right.error().exit_code);
+    const bool tells = world->rank == 0 || right.error().kind == ErrorKind::Mismatch;  // which one rank finds
+    return tells ? report.common(right.error()) : to_int(right.error().exit_code());
   }
   if (!alone) {
     train::let_others_leave_first(*world);
@@ -277,7 +262,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
   const Result<Options> options = read_options(environment, arguments);
   if (!options) {
     fmt::print(stderr, "{}\n", options.error().message());
-    return to_int(options.error().exit_code);
+    return to_int(options.error().exit_code());
   }
   if (options->request == Request::Help) {
     fmt::print("{}", help_text());

@@ -60,13 +60,10 @@ Result<void> check(const format::CheckpointReader& reader, std::span<const forma
 }
 
 Result<CheckpointFile> open_newest(const std::string& folder) {
-  const auto listed = format::list_checkpoints(folder);
-  if (!listed) {
-    return listed.error();
-  }
-  for (const format::ListedCheckpoint& checkpoint : *listed) {
+  ASSIGN_OR_RETURN(const auto listed, format::list_checkpoints(folder));
+  for (const format::ListedCheckpoint& checkpoint : listed) {
     auto file = CheckpointFile::open(checkpoint.path);
-    if (file || file.error().exit_code != ExitCode::BadData || &checkpoint == &listed->back()) {
+    if (file || file.error().kind != ErrorKind::BadData || &checkpoint == &listed.back()) {
       return file;
     }
   }
@@ -80,17 +77,11 @@ Result<CheckpointFile> CheckpointFile::open(const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     return open_newest(path);
   }
-  auto reader = format::CheckpointReader::open(path);
-  if (!reader) {
-    return reader.error();
-  }
+  ASSIGN_OR_RETURN(auto reader, format::CheckpointReader::open(path));
   CheckpointFile file;
-  file.reader_ = std::make_unique<format::CheckpointReader>(*std::move(reader));
-  auto values = file.reader_->values();
-  if (!values) {
-    return values.error();
-  }
-  file.values_ = *std::move(values);
+  file.reader_ = std::make_unique<format::CheckpointReader>(std::move(reader));
+  ASSIGN_OR_RETURN(auto values, file.reader_->values());
+  file.values_ = std::move(values);
   for (const format::ManifestEntry& entry : file.reader_->datasets()) {
     const auto dtype = format::dtype_from_name(entry.type);
     if (entry.kind == format::Kind::Tensor && dtype) {
@@ -113,7 +104,7 @@ Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
   const auto keys = values().find(format::schema::kModelKeys);
   const auto* const names = keys == values().end() ? nullptr : std::get_if<std::vector<std::string>>(&keys->second);
   if (names == nullptr) {
-    return fail("checkpoint", path(), "holds no list of the model's tensors", "another checkpoint", ExitCode::BadData);
+    return fail("checkpoint", path(), "holds no list of the model's tensors", "another checkpoint", ErrorKind::BadData);
   }
   std::map<std::string_view, const CheckpointTensor*> by_key;
   for (const CheckpointTensor& tensor : tensors_) {
@@ -123,7 +114,7 @@ Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
   for (const std::string& name : *names) {
     const auto found = by_key.find(name);
     if (name.empty() || found == by_key.end()) {
-      return fail("checkpoint", path(), "lacks the tensor " + name, "another checkpoint", ExitCode::BadData);
+      return fail("checkpoint", path(), "lacks the tensor " + name, "another checkpoint", ErrorKind::BadData);
     }
     model.push_back(found->second);
   }
@@ -134,20 +125,16 @@ Result<std::unique_ptr<std::byte[]>> CheckpointFile::read(const CheckpointTensor
   if (!storage::fits_in_memory(tensor.bytes)) {
     return fail("checkpoint", path(),
                 fmt::format("{} has {} bytes, which no memory here holds", tensor.key, tensor.bytes),
-                "a process that may have more, or another checkpoint", ExitCode::BadData);
+                "a process that may have more, or another checkpoint", ErrorKind::BadData);
   }
   auto bytes = std::make_unique_for_overwrite<std::byte[]>(tensor.bytes);
   const format::ReadRequest request{tensor.entry, 0, {bytes.get(), tensor.bytes}};
-  if (auto read = reader_->read({&request, 1}, format::VerifyLevel::Full, format::default_threads()); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(reader_->read({&request, 1}, format::VerifyLevel::Full, format::default_threads()));
   return bytes;
 }
 
 Result<std::vector<std::string>> CheckpointFile::damaged(std::size_t threads, metrics::WorkProgress& progress) const {
-  if (auto structure = reader_->verify(format::VerifyLevel::Metadata, threads); !structure) {
-    return structure.error();
-  }
+  RETURN_IF_ERROR(reader_->verify(format::VerifyLevel::Metadata, threads));
   const std::span<const format::ManifestEntry> all(reader_->datasets());
   std::vector<std::byte> buffer(std::min<std::uint64_t>(kBatchBytes, file_bytes()));
   std::vector<std::string> found;
@@ -159,7 +146,7 @@ Result<std::vector<std::string>> CheckpointFile::damaged(std::size_t threads, me
     // Which ones of the batch are damaged? One at a time.
     for (std::size_t i = 0; i < batch.size() && !sound; ++i) {
       const auto alone = check(*reader_, batch.subspan(i, 1), buffer, threads);
-      if (!alone && alone.error().exit_code != ExitCode::BadData) {
+      if (!alone && alone.error().kind != ErrorKind::BadData) {
         return alone.error();
       }
       if (!alone) {
@@ -175,7 +162,7 @@ Result<std::vector<std::string>> CheckpointFile::damaged(std::size_t threads, me
 
 Error no_checkpoint_in(const std::string& folder) {
   return fail("checkpoint", folder, "holds no checkpoint (step-*.h5)", "the folder that --checkpoint-dir named",
-              ExitCode::NoInput);
+              ErrorKind::NoInput);
 }
 
 Error unknown_tensor(const CheckpointFile& file, const std::string& name) {
@@ -227,7 +214,7 @@ Result<void> write_model_checkpoint(const std::string& path, bool overwrite, con
     return free;
   }
   if (const std::string problem = key_problem(tensors); !problem.empty()) {
-    return fail("state dict", path, problem, "renaming it before saving", ExitCode::BadData);
+    return fail("state dict", path, problem, "renaming it before saving", ErrorKind::BadData);
   }
   format::Content content;
   std::vector<std::string> keys;

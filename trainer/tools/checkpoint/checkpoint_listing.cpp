@@ -92,7 +92,7 @@ Result<std::vector<ListedFile>> list_files(const std::string& path) {
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
     return fail("checkpoint", path, errno_text(error ? error.value() : ENOENT),
-                "the folder that --checkpoint-dir named", ExitCode::NoInput);
+                "the folder that --checkpoint-dir named", ErrorKind::NoInput);
   }
   if (!fs::is_directory(status)) {
     return std::vector{listed_file(path)};
@@ -105,7 +105,7 @@ Result<std::vector<ListedFile>> list_files(const std::string& path) {
     }
   }
   if (error) {
-    return fail("checkpoint", path, errno_text(error.value()), "a folder that you may read", ExitCode::NoInput);
+    return fail("checkpoint", path, errno_text(error.value()), "a folder that you may read", ErrorKind::NoInput);
   }
   const fs::path best = fs::read_symlink(fs::path(path) / "best.h5", error);
   for (ListedFile& file : listed) {

@@ -62,16 +62,9 @@ Result<Row> compare_tensors(const CheckpointFile& a, const CheckpointTensor& lef
                described(left) + " and " + described(right),
                {}};
   }
-  const auto left_bytes = a.read(left);
-  if (!left_bytes) {
-    return left_bytes.error();
-  }
-  const auto right_bytes = b.read(right);
-  if (!right_bytes) {
-    return right_bytes.error();
-  }
-  const Difference found =
-      difference_of({left_bytes->get(), left.bytes}, {right_bytes->get(), right.bytes}, left.dtype);
+  ASSIGN_OR_RETURN(const auto left_bytes, a.read(left));
+  ASSIGN_OR_RETURN(const auto right_bytes, b.read(right));
+  const Difference found = difference_of({left_bytes.get(), left.bytes}, {right_bytes.get(), right.bytes}, left.dtype);
   return found.differing == 0 ? Row{} : Row{left.name(), "differs", described(left), found};
 }
 
@@ -109,13 +102,10 @@ Result<Comparison> compare(const CheckpointFile& a, const CheckpointFile& b, boo
       found.rows.push_back({left.name(), "only in A", described(left), {}});
       continue;
     }
-    auto row = compare_tensors(a, left, b, *right);
-    if (!row) {
-      return row.error();
-    }
-    found.equal += row->name.empty() ? 1U : 0U;
-    if (!row->name.empty()) {
-      found.rows.push_back(*std::move(row));
+    ASSIGN_OR_RETURN(auto row, compare_tensors(a, left, b, *right));
+    found.equal += row.name.empty() ? 1U : 0U;
+    if (!row.name.empty()) {
+      found.rows.push_back(std::move(row));
     }
     progress.step(++done, bytes += left.bytes + right->bytes);
   }
@@ -169,24 +159,15 @@ Json comparison_json(const CheckpointFile& a, const CheckpointFile& b, const Com
 }
 
 Result<int> run(CommandContext& context) {
-  const auto a = CheckpointFile::open(context.arguments[0]);
-  if (!a) {
-    return a.error();
-  }
-  const auto b = CheckpointFile::open(context.arguments[1]);
-  if (!b) {
-    return b.error();
-  }
-  const auto found = compare(*a, *b, context.line.has("model"), context.progress);
-  if (!found) {
-    return found.error();
-  }
+  ASSIGN_OR_RETURN(const auto a, CheckpointFile::open(context.arguments[0]));
+  ASSIGN_OR_RETURN(const auto b, CheckpointFile::open(context.arguments[1]));
+  ASSIGN_OR_RETURN(const auto found, compare(a, b, context.line.has("model"), context.progress));
   if (context.json()) {
-    print_json(context.out, "diff", comparison_json(*a, *b, *found));
+    print_json(context.out, "diff", comparison_json(a, b, found));
   } else {
-    context.out << comparison_text(*found);
+    context.out << comparison_text(found);
   }
-  return found->rows.empty() && found->values.empty() ? to_int(ExitCode::Success) : kDiffer;
+  return found.rows.empty() && found.values.empty() ? to_int(ExitCode::Success) : kDiffer;
 }
 
 }  // namespace

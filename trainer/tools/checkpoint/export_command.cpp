@@ -54,44 +54,26 @@ Result<std::string> target_format(const CommandContext& context, const std::stri
 }
 
 Result<StateDict> read_model(const CheckpointFile& file) {
-  const auto model = file.model();
-  if (!model) {
-    return model.error();
-  }
+  ASSIGN_OR_RETURN(const auto model, file.model());
   StateDict state;
-  for (const CheckpointTensor* const tensor : *model) {
-    auto bytes = file.read(*tensor);
-    if (!bytes) {
-      return bytes.error();
-    }
-    state.tensors.push_back({tensor->key, tensor->dtype, tensor->shape, {bytes->get(), tensor->bytes}});
-    state.storage.push_back(*std::move(bytes));
+  for (const CheckpointTensor* const tensor : model) {
+    ASSIGN_OR_RETURN(auto bytes, file.read(*tensor));
+    state.tensors.push_back({tensor->key, tensor->dtype, tensor->shape, {bytes.get(), tensor->bytes}});
+    state.storage.push_back(std::move(bytes));
   }
   return state;
 }
 
 Result<int> run(CommandContext& context) {
   const std::string& path = context.arguments[1];
-  const auto to = target_format(context, path);
-  if (!to) {
-    return to.error();
-  }
-  const auto file = CheckpointFile::open(context.arguments[0]);
-  if (!file) {
-    return file.error();
-  }
-  const auto state = read_model(*file);
-  if (!state) {
-    return state.error();
-  }
-  auto out = OutputFile::create(path, context.line.has("overwrite"));
-  if (!out) {
-    return out.error();
-  }
-  auto written = *to == "torch" ? checkpoint::exchange::write_torch_file(*out, state->tensors)
-                                : checkpoint::exchange::write_safetensors(*out, state->tensors);
+  ASSIGN_OR_RETURN(const auto to, target_format(context, path));
+  ASSIGN_OR_RETURN(const auto file, CheckpointFile::open(context.arguments[0]));
+  ASSIGN_OR_RETURN(const auto state, read_model(file));
+  ASSIGN_OR_RETURN(auto out, OutputFile::create(path, context.line.has("overwrite")));
+  auto written = to == "torch" ? checkpoint::exchange::write_torch_file(out, state.tensors)
+                               : checkpoint::exchange::write_safetensors(out, state.tensors);
   if (written) {
-    written = out->commit();
+    written = out.commit();
   }
   if (!written) {
     return written.error();
@@ -99,13 +81,13 @@ Result<int> run(CommandContext& context) {
   if (context.json()) {
     print_json(context.out, "export",
                {{"path", path},
-                {"from", file->path()},
-                {"format", *to},
-                {"tensors", state->tensors.size()},
-                {"bytes", out->size()}});
+                {"from", file.path()},
+                {"format", to},
+                {"tensors", state.tensors.size()},
+                {"bytes", out.size()}});
   } else {
-    context.out << fmt::format("{}: {} tensors of {}, {}\n", printable(path), state->tensors.size(),
-                               printable(file->path()), metrics::human_bytes(out->size()));
+    context.out << fmt::format("{}: {} tensors of {}, {}\n", printable(path), state.tensors.size(),
+                               printable(file.path()), metrics::human_bytes(out.size()));
   }
   return to_int(ExitCode::Success);
 }

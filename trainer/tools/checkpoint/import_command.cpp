@@ -64,37 +64,31 @@ std::string left_out_text(const StateDict& state) {
 Result<int> run(CommandContext& context) {
   const std::string& from = context.arguments[0];
   const std::string& path = context.arguments[1];
-  auto state = checkpoint::exchange::read_state_dict(from, context.options.text("key"));
-  if (!state) {
-    return state.error();
-  }
-  if (state->tensors.empty()) {
+  ASSIGN_OR_RETURN(auto state, checkpoint::exchange::read_state_dict(from, context.options.text("key")));
+  if (state.tensors.empty()) {
     return fail("state dict", from, "holds no tensor", "torch.save(model.state_dict(), FILE) in Python",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
-  const auto recognised = recognise_model(*state, from);
-  if (!recognised) {
-    return recognised.error();
-  }
-  const std::optional<KnownModel>& model = *recognised;
+  ASSIGN_OR_RETURN(const auto recognised, recognise_model(state, from));
+  const std::optional<KnownModel>& model = recognised;
   if (!model) {
-    keep_others(*state);
+    keep_others(state);
   }
   if (auto written =
-          write_model_checkpoint(path, context.line.has("overwrite"), state->tensors, {{"/imported_from", from}});
+          write_model_checkpoint(path, context.line.has("overwrite"), state.tensors, {{"/imported_from", from}});
       !written) {
     return written.error();
   }
   if (context.json()) {
     Json json{{"path", path},
               {"from", from},
-              {"tensors", state->tensors.size()},
-              {"key", state->key},
-              {"other_keys", state->other_keys},
-              {"prefix", state->prefix},
+              {"tensors", state.tensors.size()},
+              {"key", state.key},
+              {"other_keys", state.other_keys},
+              {"prefix", state.prefix},
               {"left_out", Json::array()},
               {"model", nullptr}};
-    for (const StateTensor& tensor : state->others) {
+    for (const StateTensor& tensor : state.others) {
       json["left_out"].push_back(tensor.key);
     }
     if (model) {
@@ -103,11 +97,11 @@ Result<int> run(CommandContext& context) {
     }
     print_json(context.out, "import", json);
   } else {
-    context.out << fmt::format("{}: {} tensors of {}, {}{}\n", printable(path), state->tensors.size(), printable(from),
+    context.out << fmt::format("{}: {} tensors of {}, {}{}\n", printable(path), state.tensors.size(), printable(from),
                                model
                                    ? fmt::format("{} with {} classes", model->name, model->num_classes)
                                    : "a model that rollcall-train does not have (it has resnet18, 34, 50, 101 and 152)",
-                               left_out_text(*state));
+                               left_out_text(state));
   }
   return to_int(ExitCode::Success);
 }

@@ -197,7 +197,7 @@ Result<std::optional<KnownModel>> recognise_model(StateDict& state, const std::s
     return fail("state dict", path,
                 fmt::format("holds several models, by what is before their names: \"{}\" and \"{}\"{}",
                             models[0].prefix, models[1].prefix, models.size() > 2 ? ", ..." : ""),
-                "rollcall-checkpoint import --key=" + last.substr(0, last.size() - 1), ExitCode::BadData);
+                "rollcall-checkpoint import --key=" + last.substr(0, last.size() - 1), ErrorKind::BadData);
   }
   keep(state, std::move(whole), models.front());
   return std::optional(models.front().model);

@@ -56,11 +56,8 @@ Result<int> run(CommandContext& context) {
   std::vector<std::vector<std::string>> rows{{"FILE", "STATE", "STEP", "EPOCH", "BEST SO FAR", "SIZE", "CREATED", ""}};
   Json files = Json::array();
   for (const std::string& path : paths) {
-    const auto listed = list_files(path);
-    if (!listed) {
-      return listed.error();
-    }
-    for (const ListedFile& file : *listed) {
+    ASSIGN_OR_RETURN(const auto listed, list_files(path));
+    for (const ListedFile& file : listed) {
       const bool only_folder = paths.size() == 1 && path != file.path;
       rows.push_back(row_of(file, only_folder ? std::filesystem::path(file.path).filename().string() : file.path));
       files.push_back(json_of(file));

@@ -27,39 +27,30 @@ Examples:
 
 Error other_model(const CheckpointFile& file, const CheckpointFile& first, const std::string& key) {
   return fail("checkpoint", file.path(), fmt::format("is not of the model of {}: {} differs", first.path(), key),
-              "checkpoints of one model", ExitCode::Mismatch);
+              "checkpoints of one model", ErrorKind::Mismatch);
 }
 
 Result<std::vector<CheckpointFile>> open_all(std::span<const std::string> paths) {
   std::vector<CheckpointFile> files;
   for (const std::string& path : paths) {
-    auto file = CheckpointFile::open(path);
-    if (!file) {
-      return file.error();
-    }
-    files.push_back(*std::move(file));
+    ASSIGN_OR_RETURN(auto file, CheckpointFile::open(path));
+    files.push_back(std::move(file));
   }
   return files;
 }
 
 /// Names, types and shapes of the models are the same.
 Result<void> check_same_model(const std::vector<CheckpointFile>& files) {
-  const auto first = files.front().model();
-  if (!first) {
-    return first.error();
-  }
+  ASSIGN_OR_RETURN(const auto first, files.front().model());
   for (const CheckpointFile& file : files) {
-    const auto model = file.model();
-    if (!model) {
-      return model.error();
-    }
-    for (const CheckpointTensor* const tensor : *first) {
+    ASSIGN_OR_RETURN(const auto model, file.model());
+    for (const CheckpointTensor* const tensor : first) {
       const CheckpointTensor* const other = file.find(tensor->path);
       if (other == nullptr || other->dtype != tensor->dtype || other->shape != tensor->shape) {
         return other_model(file, files.front(), tensor->key);
       }
     }
-    if (model->size() != first->size()) {
+    if (model.size() != first.size()) {
       return other_model(file, files.front(), "the number of tensors");
     }
   }
@@ -74,11 +65,8 @@ Result<std::unique_ptr<std::byte[]>> merged(const std::vector<CheckpointFile>& f
   std::vector<double> sums(tensor.elements(), 0.0);
   std::unique_ptr<std::byte[]> last;
   for (const CheckpointFile& file : files) {
-    auto bytes = file.read(*file.find(tensor.path));
-    if (!bytes) {
-      return bytes.error();
-    }
-    last = *std::move(bytes);
+    ASSIGN_OR_RETURN(auto bytes, file.read(*file.find(tensor.path)));
+    last = std::move(bytes);
     with_element_reader(tensor.dtype, [&](auto read) {
       const std::size_t size = checkpoint::format::dtype_size(tensor.dtype);
       for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -99,12 +87,9 @@ Result<StateDict> merge_models(const std::vector<CheckpointFile>& files, metrics
   StateDict state;
   std::uint64_t read = 0;
   for (const CheckpointTensor* const tensor : model) {
-    auto bytes = merged(files, *tensor);
-    if (!bytes) {
-      return bytes.error();
-    }
-    state.tensors.push_back({tensor->key, tensor->dtype, tensor->shape, {bytes->get(), tensor->bytes}});
-    state.storage.push_back(*std::move(bytes));
+    ASSIGN_OR_RETURN(auto bytes, merged(files, *tensor));
+    state.tensors.push_back({tensor->key, tensor->dtype, tensor->shape, {bytes.get(), tensor->bytes}});
+    state.storage.push_back(std::move(bytes));
     progress.step(state.tensors.size(), read += tensor->bytes * files.size());
   }
   progress.end();
@@ -114,27 +99,19 @@ Result<StateDict> merge_models(const std::vector<CheckpointFile>& files, metrics
 Result<int> run(CommandContext& context) {
   const std::string& path = context.arguments.front();
   const auto sources = std::span<const std::string>(context.arguments).subspan(1);
-  const auto files = open_all(sources);
-  if (!files) {
-    return files.error();
-  }
-  if (auto same = check_same_model(*files); !same) {
-    return same.error();
-  }
-  const auto state = merge_models(*files, context.progress);
-  if (!state) {
-    return state.error();
-  }
+  ASSIGN_OR_RETURN(const auto files, open_all(sources));
+  RETURN_IF_ERROR(check_same_model(files));
+  ASSIGN_OR_RETURN(const auto state, merge_models(files, context.progress));
   std::map<std::string, Value> values{{"/merged_from", std::vector<std::string>(sources.begin(), sources.end())}};
-  if (auto written = write_model_checkpoint(path, context.line.has("overwrite"), state->tensors, std::move(values));
+  if (auto written = write_model_checkpoint(path, context.line.has("overwrite"), state.tensors, std::move(values));
       !written) {
     return written.error();
   }
   if (context.json()) {
-    print_json(context.out, "merge", {{"path", path}, {"from", sources}, {"tensors", state->tensors.size()}});
+    print_json(context.out, "merge", {{"path", path}, {"from", sources}, {"tensors", state.tensors.size()}});
   } else {
-    context.out << fmt::format("{}: the mean of {} checkpoints, {} tensors\n", printable(path), files->size(),
-                               state->tensors.size());
+    context.out << fmt::format("{}: the mean of {} checkpoints, {} tensors\n", printable(path), files.size(),
+                               state.tensors.size());
   }
   return to_int(ExitCode::Success);
 }

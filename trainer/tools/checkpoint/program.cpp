@@ -71,24 +71,19 @@ Result<void> check_count(const Command& command, const std::vector<std::string>&
 Result<int> run_command(const Command& command, std::span<const std::string> arguments, std::ostream& out) {
   settings::Settings options{command.table};
   const std::array targets{&options};
-  auto line = command_line::parse_command_line(targets, command.flags, arguments);
-  if (!line) {
-    return line.error();
-  }
-  if (line->has("help")) {
+  ASSIGN_OR_RETURN(auto line, command_line::parse_command_line(targets, command.flags, arguments));
+  if (line.has("help")) {
     out << command_help(command);
     return to_int(ExitCode::Success);
   }
-  std::vector<std::string> positional = line->positional;
-  positional.insert(positional.end(), line->program.begin(), line->program.end());  // after "--"
-  if (auto counted = check_count(command, positional); !counted) {
-    return counted.error();
-  }
+  std::vector<std::string> positional = line.positional;
+  positional.insert(positional.end(), line.program.begin(), line.program.end());  // after "--"
+  RETURN_IF_ERROR(check_count(command, positional));
   const auto style = settings::find_setting(command.table, "progress") == nullptr
                          ? metrics::WorkProgress::Style::None
                          : metrics::WorkProgress::style_of(options.text("progress"));
   metrics::WorkProgress progress(STDERR_FILENO, style, "tensors");
-  CommandContext context{std::move(options), *std::move(line), std::move(positional), progress, out};
+  CommandContext context{std::move(options), std::move(line), std::move(positional), progress, out};
   auto done = command.run(context);
   progress.end();
   return done;

@@ -144,7 +144,7 @@ void verify(PrunedFile& pruned, metrics::WorkProgress& progress) {
       opened ? opened->damaged(format::default_threads(), progress) : Result<std::vector<std::string>>(opened.error());
   progress.end();
   if (!damaged) {
-    const bool is_damage = damaged.error().exit_code == ExitCode::BadData;
+    const bool is_damage = damaged.error().kind == ErrorKind::BadData;
     file.state = is_damage ? format::FileState::Damaged : format::FileState::Unreadable;
     file.reason = damaged.error().reason;
   } else if (!damaged->empty()) {
@@ -173,7 +173,7 @@ Result<void> remove_file(PrunedFile& pruned) {
   }
   if (::unlink(file.path.c_str()) != 0 && errno != ENOENT) {
     return fail("checkpoint", file.path, "cannot be removed: " + errno_text(errno), "a folder that you may write to",
-                ExitCode::InputOutput);
+                ErrorKind::InputOutput);
   }
   pruned.removed = true;
   remove_link_to(file);
@@ -235,7 +235,7 @@ Result<void> remove_files(Pruning& pruning) {
   }
   if (any && !storage::sync_folder_of(pruning.files.front().file.path)) {
     return fail("checkpoint", pruning.folder, "cannot be written to the device: " + errno_text(errno),
-                "having the file system checked", ExitCode::InputOutput);
+                "having the file system checked", ErrorKind::InputOutput);
   }
   return {};
 }

@@ -66,7 +66,7 @@ Result<void> check_usable(const Pruning& pruning) {
     return {};
   }
   return fail("checkpoint", pruning.folder, "holds no sound checkpoint, and so none was removed",
-              "rollcall-checkpoint verify, which names what is damaged", ExitCode::BadData);
+              "rollcall-checkpoint verify, which names what is damaged", ErrorKind::BadData);
 }
 
 std::string_view word_for(const PrunedFile& pruned, bool dry_run) {
@@ -141,40 +141,34 @@ Result<Pruning> look_into(const CommandContext& context) {
   pruning.dry_run = context.line.has("dry-run");
   std::error_code ignored;
   if (fs::is_regular_file(pruning.folder, ignored)) {
-    return fail("checkpoint", pruning.folder, "is a file", "the folder that holds it", ExitCode::NoInput);
+    return fail("checkpoint", pruning.folder, "is a file", "the folder that holds it", ErrorKind::NoInput);
   }
-  auto listed = list_files(pruning.folder);
-  if (!listed) {
-    return listed.error();
-  }
-  if (std::ranges::none_of(*listed, is_of_training)) {
+  ASSIGN_OR_RETURN(auto listed, list_files(pruning.folder));
+  if (std::ranges::none_of(listed, is_of_training)) {
     return no_checkpoint_in(pruning.folder);
   }
-  std::ranges::reverse(*listed);
-  for (ListedFile& file : *listed) {
+  std::ranges::reverse(listed);
+  for (ListedFile& file : listed) {
     pruning.files.push_back({std::move(file), {}});
   }
   return pruning;
 }
 
 Result<int> run(CommandContext& context) {
-  auto pruning = look_into(context);
-  if (!pruning) {
-    return pruning.error();
-  }
-  decide(*pruning);
+  ASSIGN_OR_RETURN(auto pruning, look_into(context));
+  decide(pruning);
   const auto goes = [](const PrunedFile& pruned) { return pruned.fate.goes; };
-  if (context.options.text("verify") == "full" && std::ranges::any_of(pruning->files, goes)) {
-    verify_newest(*pruning, context.progress);
-    decide(*pruning);
+  if (context.options.text("verify") == "full" && std::ranges::any_of(pruning.files, goes)) {
+    verify_newest(pruning, context.progress);
+    decide(pruning);
   }
-  const Result<void> removed = pruning->dry_run ? Result<void>() : remove_files(*pruning);
-  context.json() ? print_json_report(context.out, *pruning) : print_table(context.out, *pruning);
+  const Result<void> removed = pruning.dry_run ? Result<void>() : remove_files(pruning);
+  context.json() ? print_json_report(context.out, pruning) : print_table(context.out, pruning);
   context.out.flush();
   if (!removed) {
     return removed.error();
   }
-  const Result<void> usable = check_usable(*pruning);
+  const Result<void> usable = check_usable(pruning);
   return usable ? Result<int>(to_int(ExitCode::Success)) : usable.error();
 }
 

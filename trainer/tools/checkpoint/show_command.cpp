@@ -196,11 +196,8 @@ Result<int> show_tensors(CommandContext& context, const CheckpointFile& file, st
     if (tensor == nullptr) {
       return unknown_tensor(file, name);
     }
-    const auto bytes = file.read(*tensor);
-    if (!bytes) {
-      return bytes.error();
-    }
-    const Statistics found = statistics_of({bytes->get(), tensor->bytes}, tensor->dtype);
+    ASSIGN_OR_RETURN(const auto bytes, file.read(*tensor));
+    const Statistics found = statistics_of({bytes.get(), tensor->bytes}, tensor->dtype);
     rows.push_back({tensor->name(), std::string(checkpoint::format::dtype_name(tensor->dtype)),
                     checkpoint::format::shape_text(tensor->shape), fmt::format("{:.6g}", found.minimum),
                     fmt::format("{:.6g}", found.maximum), fmt::format("{:.6g}", found.mean),
@@ -218,19 +215,16 @@ Result<int> show_tensors(CommandContext& context, const CheckpointFile& file, st
 }
 
 Result<int> run(CommandContext& context) {
-  const auto file = CheckpointFile::open(context.arguments.front());
-  if (!file) {
-    return file.error();
-  }
+  ASSIGN_OR_RETURN(const auto file, CheckpointFile::open(context.arguments.front()));
   const auto names = std::span<const std::string>(context.arguments).subspan(1);
   if (!names.empty()) {
-    return show_tensors(context, *file, names);
+    return show_tensors(context, file, names);
   }
   const bool all = context.line.has("tensors");
   if (context.json()) {
-    print_json(context.out, "show", summary_json(*file, all));
+    print_json(context.out, "show", summary_json(file, all));
   } else {
-    context.out << (all ? tensors_text(*file) : summary_text(*file));
+    context.out << (all ? tensors_text(file) : summary_text(file));
   }
   return to_int(ExitCode::Success);
 }

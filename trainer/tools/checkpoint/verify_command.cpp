@@ -58,14 +58,11 @@ Result<std::vector<Wanted>> files_of(const std::vector<std::string>& arguments) 
       files.push_back({path});
       continue;
     }
-    const auto listed = checkpoint::format::list_checkpoints(path);
-    if (!listed) {
-      return listed.error();
-    }
-    if (listed->empty()) {
+    ASSIGN_OR_RETURN(const auto listed, checkpoint::format::list_checkpoints(path));
+    if (listed.empty()) {
       return no_checkpoint_in(path);
     }
-    for (const auto& checkpoint : *listed) {
+    for (const auto& checkpoint : listed) {
       files.push_back({checkpoint.path, true});
     }
   }
@@ -82,7 +79,7 @@ Result<Verified> verify(const std::string& path, std::size_t threads, metrics::W
   if (damaged) {
     report.bytes = file->file_bytes();
     report.damaged = *std::move(damaged);
-  } else if (damaged.error().exit_code == ExitCode::BadData) {
+  } else if (damaged.error().kind == ErrorKind::BadData) {
     report.reason = damaged.error().reason;
   } else {
     return damaged.error();
@@ -118,16 +115,13 @@ Json json_of(const Verified& report) {
 }
 
 Result<int> run(CommandContext& context) {
-  const auto files = files_of(context.arguments);
-  if (!files) {
-    return files.error();
-  }
+  ASSIGN_OR_RETURN(const auto files, files_of(context.arguments));
   const auto asked = static_cast<std::size_t>(context.options.integer("num-workers"));
   const std::size_t threads = asked > 0 ? asked : checkpoint::format::default_threads();
   Json json = Json::array();
   std::size_t bad = 0;
   std::string first_bad;
-  for (const auto& [path, listed] : *files) {
+  for (const auto& [path, listed] : files) {
     const auto report = verify(path, threads, context.progress);
     context.progress.end();
     if (listed && !(report && report->sound()) && is_gone(path)) {
@@ -147,8 +141,8 @@ Result<int> run(CommandContext& context) {
     print_json(context.out, "verify", {{"files", std::move(json)}});
   }
   if (bad > 0) {
-    return fail("checkpoint", first_bad, fmt::format("{} of {} files are damaged", bad, files->size()),
-                "--resume=auto, which passes over them, or another copy", ExitCode::BadData);
+    return fail("checkpoint", first_bad, fmt::format("{} of {} files are damaged", bad, files.size()),
+                "--resume=auto, which passes over them, or another copy", ErrorKind::BadData);
   }
   return to_int(ExitCode::Success);
 }

@@ -93,12 +93,9 @@ Result<Options> with_arguments(Options options, std::vector<std::string> argumen
 Result<Options> read_options(const std::vector<std::string>& arguments) {
   settings::Settings values{settings::Table(kTable)};
   const std::array targets{&values};
-  Result<command_line::ParsedCommandLine> parsed = command_line::parse_command_line(targets, kFlags, arguments);
-  if (!parsed) {
-    return parsed.error();
-  }
+  ASSIGN_OR_RETURN(auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
   Options options;
-  options.json = parsed->has("json");
+  options.json = parsed.has("json");
   options.progress = metrics::WorkProgress::style_of(values.text("progress"));
   options.pack.prepare = {.repack = values.on("repack"),
                           .resize = static_cast<int>(values.integer("resize")),
@@ -106,13 +103,13 @@ Result<Options> read_options(const std::vector<std::string>& arguments) {
   const auto workers = static_cast<std::size_t>(values.integer("num-workers"));
   options.pack.threads = workers > 0 ? workers : usable_cpus();
   options.pack.skip_bad = values.text("bad-samples") == "skip";
-  options.pack.overwrite = parsed->has("overwrite");
-  if (parsed->has("help") || parsed->has("version")) {
-    options.request = parsed->has("help") ? Request::Help : Request::Version;
+  options.pack.overwrite = parsed.has("overwrite");
+  if (parsed.has("help") || parsed.has("version")) {
+    options.request = parsed.has("help") ? Request::Help : Request::Version;
     return options;
   }
-  std::vector<std::string> positional = std::move(parsed->positional);
-  positional.insert(positional.end(), parsed->program.begin(), parsed->program.end());  // after "--"
+  std::vector<std::string> positional = std::move(parsed.positional);
+  positional.insert(positional.end(), parsed.program.begin(), parsed.program.end());  // after "--"
   return with_arguments(std::move(options), std::move(positional));
 }
 

@@ -97,7 +97,7 @@ Result<std::optional<PackReport>> TreePacker::earlier_report() const {
     return std::optional(report);
   }
   return fail("rollcall-pack", out_, "is there already and holds something else", "another name, or --overwrite",
-              ExitCode::CannotCreate);
+              ErrorKind::CannotCreate);
 }
 
 Error TreePacker::interrupted(const PartialFile& partial) const {
@@ -105,7 +105,7 @@ Error TreePacker::interrupted(const PartialFile& partial) const {
       "rollcall-pack", out_,
       fmt::format("interrupted: {} of {} files are done", partial.records().size(), tree_.size()),
       fmt::format("the same command, which goes on from here (or removing {})", PartialFile::partial_files(out_)),
-      ExitCode::Interrupted);
+      ErrorKind::Interrupted);
 }
 
 /// Keeps the samples up to the first whose bytes or file changed.
@@ -136,14 +136,14 @@ Result<void> TreePacker::check_earlier_work(PartialFile& partial) {
 /// Why the work must end with this sample.
 std::optional<Error> TreePacker::objection(const PreparedSample& sample, std::size_t index) const {
   // A device that fails says nothing about the file: leaving it out would be wrong.
-  const bool is_files_fault = sample.exit_code != ExitCode::InputOutput && sample.exit_code != ExitCode::Internal;
+  const bool is_files_fault = sample.kind != ErrorKind::InputOutput && sample.kind != ErrorKind::Internal;
   if (sample.outcome != Outcome::Bad || (options_.skip_bad && is_files_fault)) {
     return std::nullopt;
   }
   return fail("rollcall-pack", path_of(index), sample.note,
               is_files_fault ? "repairing or removing it, or --bad-samples=skip; the same command goes on from here"
                              : "the same command again, which goes on from here",
-              is_files_fault ? ExitCode::BadData : sample.exit_code);
+              is_files_fault ? ErrorKind::BadData : sample.kind);
 }
 
 Result<void> TreePacker::pack_rest(PartialFile& partial) {
@@ -163,9 +163,7 @@ Result<void> TreePacker::pack_rest(PartialFile& partial) {
     if (std::optional<Error> error = objection(sample, index)) {
       return *std::move(error);
     }
-    if (const auto added = partial.append(sample); !added) {
-      return added.error();
-    }
+    RETURN_IF_ERROR(partial.append(sample));
     progress_.step(index + 1, partial.data_bytes());
     if (stop_requested() && index + 1 < tree_.size()) {
       return interrupted(partial);
@@ -176,9 +174,7 @@ Result<void> TreePacker::pack_rest(PartialFile& partial) {
 
 /// Reads all back from the device.
 Result<void> TreePacker::verify(PartialFile& partial) {
-  if (auto synced = partial.sync(); !synced) {
-    return synced.error();
-  }
+  RETURN_IF_ERROR(partial.sync());
   const std::size_t count = partial.records().size();
   progress_.begin("verifying " + out_name(), count);
   std::vector<std::vector<std::byte>> buffers(options_.threads);
@@ -188,7 +184,7 @@ Result<void> TreePacker::verify(PartialFile& partial) {
   for (std::size_t index = 0; index < count; ++index) {
     if (!checks.next()) {
       return fail("rollcall-pack", path_of(index), fmt::format("reads back from {} with other bytes", out_),
-                  "the same command again, on another file system if it stays so", ExitCode::InputOutput);
+                  "the same command again, on another file system if it stays so", ErrorKind::InputOutput);
     }
     progress_.step(index + 1, partial.records()[index].entry.offset);
     if (stop_requested()) {
@@ -213,7 +209,7 @@ Result<data::PackedContent> TreePacker::content(const PartialFile& partial) cons
   }
   if (content.columns.offset.empty()) {
     return fail("rollcall-pack", tree_.root, "holds no file that can be used", "naming a folder of images",
-                ExitCode::BadData);
+                ErrorKind::BadData);
   }
   return content;
 }
@@ -253,32 +249,21 @@ Result<PackReport> TreePacker::report(const PartialFile& partial) const {
 }
 
 Result<PackReport> TreePacker::run() {
-  const Result<std::optional<PackReport>> earlier = earlier_report();
-  if (!earlier) {
-    return earlier.error();
+  ASSIGN_OR_RETURN(const std::optional<PackReport> earlier, earlier_report());
+  if (earlier) {
+    return *earlier;
   }
-  if (*earlier) {
-    return **earlier;
-  }
-  Result<PartialFile> partial = PartialFile::open(out_, input_crc32c_, options_.overwrite);
-  if (!partial) {
-    return partial.error();
-  }
+  ASSIGN_OR_RETURN(PartialFile partial, PartialFile::open(out_, input_crc32c_, options_.overwrite));
   for (const auto step : {&TreePacker::check_earlier_work, &TreePacker::pack_rest, &TreePacker::verify}) {
-    const Result<void> done = (this->*step)(*partial);
+    const Result<void> done = (this->*step)(partial);
     progress_.end();
     if (!done) {
       return done.error();
     }
   }
-  const Result<data::PackedContent> whole = content(*partial);
-  if (!whole) {
-    return whole.error();
-  }
-  Result<PackReport> told = report(*partial);
-  if (const auto finished = partial->finish(*whole); !finished) {
-    return finished.error();
-  }
+  ASSIGN_OR_RETURN(const data::PackedContent whole, content(partial));
+  Result<PackReport> told = report(partial);
+  RETURN_IF_ERROR(partial.finish(whole));
   std::error_code ignored;
   told->bytes_out = fs::file_size(out_, ignored);
   told->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();

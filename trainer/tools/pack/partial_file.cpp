@@ -44,7 +44,7 @@ struct Record {
   std::uint32_t height = 0;
   std::uint32_t orientation = 1;
   std::uint16_t outcome = 0;
-  std::uint16_t exit_code = 0;
+  std::uint16_t error_kind = 0;
 };
 static_assert(std::has_unique_object_representations_v<Record>);
 
@@ -64,7 +64,7 @@ std::uint32_t checksum(const Record& record, std::span<const std::byte> note) {
 JournalRecord unpacked(const Record& record, std::span<const std::byte> note) {
   JournalRecord result;
   result.outcome = static_cast<Outcome>(record.outcome);
-  result.exit_code = static_cast<ExitCode>(record.exit_code);
+  result.kind = error_kind(record.error_kind).value_or(ErrorKind::Internal);
   result.source = {record.source_bytes, record.source_modified_ns};
   result.entry = {.offset = record.offset,
                   .length = record.length,
@@ -106,7 +106,7 @@ std::vector<std::byte> journal_bytes(const JournalRecord& journal_record) {
                 .height = entry.height,
                 .orientation = entry.orientation,
                 .outcome = static_cast<std::uint16_t>(journal_record.outcome),
-                .exit_code = static_cast<std::uint16_t>(journal_record.exit_code)};
+                .error_kind = static_cast<std::uint16_t>(journal_record.kind)};
   record.crc32c = checksum(record, note);
   std::vector<std::byte> bytes(sizeof(record) + note.size());
   std::memcpy(bytes.data(), &record, sizeof(record));
@@ -149,7 +149,7 @@ Result<storage::File> open_part(const std::string& path) {
   if (opened.descriptor < 0) {
     return fail("rollcall-pack", path, "cannot be created: " + opened.reason,
                 "an output file in a folder that exists and is writable, where nothing else has this name",
-                ExitCode::CannotCreate);
+                ErrorKind::CannotCreate);
   }
   return storage::File(opened.descriptor);
 }
@@ -177,7 +177,7 @@ std::size_t count_connected(const std::vector<JournalRecord>& records) {
 
 Error PartialFile::cannot_write(const std::string& path, int error_number) const {
   return fail("rollcall-pack", path, "cannot be written: " + errno_text(error_number),
-              "freeing space or quota there; the same command goes on from here", ExitCode::InputOutput);
+              "freeing space or quota there; the same command goes on from here", ErrorKind::InputOutput);
 }
 
 Result<PartialFile> PartialFile::open(const std::string& out, std::uint32_t input_crc32c, bool discard) {
@@ -185,24 +185,15 @@ Result<PartialFile> PartialFile::open(const std::string& out, std::uint32_t inpu
   partial.out_ = out;
   partial.data_path_ = out + ".partial";
   partial.journal_path_ = out + ".partial.journal";
-  Result<storage::File> data = open_part(partial.data_path_);
-  if (!data) {
-    return data.error();
-  }
-  partial.data_ = *std::move(data);
+  ASSIGN_OR_RETURN(storage::File data, open_part(partial.data_path_));
+  partial.data_ = std::move(data);
   if (locked_by_another(partial.data_)) {
     return fail("rollcall-pack", partial.data_path_, "is being written by another process",
-                "waiting for its end, or another output file", ExitCode::CannotCreate);
+                "waiting for its end, or another output file", ErrorKind::CannotCreate);
   }
-  Result<storage::File> journal = open_part(partial.journal_path_);
-  if (!journal) {
-    return journal.error();
-  }
-  partial.journal_ = *std::move(journal);
-  const Result<void> loaded = partial.load(input_crc32c, discard);
-  if (!loaded) {
-    return loaded.error();
-  }
+  ASSIGN_OR_RETURN(storage::File journal, open_part(partial.journal_path_));
+  partial.journal_ = std::move(journal);
+  RETURN_IF_ERROR(partial.load(input_crc32c, discard));
   return partial;
 }
 
@@ -221,7 +212,7 @@ Result<void> PartialFile::load(std::uint32_t input_crc32c, bool discard) {
     return fail(
         "rollcall-pack", data_path_, "was begun with other options or other files",
         fmt::format("the options of that time, or --overwrite, which starts anew (removes {})", partial_files(out_)),
-        ExitCode::Mismatch);
+        ErrorKind::Mismatch);
   }
   records_ = std::move(journal->records);
   journal_ends_ = std::move(journal->ends);
@@ -248,7 +239,7 @@ Result<void> PartialFile::keep(std::size_t count) {
 
 Result<void> PartialFile::append(const PreparedSample& sample) {
   JournalRecord record{.outcome = sample.outcome,
-                       .exit_code = sample.exit_code,
+                       .kind = sample.kind,
                        .source = sample.source,
                        .entry = sample.entry,
                        .note = sample.note};
@@ -280,13 +271,11 @@ bool PartialFile::is_sound(std::size_t index, std::vector<std::byte>& buffer) co
 Result<void> PartialFile::sync() { return data_.sync() ? Result<void>() : cannot_write(data_path_, errno); }
 
 Result<void> PartialFile::finish(const data::PackedContent& content) {
-  if (auto finished = data::finish_packed_file(data_path_, content); !finished) {
-    return finished.error();
-  }
+  RETURN_IF_ERROR(data::finish_packed_file(data_path_, content));
   const Result<data::PackedFile> file = data::PackedFile::open(data_path_);
   if (!file) {
     return fail("rollcall-pack", out_, "reads back wrongly: " + file.error().reason,
-                "the same command again, on another file system if it stays so", ExitCode::InputOutput);
+                "the same command again, on another file system if it stays so", ErrorKind::InputOutput);
   }
   if (std::rename(data_path_.c_str(), out_.c_str()) != 0 || !storage::sync_folder_of(out_)) {
     return cannot_write(out_, errno);

@@ -17,7 +17,7 @@ namespace rollcall::pack {
 /// One file that was dealt with; bad ones too, so that a continued run reports them like an uninterrupted one.
 struct JournalRecord {
   Outcome outcome = Outcome::Bad;
-  ExitCode exit_code = ExitCode::Success;  ///< of Outcome::Bad
+  ErrorKind kind = ErrorKind::Internal;  ///< of Outcome::Bad
   SourceFacts source;
   data::PackedEntry entry;
   std::string note;

@@ -90,7 +90,7 @@ Result<std::vector<std::byte>> encode_jpeg(std::span<const std::uint8_t> pixels,
   Compressor compressor;
   if (!compressor.compress(pixels, size, quality, orientation)) {
     return fail("rollcall-pack", "", std::string("libjpeg cannot encode the smaller picture: ") + compressor.reason(),
-                "packing without --resize", ExitCode::Internal);
+                "packing without --resize", ErrorKind::Internal);
   }
   const auto bytes = compressor.bytes();
   return std::vector<std::byte>(bytes.begin(), bytes.end());
@@ -126,7 +126,7 @@ data::ImageSize reduced(data::ImageSize size, int most) {
 void refuse(PreparedSample& sample, const Error& error) {
   sample.outcome = Outcome::Bad;
   sample.note = error.reason;
-  sample.exit_code = error.exit_code;
+  sample.kind = error.kind;
 }
 
 /// The file is what stat() told: otherwise somebody is writing it just now.
@@ -135,7 +135,7 @@ Result<std::span<const std::byte>> read_unchanged(const std::string& path, const
   auto bytes = data::read_file(path, buffer);
   if (bytes && source_facts(path) != facts) {
     return fail("rollcall-pack", path, "changed while it was read", "packing once nobody writes there any more",
-                ExitCode::InputOutput);
+                ErrorKind::InputOutput);
   }
   return bytes;
 }
@@ -164,11 +164,9 @@ Result<void> Preparer::resize_into(PreparedSample& sample, const data::PixelView
   data::resize_to_levels(
       pixels, {.source = whole(size), .width = smaller.width, .height = smaller.height, .wanted = whole(smaller)},
       levels.data());
-  Result<std::vector<std::byte>> jpeg = encode_jpeg(levels, smaller, options_.quality, sample.entry.orientation);
-  if (!jpeg) {
-    return jpeg.error();
-  }
-  sample.stored = *std::move(jpeg);
+  ASSIGN_OR_RETURN(std::vector<std::byte> jpeg,
+                   encode_jpeg(levels, smaller, options_.quality, sample.entry.orientation));
+  sample.stored = std::move(jpeg);
   sample.outcome = Outcome::Resized;
   sample.entry.width = static_cast<std::uint32_t>(smaller.width);
   sample.entry.height = static_cast<std::uint32_t>(smaller.height);

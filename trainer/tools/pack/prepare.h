@@ -32,10 +32,10 @@ struct SourceFacts {
 struct PreparedSample {
   Outcome outcome = Outcome::Bad;
   SourceFacts source;
-  data::PackedEntry entry;                 ///< all but the offset
-  std::vector<std::byte> stored;           ///< picture and tile lengths
-  std::string note;                        ///< Bad: why; Kept or Resized although repacking was asked for: why
-  ExitCode exit_code = ExitCode::Success;  ///< of Bad
+  data::PackedEntry entry;               ///< all but the offset
+  std::vector<std::byte> stored;         ///< picture and tile lengths
+  std::string note;                      ///< Bad: why; Kept or Resized although repacking was asked for: why
+  ErrorKind kind = ErrorKind::Internal;  ///< of Bad
 };
 
 /// What is done to every picture.

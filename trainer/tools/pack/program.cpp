@@ -47,7 +47,7 @@ std::string created_text(const Environment& environment) {
 }
 
 Error cannot_create(const std::string& path, std::string reason) {
-  return fail("rollcall-pack", path, std::move(reason), "another name for OUT", ExitCode::CannotCreate);
+  return fail("rollcall-pack", path, std::move(reason), "another name for OUT", ErrorKind::CannotCreate);
 }
 
 /// What is to be packed into which file.
@@ -79,11 +79,8 @@ Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs, std::ost
   std::vector<data::ImageTree> trees;
   data::SourceIndices indices;
   for (const Job& job : jobs) {
-    Result<data::ImageTree> tree = data::scan_image_tree(job.tree, indices);
-    if (!tree) {
-      return tree.error();
-    }
-    trees.push_back(*std::move(tree));
+    ASSIGN_OR_RETURN(data::ImageTree tree, data::scan_image_tree(job.tree, indices));
+    trees.push_back(std::move(tree));
   }
   for (const std::string& warning : indices.warnings()) {
     err << "rollcall: warning: " << warning << "\n" << std::flush;
@@ -91,23 +88,17 @@ Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs, std::ost
   const std::string difference = data::class_difference(trees.front().class_names(), trees.back().class_names());
   if (!difference.empty()) {
     return fail("rollcall-pack", jobs.back().tree, "does not have the same class folders as train: it " + difference,
-                "making the names of both folders' sub-folders equal", ExitCode::BadData);
+                "making the names of both folders' sub-folders equal", ErrorKind::BadData);
   }
   return trees;
 }
 
 Result<void> pack(const Options& options, metrics::WorkProgress& progress, std::ostream& out, std::ostream& err) {
-  const Result<std::vector<Job>> jobs = plan(options);
-  if (!jobs) {
-    return jobs.error();
-  }
-  const Result<std::vector<data::ImageTree>> trees = scan(*jobs, err);
-  if (!trees) {
-    return trees.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<Job> jobs, plan(options));
+  ASSIGN_OR_RETURN(const std::vector<data::ImageTree> trees, scan(jobs, err));
   std::vector<PackReport> reports;
-  for (std::size_t i = 0; i < jobs->size(); ++i) {
-    Result<PackReport> report = pack_tree((*trees)[i], (*jobs)[i].out, options.pack, progress);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    Result<PackReport> report = pack_tree(trees[i], jobs[i].out, options.pack, progress);
     progress.end();
     if (!report) {
       return report.error();
@@ -132,14 +123,8 @@ struct VerifyReport {
 /// The tables that open() leaves alone.
 Result<void> verify_names(const data::PackedFile& file) {
   const data::PackedLayout& layout = file.layout();
-  const auto offsets = file.read_table(layout.name_offset, data::packed_schema::kNameOffset);
-  if (!offsets) {
-    return offsets.error();
-  }
-  const auto names = file.read_table(layout.name_data, data::packed_schema::kNameData);
-  if (!names) {
-    return names.error();
-  }
+  RETURN_IF_ERROR(file.read_table(layout.name_offset, data::packed_schema::kNameOffset));
+  RETURN_IF_ERROR(file.read_table(layout.name_data, data::packed_schema::kNameData));
   if (layout.name_offset.elements != file.entries().size() + 1) {
     return data::damaged_packed_file(file.path(), "is damaged: there is not one name for each sample");
   }
@@ -149,36 +134,31 @@ Result<void> verify_names(const data::PackedFile& file) {
 /// Reads a packed file whole and checks every checksum. Errors: those of PackedFile::open(); BadData: a damaged table
 /// of names; InputOutput; Interrupted. Damaged samples are no error here, but in the report.
 Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, metrics::WorkProgress& progress) {
-  const Result<data::PackedFile> file = data::PackedFile::open(path);
-  if (!file) {
-    return file.error();
-  }
-  if (const auto names = verify_names(*file); !names) {
-    return names.error();
-  }
+  ASSIGN_OR_RETURN(const data::PackedFile file, data::PackedFile::open(path));
+  RETURN_IF_ERROR(verify_names(file));
   VerifyReport report{.path = path,
-                      .format_version = file->layout().format_version,
-                      .filled_edges = file->may_have_filled_edges(),
-                      .samples = file->entries().size(),
+                      .format_version = file.layout().format_version,
+                      .filled_edges = file.may_have_filled_edges(),
+                      .samples = file.entries().size(),
                       .damaged = {}};
   progress.begin("verifying " + std::filesystem::path(path).filename().string(), report.samples);
   std::vector<std::vector<std::byte>> buffers(threads);
   OrderedPool<Result<void>> checks(report.samples, threads, [&](std::size_t thread, std::size_t index) -> Result<void> {
-    const auto read = file->read(index, buffers[thread]);
+    const auto read = file.read(index, buffers[thread]);
     return read ? Result<void>() : read.error();
   });
   for (std::size_t index = 0; index < report.samples; ++index) {
     const Result<void> sound = checks.next();
-    if (!sound && sound.error().exit_code == ExitCode::InputOutput) {
+    if (!sound && sound.error().kind == ErrorKind::InputOutput) {
       return sound.error();
     }
     if (!sound) {
-      const std::string name = file->name(index);
+      const std::string name = file.name(index);
       report.damaged.push_back(name.empty() ? fmt::format("sample {}", index) : name);
     }
-    progress.step(index + 1, file->entries()[index].offset + file->entries()[index].stored_bytes());
+    progress.step(index + 1, file.entries()[index].offset + file.entries()[index].stored_bytes());
     if (stop_requested()) {
-      return fail("rollcall-pack", path, "interrupted", "the same command again", ExitCode::Interrupted);
+      return fail("rollcall-pack", path, "interrupted", "the same command again", ErrorKind::Interrupted);
     }
   }
   return report;
@@ -197,7 +177,7 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
       damage = fail("rollcall-pack", path,
                     fmt::format("{} of {} images are damaged, the first is {}", report->damaged.size(), report->samples,
                                 report->damaged.front()),
-                    "packing again; a training can go on without them with --bad-samples=skip", ExitCode::BadData);
+                    "packing again; a training can go on without them with --bad-samples=skip", ErrorKind::BadData);
     }
     files.push_back({{"path", path},
                      {"format_version", report->format_version},
@@ -219,19 +199,16 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
 
 Result<void> carry_out(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
                        std::ostream& err) {
-  Result<Options> options = read_options(arguments);
-  if (!options) {
-    return options.error();
-  }
-  if (options->request == Request::Help || options->request == Request::Version) {
-    out << (options->request == Request::Help ? help_text() : std::string(kName) + "\n");
+  ASSIGN_OR_RETURN(Options options, read_options(arguments));
+  if (options.request == Request::Help || options.request == Request::Version) {
+    out << (options.request == Request::Help ? help_text() : std::string(kName) + "\n");
     return {};
   }
-  options->pack.writer = kName;
-  options->pack.created = created_text(environment);
+  options.pack.writer = kName;
+  options.pack.created = created_text(environment);
   catch_stop_requests();
-  metrics::WorkProgress progress(STDERR_FILENO, options->progress, "img");
-  return options->request == Request::Verify ? verify(*options, progress, out) : pack(*options, progress, out, err);
+  metrics::WorkProgress progress(STDERR_FILENO, options.progress, "img");
+  return options.request == Request::Verify ? verify(options, progress, out) : pack(options, progress, out, err);
 }
 
 }  // namespace

@@ -108,40 +108,32 @@ Result<void> write_page(const std::vector<Run>& runs, const std::string& given, 
 Result<int> print_or_write(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   settings::Settings options{kReportTable};
   const std::array targets{&options};
-  auto line = command_line::parse_command_line(targets, kReportFlags, arguments);
-  if (!line) {
-    return line.error();
-  }
-  if (line->has("help")) {
+  ASSIGN_OR_RETURN(auto line, command_line::parse_command_line(targets, kReportFlags, arguments));
+  if (line.has("help")) {
     const std::array<settings::Table, 1> tables{kReportTable};
     out << kReportUsage << command_line::help_text(kReportFlags, tables) << kReportCodes;
     return to_int(ExitCode::Success);
   }
-  if (line->has("version")) {
+  if (line.has("version")) {
     out << "rollcall-report " ROLLCALL_VERSION "\n";
     return to_int(ExitCode::Success);
   }
-  std::vector<std::string> paths = line->positional;
-  paths.insert(paths.end(), line->program.begin(), line->program.end());  // after "--"
+  std::vector<std::string> paths = line.positional;
+  paths.insert(paths.end(), line.program.begin(), line.program.end());  // after "--"
   if (paths.empty()) {
     return fail("command line", "", "no run is named", "rollcall-report FOLDER, the folder with metrics.jsonl");
   }
-  Result<std::vector<Run>> runs = read_runs(paths, err);
-  if (!runs) {
-    return runs.error();
-  }
-  name_apart(*runs);
-  if (line->has("csv")) {
-    out << report::curves_csv(*runs);
-  } else if (line->has("json") || line->has("text")) {
-    for (const Run& run : *runs) {
-      out << (line->has("json") ? report::summary_json(run) + "\n" : report::summary_text(run));
-      out << (line->has("text") && runs->size() > 1 ? "\n" : "");
+  ASSIGN_OR_RETURN(std::vector<Run> runs, read_runs(paths, err));
+  name_apart(runs);
+  if (line.has("csv")) {
+    out << report::curves_csv(runs);
+  } else if (line.has("json") || line.has("text")) {
+    for (const Run& run : runs) {
+      out << (line.has("json") ? report::summary_json(run) + "\n" : report::summary_text(run));
+      out << (line.has("text") && runs.size() > 1 ? "\n" : "");
     }
   } else {
-    if (const Result<void> written = write_page(*runs, options.text("output"), out); !written) {
-      return written.error();
-    }
+    RETURN_IF_ERROR(write_page(runs, options.text("output"), out));
   }
   return to_int(ExitCode::Success);
 }

@@ -83,7 +83,7 @@ Result<std::string> chosen_run(const std::vector<std::string>& named, const Envi
   const std::string folder = environment.get_non_empty("SCRATCH").value_or(".") + "/rollcall";
   const std::string found = newest_record(folder);
   if (found.empty()) {
-    return fail("RUN", folder, "there is no run below it", "naming the folder of one", ExitCode::NoInput);
+    return fail("RUN", folder, "there is no run below it", "naming the folder of one", ErrorKind::NoInput);
   }
   return found;
 }
@@ -105,11 +105,8 @@ class Follower {
   /// Errors: those of RecordFile.
   Result<void> look() {
     if (!file_) {
-      Result<report::RecordFile> opened = report::RecordFile::open(raw_.path);
-      if (!opened) {
-        return opened.error();
-      }
-      file_ = *std::move(opened);
+      ASSIGN_OR_RETURN(report::RecordFile opened, report::RecordFile::open(raw_.path));
+      file_ = std::move(opened);
     }
     if (Result<void> read = file_->read([this](const report::ReadRecord& record) { reader_.take(record); }); !read) {
       return read;
@@ -147,15 +144,12 @@ Result<void> follow(const std::string& run, Look look, double interval) {
 }
 
 Result<void> print_once(const std::string& path, const Look& look, bool json, std::ostream& out) {
-  const Result<Run> run = report::read_run(path);
-  if (!run) {
-    return run.error();
-  }
+  ASSIGN_OR_RETURN(const Run run, report::read_run(path));
   if (json) {
-    out << report::summary_json(*run) << "\n";
+    out << report::summary_json(run) << "\n";
     return {};
   }
-  for (const std::string& line : frame(*run, look, now_in_seconds())) {
+  for (const std::string& line : frame(run, look, now_in_seconds())) {
     out << line << "\n";
   }
   return {};
@@ -164,28 +158,22 @@ Result<void> print_once(const std::string& path, const Look& look, bool json, st
 Result<int> show(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out) {
   settings::Settings options{kTopTable};
   const std::array targets{&options};
-  auto line = command_line::parse_command_line(targets, kTopFlags, arguments);
-  if (!line) {
-    return line.error();
-  }
-  if (line->has("help")) {
+  ASSIGN_OR_RETURN(auto line, command_line::parse_command_line(targets, kTopFlags, arguments));
+  if (line.has("help")) {
     const std::array<settings::Table, 1> tables{kTopTable};
     out << kTopUsage << command_line::help_text(kTopFlags, tables);
     return to_int(ExitCode::Success);
   }
-  if (line->has("version")) {
+  if (line.has("version")) {
     out << "rollcall-top " ROLLCALL_VERSION "\n";
     return to_int(ExitCode::Success);
   }
-  if (line->has("json") && !line->has("once")) {
+  if (line.has("json") && !line.has("once")) {
     return fail("--json", "", "is for --once", "--once --json");
   }
-  const Result<std::string> run = chosen_run(line->positional, environment);
-  if (!run) {
-    return run.error();
-  }
-  const Result<void> shown = line->has("once") ? print_once(*run, look_of(environment, false), line->has("json"), out)
-                                               : follow(*run, look_of(environment, true), options.number("interval"));
+  ASSIGN_OR_RETURN(const std::string run, chosen_run(line.positional, environment));
+  const Result<void> shown = line.has("once") ? print_once(run, look_of(environment, false), line.has("json"), out)
+                                              : follow(run, look_of(environment, true), options.number("interval"));
   return shown ? Result<int>(to_int(ExitCode::Success)) : shown.error();
 }
 

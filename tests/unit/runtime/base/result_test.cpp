@@ -35,8 +35,8 @@ TEST(Error, TextIsTheMessageAsAPartOfAnother) {
 }
 
 TEST(Error, ExitCodeIsUsageUnlessSaidOtherwise) {
-  EXPECT_EQ(fail("a", "", "b", "c").exit_code, ExitCode::Usage);
-  EXPECT_EQ(fail("a", "", "b", "c", ExitCode::Mismatch).exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(fail("a", "", "b", "c").kind, ErrorKind::Usage);
+  EXPECT_EQ(fail("a", "", "b", "c", ErrorKind::Mismatch).kind, ErrorKind::Mismatch);
 }
 
 TEST(Error, ErrnoTextIsTheSystemsOwn) { EXPECT_EQ(errno_text(ENOSPC), "No space left on device"); }
@@ -76,14 +76,14 @@ TEST(OutcomeText, SuccessIsNothing) {
 }
 
 TEST(OutcomeText, AnErrorArrivesWhole) {
-  const Error error = fail("--data", "/a \n\xff", "", "", ExitCode::BadData);
+  const Error error = fail("--data", "/a \n\xff", "", "", ErrorKind::BadData);
   const auto outcome = parse_outcome(serialise(error));
   ASSERT_TRUE(outcome && !*outcome);
   EXPECT_EQ(outcome->error().setting, error.setting);
   EXPECT_EQ(outcome->error().value, error.value);
   EXPECT_EQ(outcome->error().reason, "");
   EXPECT_EQ(outcome->error().action, "");
-  EXPECT_EQ(outcome->error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(outcome->error().kind, ErrorKind::BadData);
 }
 
 TEST(OutcomeText, ANulInsideOfAFieldDoesNotShiftTheOthers) {

@@ -176,7 +176,7 @@ TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
 }
 
 TEST(Program, AContradictionIsToldByRanks0And1) {
-  const Error error = fail("RANK", "0", "disagrees", "unsetting it", ExitCode::Mismatch);
+  const Error error = fail("RANK", "0", "disagrees", "unsetting it", ErrorKind::Mismatch);
   for (const auto& [rank, told] : {std::pair("0", true), {"1", true}, {"2", false}}) {
     std::string text;
     EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), [&](const std::string& line) { text += line; }), 76);
@@ -185,12 +185,12 @@ TEST(Program, AContradictionIsToldByRanks0And1) {
 }
 
 TEST(Program, WhatAllTasksFindUnavailableIsToldByRank0) {
-  for (const ExitCode code : {ExitCode::Unavailable, ExitCode::NoInput}) {
-    const Error error = fail("host.template", "x", "does not resolve", "another", code);
+  for (const ErrorKind kind : {ErrorKind::Unavailable, ErrorKind::NoInput}) {
+    const Error error = fail("host.template", "x", "does not resolve", "another", kind);
     for (const auto& [rank, told] : {std::pair("0", true), {"1", false}}) {
       std::string text;
       EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), [&](const std::string& line) { text += line; }),
-                to_int(code));
+                to_int(error.exit_code()));
       EXPECT_EQ(!text.empty(), told) << rank;
     }
   }

@@ -122,7 +122,7 @@ TEST(CommandLine, UnknownOptionSuggestsTheNearest) {
     const auto parsed = programs.parse(arguments);
     ASSERT_FALSE(parsed) << message;
     EXPECT_EQ(parsed.error().message(), message);
-    EXPECT_EQ(parsed.error().exit_code, ExitCode::Usage);
+    EXPECT_EQ(parsed.error().kind, ErrorKind::Usage);
   }
 }
 

@@ -34,8 +34,9 @@ TEST(ToolMain, GivesWhatTheWorkGives) {
 }
 
 TEST(ToolMain, TellsAnErrorInALineAndEndsWithItsCode) {
-  const End end = end_of(
-      [](std::ostream&) -> Result<int> { return fail("--data", "x", "does not exist", "another", ExitCode::NoInput); });
+  const End end = end_of([](std::ostream&) -> Result<int> {
+    return fail("--data", "x", "does not exist", "another", ErrorKind::NoInput);
+  });
   EXPECT_EQ(end.code, 66);
   EXPECT_EQ(end.err, "rollcall: --data: x: does not exist; try another\n");
 }

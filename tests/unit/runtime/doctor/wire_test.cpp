@@ -158,7 +158,7 @@ TEST(DoctorClient, ARequestThatIsNoneEndsTheTalk) {
   const Result<void> served = serve(
       *member, 4, [](const Request&) -> std::string { throw std::logic_error("answered"); }, soon());
   ASSERT_FALSE(served);
-  EXPECT_EQ(served.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(served.error().kind, ErrorKind::Mismatch);
 }
 
 TEST(DoctorServer, GathersAsksAndDismisses) {

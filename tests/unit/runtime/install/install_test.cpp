@@ -210,7 +210,7 @@ TEST(UserPlan, ASiteThatLoadsItNeedsNoInstallation) {
     const Result<Plan> plan = plan_user_install(user_input(), files.read(), files.link(), files.names());
     ASSERT_FALSE(plan) << word;
     EXPECT_EQ(plan.error().value, "/s/plugstack.conf");
-    EXPECT_EQ(plan.error().exit_code, ExitCode::Configuration);
+    EXPECT_EQ(plan.error().kind, ErrorKind::Configuration);
   }
 }
 
@@ -220,7 +220,7 @@ TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {
                   "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot("/i")};
   const Result<Plan> refused = plan_site_install(input, files.read(), files.names());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(refused.error().kind, ErrorKind::CannotCreate);
   EXPECT_EQ(refused.error().value, "/i/etc/rollcall/site.toml");
   input.profile = std::nullopt;
   const Result<Plan> plan = plan_site_install(input, files.read(), files.names());
@@ -246,7 +246,7 @@ TEST(SitePlan, APlugstackOfAnyFolderIsRefused) {
   for (const Result<Plan>& plan :
        {plan_site_install(input, files.read(), files.names()), plan_site_uninstall(input, files.read())}) {
     ASSERT_FALSE(plan);
-    EXPECT_EQ(plan.error().exit_code, ExitCode::Configuration);
+    EXPECT_EQ(plan.error().kind, ErrorKind::Configuration);
     EXPECT_THAT(plan.error().message(),
                 HasSubstr("PlugStackConfig: stack.conf: is no absolute path in /i/etc/slurm.conf"));
   }

@@ -53,7 +53,7 @@ TEST(NodeList, DamagedListsAreErrorsThatShowThem) {
     ASSERT_FALSE(names) << text;
     EXPECT_EQ(names.error().setting, "node list") << text;
     EXPECT_EQ(names.error().value, text);
-    EXPECT_EQ(names.error().exit_code, ExitCode::Mismatch);
+    EXPECT_EQ(names.error().kind, ErrorKind::Mismatch);
   }
 }
 

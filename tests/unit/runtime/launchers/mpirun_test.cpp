@@ -85,7 +85,7 @@ TEST(Ompi, DamagedVariablesAreNamed) {
     const auto gathered = gather(with(mpirun_rank(), {{name, value}}), nullptr);
     ASSERT_FALSE(gathered) << name;
     EXPECT_EQ(gathered.error().setting, name);
-    EXPECT_EQ(gathered.error().exit_code, ExitCode::Mismatch);
+    EXPECT_EQ(gathered.error().kind, ErrorKind::Mismatch);
   }
 }
 
@@ -165,7 +165,7 @@ TEST(Pmi, SlurmsOwnPluginAddsNothingToSlurmsFacts) {
   EXPECT_TRUE(gathered->facts.is_slurms_step);
   const auto changed = gather(with(task, {{"PMI_RANK", "2"}}), nullptr);
   ASSERT_FALSE(changed);
-  EXPECT_EQ(changed.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(changed.error().kind, ErrorKind::Mismatch);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(PmixAndSlurm, DifferentRanksFromSlurmsOwnServerAreAnError) {
   const auto other_rank = gather(task_under_pmix(), &rank);
   ASSERT_FALSE(other_rank);
   EXPECT_EQ(other_rank.error().setting, "SLURM_PROCID");
-  EXPECT_EQ(other_rank.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(other_rank.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(other_rank.error().reason, HasSubstr("which says 2"));
   SaidPmix size(3, 8);
   EXPECT_EQ(gather(task_under_pmix(), &size).error().setting, "SLURM_STEP_NUM_TASKS");
@@ -119,7 +119,7 @@ TEST(Pmix, WithoutAServerItIsAnError) {
   const auto client = open_pmix();
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().setting, "PMIx");
-  EXPECT_EQ(client.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(client.error().kind, ErrorKind::Unavailable);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(Slurm, BatchInteractiveAndExternStepsDecline) {
   for (const char* step : {"4294967290", "4294967291", "4294967292", "4294967293", "-5", "-6"}) {
     const Environment batch = with(slurm_task(), {{"SLURM_STEP_ID", step}});
     EXPECT_TRUE(why_not_a_slurm_task(batch)) << step;
-    EXPECT_EQ(facts_from_slurm(batch).error().exit_code, ExitCode::Unavailable) << step;
+    EXPECT_EQ(facts_from_slurm(batch).error().kind, ErrorKind::Unavailable) << step;
     EXPECT_EQ(gather(batch, nullptr)->facts.source, "single") << step;
   }
   for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NODELIST"}) {
@@ -68,7 +68,7 @@ TEST(Slurm, ContradictoryOrDamagedVariablesAreNamed) {
     const auto facts = facts_from_slurm(with(slurm_task(), {{name, value}}));
     ASSERT_FALSE(facts) << name << "=" << value;
     EXPECT_THAT(facts.error().message(), HasSubstr(name == "SLURM_STEP_NUM_NODES" ? "SLURM_STEP_NODELIST" : name));
-    EXPECT_EQ(facts.error().exit_code, ExitCode::Mismatch);
+    EXPECT_EQ(facts.error().kind, ErrorKind::Mismatch);
   }
 }
 

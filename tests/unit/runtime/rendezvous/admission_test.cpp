@@ -118,7 +118,7 @@ TEST(Admission, BothSidesSayThatTheSecretIsAnother) {
   auto zero = rank_0(own, 2, 2);
   const auto other = come(at(own, "another"), {kKey.name, 1, 2}, 1);
   ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(other.error().kind, ErrorKind::Unavailable);
   EXPECT_THAT(other.error().reason,
               HasSubstr("a rollcall listens there that does not know the secret of 4711-0-0 (rendezvous.secret)"));
   EXPECT_THAT(zero.get().error().reason,
@@ -347,7 +347,7 @@ TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
   const Result<std::string> refused = saying(own, hello(1, 5)).receive_frame(in_time());
   const Result<Members> met = zero.get();
   ASSERT_FALSE(met);
-  EXPECT_EQ(met.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(met.error().kind, ErrorKind::Unavailable);
   EXPECT_THAT(met.error().message(),
               HasSubstr("rendezvous: 4711-0-0: only 2 of 4 ranks came within 2 s: without 1, 3"));
   EXPECT_THAT(met.error().reason, HasSubstr("sent away: rank 1 on far"));

@@ -135,7 +135,7 @@ TEST(EndpointFile, IsWholeTheUsersAloneAndGoneAtTheEnd) {
 TEST(EndpointFile, UnwritableFolderIsAnErrorThatNamesIt) {
   const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1}, kWorld, kDrawn);
   ASSERT_FALSE(file);
-  EXPECT_EQ(file.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(file.error().kind, ErrorKind::CannotCreate);
   EXPECT_THAT(file.error().message(), StartsWith("rollcall: rendezvous.folder: /proc/rollcall: cannot be written"));
 }
 

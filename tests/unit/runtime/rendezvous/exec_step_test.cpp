@@ -65,7 +65,7 @@ TEST(ResolveAndAgree, ARankThatFailsDoesNotHoldUpTheOthers) {
     const Result<ResolvedStep>& failed = steps[zero_fails ? 0 : 1];
     const Result<ResolvedStep>& other = steps[zero_fails ? 1 : 0];
     ASSERT_FALSE(failed);
-    EXPECT_EQ(failed.error().exit_code, ExitCode::Mismatch);
+    EXPECT_EQ(failed.error().kind, ErrorKind::Mismatch);
     EXPECT_EQ(other.has_value(), !zero_fails) << "without rank 0 there is no endpoint";
   }
 }

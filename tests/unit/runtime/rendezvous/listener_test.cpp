@@ -36,7 +36,7 @@ TEST(Listener, PortInUseIsAnErrorThatNamesThePort) {
   const auto first = Listener::on_all_addresses(0);
   const auto second = Listener::on_all_addresses(first->port());
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(second.error().kind, ErrorKind::Unavailable);
   EXPECT_THAT(second.error().message(),
               StartsWith("rollcall: MASTER_PORT: " + std::to_string(first->port()) + ": is in use on "));
 }

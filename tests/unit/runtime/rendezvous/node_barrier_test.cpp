@@ -118,7 +118,7 @@ TEST(NodeBarrier, APlaceIsTakenOnceAndFreeAgainAfterwards) {
     const NodeBarrier first = joined(name, 0, 2);
     const Result<NodeBarrier> second = NodeBarrier::join(name, 0, 2);
     ASSERT_FALSE(second);
-    EXPECT_EQ(second.error().exit_code, ExitCode::Unavailable);
+    EXPECT_EQ(second.error().kind, ErrorKind::Unavailable);
   }
   EXPECT_TRUE(NodeBarrier::join(name, 0, 2));
 }

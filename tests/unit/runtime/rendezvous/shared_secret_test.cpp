@@ -101,7 +101,7 @@ TEST(SharedSecret, WithoutAPlaceIsAnErrorThatNamesTheSetting) {
   const Result<std::string> secret =
       shared_secret(Environment({{"XDG_STATE_HOME", "/proc/none"}}), settings::Settings(settings::launch_table()));
   ASSERT_FALSE(secret);
-  EXPECT_EQ(secret.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(secret.error().kind, ErrorKind::Unavailable);
   EXPECT_THAT(secret.error().message(),
               StartsWith("rollcall: rendezvous.secret: /proc/none/rollcall/secret: cannot be"));
 }
@@ -120,7 +120,7 @@ TEST(SharedSecret, ThatTheNodesPluginDidNotHandOnIsNotReplacedByAnother) {
           {{"SLURM_ROLLCALL_STEP_SECRET", kDrawnBefore}, {"SLURMD_NODENAME", "n7"}, {"XDG_STATE_HOME", folder.path()}}),
       settings::Settings(settings::launch_table()));
   ASSERT_FALSE(secret);
-  EXPECT_EQ(secret.error().exit_code, ExitCode::Mismatch);
+  EXPECT_EQ(secret.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(secret.error().message(), StartsWith("rollcall: rendezvous.secret: n7: the plugin did not hand on"));
   EXPECT_THAT(secret.error().message(), HasSubstr("another version of the plugin"));
 }

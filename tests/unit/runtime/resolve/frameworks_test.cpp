@@ -260,7 +260,7 @@ TEST(ResolveFrameworks, FurtherVariablesAreSetButNoneWithAMeaningHere) {
     const auto patch = step.run();
     ASSERT_FALSE(patch) << wrong;
     EXPECT_EQ(patch.error().setting, "variables");
-    EXPECT_EQ(patch.error().exit_code, ExitCode::Configuration);
+    EXPECT_EQ(patch.error().kind, ErrorKind::Configuration);
   }
 }
 

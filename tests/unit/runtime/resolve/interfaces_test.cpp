@@ -32,7 +32,7 @@ TEST(ResolveNetwork, AConfiguredLoopbackInterfaceIsRefusedAcrossNodes) {
     step.set(setting, "lo");
     const auto patch = step.run();
     ASSERT_FALSE(patch) << setting;
-    EXPECT_EQ(patch.error().exit_code, ExitCode::Unavailable);
+    EXPECT_EQ(patch.error().kind, ErrorKind::Unavailable);
     EXPECT_THAT(patch.error().action, AllOf(HasSubstr("eth0"), testing::Not(HasSubstr("lo,"))));
   }
 }

@@ -55,7 +55,7 @@ TEST(MasterAddress, FallsBackToThePlainNameAndSaysSo) {
 TEST(MasterAddress, LoopbackIsRefusedAcrossNodes) {
   const auto choice = choose(two_nodes(), {found("jwb0001", {kLoopback})});
   ASSERT_FALSE(choice);
-  EXPECT_EQ(choice.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(choice.error().kind, ErrorKind::Unavailable);
   EXPECT_EQ(choice.error().setting, "host.template");
   EXPECT_THAT(choice.error().reason, HasSubstr("loopback only (127.0.1.1) on jwb0002"));
   EXPECT_TRUE(choice.error().of_this_node);

@@ -162,7 +162,7 @@ TEST(Resolve, UsersRankThatContradictsTheStepIsAMismatch) {
     ASSERT_FALSE(patch);
     EXPECT_EQ(patch.error().setting, name);
     EXPECT_EQ(patch.error().value, "8");
-    EXPECT_EQ(patch.error().exit_code, ExitCode::Mismatch);
+    EXPECT_EQ(patch.error().kind, ErrorKind::Mismatch);
   }
 }
 
@@ -255,7 +255,7 @@ TEST(Resolve, LoopbackAcrossNodesIsRefusedUnlessAllowed) {
   step.network.head_names = {{"jwb0001i", {{"127.0.0.1", true, true, false}}, ""}};
   const auto refused = step.run();
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Unavailable);
   step.set("host.loopback", "allow");
   EXPECT_EQ(step.after().get("MASTER_ADDR"), "jwb0001i");
 }

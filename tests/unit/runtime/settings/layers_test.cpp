@@ -79,7 +79,7 @@ TEST_F(SettingsLayers, TomlErrorNamesFileLineKeyAndNearestName) {
   const Error unknown = refused("threads = 1\n[prot]\nrange = '1-2'\n");
   EXPECT_EQ(unknown.setting, (folder_ / "wrong.toml").string() + ":3: prot.range");
   EXPECT_EQ(unknown.action, "port.range");
-  EXPECT_EQ(unknown.exit_code, ExitCode::Configuration);
+  EXPECT_EQ(unknown.kind, ErrorKind::Configuration);
   const Error value = refused("\nthreads = 0\n");
   EXPECT_EQ(value.setting, (folder_ / "wrong.toml").string() + ":2: threads");
   EXPECT_EQ(value.value, "0");
@@ -88,13 +88,13 @@ TEST_F(SettingsLayers, TomlErrorNamesFileLineKeyAndNearestName) {
 TEST_F(SettingsLayers, TomlThatIsNoTomlIsAnErrorWithItsLine) {
   const Error error = refused("threads = 1\nport.range = = 2\n");
   EXPECT_THAT(error.setting, EndsWith("wrong.toml:2"));
-  EXPECT_EQ(error.exit_code, ExitCode::Configuration);
+  EXPECT_EQ(error.kind, ErrorKind::Configuration);
 }
 
 TEST_F(SettingsLayers, TomlValueOfTheWrongTypeIsRefused) {
   for (const char* content : {"threads = ['1']\n", "port.range = 1979-05-27\n", "interface.gloo = ['ib0,ib1']\n",
                               "interface.gloo = [['ib0']]\n", "threads = 1.5\n"}) {
-    EXPECT_EQ(refused(content).exit_code, ExitCode::Configuration) << content;
+    EXPECT_EQ(refused(content).kind, ErrorKind::Configuration) << content;
   }
 }
 
@@ -103,7 +103,7 @@ TEST_F(SettingsLayers, MissingFileIsAnErrorOnlyWhereItIsRequired) {
   EXPECT_TRUE(apply_toml_file(settings, folder_ / "none.toml", false));
   const Result<void> required = apply_toml_file(settings, folder_ / "none.toml", true);
   ASSERT_FALSE(required);
-  EXPECT_EQ(required.error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(required.error().kind, ErrorKind::NoInput);
   EXPECT_EQ(required.error().reason, "No such file or directory");
 }
 
@@ -111,7 +111,7 @@ TEST_F(SettingsLayers, FolderInPlaceOfTheFileIsAnError) {
   Settings settings(launch_table());
   const Result<void> applied = apply_toml_file(settings, folder_, false);
   ASSERT_FALSE(applied);
-  EXPECT_EQ(applied.error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(applied.error().kind, ErrorKind::NoInput);
   EXPECT_EQ(applied.error().setting, folder_);
   EXPECT_THAT(applied.error().action, testing::StartsWith("XDG_CONFIG_HOME="));  // a HOME that may not be entered
 }
@@ -125,7 +125,7 @@ TEST_F(SettingsLayers, EachProgramReadsItsOwnPartOfTheFile) {
   EXPECT_EQ(launch.text("threads"), "3");
   EXPECT_EQ(trainer.integer("train-num-workers"), 8);
   EXPECT_EQ(trainer.number("lr"), 0.5);
-  EXPECT_EQ(refused("trainer = 1\n", kTrainerSection).exit_code, ExitCode::Configuration);
+  EXPECT_EQ(refused("trainer = 1\n", kTrainerSection).kind, ErrorKind::Configuration);
 }
 
 TEST_F(SettingsLayers, VariablesSetSettings) {

@@ -77,7 +77,7 @@ TEST_F(SiteProfiles, AMistakeInTheSectionNamesFileLineAndKey) {
         apply_site_profile(settings, {"", write("x.toml", content), "test"}, "", {.anybody = true});
     ASSERT_FALSE(applied) << content;
     EXPECT_THAT(applied.error().message(), HasSubstr(message));
-    EXPECT_EQ(applied.error().exit_code, ExitCode::Configuration);
+    EXPECT_EQ(applied.error().kind, ErrorKind::Configuration);
   }
 }
 

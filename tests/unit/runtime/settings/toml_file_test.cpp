@@ -32,7 +32,7 @@ TEST_P(DamagedToml, IsAnErrorThatNamesTheFile) {
   std::filesystem::remove(path);
   ASSERT_FALSE(applied);
   EXPECT_THAT(applied.error().message(), testing::HasSubstr(path));
-  EXPECT_EQ(applied.error().exit_code, ExitCode::Configuration);
+  EXPECT_EQ(applied.error().kind, ErrorKind::Configuration);
 }
 
 TEST(TomlCharacters, BeyondAsciiStandInQuotesAndComments) {

@@ -101,7 +101,7 @@ TEST(Gather, ImpossibleExplicitValuesAreAMismatch) {
     const auto gathered = gather(with(Environment({{"RANK", "1"}, {"WORLD_SIZE", "8"}}), {{name, value}}), nullptr);
     ASSERT_FALSE(gathered) << name;
     EXPECT_EQ(gathered.error().setting, name);
-    EXPECT_EQ(gathered.error().exit_code, ExitCode::Mismatch);
+    EXPECT_EQ(gathered.error().kind, ErrorKind::Mismatch);
   }
 }
 
@@ -118,7 +118,7 @@ TEST(Gather, ExplicitValuesThatContradictSlurmAreAMismatch) {
         gather(with(with(slurm_task(), {{"RANK", "3"}, {"WORLD_SIZE", "5"}}), {{name, value}}), nullptr);
     ASSERT_FALSE(gathered);
     EXPECT_EQ(gathered.error().setting, name);
-    EXPECT_EQ(gathered.error().exit_code, ExitCode::Mismatch);
+    EXPECT_EQ(gathered.error().kind, ErrorKind::Mismatch);
   }
 }
 

@@ -68,7 +68,7 @@ TEST(ResolvedStep, HeadThatNobodyNamesIsAnErrorUnlessAnAddressIsKept) {
     ASSERT_TRUE(step) << step.error().message();
     const Result<void> known = check_head_is_known(step->facts, step->patch);
     ASSERT_FALSE(known) << rank;
-    EXPECT_EQ(known.error().exit_code, ExitCode::Unavailable);
+    EXPECT_EQ(known.error().kind, ErrorKind::Unavailable);
   }
   user.set("MASTER_ADDR", "localhost");
   const auto step = resolve_this_step(user, settings_of({{"interface.gloo", "none"}}), nullptr);
@@ -80,7 +80,7 @@ TEST(ResolvedStep, HeadThatDoesNotResolveIsAnError) {
   const auto step =
       resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), settings_of({{"host.template", "{host}i"}}), nullptr);
   ASSERT_FALSE(step);
-  EXPECT_EQ(step.error().exit_code, ExitCode::Unavailable);
+  EXPECT_EQ(step.error().kind, ErrorKind::Unavailable);
   EXPECT_THAT(step.error().message(),
               StartsWith("rollcall: host.template: rollcall-nowhere1i: does not resolve on rollcall-nowhere2"));
 }

@@ -89,7 +89,7 @@ TEST_F(PurgeAgeOfFolder, AnEmptyFolderHasNoOldestFileAndAMissingOneIsAnError) {
   EXPECT_EQ(empty->days_left, std::nullopt);
   const auto missing = purge_age(top_ / "nowhere", 90, {});
   ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(missing.error().kind, ErrorKind::NoInput);
 }
 
 TEST_F(PurgeAgeOfFolder, TheWarningFollowsTheSettings) {

@@ -20,11 +20,8 @@ Result<const mpi::Plugin*> open_plugin() {
                         .to_open = "loading the module of the MPI that rollcall was built with",
                         .instead = "--backend=auto, or installing MPI's headers and building again"};
   // Open MPI opens components of its own that take its symbols from it.
-  const Result<void*> found = find_plugin_function(file);
-  if (!found) {
-    return found.error();
-  }
-  const mpi::Plugin& plugin = *reinterpret_cast<mpi::PluginFunction>(*found)();
+  ASSIGN_OR_RETURN(void* const found, find_plugin_function(file));
+  const mpi::Plugin& plugin = *reinterpret_cast<mpi::PluginFunction>(found)();
   if (plugin.build != ROLLCALL_PLUGIN_BUILD) {
     return plugin_of_another_build(file);
   }

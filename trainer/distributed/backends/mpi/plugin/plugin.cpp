@@ -50,7 +50,7 @@ Result<std::vector<int>> ranks_in_mpi(const std::vector<std::string>& records) {
                   "the ranks are not of one MPI job: rank " + std::to_string(rank) + " is number " +
                       std::to_string(place.rank) + " of " + std::to_string(place.size) + " in MPI, rank 0 is number " +
                       std::to_string(first.rank) + " of " + std::to_string(first.size),
-                  "one `srun --mpi=pmix` or one `mpirun` for all ranks", ExitCode::Mismatch);
+                  "one `srun --mpi=pmix` or one `mpirun` for all ranks", ErrorKind::Mismatch);
     }
     ranks.push_back(place.rank);
   }
@@ -78,32 +78,17 @@ Result<MPI_Comm> communicator_of(const std::vector<int>& ranks) {
 
 /// Plugin::connect().
 Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& arrival, const Exchange& exchange) {
-  if (const Result<void> launched = check_launched(); !launched) {
-    return launched.error();
-  }
+  RETURN_IF_ERROR(check_launched());
   if (has_given_up()) {
     return fail("--backend", "mpi", "a group of this process has failed, after which MPI cannot be used",
-                "starting the processes anew, or --backend=ucx", ExitCode::Unavailable);
+                "starting the processes anew, or --backend=ucx", ErrorKind::Unavailable);
   }
-  if (const auto all = arrival(""); !all) {
-    return all.error();
-  }
-  if (const Result<void> begun = begin(); !begun) {
-    return begun.error();
-  }
-  const Result<std::vector<std::string>> records = exchange(pack(place_of_this_process()));
-  if (!records) {
-    return records.error();
-  }
-  const Result<std::vector<int>> ranks = ranks_in_mpi(*records);
-  if (!ranks) {
-    return ranks.error();
-  }
-  const Result<MPI_Comm> communicator = communicator_of(*ranks);
-  if (!communicator) {
-    return communicator.error();
-  }
-  return std::unique_ptr<process_group::Engine>(std::make_unique<Engine>(*communicator));
+  RETURN_IF_ERROR(arrival(""));
+  RETURN_IF_ERROR(begin());
+  ASSIGN_OR_RETURN(const std::vector<std::string> records, exchange(pack(place_of_this_process())));
+  ASSIGN_OR_RETURN(const std::vector<int> ranks, ranks_in_mpi(records));
+  ASSIGN_OR_RETURN(const MPI_Comm communicator, communicator_of(ranks));
+  return std::unique_ptr<process_group::Engine>(std::make_unique<Engine>(communicator));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Result<void> initialize() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (provided < MPI_THREAD_SERIALIZED) {
     return fail("--backend", "mpi", "this MPI was built without threads", "an MPI that offers MPI_THREAD_SERIALIZED",
-                ExitCode::Unavailable);
+                ErrorKind::Unavailable);
   }
   return {};
 }
@@ -67,7 +67,7 @@ std::string text_of(int code) {
 
 Error failed(const std::string& what, int code) {
   return fail("--backend", "mpi", what + ": " + text_of(code), "a small MPI program in this job, or --backend=auto",
-              ExitCode::Unavailable);
+              ErrorKind::Unavailable);
 }
 
 Result<void> check_launched() {

@@ -39,22 +39,19 @@ Record unpack(const std::string& bytes) {
 /// Whether this rank sees all others' windows, and may use them.
 Result<bool> connect_worker(Worker& worker, Windows& windows, std::uint32_t rank, const Exchange& exchange) {
   std::random_device random;
-  const Result<std::vector<std::string>> all =
-      exchange(pack(Record{random(), process_identity(), windows.card(), worker.address()}));
-  if (!all) {
-    return all.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                   exchange(pack(Record{random(), process_identity(), windows.card(), worker.address()})));
   bool sees_all = may_use_windows();
   std::vector<std::string> addresses;
-  for (std::uint32_t peer = 0; peer < all->size(); ++peer) {
-    const Record record = unpack(all->at(peer));
+  for (std::uint32_t peer = 0; peer < all.size(); ++peer) {
+    const Record record = unpack(all.at(peer));
     addresses.push_back(record.address);
     if (peer != rank) {
       worker.watch(peer, record.identity);
       sees_all = sees_all && windows.see(peer, record.identity, record.card);
     }
   }
-  const Result<void> connected = worker.connect(addresses, unpack(all->at(0)).generation);
+  const Result<void> connected = worker.connect(addresses, unpack(all.at(0)).generation);
   return connected ? Result<bool>(sees_all) : connected.error();
 }
 
@@ -78,32 +75,20 @@ Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std:
     return std::all_of(in.begin(), in.end(), [](std::byte one) { return one == kSeesAll; });
   }
   return fail("--backend", "ucx", failure,
-              "looking whether all ranks reach each other over the devices of interface.ucx", ExitCode::Unavailable);
+              "looking whether all ranks reach each other over the devices of interface.ucx", ErrorKind::Unavailable);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> connect(std::uint32_t rank, std::uint32_t world_size, const Exchange& exchange,
                                         std::chrono::milliseconds timeout, const RankNames& names) {
-  const Result<std::shared_ptr<Context>> context = Context::get();
-  if (!context) {
-    return context.error();
-  }
-  Result<std::unique_ptr<Worker>> worker = Worker::create(*context, rank, world_size, names);
-  if (!worker) {
-    return worker.error();
-  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<Context> context, Context::get());
+  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::create(context, rank, world_size, names));
   auto windows = std::make_unique<Windows>(world_size);
-  const Result<bool> sees_all = connect_worker(**worker, *windows, rank, exchange);
-  if (!sees_all) {
-    return sees_all.error();
-  }
-  auto engine = std::make_unique<Engine>(std::move(*worker), std::move(windows), rank, world_size);
-  const Result<bool> all_see_all = greet(*engine, *sees_all, world_size, timeout);
-  if (!all_see_all) {
-    return all_see_all.error();
-  }
-  if (*all_see_all) {
+  ASSIGN_OR_RETURN(const bool sees_all, connect_worker(*worker, *windows, rank, exchange));
+  auto engine = std::make_unique<Engine>(std::move(worker), std::move(windows), rank, world_size);
+  ASSIGN_OR_RETURN(const bool all_see_all, greet(*engine, sees_all, world_size, timeout));
+  if (all_see_all) {
     engine->use_windows();
   }
   return engine;

@@ -19,7 +19,7 @@ enum Event : std::uint64_t { kUcx, kWake, kProcesses };
 
 Error unavailable(const std::string& what, const std::string& why) {
   return fail("--backend", "ucx", what + ": " + why,
-              "looking whether /dev/shm is full (`df /dev/shm`), or --backend=gloo", ExitCode::Unavailable);
+              "looking whether /dev/shm is full (`df /dev/shm`), or --backend=gloo", ErrorKind::Unavailable);
 }
 
 }  // namespace
@@ -39,9 +39,7 @@ Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context,
   } catch (const std::system_error& error) {  // no descriptors for a ProcessWatch
     return unavailable("UCX cannot wait for events", error.what());
   }
-  if (const Result<void> opened = worker->open(); !opened) {
-    return opened.error();
-  }
+  RETURN_IF_ERROR(worker->open());
   return worker;
 }
 
