@@ -106,7 +106,7 @@ std::vector<std::byte> with_changes(Bytes input) {
 void read_everything() {
   const auto reader = CheckpointReader::open(path());
   if (!reader) {
-    fuzz::require(reader.error().exit_code == ExitCode::BadData || reader.error().exit_code == ExitCode::Mismatch,
+    fuzz::require(reader.error().kind == ErrorKind::BadData || reader.error().kind == ErrorKind::Mismatch,
                   "a file that is not sound is told so");
     return;
   }

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 
 import pytest
@@ -21,7 +22,11 @@ PLUGINS = "mount --bind {here} /usr/lib/x86_64-linux-gnu/slurm-wlm &&"
 
 
 @pytest.fixture(scope="module")
-def configless(believed_folder, plugin):
+def configless(believed_folder, plugin, rollcall):
+    for folder, file in (("lib", plugin), ("bin", rollcall)):  # an installation of root's, wherever the build is
+        (believed_folder / folder).mkdir()
+        shutil.copy(file, believed_folder / folder)
+    plugin = believed_folder / "lib" / plugin.name
     cluster = Minicluster(believed_folder / "configless", "--nodes=2", f"--plugin={plugin}",
                           "--conf=SlurmctldParameters=enable_configless")
     with contextlib.ExitStack() as at_the_end:
