@@ -16,7 +16,7 @@ namespace {
 // Colours that lines have in turn; also told apart by how they are dashed.
 constexpr std::size_t kColours = 8;
 
-// The script of the page (page_assets.cpp) draws a part of the steps by the same measures.
+// The script of the page (page.js) draws a part of the steps by the same measures.
 constexpr double kWidth = 720;
 constexpr double kHeight = 274;
 constexpr double kLeft = 64;

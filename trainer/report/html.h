@@ -21,7 +21,7 @@ namespace rollcall::report {
 /// `text` as a JSON string that ends no `<script>`; bytes that are no text are replaced.
 [[nodiscard]] std::string json_text(std::string_view text);
 
-/// The style sheet and the script of the page (page_assets.cpp).
+/// The style sheet and the script of the page: page.css and page.js.
 [[nodiscard]] std::string_view page_style();
 [[nodiscard]] std::string_view page_script();
 

@@ -1,73 +1,5 @@
-#include "trainer/report/html.h"
-
-namespace rollcall::report {
-
-// Colours of Okabe and Ito, which people with any colour vision tell apart, made darker or lighter for the background.
-std::string_view page_style() {
-  return R"css(
-:root{--page:#fff;--text:#1b1b1b;--soft:#5a5a5a;--line:#d7d7d7;--card:#f6f7f8;--warn:#8a4b00;--link:#0059a3;
---c0:#0072b2;--c1:#c04a00;--c2:#00805e;--c3:#a8447f;--c4:#8a6d00;--c5:#3a7ca5;--c6:#555;--c7:#7a3fb0;
---h0:#dfeef8;--h1:#c5dcec;--h2:#f3dfb0;--h3:#efc06b;--h4:#e38b3c;--h5:#c9501e;--h6:#8f1d14}
-@media (prefers-color-scheme:dark){:root{--page:#15181b;--text:#e8e8e8;--soft:#a9adb1;--line:#3a3f44;--card:#1d2125;
---warn:#ffb561;--link:#7cc0ff;--c0:#56b4e9;--c1:#ff8c4c;--c2:#2ec79c;--c3:#e793c4;--c4:#e6c229;--c5:#9fc9e8;--c6:#bbb;
---c7:#c39bf0;--h0:#1b2c38;--h1:#24465c;--h2:#5c4a1e;--h3:#8a6a1f;--h4:#b9722a;--h5:#e0653a;--h6:#ff8b7a}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:1180px;padding:1rem;background:var(--page);color:var(--text);
-font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-h1{font-size:1.6rem;margin:.2rem 0;overflow-wrap:anywhere}h2{font-size:1.2rem;margin:1.6rem 0 .5rem}h3{font-size:1rem}
-.state{font-weight:600;margin:.2rem 0}.made,figcaption+p{color:var(--soft);margin:.2rem 0;overflow-wrap:anywhere}
-.notes{color:var(--warn)}
-.scroll{overflow-x:auto;margin:.4rem 0}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-caption{text-align:left;color:var(--soft);padding-bottom:.2rem}
-th,td{border-bottom:1px solid var(--line);padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top;
-overflow-wrap:anywhere}
-thead th{border-bottom:2px solid var(--line)}tbody th{font-weight:600;white-space:nowrap}th{overflow-wrap:break-word}
-#s-curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:1rem}
-#s-curves h2{grid-column:1/-1;margin-bottom:0}
-.chart{margin:0;padding:.6rem;background:var(--card);border:1px solid var(--line);border-radius:6px;position:relative;
-min-width:0}
-figcaption{font-weight:600}
-.chart>svg{width:100%;height:auto;display:block;touch-action:pan-y}
-.chart>svg:focus-visible,.scroll:focus-visible,button:focus-visible{outline:2px solid var(--link);outline-offset:2px}
-svg text{fill:var(--soft);font-size:12px}figure.drawn svg text{font-size:12px}svg text.marked{fill:var(--text);font-weight:700}
-.grid path{stroke:var(--line);fill:none}
-.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.dots{stroke-width:7;stroke-linecap:round;fill:none}
-.band{stroke:none;fill-opacity:.22}.area{stroke:none}
-)css"
-         R"css(.line.c0,.dots.c0{stroke:var(--c0)}.line.c1,.dots.c1{stroke:var(--c1)}.line.c2,.dots.c2{stroke:var(--c2)}
-.line.c3,.dots.c3{stroke:var(--c3)}.line.c4,.dots.c4{stroke:var(--c4)}.line.c5,.dots.c5{stroke:var(--c5)}
-.line.c6,.dots.c6{stroke:var(--c6)}.line.c7,.dots.c7{stroke:var(--c7)}
-.line.c1{stroke-dasharray:7 3}.line.c2{stroke-dasharray:2 3}.line.c3{stroke-dasharray:9 3 2 3}.line.c4{stroke-dasharray:12 4}
-.line.c5{stroke-dasharray:4 2}.line.c6{stroke-dasharray:1 2}.line.c7{stroke-dasharray:6 2 1 2 1 2}
-.band.c0,.area.c0{fill:var(--c0)}.band.c1,.area.c1{fill:var(--c1)}.band.c2,.area.c2{fill:var(--c2)}
-.band.c3,.area.c3{fill:var(--c3)}.band.c4,.area.c4{fill:var(--c4)}.band.c5,.area.c5{fill:var(--c5)}
-.band.c6,.area.c6{fill:var(--c6)}.band.c7,.area.c7{fill:var(--c7)}
-.h0{fill:var(--h0)}.h1{fill:var(--h1)}.h2{fill:var(--h2)}.h3{fill:var(--h3)}.h4{fill:var(--h4)}.h5{fill:var(--h5)}
-.h6{fill:var(--h6)}
-.legend{list-style:none;margin:.3rem 0;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--card);padding:.4rem;margin:.2rem 0}
-.legend li{overflow-wrap:anywhere}.key{width:24px;height:10px;margin-right:.35rem}
-.cursor{stroke:var(--text);stroke-width:1;stroke-dasharray:2 2}.chosen{fill:var(--link);fill-opacity:.18}
-.tip{position:absolute;z-index:2;pointer-events:none;background:var(--page);border:1px solid var(--line);border-radius:4px;
-padding:.3rem .5rem;font-size:.85rem;white-space:pre;box-shadow:0 1px 5px #0004;max-width:90%}
-.tools{float:right;font-weight:400}
-button{font:inherit;font-size:.85rem;color:var(--link);background:none;border:1px solid var(--line);border-radius:4px;
-padding:.1rem .5rem;margin-left:.4rem;cursor:pointer}
-details{margin:.3rem 0}summary{cursor:pointer;color:var(--link)}
-.hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
-@media (max-width:520px){body{padding:.5rem}svg text{font-size:17px}tbody th{white-space:normal}}
-@media print{:root{--page:#fff;--text:#000;--soft:#333;--line:#bbb;--card:#fff}.tools,.tip{display:none}
-body{max-width:none;font-size:11px}.chart,tr{break-inside:avoid}#s-curves{grid-template-columns:1fr 1fr}
-*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
-)css";
-}
-
-// Without it the page is whole; with it charts tell values under the pointer or at the arrow keys, zoom into a range
-// that is dragged (two clicks, or Escape, show all again), and give what they show as CSV. By the measures of
-// chart.cpp.
-std::string_view page_script() {
-  return R"js(
+// Without this script the page is whole; with it charts tell values under the pointer or at the arrow keys, zoom into a range that
+// is dragged (two clicks, or Escape, show all again), and give what they show as CSV. By the measures of chart.cpp.
 'use strict';
 (() => {
   const H = 274, L = 64, R = 24, T = 10, B = 48, DRAWN = 720, NS = 'http://www.w3.org/2000/svg';
@@ -129,8 +61,7 @@ std::string_view page_script() {
     link.download = name + '.csv'; link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
-)js"
-         R"js(
+
   // What charts and the map of ranks have in common: pointer, keys and the text beside them.
   const cursorOf = (figure, svg, at, move) => {
     const tip = document.createElement('div');
@@ -213,8 +144,7 @@ std::string_view page_script() {
         }
       });
     };
-)js"
-         R"js(    const reset = button(tools, 'All steps', 'Show all steps of ' + data.title, () => { [from, to] = whole; draw(); });
+    const reset = button(tools, 'All steps', 'Show all steps of ' + data.title, () => { [from, to] = whole; draw(); });
     reset.hidden = true;
     button(tools, 'CSV', 'Download ' + data.title + ' as CSV', () => download(figure.id, [['line', 'first_step', 'last_step', 'mean', 'least', 'most'],
       ...data.lines.flatMap(line => line.x.map((step, i) => [line.n, (line.f || line.x)[i], step, line.m[i], (line.a || line.m)[i], (line.b || line.m)[i]]))]));
@@ -286,7 +216,3 @@ std::string_view page_script() {
   }
   addEventListener('beforeprint', () => document.querySelectorAll('details').forEach(one => { one.open = true; }));
 })();
-)js";
-}
-
-}  // namespace rollcall::report
