@@ -14,7 +14,6 @@ Image = pytest.importorskip("PIL.Image")
 
 from test_packed_h5py import pack, packed_images, picture  # noqa: E402
 
-SAMPLES = pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"]) / "tests" / "unit" / "pack" / "samples"
 SAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
 
 
@@ -120,8 +119,3 @@ def test_edges_of_other_encoders_files_are_the_originals(tmp_path, record_proper
         (folder / f"{index:03}.jpg").write_bytes(path.read_bytes())
     packed = pack(tmp_path / "tree", "installed.h5", "--repack", "--bad-samples=skip")
     print(expect_the_originals(packed, tmp_path / "tree"), "repacked of", *paths, sep="\n  ")
-
-
-def test_edges_of_a_file_of_format_10_differ_as_the_page_says(tmp_path):
-    columns = {name: columns for name, tiled, columns in differences(SAMPLES / "format-1.0.h5", SAMPLES / "tree") if tiled}
-    assert columns == {"b/444.jpg": [], "a/420.jpg": [89], "a/422 progressive.jpg": [143]}

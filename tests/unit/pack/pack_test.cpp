@@ -326,50 +326,6 @@ TEST(Pack, VerifyFindsTheDamagedSample) {
   EXPECT_EQ(nlohmann::json::parse(ended.out)["files"][0]["damaged"], nlohmann::json::array({"cat/2.jpg"}));
 }
 
-// format-1.0.h5 is what the program wrote of the folder `tree` beside it, with --repack, when the format was 1.0.
-constexpr const char* kOldFile = ROLLCALL_PACKED_SAMPLES "/format-1.0.h5";
-constexpr const char* kOldTree = ROLLCALL_PACKED_SAMPLES "/tree";
-
-TEST(Pack, FilesOfFormat10HaveThePixelsOfTheirOriginals) {
-  const auto packed = open(kOldFile);
-  const data::ImageFolder files(*scanned(kOldTree));
-  ASSERT_EQ(packed->size(), files.size());
-  ImageDecoder decoder;
-  FetchBuffer one;
-  FetchBuffer other;
-  for (std::int64_t i = 0; i < files.size(); ++i) {
-    const auto sample = packed->fetch(i, other);
-    ASSERT_TRUE(sample && sample->image.tiling) << i;
-    EXPECT_EQ(pixels_of(decoder, sample->image), pixels_of(decoder, files.fetch(i, one)->image)) << i;
-  }
-}
-
-TEST(Pack, FilesOfFormat10SayWhatTheyAre) {
-  const Ended text = pack({"verify", kOldFile});
-  EXPECT_EQ(text.exit_code, 0);
-  EXPECT_THAT(text.out, HasSubstr("3 images, 0 damaged, format 1.0\n"));
-  EXPECT_THAT(text.out, HasSubstr("other pixels in the last column"));
-  const Ended json = pack({"--json", "verify", kOldFile});
-  EXPECT_EQ(nlohmann::json::parse(json.out)["files"][0]["format_version"], "1.0");
-  EXPECT_EQ(nlohmann::json::parse(json.out)["files"][0]["filled_edges"], true);
-}
-
-TEST(Pack, FileOfFormat10IsKeptUnlessToldOtherwise) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("a.h5");
-  test::fs::copy_file(kOldFile, path);
-  const std::vector<char> before = test::content_of_file(path);
-  const Ended again = pack({"--repack", kOldTree, path});
-  EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("packed already, by an earlier run, format 1.0\n"));
-  EXPECT_THAT(again.out, HasSubstr("other pixels in the last column"));
-  EXPECT_EQ(test::content_of_file(path), before);
-  ASSERT_EQ(pack({"--repack", "--overwrite", kOldTree, path}).exit_code, 0);
-  const auto report = nlohmann::json::parse(pack({"--json", "verify", path}).out)["files"][0];
-  EXPECT_EQ(report["format_version"], "1.1");
-  EXPECT_EQ(report["filled_edges"], false);
-}
-
 TEST(Pack, VerifyChecksTheNamesToo) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));

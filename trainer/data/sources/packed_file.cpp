@@ -56,11 +56,6 @@ DataIdentity PackedFile::identity() const {
           .picture_names = names ? std::int64_t{*names} : -1};
 }
 
-bool PackedFile::may_have_filled_edges() const {
-  return layout_.minor_version < packed_schema::kExactEdgesSince &&
-         std::any_of(entries_.begin(), entries_.end(), [](const PackedEntry& entry) { return entry.tile_count > 0; });
-}
-
 Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place, const char* name) const {
   constexpr std::uint64_t kMostElements = std::uint64_t{1} << 50U;  // whose product below is a number
   const std::uint64_t in_entries = std::min(place.elements, kMostElements) * sizeof(PackedEntry);

@@ -31,10 +31,6 @@ class PackedFile {
 
   [[nodiscard]] DataIdentity identity() const;
 
-  /// Whether decoders of other programs may see other pixels than ours in the last column of some pictures: of repacked
-  /// ones whose rows were filled up where chroma is interpolated, as was done before format 1.1.
-  [[nodiscard]] bool may_have_filled_edges() const;
-
   /// The picture and its tile lengths, as stored, in `buffer`, which only grows; valid until its next use.
   /// Errors: InputOutput: cannot be read; BadData: the checksum differs, or the file became shorter.
   [[nodiscard]] Result<std::span<const std::byte>> read(std::size_t index, std::vector<std::byte>& buffer) const;

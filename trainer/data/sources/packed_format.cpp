@@ -28,8 +28,7 @@ Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLa
     return of_another_format(path, "");
   }
   layout.format_version = root.text(packed_schema::kVersionAttribute).value_or("");
-  const auto parts = split(layout.format_version, '.');
-  const auto major = parts.empty() ? std::nullopt : parse_integer<int>(parts.front());
+  const auto major = parse_integer<int>(layout.format_version.substr(0, layout.format_version.find('.')));
   if (!major) {
     return damaged_packed_file(path, "is damaged: it does not say its format version");
   }
@@ -39,7 +38,6 @@ Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLa
                             packed_schema::kMajorVersion),
                 "a newer rollcall", ErrorKind::Mismatch);
   }
-  layout.minor_version = parts.size() > 1 ? parse_integer<int>(parts[1]).value_or(0) : 0;
   if (root.number(packed_schema::kCompleteAttribute) != 1U) {
     return damaged_packed_file(path, "was never finished");
   }

@@ -17,9 +17,6 @@ inline constexpr const char* kFormat = "rollcall-images";
 inline constexpr int kMajorVersion = 1;  ///< readers refuse a newer one
 inline constexpr int kMinorVersion = 1;  ///< readers ignore what they do not know
 
-/// Files of an older minor version may hold repacked pictures that were filled up where chroma is interpolated.
-inline constexpr int kExactEdgesSince = 1;
-
 /// As files tell it.
 inline std::string version() { return std::to_string(kMajorVersion) + "." + std::to_string(kMinorVersion); }
 
@@ -118,7 +115,6 @@ struct DataSetPlace {
 /// What the HDF5 structures of a packed file tell. With it, all further reading is done with pread(2).
 struct PackedLayout {
   std::string format_version;
-  int minor_version = 0;  ///< of format_version
   std::string writer;
   std::string created;
   std::optional<std::uint32_t> input_crc32c;  ///< of what the writer was asked to do

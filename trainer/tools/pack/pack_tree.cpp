@@ -93,7 +93,6 @@ Result<std::optional<PackReport>> TreePacker::earlier_report() const {
     report.out = out_;
     report.format_version = file->layout().format_version;
     report.was_there_already = true;
-    report.filled_edges = file->may_have_filled_edges();
     return std::optional(report);
   }
   return fail("rollcall-pack", out_, "is there already and holds something else", "another name, or --overwrite",

@@ -115,7 +115,6 @@ Result<void> pack(const Options& options, metrics::WorkProgress& progress, std::
 struct VerifyReport {
   std::string path;
   std::string format_version;
-  bool filled_edges = false;  ///< PackedFile::may_have_filled_edges()
   std::uint64_t samples = 0;
   std::vector<std::string> damaged;  ///< names of the samples whose checksum differs
 };
@@ -136,11 +135,8 @@ Result<void> verify_names(const data::PackedFile& file) {
 Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, metrics::WorkProgress& progress) {
   ASSIGN_OR_RETURN(const data::PackedFile file, data::PackedFile::open(path));
   RETURN_IF_ERROR(verify_names(file));
-  VerifyReport report{.path = path,
-                      .format_version = file.layout().format_version,
-                      .filled_edges = file.may_have_filled_edges(),
-                      .samples = file.entries().size(),
-                      .damaged = {}};
+  VerifyReport report{
+      .path = path, .format_version = file.layout().format_version, .samples = file.entries().size(), .damaged = {}};
   progress.begin("verifying " + std::filesystem::path(path).filename().string(), report.samples);
   std::vector<std::vector<std::byte>> buffers(threads);
   OrderedPool<Result<void>> checks(report.samples, threads, [&](std::size_t thread, std::size_t index) -> Result<void> {
@@ -181,12 +177,11 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
     }
     files.push_back({{"path", path},
                      {"format_version", report->format_version},
-                     {"filled_edges", report->filled_edges},
                      {"images", report->samples},
                      {"damaged", report->damaged}});
     if (!options.json) {
-      out << fmt::format("{}: {} images, {} damaged, format {}\n{}", path, report->samples, report->damaged.size(),
-                         report->format_version, report->filled_edges ? filled_edges_text() : "")
+      out << fmt::format("{}: {} images, {} damaged, format {}\n", path, report->samples, report->damaged.size(),
+                         report->format_version)
           << std::flush;
     }
   }

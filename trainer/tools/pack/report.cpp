@@ -36,15 +36,10 @@ std::string bad_files_text(const PackReport& report) {
 
 }  // namespace
 
-std::string filled_edges_text() {
-  return "  note          repacked before format 1.1: other programs than rollcall may see other pixels in the last "
-         "column of a picture; --overwrite packs anew\n";
-}
-
 std::string report_text(const PackReport& report) {
   if (report.was_there_already) {
-    return fmt::format("{}: packed already, by an earlier run, format {}\n{}", printable(report.out),
-                       printable(report.format_version), report.filled_edges ? filled_edges_text() : "");
+    return fmt::format("{}: packed already, by an earlier run, format {}\n", printable(report.out),
+                       printable(report.format_version));
   }
   std::string text = fmt::format("{}: packed and verified\n", printable(report.out));
   text += fmt::format("  images        {} in {} classes\n", report.samples, report.classes);
@@ -85,7 +80,6 @@ std::string report_json(const std::vector<PackReport>& reports) {
     files.push_back({{"out", report.out},
                      {"format_version", report.format_version},
                      {"was_there_already", report.was_there_already},
-                     {"filled_edges", report.filled_edges},
                      {"images", report.samples},
                      {"classes", report.classes},
                      {"repacked", report.repacked},

@@ -12,7 +12,6 @@ struct PackReport {
   std::string out;
   std::string format_version;
   bool was_there_already = false;  ///< an earlier run had finished it; `out` and the format are told then
-  bool filled_edges = false;       ///< PackedFile::may_have_filled_edges()
   std::uint64_t samples = 0;
   std::uint64_t classes = 0;
   std::uint64_t repacked = 0;
@@ -31,9 +30,6 @@ struct PackReport {
   std::map<std::string, std::uint64_t> not_repacked;  ///< reason -> files that kept their coding
   std::vector<std::string> empty_classes;             ///< without a sample in the packed file
 };
-
-/// What a file's filled_edges mean, for people: a line.
-[[nodiscard]] std::string filled_edges_text();
 
 /// For people.
 [[nodiscard]] std::string report_text(const PackReport& report);
