@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/file.h"
 #include "runtime/base/small_file.h"
 
 namespace rollcall::install {
@@ -24,15 +25,7 @@ Error cannot(const std::string& path, int error_number) {
 }
 
 bool write_and_close(int file, const std::string& text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR) {
-      break;
-    }
-    done += wrote > 0 ? static_cast<std::size_t>(wrote) : 0;
-  }
-  const bool whole = done == text.size() && ::fsync(file) == 0;
+  const bool whole = write_all(file, text).empty() && ::fsync(file) == 0;
   return ::close(file) == 0 && whole;
 }
 

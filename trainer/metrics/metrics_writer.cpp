@@ -56,29 +56,11 @@ Result<MetricsWriter> MetricsWriter::open(const std::string& path) {
                 "naming a folder that can be written to, where nobody else has a file of this name",
                 ErrorKind::CannotCreate);
   }
-  MetricsWriter writer(opened.descriptor, path);
+  MetricsWriter writer(File(opened.descriptor), path);
   if (ends_in_mid_line(opened.descriptor)) {
     RETURN_IF_ERROR(writer.append("\n"));
   }
   return writer;
-}
-
-MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      path_(std::move(other.path_)),
-      in_mid_line_(other.in_mid_line_) {}
-
-MetricsWriter& MetricsWriter::operator=(MetricsWriter&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(path_, other.path_);
-  std::swap(in_mid_line_, other.in_mid_line_);
-  return *this;
-}
-
-MetricsWriter::~MetricsWriter() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
 }
 
 Result<void> MetricsWriter::write(const Record& record) {
@@ -86,18 +68,11 @@ Result<void> MetricsWriter::write(const Record& record) {
 }
 
 Result<void> MetricsWriter::append(const std::string& line) {
-  std::string_view rest = line;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      return fail("--run-dir", path_, "cannot be written: " + errno_text(written < 0 ? errno : ENOSPC),
-                  "freeing space or quota there, or naming another folder", ErrorKind::InputOutput);
-    }
-    rest.remove_prefix(static_cast<std::size_t>(written));
-    in_mid_line_ = !rest.empty();
+  const std::string_view rest = write_all(file_.descriptor(), line);
+  in_mid_line_ = rest.empty() ? false : rest.size() < line.size() || in_mid_line_;
+  if (!rest.empty()) {
+    return fail("--run-dir", path_, "cannot be written: " + errno_text(errno),
+                "freeing space or quota there, or naming another folder", ErrorKind::InputOutput);
   }
   return {};
 }

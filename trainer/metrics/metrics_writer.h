@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "runtime/base/result.h"
 
 namespace rollcall::metrics {
@@ -28,18 +29,15 @@ class MetricsWriter {
   /// left unfinished is ended first. Errors (CannotCreate): it cannot be created or opened, or is a link or another
   /// user's.
   static Result<MetricsWriter> open(const std::string& path);
-  MetricsWriter(MetricsWriter&& other) noexcept;
-  MetricsWriter& operator=(MetricsWriter&& other) noexcept;
-  ~MetricsWriter();
 
   /// A line that could not be written whole is ended by the next one that can. Errors (InputOutput): disk full, quota.
   [[nodiscard]] Result<void> write(const Record& record);
 
  private:
-  MetricsWriter(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  MetricsWriter(File file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
   [[nodiscard]] Result<void> append(const std::string& line);
 
-  int descriptor_;
+  File file_;
   std::string path_;
   bool in_mid_line_ = false;
 };

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
+#include "runtime/base/file.h"
 #include "trainer/metrics/human_numbers.h"
 
 namespace rollcall::metrics {
@@ -34,20 +34,6 @@ ProgressStyle chosen(ProgressStyle style, int descriptor) {
     return style;
   }
   return ::isatty(descriptor) == 1 ? ProgressStyle::Bar : ProgressStyle::Lines;
-}
-
-/// Failed writes are ignored: a closed terminal does not end a training or other work.
-void write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      return;
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 }  // namespace
@@ -130,7 +116,7 @@ void ProgressDisplay::write_line(std::string_view text) const {
   write(with_time ? fmt::format("{}  [{}]\n", text, clock_()) : fmt::format("{}\n", text));
 }
 
-void ProgressDisplay::write(std::string_view text) const { write_all(descriptor_, text); }
+void ProgressDisplay::write(std::string_view text) const { (void)write_all(descriptor_, text); }
 
 ProgressStyle WorkProgress::style_of(std::string_view name) {
   if (name == "bar") {
@@ -196,6 +182,6 @@ void WorkProgress::end() {
   }
 }
 
-void WorkProgress::write(std::string_view text) const { write_all(descriptor_, text); }
+void WorkProgress::write(std::string_view text) const { (void)write_all(descriptor_, text); }
 
 }  // namespace rollcall::metrics

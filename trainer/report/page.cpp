@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/base/file.h"
 #include "runtime/base/own_file.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/report/chart.h"
@@ -342,19 +343,15 @@ std::string page_html(const std::vector<Run>& runs) {
 
 Result<void> write_whole(const std::string& path, const std::string& text) {
   const OpenedOutput beside = create_beside(path, O_WRONLY);
-  std::FILE* const file = beside.descriptor < 0 ? nullptr : ::fdopen(beside.descriptor, "w");
-  if (file == nullptr) {
+  const File file(beside.descriptor);
+  if (!file) {
     return not_written(path, beside.reason, ErrorKind::CannotCreate);
   }
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  int error_number = written ? 0 : errno;
-  if (std::fclose(file) != 0 && error_number == 0) {
-    error_number = errno;
-  }
-  if (error_number == 0 && std::rename(beside.path.c_str(), path.c_str()) == 0) {
+  if (write_all(file.descriptor(), text).empty() && file.sync(Cached::Keep) &&
+      std::rename(beside.path.c_str(), path.c_str()) == 0) {
     return {};
   }
-  error_number = error_number == 0 ? errno : error_number;
+  const int error_number = errno;
   ::unlink(beside.path.c_str());
   return not_written(path, errno_text(error_number), ErrorKind::InputOutput);
 }

@@ -1,7 +1,6 @@
 #include "trainer/report/record_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -135,37 +134,11 @@ bool ReadRecord::parse(std::string_view line) {
 }
 
 Result<RecordFile> RecordFile::open(const std::string& path) {
-  RecordFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path);
-  struct stat facts {};
-  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &facts) != 0) {
+  File file(path, O_RDONLY | O_NONBLOCK);
+  if (!file || !file.regular_size()) {
     return cannot_read(path, errno);
   }
-  if (!S_ISREG(facts.st_mode)) {
-    return cannot_read(path, S_ISDIR(facts.st_mode) ? EISDIR : EINVAL);
-  }
-  return file;
-}
-
-RecordFile::RecordFile(RecordFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      path_(std::move(other.path_)),
-      notes_(other.notes_),
-      lines_(other.lines_),
-      rest_(std::move(other.rest_)) {}
-
-RecordFile& RecordFile::operator=(RecordFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(path_, other.path_);
-  std::swap(notes_, other.notes_);
-  std::swap(lines_, other.lines_);
-  std::swap(rest_, other.rest_);
-  return *this;
-}
-
-RecordFile::~RecordFile() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
+  return RecordFile(std::move(file), path);
 }
 
 void RecordFile::take_line(std::string_view line, const std::function<void(const ReadRecord&)>& take) {
@@ -203,7 +176,7 @@ bool RecordFile::take_block(std::string_view block, const std::function<void(con
 Result<void> RecordFile::read(const std::function<void(const ReadRecord&)>& take, const std::function<bool()>& go_on) {
   std::vector<char> buffer(1 << 20);
   while (!notes_.out_of_time) {
-    const ssize_t got = ::read(descriptor_, buffer.data(), buffer.size());
+    const ssize_t got = ::read(file_.descriptor(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) {
       continue;
     }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "runtime/base/result.h"
 
 namespace rollcall::report {
@@ -57,9 +58,6 @@ class RecordFile {
  public:
   /// Errors (NoInput): there is none, it is no file, or may not be read.
   [[nodiscard]] static Result<RecordFile> open(const std::string& path);
-  RecordFile(RecordFile&& other) noexcept;
-  RecordFile& operator=(RecordFile&& other) noexcept;
-  ~RecordFile();
 
   /// Reads to the present end of the file. `take` gets each record for the time of the call. `go_on` is asked every few
   /// thousand lines; false ends reading for good. Errors: InputOutput.
@@ -68,13 +66,13 @@ class RecordFile {
   [[nodiscard]] const FileNotes& notes() const { return notes_; }
 
  private:
-  RecordFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  RecordFile(File file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
   void take_line(std::string_view line, const std::function<void(const ReadRecord&)>& take);
   /// The lines that end in `block`; the rest of it is kept. False where `go_on` said so.
   bool take_block(std::string_view block, const std::function<void(const ReadRecord&)>& take,
                   const std::function<bool()>& go_on);
 
-  int descriptor_;
+  File file_;
   std::string path_;
   FileNotes notes_;
   ReadRecord record_;

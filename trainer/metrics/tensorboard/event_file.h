@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/file.h"
 #include "runtime/base/result.h"
 
 namespace rollcall::metrics::tensorboard {
@@ -18,9 +19,6 @@ class EventFile {
   /// begins it. TensorBoard reads the files of a folder in the order of their names, so in that of `time` (seconds
   /// since the epoch). Errors: CannotCreate; InputOutput: those of write().
   static Result<EventFile> create(const std::string& folder, double time);
-  EventFile(EventFile&& other) noexcept;
-  EventFile& operator=(EventFile&& other) noexcept;
-  ~EventFile();
 
   /// Appends an event of event.h. One that could not be written whole is taken back, so that those after it can be
   /// read. Errors (InputOutput): disk full, quota.
@@ -29,9 +27,9 @@ class EventFile {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  EventFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  EventFile(File file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
-  int descriptor_;
+  File file_;
   std::string path_;
   std::int64_t end_ = 0;  ///< of the last whole event
   bool torn_ = false;     ///< something may stand behind it

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <string_view>
+
+#include "runtime/base/file.h"
 
 namespace rollcall::top {
 namespace {
@@ -21,18 +22,7 @@ void note_end(int /*signal*/) { g_ended = 1; }
 void note_nothing(int /*signal*/) {}  // it interrupts the wait
 
 /// A closed terminal is told by the next signal.
-void write_to_terminal(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      return;
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
+void write_to_terminal(std::string_view text) { (void)write_all(STDOUT_FILENO, text); }
 
 void catch_signal(int number, void (*handler)(int)) {
   struct sigaction action {};
