@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -22,94 +23,34 @@ struct Fact {
 template <typename Owner>
 inline constexpr std::nullptr_t kFacts = nullptr;
 
-template <>
-inline constexpr std::tuple kFacts<network::Address>{
-    Fact<&network::Address::text>{"text"}, Fact<&network::Address::ipv4>{"ipv4"},
-    Fact<&network::Address::loopback>{"loopback"}, Fact<&network::Address::link_local>{"link_local"}};
+// NOLINTBEGIN(bugprone-macro-parentheses): members' names, which take none
+#define FACT(member) Fact<&Of::member>{#member},
+/// FACTS(STRUCTURE, MEMBER...): each travels under its own name.
+#define FACTS(Structure, ...)                                                        \
+  template <>                                                                        \
+  inline constexpr auto kFacts<Structure> = [] {                                     \
+    using Of = Structure;                                                            \
+    return std::tuple{NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(FACT, __VA_ARGS__))}; \
+  }();
+// NOLINTEND(bugprone-macro-parentheses)
 
-template <>
-inline constexpr std::tuple kFacts<network::ResolvedName>{Fact<&network::ResolvedName::name>{"name"},
-                                                          Fact<&network::ResolvedName::addresses>{"addresses"},
-                                                          Fact<&network::ResolvedName::error>{"error"}};
-
-template <>
-inline constexpr std::tuple kFacts<NameFacts>{Fact<&NameFacts::own>{"own"}, Fact<&NameFacts::head>{"head"},
-                                              Fact<&NameFacts::reverse_address>{"reverse_address"},
-                                              Fact<&NameFacts::reverse_name>{"reverse_name"},
-                                              Fact<&NameFacts::reverse_name_leads_back>{"reverse_name_leads_back"}};
-
-template <>
-inline constexpr std::tuple kFacts<InterfaceFacts>{Fact<&InterfaceFacts::name>{"name"}, Fact<&InterfaceFacts::up>{"up"},
-                                                   Fact<&InterfaceFacts::loopback>{"loopback"},
-                                                   Fact<&InterfaceFacts::megabits>{"megabits"}};
-
-template <>
-inline constexpr std::tuple kFacts<InterfaceUse>{
-    Fact<&InterfaceUse::setting>{"setting"}, Fact<&InterfaceUse::value>{"value"}, Fact<&InterfaceUse::error>{"error"}};
-
-template <>
-inline constexpr std::tuple kFacts<Device>{Fact<&Device::name>{"name"}, Fact<&Device::numa>{"numa"},
-                                           Fact<&Device::active>{"active"}, Fact<&Device::gigabits>{"gigabits"}};
-
-template <>
-inline constexpr std::tuple kFacts<GpuFacts>{Fact<&GpuFacts::visible>{"visible"},
-                                             Fact<&GpuFacts::openable>{"openable"}};
-
-template <>
-inline constexpr std::tuple kFacts<FolderFacts>{Fact<&FolderFacts::path>{"path"},
-                                                Fact<&FolderFacts::error>{"error"},
-                                                Fact<&FolderFacts::free_bytes>{"free_bytes"},
-                                                Fact<&FolderFacts::total_bytes>{"total_bytes"},
-                                                Fact<&FolderFacts::free_inodes>{"free_inodes"},
-                                                Fact<&FolderFacts::total_inodes>{"total_inodes"},
-                                                Fact<&FolderFacts::purge_warning>{"purge_warning"}};
-
-template <>
-inline constexpr std::tuple kFacts<VenvFacts>{Fact<&VenvFacts::path>{"path"}, Fact<&VenvFacts::version>{"version"},
-                                              Fact<&VenvFacts::error>{"error"}};
-
-template <>
-inline constexpr std::tuple kFacts<Versions>{
-    Fact<&Versions::rollcall>{"rollcall"}, Fact<&Versions::slurm>{"slurm"},    Fact<&Versions::kernel>{"kernel"},
-    Fact<&Versions::glibc>{"glibc"},       Fact<&Versions::pmix>{"pmix"},      Fact<&Versions::plugin>{"plugin"},
-    Fact<&Versions::profile>{"profile"},   Fact<&Versions::program>{"program"}};
-
-template <>
-inline constexpr std::tuple kFacts<NodeFacts>{Fact<&NodeFacts::names>{"names"},
-                                              Fact<&NodeFacts::interfaces>{"interfaces"},
-                                              Fact<&NodeFacts::interface_uses>{"interface_uses"},
-                                              Fact<&NodeFacts::route_interface>{"route_interface"},
-                                              Fact<&NodeFacts::gpus>{"gpus"},
-                                              Fact<&NodeFacts::adapters>{"adapters"},
-                                              Fact<&NodeFacts::slurm_gpus>{"slurm_gpus"},
-                                              Fact<&NodeFacts::scratch>{"scratch"},
-                                              Fact<&NodeFacts::venv>{"venv"},
-                                              Fact<&NodeFacts::versions>{"versions"},
-                                              Fact<&NodeFacts::shm_bytes>{"shm_bytes"},
-                                              Fact<&NodeFacts::cores>{"cores"},
-                                              Fact<&NodeFacts::bench_program>{"bench_program"}};
-
-template <>
-inline constexpr std::tuple kFacts<HeadFacts>{Fact<&HeadFacts::endpoint>{"endpoint"}, Fact<&HeadFacts::error>{"error"},
-                                              Fact<&HeadFacts::used>{"used"}};
-
-template <>
-inline constexpr std::tuple kFacts<TaskFacts>{Fact<&TaskFacts::rank>{"rank"},
-                                              Fact<&TaskFacts::local_rank>{"local_rank"},
-                                              Fact<&TaskFacts::node_rank>{"node_rank"},
-                                              Fact<&TaskFacts::host>{"host"},
-                                              Fact<&TaskFacts::cores>{"cores"},
-                                              Fact<&TaskFacts::numa_nodes>{"numa_nodes"},
-                                              Fact<&TaskFacts::gpus>{"gpus"},
-                                              Fact<&TaskFacts::locked_memory>{"locked_memory"},
-                                              Fact<&TaskFacts::resolve_error>{"resolve_error"},
-                                              Fact<&TaskFacts::warnings>{"warnings"},
-                                              Fact<&TaskFacts::environment_set>{"environment_set"},
-                                              Fact<&TaskFacts::head>{"head"},
-                                              Fact<&TaskFacts::ring_port>{"ring_port"},
-                                              Fact<&TaskFacts::ring_addresses>{"ring_addresses"},
-                                              Fact<&TaskFacts::first_on_node>{"first_on_node"},
-                                              Fact<&TaskFacts::node>{"node"}};
+FACTS(network::Address, text, ipv4, loopback, link_local)
+FACTS(network::ResolvedName, name, addresses, error)
+FACTS(NameFacts, own, head, reverse_address, reverse_name, reverse_name_leads_back)
+FACTS(InterfaceFacts, name, up, loopback, megabits)
+FACTS(InterfaceUse, setting, value, error)
+FACTS(Device, name, numa, active, gigabits)
+FACTS(GpuFacts, visible, openable)
+FACTS(FolderFacts, path, error, free_bytes, total_bytes, free_inodes, total_inodes, purge_warning)
+FACTS(VenvFacts, path, version, error)
+FACTS(Versions, rollcall, slurm, kernel, glibc, pmix, plugin, profile, program)
+FACTS(NodeFacts, names, interfaces, interface_uses, route_interface, gpus, adapters, slurm_gpus, scratch, venv,
+      versions, shm_bytes, cores, bench_program)
+FACTS(HeadFacts, endpoint, error, used)
+FACTS(TaskFacts, rank, local_rank, node_rank, host, cores, numa_nodes, gpus, locked_memory, resolve_error, warnings,
+      environment_set, head, ring_port, ring_addresses, first_on_node, node)
+#undef FACTS
+#undef FACT
 
 /// Structures that have a table.
 template <typename Owner>

@@ -40,7 +40,7 @@ struct ClockReading {
   double uncertainty_seconds = 0;  ///< half of the round trip
 };
 
-/// One row of the benchmark: a collective operation at one size, over a ring of the nodes' first ranks.
+/// One row of the benchmark: an all-reduce of one size, over a ring of the nodes' first ranks.
 struct Measurement {
   std::string operation;    ///< "all-reduce"
   std::uint64_t bytes = 0;  ///< of the whole vector
@@ -49,9 +49,9 @@ struct Measurement {
 };
 
 struct Benchmark {
-  std::uint32_t ranks = 0;  ///< 0: not run
-  std::string error;        ///< why it was not run or did not end
-  std::vector<Measurement> rows;
+  std::uint32_t ranks = 0;        ///< 0: not run
+  std::string error;              ///< why it was not run or did not end
+  std::vector<Measurement> rows;  ///< the smallest first
 };
 
 /// One row of what rollcall-bench-collectives measured among all ranks.

@@ -75,17 +75,6 @@ double hop_microseconds(const Measurement& small, std::uint32_t ranks) {
   return ranks < 2 ? 0 : small.seconds * 1e6 / (2.0 * (ranks - 1));
 }
 
-const Measurement* row_of(const Benchmark& benchmark, bool largest) {
-  const Measurement* found = nullptr;
-  for (const Measurement& row : benchmark.rows) {
-    const bool better = found == nullptr || (largest ? row.bytes > found->bytes : row.bytes < found->bytes);
-    if (row.operation == "all-reduce" && better) {
-      found = &row;
-    }
-  }
-  return found;
-}
-
 constexpr const char* kSpeedAction =
     "compare with iperf3 between two of the nodes; check interface.gloo and MASTER_ADDR: is this the fast network?";
 
@@ -130,17 +119,16 @@ Findings check_speed(const World& world) {
   if (!benchmark.error.empty()) {
     return {{Status::Bad, {}, benchmark.error, "look at the checks above first, then run doctor again"}};
   }
-  const Measurement* const small = row_of(benchmark, false);
-  const Measurement* const large = row_of(benchmark, true);
-  if (small == nullptr || large == nullptr) {
+  if (benchmark.rows.empty()) {
     return {{Status::Absent, {}, "not measured", ""}};
   }
   const ExpectedSpeed expected = expected_speed(world);
-  const double hop = hop_microseconds(*small, benchmark.ranks);
-  const std::string seen = fmt::format("all-reduce {:.3g} GB/s a link, {:.3g} us a hop", large->gigabytes, hop);
+  const double hop = hop_microseconds(benchmark.rows.front(), benchmark.ranks);
+  const double gigabytes = benchmark.rows.back().gigabytes;
+  const std::string seen = fmt::format("all-reduce {:.3g} GB/s a link, {:.3g} us a hop", gigabytes, hop);
   Findings findings;
   // A rule of thumb deserves a notice; an expectation that somebody wrote down deserves more.
-  if (expected.gigabytes && large->gigabytes < *expected.gigabytes) {
+  if (expected.gigabytes && gigabytes < *expected.gigabytes) {
     findings.push_back(
         {world.limits.gigabytes ? Status::Bad : Status::Notice,
          {},

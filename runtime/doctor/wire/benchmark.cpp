@@ -16,39 +16,6 @@
 namespace rollcall::doctor {
 namespace {
 
-/// Whole numbers, so that sums in float32 are exact (below 2^24) up to 100,000 members.
-float pattern(std::uint32_t member, std::size_t i) { return static_cast<float>(member % 64 + i % 61); }
-
-/// What the right value of an element depends on.
-struct Place {
-  std::size_t i;
-  std::uint32_t part;
-  std::uint32_t members;
-  std::uint64_t sum_of_members;  ///< of member % 64 over all members
-};
-
-struct Operation {
-  const char* name;
-  Result<void> (Ring::*run)(std::span<float>);
-  /// How much of the vector each link carries (the "bus bandwidth" of NVIDIA's nccl-tests, doc/PERFORMANCE.md).
-  double (*link_share)(double members);
-  float (*expected)(const Place& place);
-  bool own_part_only;  ///< only the member's own part is defined afterwards
-};
-
-float sum_of_all(const Place& place) {
-  return static_cast<float>(place.sum_of_members + std::uint64_t{place.members} * (place.i % 61));
-}
-float of_its_owner(const Place& place) { return pattern(place.part, place.i); }
-float of_the_first(const Place& place) { return pattern(0, place.i); }
-
-constexpr std::array kOperations{
-    Operation{"all-reduce", &Ring::all_reduce, [](double n) { return 2 * (n - 1) / n; }, sum_of_all, false},
-    Operation{"all-gather", &Ring::all_gather, [](double n) { return (n - 1) / n; }, of_its_owner, false},
-    Operation{"reduce-scatter", &Ring::reduce_scatter, [](double n) { return (n - 1) / n; }, sum_of_all, true},
-    Operation{"broadcast", &Ring::broadcast, [](double) { return 1.0; }, of_the_first, false},
-};
-
 struct Size {
   std::size_t floats;
   int repetitions;
@@ -57,26 +24,21 @@ constexpr std::array kSizes{Size{64, 9}, Size{std::size_t{1} << 16, 5}, Size{std
 /// A size is left out where the one before took longer than this in all.
 constexpr double kLongestSeconds = 0.4;
 
+/// Whole numbers, so that sums in float32 are exact (below 2^24) up to 100,000 members.
 void fill(const Ring& ring, std::span<float> data) {
   for (std::size_t i = 0; i < data.size(); ++i) {
-    data[i] = pattern(ring.index(), i);
+    data[i] = static_cast<float>(ring.index() % 64 + i % 61);
   }
 }
 
-bool is_right(const Ring& ring, const Operation& operation, std::span<const float> data) {
-  Place place{0, 0, ring.size(), 0};
+bool is_right(const Ring& ring, std::span<const float> data) {
+  std::uint64_t sum_of_members = 0;
   for (std::uint32_t member = 0; member < ring.size(); ++member) {
-    place.sum_of_members += member % 64;
+    sum_of_members += member % 64;
   }
-  const std::size_t part_length = data.size() / std::max(1U, ring.size());
-  for (; place.part < ring.size(); ++place.part) {
-    if (operation.own_part_only && place.part != ring.index()) {
-      continue;
-    }
-    for (place.i = place.part * part_length; place.i < (place.part + 1) * part_length; ++place.i) {
-      if (data[place.i] != operation.expected(place)) {
-        return false;
-      }
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (data[i] != static_cast<float>(sum_of_members + std::uint64_t{ring.size()} * (i % 61))) {
+      return false;
     }
   }
   return true;
@@ -92,8 +54,8 @@ Result<double> total(Ring& ring, double own) {
 }
 
 /// Appends one row; "" or what went wrong.
-std::string measure(Ring& ring, const Operation& operation, const Size& size, Benchmark& benchmark) {
-  // Rounded up to a multiple of the members, as the algorithms need it.
+std::string measure(Ring& ring, const Size& size, Benchmark& benchmark) {
+  // Rounded up to a multiple of the members, as the algorithm needs it.
   std::vector<float> data((size.floats + ring.size() - 1) / ring.size() * ring.size());
   std::vector<double> times;
   for (int repetition = 0; repetition < size.repetitions; ++repetition) {
@@ -102,16 +64,16 @@ std::string measure(Ring& ring, const Operation& operation, const Size& size, Be
       return barrier.error().reason;
     }
     const Clock::time_point start = Clock::now();
-    if (const Result<void> done = (ring.*operation.run)(data); !done) {
+    if (const Result<void> done = ring.all_reduce(data); !done) {
       return done.error().reason;
     }
     times.push_back(seconds_since(start));
-    if (!is_right(ring, operation, data)) {
-      return std::string(operation.name) + " gave wrong data: the network or a node corrupts it";
+    if (!is_right(ring, data)) {
+      return "all-reduce gave wrong data: the network or a node corrupts it";
     }
   }
   std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  benchmark.rows.push_back({operation.name, data.size() * sizeof(float), times[times.size() / 2], 0});
+  benchmark.rows.push_back({"all-reduce", data.size() * sizeof(float), times[times.size() / 2], 0});
   return "";
 }
 
@@ -120,16 +82,38 @@ constexpr std::string_view kHere = "here";
 
 }  // namespace
 
+std::span<float> Ring::part(std::span<float> data, std::int64_t i) const {
+  const std::int64_t size = size_;
+  const std::size_t length = data.size() / size_;
+  return data.subspan(static_cast<std::size_t>((i % size + size) % size) * length, length);
+}
+
+Result<void> Ring::step(std::span<const float> outgoing, std::span<float> incoming) {
+  return transfer(right_, std::as_bytes(outgoing), left_, std::as_writable_bytes(incoming), deadline_);
+}
+
+Result<void> Ring::all_reduce(std::span<float> data) {
+  std::vector<float> arrived(data.size() / size_);
+  // Part i starts at member i + 1 and goes around once, so that it is complete at member i; then once more, to all.
+  for (std::int64_t hop = 1; hop < size_; ++hop) {
+    RETURN_IF_ERROR(step(part(data, index_ - hop), arrived));
+    const std::span<float> sum = part(data, index_ - hop - 1);
+    std::ranges::transform(sum, arrived, sum.begin(), [](float a, float b) { return a + b; });
+  }
+  for (std::int64_t hop = 0; hop < size_ - 1; ++hop) {
+    RETURN_IF_ERROR(step(part(data, index_ - hop), part(data, index_ - hop - 1)));
+  }
+  return {};
+}
+
 Benchmark run_benchmark(Ring& ring) {
   Benchmark benchmark;
   benchmark.ranks = ring.size();
   for (const Size& size : kSizes) {
     const Clock::time_point start = Clock::now();
-    for (const Operation& operation : kOperations) {
-      benchmark.error = measure(ring, operation, size, benchmark);
-      if (!benchmark.error.empty()) {
-        return benchmark;
-      }
+    benchmark.error = measure(ring, size, benchmark);
+    if (!benchmark.error.empty()) {
+      return benchmark;
     }
     const Result<double> everybodys = total(ring, seconds_since(start));
     if (!everybodys || *everybodys / ring.size() > kLongestSeconds) {
@@ -150,10 +134,10 @@ Benchmark combine(const std::vector<Benchmark>& members) {
       all.rows[row].seconds = std::max(all.rows[row].seconds, member.rows[row].seconds);
     }
   }
+  // How much of the vector each link carries (the "bus bandwidth" of NVIDIA's nccl-tests, doc/PERFORMANCE.md).
+  const double link_share = 2.0 * (all.ranks - 1.0) / all.ranks;
   for (Measurement& row : all.rows) {
-    const auto operation = std::ranges::find(kOperations, row.operation, &Operation::name);
-    const double share = operation == kOperations.end() ? 0 : operation->link_share(all.ranks);
-    row.gigabytes = share * static_cast<double>(row.bytes) / row.seconds / 1e9;
+    row.gigabytes = link_share * static_cast<double>(row.bytes) / row.seconds / 1e9;
   }
   return all;
 }

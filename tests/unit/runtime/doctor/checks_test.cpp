@@ -518,7 +518,7 @@ const std::vector<CheckCase>& cases() {
       {"Latency", "speed", [](World& w) { w.limits.microseconds = 5; }, Status::Bad, {}, "at most 5 us a hop"},
       {"WrongData",
        "speed",
-       [](World& w) { w.benchmark.error = "all-gather gave wrong data"; },
+       [](World& w) { w.benchmark.error = "all-reduce gave wrong data"; },
        Status::Bad,
        {},
        "wrong data"},

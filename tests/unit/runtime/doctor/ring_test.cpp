@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "runtime/doctor/wire/benchmark.h"
-#include "runtime/doctor/wire/ring.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -47,7 +46,7 @@ std::vector<float> data_of(const Ring& ring, std::size_t length) {
 
 class DoctorRing : public testing::TestWithParam<std::uint32_t> {};
 
-TEST_P(DoctorRing, EveryOperationGivesWhatItMust) {
+TEST_P(DoctorRing, AllReduceGivesTheSum) {
   const std::uint32_t size = GetParam();
   const std::size_t length = std::size_t{size} * 3;
   in_ring(size, std::chrono::seconds(60), [&](Ring& ring) {
@@ -59,34 +58,18 @@ TEST_P(DoctorRing, EveryOperationGivesWhatItMust) {
     std::vector<float> data = data_of(ring, length);
     ASSERT_TRUE(ring.all_reduce(data));
     EXPECT_EQ(data, sum);
-
-    data = data_of(ring, length);
-    ASSERT_TRUE(ring.reduce_scatter(data));
-    for (std::size_t i = ring.index() * 3; i < ring.index() * 3 + 3; ++i) {
-      EXPECT_EQ(data[i], sum[i]);
-    }
-
-    data = data_of(ring, length);
-    ASSERT_TRUE(ring.all_gather(data));
-    for (std::size_t i = 0; i < length; ++i) {
-      EXPECT_EQ(data[i], 100 * static_cast<float>(i / 3) + static_cast<float>(i));
-    }
-
-    data = data_of(ring, 200'000);  // several pieces, the last one short
-    ASSERT_TRUE(ring.broadcast(data));
-    EXPECT_EQ(data[199'999], 199'999.0F);
   });
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, DoctorRing, testing::Values(2, 3, 4, 7));
 
-TEST(DoctorBenchmark, MeasuresAndVerifiesEveryOperation) {
+TEST(DoctorBenchmark, MeasuresAndVerifies) {
   std::vector<Benchmark> members(3);
   in_ring(3, std::chrono::seconds(120), [&](Ring& ring) { members[ring.index()] = run_benchmark(ring); });
   const Benchmark all = combine(members);
   EXPECT_EQ(all.error, "");
   EXPECT_EQ(all.ranks, 3U);
-  ASSERT_GE(all.rows.size(), 4U);
+  ASSERT_GE(all.rows.size(), 1U);
   for (const Measurement& row : all.rows) {
     EXPECT_EQ(row.bytes % (3 * sizeof(float)), 0U);
     EXPECT_GT(row.gigabytes, 0) << row.operation;
@@ -172,17 +155,17 @@ TEST(DoctorBenchmark, ReportsANeighbourThatLeaves) {
 }
 
 TEST(DoctorBenchmark, TheSlowestMemberCountsAndBandwidthIsWhatALinkCarries) {
-  const Benchmark fast{4, "", {{"all-reduce", 8'000'000, 0.001, 0}, {"broadcast", 8'000'000, 0.004, 0}}};
-  const Benchmark slow{4, "", {{"all-reduce", 8'000'000, 0.002, 0}, {"broadcast", 8'000'000, 0.002, 0}}};
+  const Benchmark fast{4, "", {{"all-reduce", 8'000'000, 0.001, 0}, {"all-reduce", 16'000'000, 0.004, 0}}};
+  const Benchmark slow{4, "", {{"all-reduce", 8'000'000, 0.002, 0}, {"all-reduce", 16'000'000, 0.002, 0}}};
   const Benchmark all = combine({fast, slow});
   EXPECT_DOUBLE_EQ(all.rows[0].seconds, 0.002);
   EXPECT_NEAR(all.rows[0].gigabytes, 6, 1e-9);  // 8 MB x 2 x 3/4 in 2 ms
-  EXPECT_NEAR(all.rows[1].gigabytes, 2, 1e-9);  // 8 MB in 4 ms
+  EXPECT_NEAR(all.rows[1].gigabytes, 6, 1e-9);  // 16 MB x 2 x 3/4 in 4 ms
 }
 
 TEST(DoctorBenchmark, OneMembersFailureIsTheWholesFailure) {
   const Benchmark fine{2, "", {{"all-reduce", 8, 1, 0}}};
-  EXPECT_THAT(combine({fine, Benchmark{2, "all-gather gave wrong data", {}}}).error, HasSubstr("wrong data"));
+  EXPECT_THAT(combine({fine, Benchmark{2, "all-reduce gave wrong data", {}}}).error, HasSubstr("wrong data"));
 }
 
 }  // namespace
