@@ -309,7 +309,8 @@ def main():
         folder.chmod(0o755)
         library = stand_in(folder)
         plugin = BUILD / "spank_plugin" / SLURM / "spank_rollcall.so"
-        cluster = Minicluster(folder / "c", f"--nodes={NODES}", f"--cpus={CPUS}", f"--plugin={plugin}")
+        # What is left over at the end is judged by what slurmctld then says of its job, which it else forgets after ten minutes.
+        cluster = Minicluster(folder / "c", f"--nodes={NODES}", f"--cpus={CPUS}", f"--plugin={plugin}", "--conf=MinJobAge=86400")
         cluster.script(*cluster.slurm, *cluster.options, "start", env={**clean_environment(), "LD_PRELOAD": str(library)})
         try:
             (folder / "met").mkdir()
