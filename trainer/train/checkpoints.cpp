@@ -245,7 +245,7 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
                 fmt::format("--seed={}, or data with a train and a val part", state.progress.seed),
                 ErrorKind::Mismatch);
   }
-  progress.seed = fresh.seed;  // look_back() has told where it is another one
+  progress.seed = fresh.seed;  // find_resume_point() has told where it is another one
   if (world_.rank < state.rng_per_rank.size()) {
     return checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]);
   }
@@ -394,12 +394,15 @@ bool Checkpoints::due_after_epoch(std::int64_t finished_epochs) const {
   return every > 0 && finished_epochs % every == 0;
 }
 
-checkpoint::Progress first_progress(const config::TrainConfig& config, const World& world) {
+checkpoint::Progress first_progress(const config::TrainConfig& config, const Training& training, const World& world,
+                                    std::int64_t images_asked) {
   checkpoint::Progress progress;
   progress.world_size = virtual_ranks(config, world).all;
   progress.batch_size = config.batch_size() * config.grad_accumulation();
-  progress.global_batch_asked = progress.world_size * progress.batch_size;
+  progress.global_batch_asked = images_asked > 0 ? images_asked : progress.world_size * progress.batch_size;
   progress.seed = config.run.seed;
+  progress.dataset_size = training.data.train_sampler->options().dataset_size;
+  progress.data = data_of(training.data.datasets);
   return progress;
 }
 

@@ -16,8 +16,10 @@
 
 namespace rollcall::train {
 
-/// Where a fresh run begins.
-[[nodiscard]] checkpoint::Progress first_progress(const config::TrainConfig& config, const World& world);
+/// Where a fresh run begins. `images_asked`: of a step, that the training asks for from its start; 0: now's, which
+/// ranks that do not divide that number may have made of it.
+[[nodiscard]] checkpoint::Progress first_progress(const config::TrainConfig& config, const Training& training,
+                                                  const World& world, std::int64_t images_asked = 0);
 
 /// Saves and loads the state of a training. Every rank calls every function; load(), save() and confirm_same_step()
 /// communicate, and the first two have the same outcome on every rank.

@@ -12,6 +12,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
 #include "trainer/train/lost_checkpoints.h"
+#include "trainer/train/step_size.h"
 
 namespace rollcall::train {
 namespace {
@@ -86,9 +87,9 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
   }
 }
 
-/// Images of a step that the checkpoint's ranks made up, over all of them; 0 for nothing.
-std::int64_t images_had(const std::optional<EarlierTraining>& earlier) {
-  return earlier ? earlier->progress.world_size * earlier->progress.batch_size : 0;
+/// Images of a step that the checkpoint's ranks made up, over all of them.
+std::int64_t images_had(const EarlierTraining& earlier) {
+  return earlier.progress.world_size * earlier.progress.batch_size;
 }
 
 /// Steps of other sizes, where the user asked for them: other ranks alone are no other training.
@@ -101,7 +102,7 @@ void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& 
       changes.push_back({"--" + std::string(name), std::move(then), std::to_string(value)});
     }
   };
-  if (images_of_step(earlier) == now || images_had(earlier) == now) {
+  if (earlier.progress.global_batch_asked == now || images_had(earlier) == now) {
     const std::size_t before = changes.size();
     add_scaling(changes, earlier, config, now);
     if (changes.size() == before && config.parallel.replica.exact.virtual_ranks > 0) {
@@ -206,6 +207,46 @@ bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& 
   return (steps_done || progress.epoch >= config.run.epochs) && progress.validation_due == 0;
 }
 
+void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOptions& now,
+                         std::vector<std::string>& warnings) {
+  const checkpoint::Progress& progress = earlier.progress;
+  const std::int64_t size = now.dataset_size;
+  const std::int64_t done = progress.sample_position;
+  const std::string window = config::setting_then(earlier.config_json, "shuffle-window");
+  data::EpochOrderOptions options{.size = size, .seed = now.seed, .shuffle = now.shuffle, .window = now.window};
+  const auto epoch = static_cast<std::uint64_t>(progress.epoch);
+  options.seed = progress.seed;
+  options.window = parse_integer<std::int64_t>(window).value_or(now.window);
+  if (done <= 0 || done >= size || (options.seed == now.seed && options.window == now.window)) {
+    return;
+  }
+  data::EpochOrder order_then(options, epoch);
+  options.seed = now.seed;
+  options.window = now.window;
+  data::EpochOrder order(options, epoch);
+  std::vector<bool> seen(static_cast<std::size_t>(size));
+  for (std::int64_t position = 0; position < done; ++position) {
+    seen[static_cast<std::size_t>(order_then(position))] = true;
+  }
+  std::int64_t again = 0;
+  for (std::int64_t position = done; position < size; ++position) {
+    again += seen[static_cast<std::size_t>(order(position))] ? 1 : 0;
+  }
+  warnings.push_back(fmt::format(
+      "epoch {} goes on in the order of another --seed or --shuffle-window: of the {} images that are left of it, {} "
+      "were seen in it before, and as many others are not seen in it at all; the next epoch has each once",
+      progress.epoch + 1, size - done, again));
+}
+
+namespace {
+
+/// What rank 0 finds to go on from.
+struct LookBack {
+  std::optional<EarlierTraining> earlier{};
+  bool from_own_job = false;  ///< restarted_job_goes_on()
+};
+
+/// `given_resume`: setting resume as given.
 Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,
                            const Environment& environment, std::vector<std::string>& warnings) {
   checkpoint::LoadOptions options = config.checkpoint.load;
@@ -228,31 +269,12 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   if (found.earlier) {
     return found;
   }
-  const auto listed = listed_for(options);  // a file that cannot be read is told of where it is loaded
-  if (!listed) {
-    return listed.error();
-  }
-  if (Result<void> may =
-          listed->empty() ? check_none_lost(config, given_resume, environment, warnings) : Result<void>();
-      !may) {
-    return may.error();
-  }
+  ASSIGN_OR_RETURN(const auto listed, listed_for(options));  // a file that cannot be read is told of where it is loaded
+  RETURN_IF_ERROR(listed.empty() ? check_none_lost(config, given_resume, environment, warnings) : Result<void>());
   return found;
 }
 
-std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier) {
-  return earlier ? earlier->progress.global_batch_asked : 0;
-}
-
-GoingOn going_on(const LookBack& found, const config::TrainConfig& config) {
-  const std::string batch_size =
-      found.earlier ? config::setting_then(found.earlier->config_json, "batch-size") : std::string();
-  return {.images_of_step = images_of_step(found.earlier),
-          .images_had = images_had(found.earlier),
-          .same_batch_size = batch_size == std::to_string(config.batch_size()),
-          .from_own_job = found.from_own_job};
-}
-
+/// `warnings` gets what is different and accepted. Errors (Mismatch): names each difference and the ways on.
 Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
                                  const config::TrainConfig& config, const World& world,
                                  std::vector<std::string>& warnings) {
@@ -278,46 +300,84 @@ Result<void> check_same_training(const EarlierTraining& earlier, const settings:
               ErrorKind::Mismatch);
 }
 
-std::string other_order_warning(const EarlierTraining& earlier, const data::SamplerOptions& now) {
-  const checkpoint::Progress& progress = earlier.progress;
-  const std::int64_t size = now.dataset_size;
-  const std::int64_t done = progress.sample_position;
-  const std::string window = config::setting_then(earlier.config_json, "shuffle-window");
-  data::EpochOrderOptions options{.size = size, .seed = now.seed, .shuffle = now.shuffle, .window = now.window};
-  const auto epoch = static_cast<std::uint64_t>(progress.epoch);
-  options.seed = progress.seed;
-  options.window = parse_integer<std::int64_t>(window).value_or(now.window);
-  if (done <= 0 || done >= size || (options.seed == now.seed && options.window == now.window)) {
-    return "";
+/// Steps keep their images on as many ranks as before, though --batch-size alone says something else.
+void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, const config::TrainConfig& config,
+                          std::int64_t ranks, std::vector<std::string>& warnings) {
+  if (earlier.progress.world_size == ranks && kept != config.grad_accumulation()) {
+    warnings.push_back(
+        fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
+                    "--grad-accumulation=1 makes steps smaller, as --batch-size says",
+                    kept * ranks * config.batch_size(), kept, config.batch_size()));
   }
-  data::EpochOrder order_then(options, epoch);
-  options.seed = now.seed;
-  options.window = now.window;
-  data::EpochOrder order(options, epoch);
-  std::vector<bool> seen(static_cast<std::size_t>(size));
-  for (std::int64_t position = 0; position < done; ++position) {
-    seen[static_cast<std::size_t>(order_then(position))] = true;
-  }
-  std::int64_t again = 0;
-  for (std::int64_t position = done; position < size; ++position) {
-    again += seen[static_cast<std::size_t>(order(position))] ? 1 : 0;
-  }
-  return fmt::format(
-      "epoch {} goes on in the order of another --seed or --shuffle-window: of the {} images that are left of it, {} "
-      "were seen in it before, and as many others are not seen in it at all; the next epoch has each once",
-      progress.epoch + 1, size - done, again);
 }
 
-Result<GoingOn> share(const GoingOn& mine, const World& world) {
-  at::Tensor numbers = torch::tensor({mine.images_of_step, mine.images_had, std::int64_t{mine.same_batch_size ? 1 : 0},
-                                      std::int64_t{mine.from_own_job ? 1 : 0}},
-                                     at::kLong);
+}  // namespace
+
+Result<std::vector<std::int64_t>> of_rank_zero(const std::vector<std::int64_t>& mine, const World& world) {
+  at::Tensor numbers = torch::tensor(mine, at::kLong);
   RETURN_IF_ERROR(process_group::broadcast(world.process_group, numbers));
-  const std::int64_t* const number = numbers.const_data_ptr<std::int64_t>();
-  return GoingOn{.images_of_step = number[0],
-                 .images_had = number[1],
-                 .same_batch_size = number[2] != 0,
-                 .from_own_job = number[3] != 0};
+  const std::int64_t* const first = numbers.const_data_ptr<std::int64_t>();
+  return std::vector<std::int64_t>(first, first + mine.size());
+}
+
+Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory, settings::Settings& settings,
+                                      config::TrainConfig& config, const Environment& environment, const World& world,
+                                      std::vector<std::string>& warnings) {
+  const bool lives_on = in_memory && in_memory->has_value();
+  Result<LookBack> mine = LookBack();
+  if (!in_memory || lives_on) {
+    mine = in_memory ? Result<LookBack>(LookBack{*std::move(in_memory), true}) : in_memory.error();
+  } else if (world.rank == 0) {
+    mine = look_back(config, settings.text("resume"), environment, warnings);
+  }
+  const EarlierTraining* const earlier = mine && mine->earlier ? &*mine->earlier : nullptr;
+  const bool same_batch_size = earlier != nullptr && config::setting_then(earlier->config_json, "batch-size") ==
+                                                         std::to_string(config.batch_size());
+  const auto shared =  // what all ranks go by
+      of_rank_zero(
+          {earlier != nullptr ? earlier->progress.global_batch_asked : 0, earlier != nullptr ? images_had(*earlier) : 0,
+           std::int64_t{same_batch_size}, std::int64_t{mine && mine->from_own_job}},
+          world);
+  if (!mine || !shared) {
+    return mine ? shared.error() : mine.error();
+  }
+  const std::int64_t images_asked = (*shared)[0];
+  const std::int64_t ranks = virtual_ranks(config, world).all;
+  const auto asked = accumulation_for(images_asked, ranks, config.batch_size());
+  const auto kept = asked ? asked : accumulation_for((*shared)[1], ranks, config.batch_size());
+  const bool from_own_job = (*shared)[3] != 0;
+  ResumePoint point{.images_asked = (*shared)[2] != 0 && !config.accumulation_given ? images_asked : 0};
+  if (world.rank == 0) {
+    point.earlier = std::move(mine->earlier);
+  }
+  if (from_own_job && config.checkpoint.load.resume != "auto") {
+    RETURN_IF_ERROR(settings.set("resume", "auto", "the checkpoint"));
+  }
+  if (kept && !config.accumulation_given) {
+    if (point.earlier) {
+      tell_of_accumulation(*point.earlier, *kept, config, ranks, warnings);
+    }
+    RETURN_IF_ERROR(settings.set("grad-accumulation", std::to_string(*kept), "the checkpoint"));
+  }
+  ASSIGN_OR_RETURN(config, config::make_train_config(settings, environment));
+  config.checkpoint.load.passes_over_others = from_own_job;
+  RETURN_IF_ERROR(point.earlier ? check_same_training(*point.earlier, settings, config, world, warnings)
+                                : Result<void>());
+  return point;
+}
+
+Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded, const settings::Settings& settings,
+                                  const config::TrainConfig& config, const World& world,
+                                  std::vector<std::string>& warnings) {
+  if (loaded.empty() || (point.earlier && loaded == point.earlier->path)) {
+    return {};
+  }
+  ASSIGN_OR_RETURN(point.earlier, find_earlier_training({.resume = loaded, .folder = {}}));
+  if (!point.earlier) {
+    return fail("--resume", loaded, "was loaded, and cannot be read again to see whether it is this training's",
+                "starting again once the file system is well", ErrorKind::InputOutput);
+  }
+  return check_same_training(*point.earlier, settings, config, world, warnings);
 }
 
 }  // namespace rollcall::train

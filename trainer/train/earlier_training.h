@@ -38,51 +38,44 @@ struct EarlierTraining {
 /// those of recorded_saves(); a checkpoint cannot be read, so that it is not known whose it is.
 [[nodiscard]] Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment);
 
-/// Whether `settings`, of which `config` was made, mean the training that `earlier` is of (config::changes()).
-/// `warnings` gets what is different and accepted: --resume=continue-with-changes and --resume=FILE accept all.
-///
-/// Errors (Mismatch): it is another training; names each difference and the ways on.
-[[nodiscard]] Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
-                                               const config::TrainConfig& config, const World& world,
-                                               std::vector<std::string>& warnings);
-
 /// What another order of the images (another seed or window of shuffling) means for the epoch in whose middle `earlier`
 /// was saved: its position is kept, so that images come a second time and others not at all, which is told by number;
-/// an empty text where the order is the same. `now` is of the training data. Looks at every image's place: seconds for
-/// many millions. Pure.
-[[nodiscard]] std::string other_order_warning(const EarlierTraining& earlier, const data::SamplerOptions& now);
+/// nothing where the order is the same. `now` is of the training data. Looks at every image's place: seconds for many
+/// millions. Pure.
+void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOptions& now,
+                         std::vector<std::string>& warnings);
 
 /// Whether no step and no validation is left of `config`'s training; the end of an epoch may be. Pure.
 [[nodiscard]] bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& config);
 
-/// What rank 0 finds to go on from.
-struct LookBack {
-  std::optional<EarlierTraining> earlier{};
-  bool from_own_job = false;  ///< restarted_job_goes_on()
+/// What a run begins with.
+struct ResumePoint {
+  std::optional<EarlierTraining> earlier = {};  ///< rank 0's; nothing: a run begins afresh
+  std::int64_t images_asked = 0;                ///< of a step, that the training asks for from its start; 0: now's
 };
 
-/// Looks for what a run of `config` goes on from and, where there is nothing, whether it may begin (check_none_lost());
-/// and, where something is left to train, whether a job that was started again may try (check_comes_further()).
-/// `given_resume`: setting resume as given. `warnings` gets what cannot be known, and what was lost. Rank 0's to call.
-/// Errors: those of restarted_job_goes_on(), find_earlier_training(), check_none_lost() and check_comes_further().
-[[nodiscard]] Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,
-                                         const Environment& environment, std::vector<std::string>& warnings);
+/// Looks for what a run goes on from, unless the ranks have it `in_memory`. Where there is nothing, the run may begin
+/// (check_none_lost()); where something is left to train, a job that was started again may try
+/// (check_comes_further()). A checkpoint of another training is none to go on from (config::changes()), unless
+/// --resume=continue-with-changes or --resume=FILE accept it.
+///
+/// A restarted job goes on from its own checkpoints; and with other ranks a training takes the accumulation that keeps
+/// the images of a step, where nobody gave one: `settings` and `config`, which was made of them, become so. `warnings`
+/// gets what cannot be known, what was lost, and what is different and accepted. Collective. Errors: Mismatch: it is
+/// another training; Unavailable: a peer was lost; those of restarted_job_goes_on(), find_earlier_training(),
+/// check_none_lost() and check_comes_further().
+[[nodiscard]] Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory,
+                                                    settings::Settings& settings, config::TrainConfig& config,
+                                                    const Environment& environment, const World& world,
+                                                    std::vector<std::string>& warnings);
 
-/// What rank 0 found out and all ranks go by.
-struct GoingOn {
-  std::int64_t images_of_step = 0;  ///< of the checkpoint, as asked for, over all ranks; 0: a run begins afresh
-  std::int64_t images_had = 0;      ///< those that its ranks made of it
-  bool same_batch_size = false;     ///< --batch-size is the checkpoint's
-  bool from_own_job = false;        ///< restarted_job_goes_on()
-};
+/// The file that find_resume_point() judged may have turned out damaged, and `loaded`, the one before it, be another
+/// training's; or it could read none at that moment. Rank 0's to call. Errors: those of find_resume_point().
+[[nodiscard]] Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded,
+                                                const settings::Settings& settings, const config::TrainConfig& config,
+                                                const World& world, std::vector<std::string>& warnings);
 
-/// Rank 0's. Collective. Errors (Unavailable): a peer was lost.
-[[nodiscard]] Result<GoingOn> share(const GoingOn& mine, const World& world);
-
-/// What all ranks go by where rank 0 has found `found`.
-[[nodiscard]] GoingOn going_on(const LookBack& found, const config::TrainConfig& config);
-
-/// Images of a step that were asked for in the training of the checkpoint, over all ranks; 0 for nothing.
-[[nodiscard]] std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier);
+/// Rank 0's numbers on all ranks, which give equally many. Collective. Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<std::vector<std::int64_t>> of_rank_zero(const std::vector<std::int64_t>& mine, const World& world);
 
 }  // namespace rollcall::train

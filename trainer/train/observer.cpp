@@ -126,14 +126,13 @@ void Observer::bad_samples(const std::vector<Error>& errors) {
   }
 }
 
-void Observer::begun(metrics::Record of_begin) {
+void Observer::begun(metrics::Record of_begin, const checkpoint::Progress& progress) {
   of_begin.emplace_back("energy_of", energy_ ? energy_->covers() : "");
   record(std::move(of_begin));
   has_begun_ = true;
-}
-
-void Observer::resumed(const checkpoint::Progress& progress) {
-  record({{"event", std::string("resume")}, {"global_step", progress.global_step}});
+  if (progress.global_step > 0) {
+    record({{"event", std::string("resume")}, {"global_step", progress.global_step}});
+  }
 }
 
 void Observer::begin_epoch(std::int64_t steps_in_epoch) {

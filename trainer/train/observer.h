@@ -48,9 +48,8 @@ class Observer {
   /// Names unreadable images; from the tenth on it only counts them.
   void bad_samples(const std::vector<Error>& errors);
 
-  /// The record of begin_record().
-  void begun(metrics::Record record);
-  void resumed(const checkpoint::Progress& progress);
+  /// The record of begin_record(), of a run that begins at `progress`.
+  void begun(metrics::Record record, const checkpoint::Progress& progress);
   /// The next step that is done is the first one in another world.
   void recovered(const Recovery& recovery) { recovery_ = recovery; }
   void begin_epoch(std::int64_t steps_in_epoch);

@@ -71,16 +71,16 @@ Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& confi
 
 }  // namespace
 
-Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World& world, const Environment& environment,
-                                  std::optional<Lease> held) {
+Result<std::string> prepare_folders(const config::TrainConfig& train, const World& world,
+                                    const Environment& environment, std::optional<Lease>& lease) {
   const config::CheckpointConfig& config = train.checkpoint;
   if (!config.stage.empty() && world.num_nodes > 1) {
     return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
                           "leaving it out: --checkpoint-mode=async writes from memory");
   }
-  RunFolder folder;
   if (world.rank != 0) {
-    return folder;
+    lease.reset();  // of the world before, whose rank 0 this process was
+    return std::string();
   }
   ASSIGN_OR_RETURN(const std::vector<Lease::Folder> folders, make_folders(train));
   std::chrono::duration<double> patience(config.lease_timeout);
@@ -90,17 +90,12 @@ Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World&
         world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
     patience = std::min(patience, most);
   }
-  Result<Lease> lease = held && !held->lost_by_now()
-                            ? *std::move(held)
-                            : Lease::take(folders, environment, patience,
-                                          [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
-  if (!lease) {
-    return lease.error();
+  if (!lease || lease->lost_by_now()) {
+    lease.reset();
+    ASSIGN_OR_RETURN(lease, Lease::take(folders, environment, patience,
+                                        [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); }));
   }
-  folder.lease.emplace(*std::move(lease));
-  ASSIGN_OR_RETURN(std::string note, config.stage.empty() ? std::string() : prepare_stage(train, environment));
-  folder.note = std::move(note);
-  return folder;
+  return config.stage.empty() ? std::string() : prepare_stage(train, environment);
 }
 
 std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch, const Environment& environment,

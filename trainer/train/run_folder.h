@@ -12,18 +12,13 @@
 
 namespace rollcall::train {
 
-/// A run's hold on its folder.
-struct RunFolder {
-  std::optional<Lease> lease;  ///< rank 0's
-  std::string note;            ///< a line for people, or empty
-};
-
 /// Creates the folders of checkpoints and records and the stage on rank 0, proves that they can be written, takes the
-/// lease of the folders, unless rank 0 has `held` it before, and finishes what a killed run left in the stage, if it is
-/// to be gone on from. Waits where another run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks
-/// on several nodes would stage; those of Lease::take() and publish_left_over().
-[[nodiscard]] Result<RunFolder> prepare_folders(const config::TrainConfig& config, const World& world,
-                                                const Environment& environment, std::optional<Lease> held = {});
+/// `lease` of the folders, unless rank 0 has held it before, and finishes what a killed run left in the stage, if it is
+/// to be gone on from: a line for people on that, or an empty text. Waits where another run holds the folder, and tells
+/// so. Errors: CannotCreate; Usage where ranks on several nodes would stage; those of Lease::take() and
+/// publish_left_over().
+[[nodiscard]] Result<std::string> prepare_folders(const config::TrainConfig& config, const World& world,
+                                                  const Environment& environment, std::optional<Lease>& lease);
 
 /// A warning where the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.
 [[nodiscard]] std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch,

@@ -2,8 +2,6 @@
 
 #include <c10/core/StreamGuard.h>
 #include <fmt/format.h>
-#include <array>
-#include <optional>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -14,9 +12,7 @@
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/streams.h"
-#include "trainer/torch.h"
 #include "trainer/train/checkpoints.h"
-#include "trainer/train/data_pipeline.h"
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/equal_ranks.h"
 #include "trainer/train/loop.h"
@@ -24,14 +20,25 @@
 #include "trainer/train/process.h"
 #include "trainer/train/run_facts.h"
 #include "trainer/train/run_folder.h"
-#include "trainer/train/same_data.h"
 #include "trainer/train/step_graph.h"
-#include "trainer/train/step_size.h"
 #include "trainer/train/stop_request.h"
-#include "trainer/train/training.h"
 
 namespace rollcall::train {
 namespace {
+
+/// What is known and to be told once all is set up.
+struct Known {
+  FoundInMemory found = {};
+  bool captures = false;  ///< captures_steps()
+  std::vector<std::string> notes = {};
+  std::vector<std::string> warnings = {};
+};
+
+/// How the loop left model, optimizer and progress.
+struct LeftByLoop {
+  bool belongs_together = true;
+  std::vector<at::Tensor> buffers_before = {};
+};
 
 /// One training in one world, from its configuration to its end. Every rank does the same steps; one that fails on any
 /// rank ends all.
@@ -39,265 +46,153 @@ class Session {
  public:
   Session(const SessionInput& input, FailureReport& report, World& world, InMemory memory)
       : input_(input),
-        settings_(input.options.trainer),
         report_(report),
         world_(world),
-        given_resume_(input.options.trainer.text("resume")),
-        kept_(std::move(memory.kept)),
-        lease_(std::move(memory.lease)),
-        copies_(kept_ && kept_->copies ? std::move(kept_->copies) : std::make_unique<NeighbourCopies>()),
-        ready_(std::move(memory.ready)) {
-    if (kept_) {
-      ready_ = {.model = kept_->model, .datasets = kept_->datasets};
-    }
-  }
+        memory_(std::move(memory)),
+        copies_(memory_.kept && memory_.kept->copies ? std::move(memory_.kept->copies)
+                                                     : std::make_unique<NeighbourCopies>()) {}
 
   [[nodiscard]] SessionEnd run() {
-    SessionEnd end{.exit_code = run_to_end()};
-    end.reported = std::move(reported_);
-    if (lost_) {
-      end.lost = std::move(lost_);
-      end.noticed = noticed_;
-      end.kept = keep();
-      end.lease = std::move(folder_.lease ? folder_.lease : lease_);  // the latter: it has not come to need it
+    if (Result<Known> known = set_up()) {
+      const Outcome outcome = train(*std::move(known));
+      end_.exit_code = end_of_run(outcome);
+      if (outcome.ending == Ending::Failed || device::has_warning(device::nccl_log())) {
+        write_nccl_log(world_, config_.run.folder);
+      }
     }
-    return end;
+    if (end_.lost) {
+      end_.kept = keep();
+      end_.lease = std::move(memory_.lease);
+    }
+    return std::move(end_);
   }
 
  private:
-  [[nodiscard]] int run_to_end() {
-    using Step = Result<void> (Session::*)();
-    constexpr std::array<Step, 13> kSteps{
-        &Session::read_config,      &Session::compare_settings, &Session::prepare_folders,   &Session::find_survivors,
-        &Session::look_back,        &Session::make_training,    &Session::add_replica,       &Session::add_optimizer,
-        &Session::open_checkpoints, &Session::load_checkpoint,  &Session::confirm_same_step, &Session::warm_up,
-        &Session::open_observer};
-    for (const Step step : kSteps) {
-      if (const std::optional<int> code = end_of_step((this->*step)())) {
-        return *code;
-      }
+  Result<Known> set_up() {
+    Known known;
+    settings::Settings settings = input_.options.trainer;
+    const Environment& environment = input_.environment;
+    ASSIGN_OR_RETURN(config_, on_all_ranks(config::make_train_config(settings, environment)));
+    RETURN_IF_ERROR(on_all_ranks(confirm_equal_settings(world_, settings, config_.json)));
+    ASSIGN_OR_RETURN(const std::string of_stage,
+                     on_all_ranks(prepare_folders(config_, world_, environment, memory_.lease)));
+    ASSIGN_OR_RETURN(known.found, on_all_ranks(find_survivors()));
+    ASSIGN_OR_RETURN(ResumePoint point, on_all_ranks(find_resume_point(known.found.earlier(), settings, config_,
+                                                                       environment, world_, known.warnings)));
+    ASSIGN_OR_RETURN(known.captures, on_all_ranks(captures_steps(config_, world_, input_.agent != nullptr)));
+    if (known.captures) {  // which a device's default stream does not allow
+      computing_.reset_stream(new_stream(world_.device.device()));
     }
-    const Outcome outcome = train();
-    const int code = end_of_run(outcome);
-    if (outcome.ending == Ending::Finished || outcome.ending == Ending::Interrupted) {
-      let_go_of_devices();
+    ASSIGN_OR_RETURN(training_, on_all_ranks(make_training(config_, world_, made_before())));
+    const std::optional<Living>& living = known.found.living;
+    RETURN_IF_ERROR(on_all_ranks(add_replica(*training_, config_, world_, living.has_value(),
+                                             living ? living->gradient_order : std::vector<std::int64_t>())));
+    RETURN_IF_ERROR(on_all_ranks(add_optimizer(*training_, config_, world_)));
+    for (const auto* const more : {&world_.device_warnings, &config_.warnings, &training_->data.warnings}) {
+      known.warnings.insert(known.warnings.end(), more->begin(), more->end());
     }
-    if (outcome.ending == Ending::Failed || device::has_warning(device::nccl_log())) {
-      write_nccl_log(world_, config_->run.folder);
+    checkpoints_.emplace(config_, *training_, world_, memory_.lease ? &*memory_.lease : nullptr,
+                         shown_arguments(input_.arguments), environment.get(env::kSlurmJobId).value_or(""));
+    if (config_.parallel.replicate_steps > 0) {
+      checkpoints_->use_copies(*copies_, generation());
     }
-    return code;
-  }
-
-  Result<void> read_config() {
-    Result<void> made = take(config::make_train_config(settings_, input_.environment), config_);
-    if (made) {
-      config_->checkpoint.load.passes_over_others = goes_on_with_own_;
-    }
-    return made;
-  }
-
-  Result<void> compare_settings() { return confirm_equal_settings(world_, settings_, config_->json); }
-
-  Result<void> prepare_folders() {
-    return take(train::prepare_folders(*config_, world_, input_.environment, std::move(lease_)), folder_);
+    progress_ = first_progress(config_, *training_, world_, point.images_asked);
+    ASSIGN_OR_RETURN(const std::string where, on_all_ranks(load(known.found, point, settings, known.warnings)));
+    RETURN_IF_ERROR(on_all_ranks(checkpoints_->confirm_same_step(progress_)));
+    const bool is_warm = living && !living->gradient_order.empty();
+    RETURN_IF_ERROR(on_all_ranks(is_warm ? Result<void>() : warm_up(*training_, config_, world_)));
+    ASSIGN_OR_RETURN(observer_, on_all_ranks(Observer::open(config_.run, world_)));
+    known.notes = {of_stage, where};
+    return known;
   }
 
   /// What is found is gone on with, and no checkpoint is looked for.
-  Result<void> find_survivors() {
-    return input_.agent == nullptr
-               ? Result<void>()
-               : take(find_in_memory(kept_, *copies_, *config_, input_.environment, world_), found_);
+  Result<FoundInMemory> find_survivors() {
+    return input_.agent == nullptr ? FoundInMemory()
+                                   : find_in_memory(memory_.kept, *copies_, config_, input_.environment, world_);
   }
 
   [[nodiscard]] std::int64_t generation() const {
     return parse_integer<std::int64_t>(input_.environment.get(env::kGeneration).value_or("")).value_or(0);
   }
 
-  /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
-  /// keeps the images of a step, where nobody gave one.
-  Result<void> look_back() {
-    Result<LookBack> mine = found_.look_back();
-    if (!found_.any() && world_.rank == 0) {
-      mine = train::look_back(*config_, given_resume_, input_.environment, warnings_);
+  Ready made_before() {
+    return memory_.kept ? Ready{.model = memory_.kept->model, .datasets = memory_.kept->datasets}
+                        : std::exchange(memory_.ready, {});
+  }
+
+  /// A line for people: where the training begins, and why.
+  Result<std::string> load(FoundInMemory& found, ResumePoint& point, const settings::Settings& settings,
+                           std::vector<std::string>& warnings) {
+    if (found.living) {
+      RETURN_IF_ERROR(spread(*found.living, memory_.kept, *training_, world_));
+      memory_.kept = Kept{.model = training_->model,
+                          .progress = found.living->earlier.progress,
+                          .config_json = found.living->earlier.config_json,
+                          .line_begins_at = found.living->line_begins_at};
+      return checkpoints_->go_on(*found.living, progress_, warnings);
     }
-    const Result<GoingOn> found = share(mine ? going_on(*mine, *config_) : GoingOn(), world_);
-    if (!mine || !found) {
-      return mine ? found.error() : mine.error();
-    }
+    ASSIGN_OR_RETURN(std::string where, found.copies ? checkpoints_->load_copies(*found.copies, progress_, warnings)
+                                                     : checkpoints_->load(progress_, warnings));
     if (world_.rank == 0) {
-      earlier_ = std::move(mine->earlier);
+      RETURN_IF_ERROR(confirm_resume_point(point, checkpoints_->loaded_from(), settings, config_, world_, warnings));
     }
-    goes_on_with_own_ = found->from_own_job;
-    asked_before_ = found->same_batch_size && !config_->accumulation_given ? found->images_of_step : 0;
-    config_->checkpoint.load.passes_over_others = goes_on_with_own_;
-    const bool asked_otherwise = goes_on_with_own_ && config_->checkpoint.load.resume != "auto";
-    if (Result<void> set = asked_otherwise ? change("resume", "auto") : Result<void>(); !set) {
-      return set;
+    if (point.earlier) {
+      warn_of_other_order(*point.earlier, training_->data.train_sampler->options(), warnings);
     }
-    const std::int64_t ranks = virtual_ranks(*config_, world_).all;
-    const auto asked = accumulation_for(found->images_of_step, ranks, config_->batch_size());
-    const auto kept = asked ? asked : accumulation_for(found->images_had, ranks, config_->batch_size());
-    if (kept && !config_->accumulation_given) {
-      tell_of_accumulation(*kept);
-      if (Result<void> set = change("grad-accumulation", std::to_string(*kept)); !set) {
-        return set;
-      }
-    }
-    return earlier_ ? check_same_training(*earlier_, settings_, *config_, world_, warnings_) : Result<void>();
+    return where;
   }
 
-  /// Of other ranks load_checkpoint() tells.
-  void tell_of_accumulation(std::int64_t kept) {
-    if (earlier_ && earlier_->progress.world_size == virtual_ranks(*config_, world_).all &&
-        kept != config_->grad_accumulation()) {
-      warnings_.push_back(
-          fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
-                      "--grad-accumulation=1 makes steps smaller, as --batch-size says",
-                      kept * virtual_ranks(*config_, world_).all * config_->batch_size(), kept, config_->batch_size()));
-    }
-  }
-
-  Result<void> change(const char* setting, const std::string& text) {
-    const Result<void> set = settings_.set(setting, text, "the checkpoint");
-    return set ? read_config() : set;
-  }
-
-  Result<void> make_training() {
-    if (Result<void> decided = take(train::captures_steps(*config_, world_, input_.agent != nullptr), captures_steps_);
-        !decided) {
-      return decided;
-    }
-    if (captures_steps_) {  // which a device's default stream does not allow
-      computing_.reset_stream(new_stream(world_.device.device()));
-    }
-    Result<void> made = take(train::make_training(*config_, world_, std::exchange(ready_, {})), training_);
-    if (made && kept_) {
-      kept_->datasets.reset();  // the training's from now on
-    }
-    return made;
-  }
-  Result<void> add_replica() {
-    return train::add_replica(*training_, *config_, world_, found_.living.has_value(),
-                              found_.living ? found_.living->gradient_order : std::vector<std::int64_t>());
-  }
-  Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
-
-  Result<void> open_checkpoints() {
-    checkpoints_.emplace(*config_, *training_, world_, folder_.lease ? &*folder_.lease : nullptr,
-                         shown_arguments(input_.arguments), input_.environment.get(env::kSlurmJobId).value_or(""));
-    if (config_->parallel.replicate_steps > 0) {
-      checkpoints_->use_copies(*copies_, generation());
-    }
-    progress_ = first_progress(*config_, world_);
-    if (asked_before_ > 0) {  // what ranks that do not divide it make of it is not what was asked for
-      progress_.global_batch_asked = asked_before_;
-    }
-    progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
-    progress_.data = data_of(training_->data.datasets);
-    return {};
-  }
-
-  Result<void> load_checkpoint() {
-    for (const std::vector<std::string>* const more :
-         {&world_.device_warnings, &config_->warnings, &training_->data.warnings}) {
-      warnings_.insert(warnings_.end(), more->begin(), more->end());
-    }
-    if (found_.living) {
-      const Result<void> filled = spread(*found_.living, kept_, *training_, world_);
-      filled_ = filled.has_value();
-      return filled ? take(checkpoints_->go_on(*found_.living, progress_, warnings_), resume_note_) : filled;
-    }
-    const Result<void> loaded = take(found_.copies ? checkpoints_->load_copies(*found_.copies, progress_, warnings_)
-                                                   : checkpoints_->load(progress_, warnings_),
-                                     resume_note_);
-    if (Result<void> same = loaded ? confirm_same_training() : loaded; !same) {
-      return same;
-    }
-    const std::string other_order =
-        earlier_ ? other_order_warning(*earlier_, training_->data.train_sampler->options()) : "";
-    if (!other_order.empty()) {
-      warnings_.push_back(other_order);
-    }
-    return {};
-  }
-
-  /// The file that look_back() judged may have turned out damaged, and the one before it be another training's; or it
-  /// could read none at that moment.
-  Result<void> confirm_same_training() {
-    const std::string& loaded_from = checkpoints_->loaded_from();
-    if (world_.rank != 0 || loaded_from.empty() || (earlier_ && loaded_from == earlier_->path)) {
-      return {};
-    }
-    if (Result<void> looked = take(find_earlier_training({.resume = loaded_from, .folder = {}}), earlier_); !looked) {
-      return looked;
-    }
-    if (!earlier_) {
-      return fail("--resume", loaded_from, "was loaded, and cannot be read again to see whether it is this training's",
-                  "starting again once the file system is well", ErrorKind::InputOutput);
-    }
-    return check_same_training(*earlier_, settings_, *config_, world_, warnings_);
-  }
-
-  Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
-  Result<void> warm_up() {
-    const bool settled = found_.living && !found_.living->gradient_order.empty();
-    return settled ? Result<void>() : train::warm_up(*training_, *config_, world_);
-  }
-  Result<void> open_observer() { return take(Observer::open(config_->run, world_), observer_); }
-
-  Outcome train() {
-    const std::string& folder = config_->checkpoint.load.folder;
+  Outcome train(Known known) {
+    const std::string& folder = config_.checkpoint.load.folder;
     if (const auto warning = checkpoint_purge_warning(input_.options.launch, input_.environment, folder)) {
-      warnings_.push_back(*warning);
+      known.warnings.push_back(*warning);
     }
-    if (const auto warning = world_.rank == 0 ? shared_folder_warning(*config_) : std::nullopt) {
-      warnings_.push_back(*warning);
+    if (const auto warning = world_.rank == 0 ? shared_folder_warning(config_) : std::nullopt) {
+      known.warnings.push_back(*warning);
     }
-    TimeLimit limit = time_limit_of_job(config_->checkpoint, input_.environment, world_.rank, warnings_);
-    print_header();
-    observer_->begun(begin_record(facts()));
+    TimeLimit limit = time_limit_of_job(config_.checkpoint, input_.environment, world_.rank, known.warnings);
+    tell_beginning(known);
     if (!world_.left_aside.empty()) {
-      write_nccl_log(world_, config_->run.folder);
+      write_nccl_log(world_, config_.run.folder);
     }
-    reported_ = world_.rank == 0 && config_->run.report ? config_->run.folder : "";
-    if (progress_.global_step > 0) {
-      observer_->resumed(progress_);
-    }
-    begun_ = true;
+    end_.reported = world_.rank == 0 && config_.run.report ? config_.run.folder : "";
     training_begins();
-    if (Recovery recovery = found_.recovery(); !recovery.cause.empty()) {
+    if (Recovery recovery = known.found.recovery(); !recovery.cause.empty()) {
       recovery.restored = seconds_now() - recovery.noticed;
       observer_->recovered(recovery);
     }
     if (input_.agent != nullptr) {
       input_.agent->live_on();
     }
-    Loop loop(*config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit), input_.agent,
-              captures_steps_);
+    Loop loop(config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit), input_.agent,
+              known.captures);
     Outcome outcome = loop.run();
-    buffers_before_ = loop.take_buffers_before();
-    belongs_together_ = loop.is_between_updates();
+    left_ = {.belongs_together = loop.is_between_updates(), .buffers_before = loop.take_buffers_before()};
     return outcome;
   }
 
   /// What is about to be trained, then notes and warnings.
-  void print_header() {
-    for (const std::string& line : found_.any() ? std::vector<std::string>() : header_lines(facts())) {
+  void tell_beginning(const Known& known) {
+    const RunFacts facts{input_.step, input_.environment, input_.options.launch, config_,       world_,
+                         *training_,  progress_,          input_.arguments,      known.warnings};
+    for (const std::string& line : known.found.any() ? std::vector<std::string>() : header_lines(facts)) {
       observer_->note(line);
     }
-    for (const std::string* const note : {&folder_.note, &resume_note_}) {
-      if (!note->empty()) {
-        observer_->note(*note);
+    for (const std::string& note : known.notes) {
+      if (!note.empty()) {
+        observer_->note(note);
       }
     }
-    for (const std::string& warning : warnings_) {
+    for (const std::string& warning : known.warnings) {
       observer_->warn(warning);
     }
+    observer_->begun(begin_record(facts), progress_);
   }
 
   /// What else a job of another number has to do to go on from what this one saved: it would begin there again.
   [[nodiscard]] std::string without_resume() const {
-    const std::string& resume = given_resume_;
+    const std::string& resume = input_.options.trainer.text("resume");
     return resume == "auto" || resume == "continue-with-changes" ? "" : fmt::format(" without --resume={}", resume);
   }
 
@@ -305,11 +200,13 @@ class Session {
     switch (outcome.ending) {
       case Ending::Finished:
         observer_->finished(progress_, "finished", world_.share.cpus);
+        let_go_of_devices();
         return to_int(ExitCode::Success);
       case Ending::Interrupted:
         observer_->finished(progress_,
                             "interrupted, a checkpoint was saved: submit again" + without_resume() + " to go on",
                             world_.share.cpus);
+        let_go_of_devices();
         return to_int(ExitCode::Interrupted);
       case Ending::Regrouped:
         checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
@@ -318,7 +215,7 @@ class Session {
         world_.group_options.first_failure->tell(outcome.failure->error.text());
         checkpoints_->writer().give_up(outcome.failure->error.text());
         const int code = failed(*outcome.failure);
-        write_flight_record(world_, config_->run.folder, progress_.global_step);  // last: it may wait for a file system
+        write_flight_record(world_, config_.run.folder, progress_.global_step);  // last: it may wait for a file system
         return code;
       }
     }
@@ -356,47 +253,65 @@ class Session {
     if (input_.agent == nullptr) {
       return report_.lost_peer(error);
     }
-    lost_ = error;
-    noticed_ = seconds_now();
+    end_.lost = error;
+    end_.noticed = seconds_now();
     return report_.may_survive(error);
+  }
+
+  /// What this rank's part of the set-up has made, if all ranks' parts worked. Else that is told, and is the end.
+  template <typename T>
+  Result<T> on_all_ranks(Result<T> mine) {
+    const Result<process_group::Agreement> agreement =
+        process_group::agree(world_.process_group, mine ? Result<void>() : Result<void>(mine.error()));
+    if (!agreement) {
+      end_.exit_code = lost_peer(agreement.error());
+      return agreement.error();
+    }
+    if (!agreement->failure) {
+      return mine;
+    }
+    const Error& failure = *agreement->failure;
+    if (input_.agent != nullptr && failure.exit_code() == ExitCode::Unavailable && input_.agent->told_to_hold()) {
+      end_.exit_code = lost_peer(failure);  // nodes come while the ranks still meet
+    } else {
+      end_.exit_code = agreement->prints ? report_.agreed(failure) : to_int(failure.exit_code());
+    }
+    return failure;
   }
 
   /// What lives on of a model that each rank has whole. The groups go, and with them what holds the model.
   std::optional<Kept> keep() {
-    if (checkpoints_) {
-      checkpoints_->writer().finish_save();
-    }
     if (observer_) {
+      checkpoints_->writer().finish_save();
       for (const SaveReport& report : checkpoints_->writer().take_reports()) {
         observer_->saved(report);
       }
+      observer_.reset();
     }
-    observer_.reset();
     report_.lets_go(to_int(ExitCode::Unavailable));
-    std::optional<Kept> kept = std::move(kept_);  // that of before, if this world did not come so far as to use it
-    if (begun_) {
+    std::optional<Kept> kept = std::move(memory_.kept);  // that of before, if this world did not come to train
+    if (left_) {
       kept.reset();
-    }
-    if ((begun_ ? belongs_together_ : filled_) && !training_->replica->is_sharded()) {
-      kept.emplace();
-      kept->model = training_->model;
-      kept->optimizer = std::move(training_->optimizer);
-      kept->progress = begun_ ? progress_ : found_.living->earlier.progress;
-      if (begun_) {
+      if (left_->belongs_together && !training_->replica->is_sharded()) {
+        kept = Kept{.model = training_->model,
+                    .progress = progress_,
+                    .buffers_before = std::move(left_->buffers_before),
+                    .config_json = config_.json,
+                    .line_begins_at = checkpoints_->line_at(progress_.global_step)};
         checkpoints_->give_back_best(kept->progress);
       }
+    }
+    if (kept && kept->model && !kept->optimizer) {  // of this world
+      kept->optimizer = std::move(training_->optimizer);
       kept->generation = generation();
       kept->gradient_order = training_->replica->gradient_order();
-      kept->buffers_before = std::move(buffers_before_);
-      kept->config_json = begun_ ? config_->json : found_.living->earlier.config_json;
-      kept->line_begins_at = begun_ ? checkpoints_->line_at(progress_.global_step) : found_.living->line_begins_at;
     }
     if (!copies_->empty()) {
       kept = kept ? std::move(kept) : Kept();
       kept->copies = std::move(copies_);
     }
-    if (kept) {
-      kept->datasets = training_ ? training_->data.datasets : ready_.datasets;
+    if (kept && training_) {
+      kept->datasets = training_->data.datasets;
     }
     if (checkpoints_) {
       checkpoints_->writer().leave_group_behind();
@@ -412,68 +327,19 @@ class Session {
     return kept;
   }
 
-  [[nodiscard]] RunFacts facts() const {
-    return {input_.step, input_.environment, input_.options.launch, *config_, world_,
-            *training_,  progress_,          input_.arguments,      warnings_};
-  }
-
-  /// Keeps what a step made.
-  template <typename T, typename Place>
-  static Result<void> take(Result<T> made, Place& place) {
-    if (!made) {
-      return made.error();
-    }
-    place = *std::move(made);
-    return {};
-  }
-
-  /// One rank's answer to "did your part of the set-up work?" is everybody's.
-  std::optional<int> end_of_step(const Result<void>& mine) {
-    const Result<process_group::Agreement> agreement = process_group::agree(world_.process_group, mine);
-    if (!agreement) {
-      return lost_peer(agreement.error());
-    }
-    if (!agreement->failure) {
-      return std::nullopt;
-    }
-    if (input_.agent != nullptr && agreement->failure->exit_code() == ExitCode::Unavailable &&
-        input_.agent->told_to_hold()) {
-      return lost_peer(*agreement->failure);  // nodes come while the ranks still meet
-    }
-    return agreement->prints ? report_.agreed(*agreement->failure) : to_int(agreement->failure->exit_code());
-  }
-
   const SessionInput& input_;
-  settings::Settings settings_;
   FailureReport& report_;
   World& world_;
-  std::string reported_;
-  const std::string given_resume_;  ///< before a restart changed it
-  std::optional<Kept> kept_;
-  std::optional<Lease> lease_;
+  InMemory memory_;                          ///< its lease is given back after all that writes to the folder has ended
   std::unique_ptr<NeighbourCopies> copies_;  ///< this process's
-  Ready ready_;
-  FoundInMemory found_;
-  bool filled_ = false;           ///< model and optimizer are, with what found_.living says
-  bool belongs_together_ = true;  ///< model, optimizer and progress_
-  bool begun_ = false;            ///< the loop has: progress, model and optimizer belong together
-  std::vector<at::Tensor> buffers_before_;
-  std::optional<Error> lost_;
-  double noticed_ = 0;  ///< seconds_now() of it
-  // In the order in which the steps make them.
-  std::optional<config::TrainConfig> config_;
-  std::optional<EarlierTraining> earlier_;  ///< rank 0's
-  bool goes_on_with_own_ = false;           ///< restarted_job_goes_on()
-  std::int64_t asked_before_ = 0;  ///< images of a step that the training asks for from its beginning; 0: now's
-  RunFolder folder_;               ///< given back after all that writes to it has ended
-  bool captures_steps_ = false;
+  config::TrainConfig config_;
   c10::OptionalStreamGuard computing_;  ///< of this thread, where steps are captured
   std::optional<Training> training_;
   std::optional<Checkpoints> checkpoints_;
   checkpoint::Progress progress_;
   std::optional<Observer> observer_;
-  std::string resume_note_;  ///< may be empty
-  std::vector<std::string> warnings_;
+  std::optional<LeftByLoop> left_;  ///< nothing: it has not begun
+  SessionEnd end_;
 };
 
 }  // namespace

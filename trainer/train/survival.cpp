@@ -157,8 +157,8 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
   return std::optional(std::move(living));
 }
 
-/// The step of the newest of the checkpoints that this run has written or went on from, as look_back() would find it;
-/// 0: none of a later step than `step`.
+/// The step of the newest of the checkpoints that this run has written or went on from, as find_resume_point() would
+/// find it; 0: none of a later step than `step`.
 Result<std::int64_t> newest_own_step_after(std::int64_t step, const config::TrainConfig& config,
                                            const Environment& environment) {
   const auto listed = checkpoint::format::list_own_checkpoints(config.checkpoint.load.folder);
@@ -178,11 +178,11 @@ Result<bool> saved_since(std::int64_t step, const config::TrainConfig& config, c
                          const World& world) {
   const Result<std::int64_t> saved =
       world.rank == 0 ? newest_own_step_after(step, config, environment) : Result<std::int64_t>(0);
-  const Result<GoingOn> newest = share({.images_of_step = saved ? *saved : 0}, world);
+  const auto newest = of_rank_zero({saved ? *saved : 0}, world);
   if (!saved || !newest) {
     return saved ? newest.error() : saved.error();
   }
-  return newest->images_of_step > step;
+  return newest->front() > step;
 }
 
 }  // namespace
@@ -207,19 +207,19 @@ Recovery recovery_of_text(const std::string& text) {
 
 Recovery FoundInMemory::recovery() const { return living ? living->recovery : copies ? copies->recovery : Recovery(); }
 
-Result<LookBack> FoundInMemory::look_back() const {
+Result<std::optional<EarlierTraining>> FoundInMemory::earlier() const {
   if (living) {
-    return LookBack{.earlier = living->earlier, .from_own_job = true};
+    return std::optional(living->earlier);
   }
   if (!copies) {
-    return LookBack();
+    return std::optional<EarlierTraining>();
   }
-  Result<EarlierTraining> earlier = earlier_training_of(copies->checkpoint);
-  if (earlier && earlier->progress.global_step != copies->name.step) {
-    return fail("checkpoint", earlier->path, "is not of the step that its name says", "reporting this",
+  ASSIGN_OR_RETURN(EarlierTraining of_copies, earlier_training_of(copies->checkpoint));
+  if (of_copies.progress.global_step != copies->name.step) {
+    return fail("checkpoint", of_copies.path, "is not of the step that its name says", "reporting this",
                 ErrorKind::Internal);
   }
-  return earlier ? Result<LookBack>({.earlier = *std::move(earlier), .from_own_job = true}) : earlier.error();
+  return std::optional(std::move(of_copies));
 }
 
 Result<FoundInMemory> find_in_memory(std::optional<Kept>& kept, const NeighbourCopies& copies,

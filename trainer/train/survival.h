@@ -63,8 +63,8 @@ struct FoundInMemory {
   [[nodiscard]] bool any() const { return living || copies; }
   /// Of the rank that had it; without a cause where there is nothing.
   [[nodiscard]] Recovery recovery() const;
-  /// As look_back() says of a file. Errors: Internal: copies are of another step than their name says.
-  [[nodiscard]] Result<LookBack> look_back() const;
+  /// Nothing where there is nothing. Errors (Internal): copies are of another step than their name says.
+  [[nodiscard]] Result<std::optional<EarlierTraining>> earlier() const;
 };
 
 /// Looks for it. Nothing where this run has saved more since: ranks that were cut off may come back with less than
