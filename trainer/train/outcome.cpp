@@ -14,6 +14,7 @@
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/metrics/nvml.h"
+#include "trainer/train/world.h"
 
 namespace rollcall::train {
 namespace {

@@ -7,9 +7,10 @@
 
 #include "runtime/base/result.h"
 #include "trainer/metrics/running_average.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
+
+struct World;
 
 /// A failure, and whether it is only the echo of another rank's.
 struct Failure {

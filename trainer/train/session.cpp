@@ -34,12 +34,6 @@ struct Known {
   std::vector<std::string> warnings = {};
 };
 
-/// How the loop left model, optimizer and progress.
-struct LeftByLoop {
-  bool belongs_together = true;
-  std::vector<at::Tensor> buffers_before = {};
-};
-
 /// One training in one world, from its configuration to its end. Every rank does the same steps; one that fails on any
 /// rank ends all.
 class Session {
@@ -165,11 +159,9 @@ class Session {
     if (input_.agent != nullptr) {
       input_.agent->live_on();
     }
-    Loop loop(config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit), input_.agent,
-              known.captures);
-    Outcome outcome = loop.run();
-    left_ = {.belongs_together = loop.is_between_updates(), .buffers_before = loop.take_buffers_before()};
-    return outcome;
+    loop_end_ = run_loop(
+        {config_, world_, *training_, *checkpoints_, *observer_, progress_, limit, input_.agent, known.captures});
+    return loop_end_->outcome;
   }
 
   /// What is about to be trained, then notes and warnings.
@@ -290,12 +282,12 @@ class Session {
     }
     report_.lets_go(to_int(ExitCode::Unavailable));
     std::optional<Kept> kept = std::move(memory_.kept);  // that of before, if this world did not come to train
-    if (left_) {
+    if (loop_end_) {
       kept.reset();
-      if (left_->belongs_together && !training_->replica->is_sharded()) {
+      if (loop_end_->belong_together && !training_->replica->is_sharded()) {
         kept = Kept{.model = training_->model,
                     .progress = progress_,
-                    .buffers_before = std::move(left_->buffers_before),
+                    .buffers_before = std::move(loop_end_->buffers_before),
                     .config_json = config_.json,
                     .line_begins_at = checkpoints_->line_at(progress_.global_step)};
         checkpoints_->give_back_best(kept->progress);
@@ -338,7 +330,7 @@ class Session {
   std::optional<Checkpoints> checkpoints_;
   checkpoint::Progress progress_;
   std::optional<Observer> observer_;
-  std::optional<LeftByLoop> left_;  ///< nothing: it has not begun
+  std::optional<LoopEnd> loop_end_;  ///< nothing: it has not begun
   SessionEnd end_;
 };
 

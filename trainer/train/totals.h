@@ -34,6 +34,9 @@ struct Totals {
   std::int64_t evicted = 0;     ///< 1: another run writes to the folder by now
   std::int64_t non_finite = 0;  ///< ranks with gradients that are not finite
   std::int64_t regrouping = 0;  ///< ranks whose agent has said that the world changes
+
+  /// Whether all ranks are to do something else than the next step.
+  [[nodiscard]] bool ask_to_act() const { return stopping > 0 || regrouping > 0 || gave_up > 0 || evicted > 0; }
 };
 
 /// Of one batch: `outputs` [n, classes] float32, `labels` [n] int64, `losses` [n] float32 (one per sample), `counted`

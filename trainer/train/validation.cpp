@@ -1,6 +1,8 @@
 #include "trainer/train/validation.h"
 
+#include "trainer/train/observer.h"
 #include "trainer/train/totals.h"
+#include "trainer/train/training.h"
 
 namespace rollcall::train {
 namespace {
@@ -32,9 +34,10 @@ Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& 
 
 }  // namespace
 
-std::optional<Outcome> run_validation(const config::TrainConfig& config, const World& world, Training& training,
-                                      Observer& observer, const std::function<Asked()>& asked,
+std::optional<Outcome> run_validation(const Run& run, const std::function<Asked()>& asked,
                                       metrics::RunningAverage& sums) {
+  const World& world = run.world;
+  Training& training = run.training;
   DataPipeline& data = training.data;
   data.valid_sampler->set_epoch(0, 0);
   if (const Result<void> started = data.valid_loader->start(*data.valid_sampler); !started) {
@@ -54,9 +57,9 @@ std::optional<Outcome> run_validation(const config::TrainConfig& config, const W
     if (!batch->has_value()) {  // after equally many batches on every rank: the sampler pads
       break;
     }
-    observer.bad_samples((*batch)->bad);
-    observer.measure_energy();
-    if (auto stop = count_batch(**batch, config, world, training, mine, counted)) {
+    run.observer.bad_samples((*batch)->bad);
+    run.observer.measure_energy();
+    if (auto stop = count_batch(**batch, run.config, world, training, mine, counted)) {
       return stop;
     }
     const Result<std::optional<Ending>> ending = ending_asked_for(asked(), world);
