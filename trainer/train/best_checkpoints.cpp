@@ -1,15 +1,12 @@
-#include "trainer/train/checkpoints.h"
+#include "trainer/train/best_checkpoints.h"
 
 #include <fmt/format.h>
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/distributed/process_group/collectives.h"
-#include "trainer/torch.h"
-
-// Which validations are the best: those whose checkpoints lie in the folder.
 
 namespace rollcall::train {
 namespace {
@@ -38,12 +35,12 @@ bool is_gone(const fs::path& path) {
 
 }  // namespace
 
-Result<std::string> Checkpoints::keep_best(checkpoint::Progress& progress, bool other_images) {
+Result<std::string> BestCheckpoints::go_on(checkpoint::Progress& progress, bool other_images) {
   std::vector<checkpoint::Best> then = progress.best;
   if (then.empty() && progress.best_step >= 0) {  // written before checkpoints had a list of them
     then.push_back({progress.best_step, progress.best_metric});
   }
-  const std::size_t keep = config_.checkpoint.keep_best;
+  const std::size_t keep = config_.keep_best;
   if (keep == 0 && other_images) {
     take_best(progress, {}, keep);
   }
@@ -63,14 +60,14 @@ Result<std::string> Checkpoints::keep_best(checkpoint::Progress& progress, bool 
   }
   return gone == 0 ? std::string()
                    : fmt::format("; of its {} best validations {} have no checkpoint in {}, and no longer count",
-                                 then.size(), gone, config_.checkpoint.load.folder);
+                                 then.size(), gone, config_.load.folder);
 }
 
-Result<bool> Checkpoints::note_validation(checkpoint::Progress& progress, double metric) {
-  RETURN_IF_ERROR(settle_best(progress));
+Result<bool> BestCheckpoints::note(checkpoint::Progress& progress, double metric) {
+  RETURN_IF_ERROR(settle(progress));
   const checkpoint::Best validation{progress.global_step, metric};
   std::vector<checkpoint::Best> before = progress.best;
-  const bool among_best = checkpoint::format::note_validation(progress.best, validation, config_.checkpoint.keep_best);
+  const bool among_best = checkpoint::format::note_validation(progress.best, validation, config_.keep_best);
   if (among_best) {
     unsettled_ = progress.global_step;
     driven_out_ = std::move(before);
@@ -86,7 +83,7 @@ Result<bool> Checkpoints::note_validation(checkpoint::Progress& progress, double
   return among_best;
 }
 
-void Checkpoints::give_back_best(checkpoint::Progress& progress) const {
+void BestCheckpoints::give_back(checkpoint::Progress& progress) const {
   if (unsettled_ < 0) {
     return;
   }
@@ -101,7 +98,7 @@ void Checkpoints::give_back_best(checkpoint::Progress& progress) const {
   }
 }
 
-Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
+Result<void> BestCheckpoints::settle(checkpoint::Progress& progress) {
   if (unsettled_ < 0) {
     return {};
   }
@@ -115,40 +112,36 @@ Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
       best.push_back(one);
     }
   }
-  take_best(progress, std::move(best), config_.checkpoint.keep_best);
+  take_best(progress, std::move(best), config_.keep_best);
   unsettled_ = -1;
   driven_out_.clear();
   return {};
 }
 
-Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::vector<checkpoint::Best>& validations) {
+Result<std::vector<checkpoint::Best>> BestCheckpoints::with_checkpoints(
+    const std::vector<checkpoint::Best>& validations) {
   std::vector<std::int64_t> there;
   for (const checkpoint::Best& one : validations) {
-    const fs::path path = fs::path(config_.checkpoint.load.folder) / checkpoint::format::checkpoint_name(one.step);
+    const fs::path path = fs::path(config_.load.folder) / checkpoint::format::checkpoint_name(one.step);
     // Until this run's first save those behind its beginning are of another training.
-    const bool ours = one.step <= line_begins_at_ || writer_.saved_once();
+    const bool ours = one.step <= writer_.line_at(one.step);
     there.push_back(world_.rank == 0 && ours && !is_gone(path) ? 1 : 0);
   }
-  const bool ranks_lost = writer_.wait_for_ranks();  // as in prepare_save()
-  there.push_back(ranks_lost ? 1 : 0);
-  at::Tensor ranks = torch::tensor(there, at::kLong);
-  RETURN_IF_ERROR(process_group::all_reduce_sum(world_.process_group, ranks));
-  const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
+  ASSIGN_OR_RETURN(const auto seen, writer_.tell_ranks(std::move(there)));
   std::vector<checkpoint::Best> found;
   for (std::size_t i = 0; i < validations.size(); ++i) {
-    if (number[i] > 0) {
+    if (seen[i] > 0) {
       found.push_back(validations[i]);
     }
   }
-  RETURN_IF_ERROR(writer_.restore_group(number[validations.size()] > 0));
   return found;
 }
 
-checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {
-  checkpoint::Retention retention = config_.checkpoint.retention;
+checkpoint::Retention BestCheckpoints::retention(const checkpoint::Progress& progress) const {
+  checkpoint::Retention retention = config_.retention;
   // Until its validation has shown that the model is sound, no other one goes for it.
   retention.keep_last += progress.validation_due != 0 ? 1 : 0;
-  retention.keep_best = config_.checkpoint.keep_best;
+  retention.keep_best = config_.keep_best;
   for (const auto* const validations : {&progress.best, &driven_out_}) {
     for (const checkpoint::Best& best : *validations) {
       retention.best_steps.push_back(best.step);

@@ -123,16 +123,21 @@ Result<checkpoint::format::RankGroup*> CheckpointWriter::group() {
   return made ? Result<checkpoint::format::RankGroup*>(group_.get()) : made.error();
 }
 
-Result<void> CheckpointWriter::restore_group(bool failed) { return failed ? make_group() : Result<void>(); }
-
 void CheckpointWriter::leave_group_behind() {
   group_.reset();
   process_group::leave_behind(std::move(process_group_));
 }
 
-bool CheckpointWriter::wait_for_ranks() {
+Result<std::vector<std::int64_t>> CheckpointWriter::tell_ranks(std::vector<std::int64_t> mine) {
   const auto ranks = group();
-  return !ranks || !checkpoint::format::agree(**ranks, {});
+  const bool failed = !ranks || !checkpoint::format::agree(**ranks, {});
+  mine.push_back(std::int64_t{failed});
+  at::Tensor numbers = torch::tensor(mine, at::kLong);
+  RETURN_IF_ERROR(process_group::all_reduce_sum(world_.process_group, numbers));
+  const std::int64_t* const sums = numbers.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> of_ranks(sums, sums + mine.size());
+  RETURN_IF_ERROR(of_ranks.back() > 0 ? make_group() : Result<void>());
+  return of_ranks;
 }
 
 bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
@@ -148,6 +153,10 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
   stall_seconds_ = 0;
   copied_bytes_.reset();
   RETURN_IF_ERROR(group());
+  if (!saved_once_) {
+    destination.line_begins_at = line_begins_at_;
+    destination.stage_cleared = stage_cleared_;
+  }
   if (!saver_ || urgency == Urgency::Final) {
     Result<void> written = write_now(destination, parts);
     return urgency == Urgency::Final ? written : Result<void>();

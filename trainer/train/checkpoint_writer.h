@@ -62,17 +62,21 @@ class CheckpointWriter {
 
   /// Waits for a save that is under way.
   void finish_save();
-  /// Before each save, after may_save(): waits for the other ranks, with the patience of checkpoint-timeout, where a
-  /// file system holds one of them up. Whether the group has failed, so far as this rank knows; also where it cannot be
-  /// made. Collective.
-  [[nodiscard]] bool wait_for_ranks();
-  /// Makes the group anew where `failed` on any rank. Collective. Errors: those of make_process_group().
-  [[nodiscard]] Result<void> restore_group(bool failed);
+  /// Before each save, after may_save(): the sums over ranks of numbers that each of them tells. Waits for the others
+  /// before, with the patience of checkpoint-timeout, where a file system holds one of them up. A group that has failed
+  /// on any rank, or could not be made, is made anew then. Collective. Errors: PeerLost: a peer was lost; those of
+  /// make_process_group().
+  [[nodiscard]] Result<std::vector<std::int64_t>> tell_ranks(std::vector<std::int64_t> mine);
   /// Lets go of a group of which a rank may be lost, without waiting for it. Not while a save is under way; nothing can
-  /// be saved before restore_group().
+  /// be saved before tell_ranks().
   void leave_group_behind();
   /// Whether a save of this run has succeeded. Not while one is under way.
   [[nodiscard]] bool saved_once() const { return saved_once_; }
+  /// The folder's checkpoints up to this step are of the training that is gone on with; -1: none are. The first save
+  /// sets others aside.
+  void begin_line(std::int64_t step) { line_begins_at_ = step; }
+  /// Up to which step they are, at `step`. Not while a save is under way.
+  [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return saved_once() ? step : line_begins_at_; }
   /// The ranks that still wait for this one in a save hear why it ends.
   void give_up(const std::string& reason) const { first_failure_->tell(reason); }
 
@@ -109,6 +113,8 @@ class CheckpointWriter {
   process_group::Group process_group_;                          ///< null in a world of one
   std::unique_ptr<checkpoint::format::RankGroup> group_;        ///< that one, for reading and writing; null: not made
   bool saved_once_ = false;
+  std::int64_t line_begins_at_ = -1;
+  std::shared_ptr<bool> stage_cleared_ = std::make_shared<bool>(false);
   std::optional<std::uint64_t> copied_bytes_;  ///< the last save that was begun is a copy to a neighbour
   checkpoint::background::RetryPolicy policy_;
   double stall_seconds_ = 0;  ///< of the save under way

@@ -14,11 +14,8 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
-#include "trainer/train/earlier_training.h"
 #include "trainer/train/outcome.h"
 #include "trainer/train/process.h"
-#include "trainer/train/same_data.h"
-#include "trainer/train/step_size.h"
 
 namespace rollcall::train {
 namespace {
@@ -57,6 +54,17 @@ class ReplicaSharding final : public checkpoint::Sharding {
   std::map<std::string, std::vector<std::int64_t>> whole_shapes_;
 };
 
+/// This rank's part of all that is to be saved and is of a floating point type: parameters, statistics, moments.
+torch::OrderedDict<std::string, at::Tensor> numbers_of(const checkpoint::StateParts& parts) {
+  torch::OrderedDict<std::string, at::Tensor> numbers;
+  for (const checkpoint::TensorPart& part : parts.tensors) {
+    if (part.rows.defined() && part.rows.numel() > 0 && part.rows.is_floating_point()) {
+      numbers.insert(part.state_dict_key.empty() ? part.path.substr(1) : part.state_dict_key, part.rows);
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world, const Lease* lease,
@@ -67,11 +75,11 @@ Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, 
       sharding_(training.replica->is_sharded() ? std::make_unique<ReplicaSharding>(*training.replica, *training.model)
                                                : nullptr),
       writer_(config.checkpoint, world),
+      best_(config.checkpoint, world, writer_),
       lease_(lease),
       argv_(std::move(argv)),
       job_(std::move(job)),
-      parameter_keys_(checkpoint::parameter_keys(training.replica->named_parameters(), *training.optimizer)),
-      parameters_(parameter_keys_.begin(), parameter_keys_.end()) {}
+      parameter_keys_(checkpoint::parameter_keys(training.replica->named_parameters(), *training.optimizer)) {}
 
 checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& progress) const {
   return {.model = *training_.model,
@@ -100,74 +108,58 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   }
   warnings.insert(warnings.end(), loaded->warnings.begin(), loaded->warnings.end());
   loaded_from_ = loaded->path;
-  line_begins_at_ = line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step);
-  ASSIGN_OR_RETURN(const std::string how, take_place(progress, state, warnings));
-  if (is_finished(progress)) {
+  writer_.begin_line(line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step));
+  ASSIGN_OR_RETURN(const Continued how, take_place(progress, state, warnings));
+  if (how.is_finished) {
     return fmt::format(
         "{} is the end of this training, at step {}: nothing is left to do; more --epochs go on, "
         "--resume=never starts afresh",
         loaded->path, progress.global_step);
   }
   return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}", loaded->path,
-                     progress.epoch + 1, progress.global_step, how);
+                     progress.epoch + 1, progress.global_step, how.note);
 }
 
-Result<std::string> Checkpoints::go_on(const Living& living, checkpoint::Progress& progress,
+Result<std::string> Checkpoints::go_on(FoundInMemory& found, checkpoint::Progress& progress,
                                        std::vector<std::string>& warnings) {
-  checkpoint::TrainingState state = state_of(living.earlier.progress);
-  line_begins_at_ = living.line_begins_at;
-  went_on_ = true;
-  const Result<std::string> how = take_place(progress, state, warnings);
-  return how ? Result<std::string>(fmt::format("goes on from {} at epoch {}, step {}{}", living.earlier.path,
-                                               progress.epoch + 1, progress.global_step, *how))
-             : how.error();
-}
-
-void Checkpoints::use_copies(NeighbourCopies& copies, std::int64_t generation) {
-  copies_ = &copies;
-  generation_ = generation;
-}
-
-Result<std::string> Checkpoints::load_copies(FoundCopies& found, checkpoint::Progress& progress,
-                                             std::vector<std::string>& warnings) {
-  checkpoint::TrainingState state = state_of(progress);
-  const optim::Options own = optim::options_of(*training_.optimizer);
-  ASSIGN_OR_RETURN(const auto ranks, writer_.group());
-  if (Result<void> loaded = checkpoint::load(
-          found.checkpoint, [&] { return fetch(found, *copies_, world_); }, state, *ranks);
-      !loaded) {
-    return loaded.error();
+  checkpoint::TrainingState state = state_of(found.living ? found.living->earlier.progress : progress);
+  if (found.living) {
+    writer_.begin_line(found.living->line_begins_at);
+  } else {
+    FoundCopies& copies = *found.copies;
+    const optim::Options own = optim::options_of(*training_.optimizer);
+    ASSIGN_OR_RETURN(const auto ranks, writer_.group());
+    RETURN_IF_ERROR(checkpoint::load(
+        copies.checkpoint, [&] { return fetch(copies, *replicas_.copies, world_); }, state, *ranks));
+    replicas_.copies->settle_on(copies.name);
+    optim::set_options(*training_.optimizer, own);
+    loaded_from_ = copies.checkpoint.path();
+    writer_.begin_line(copies.line_begins_at);
   }
-  copies_->settle_on(found.name);
-  optim::set_options(*training_.optimizer, own);
-  loaded_from_ = found.checkpoint.path();
-  line_begins_at_ = found.line_begins_at;
   went_on_ = true;
-  const Result<std::string> how = take_place(progress, state, warnings);
-  return how ? Result<std::string>(fmt::format("goes on from copies in {} at epoch {}, step {}{}", loaded_from_,
-                                               progress.epoch + 1, progress.global_step, *how))
-             : how.error();
+  ASSIGN_OR_RETURN(const Continued how, take_place(progress, state, warnings));
+  return fmt::format("goes on from {} at epoch {}, step {}{}",
+                     found.living ? found.living->earlier.path : "copies in " + loaded_from_, progress.epoch + 1,
+                     progress.global_step, how.note);
 }
 
-Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                            std::vector<std::string>& warnings) {
-  const StepSizeChange change =
-      step_size_change({state.progress.world_size, state.progress.batch_size, 1}, state.progress.global_batch_asked,
-                       {virtual_ranks(config_, world_).all, config_.batch_size(), config_.grad_accumulation()});
-  if (!change.warning.empty()) {
-    warnings.push_back(change.warning);
+/// Continues at the place of `state`, which was loaded.
+Result<Continued> Checkpoints::take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                          std::vector<std::string>& warnings) {
+  const data::Datasets& datasets = training_.data.datasets;
+  ASSIGN_OR_RETURN(Continued how, continue_at(progress, state.progress, config_, datasets, world_, warnings));
+  if (world_.rank < state.rng_per_rank.size()) {
+    RETURN_IF_ERROR(checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]));
   }
-  RETURN_IF_ERROR(continue_at(progress, state, warnings));
   ASSIGN_OR_RETURN(const std::string of_best,
-                   keep_best(progress, validates_otherwise(state.progress.data, training_.data.datasets)));
-  began_at_ = progress.global_step;
-  return (change.note.empty() ? "" : "; " + change.note) + of_best;
+                   best_.go_on(progress, validates_otherwise(state.progress.data, datasets)));
+  how.note += of_best;
+  ends_an_epoch_ = how.ends_an_epoch;
+  replicas_.began_at = progress.global_step;
+  return how;
 }
 
-bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
-  return is_at_end(progress, config_) && !ends_an_epoch_;
-}
-
+/// Fills the model as setting `init-from` says; a part of a line for people.
 Result<std::string> Checkpoints::init() {
   const std::string& path = config_.checkpoint.init_from;
   ASSIGN_OR_RETURN(const auto ranks, writer_.group());
@@ -196,62 +188,6 @@ Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress
               "making all nodes see the same checkpoint folder, or --resume=FILE", ErrorKind::Mismatch);
 }
 
-/// The position counts in an order of so many images: in another data set it means nothing.
-Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int64_t dataset_size) {
-  const std::int64_t images_of_step = progress.world_size * progress.batch_size;
-  // Files of earlier versions do not say how many images there were, and count the last step's padding.
-  const bool other = progress.dataset_size > 0 ? progress.dataset_size != dataset_size
-                                               : progress.sample_position >= dataset_size + images_of_step;
-  if (other) {
-    const std::string before = progress.dataset_size > 0 ? fmt::format("{}", progress.dataset_size) : "more";
-    const bool more = progress.dataset_size > 0 && progress.dataset_size < dataset_size;
-    return fail(
-        "--data", config_.data.given,
-        fmt::format("has {} training images, the checkpoint of step {} is of a training with {}{}", dataset_size,
-                    progress.global_step, before, more ? read_since_text(training_.data.datasets) : ""),
-        "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin "
-        "with what was trained",
-        ErrorKind::Mismatch);
-  }
-  progress.dataset_size = dataset_size;
-  progress.sample_position = std::min(progress.sample_position, dataset_size);
-  // By the steps of the run that wrote it: this run's may be larger, and leave more out.
-  const std::int64_t left = dataset_size - progress.sample_position;
-  ends_an_epoch_ = progress.step_in_epoch > 0 && left < (config_.data.sampling.drop_last ? images_of_step : 1);
-  return {};
-}
-
-Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                      std::vector<std::string>& warnings) {
-  const checkpoint::Progress fresh = std::exchange(progress, state.progress);
-  if (Result<void> same = keep_position(progress, fresh.dataset_size); !same) {
-    return same;
-  }
-  const config::CheckpointConfig& checkpoint = config_.checkpoint;
-  const bool asked_for = checkpoint.accept_changes || checkpoint.load.resume != "auto";
-  if (Result<void> same = check_same_data(progress.data, training_.data.datasets, config_.data.given,
-                                          asked_for ? OtherData::Accept : OtherData::Refuse, warnings);
-      !same) {
-    return same;
-  }
-  progress.data = fresh.data;
-  progress.world_size = fresh.world_size;
-  progress.batch_size = fresh.batch_size;
-  progress.global_batch_asked = fresh.global_batch_asked;
-  if (state.progress.seed != fresh.seed && training_.data.datasets.split_by_seed) {
-    return fail("--seed", fmt::format("{}", fresh.seed),
-                fmt::format("seed {} decided which images validate, and the model would be trained with those now",
-                            state.progress.seed),
-                fmt::format("--seed={}, or data with a train and a val part", state.progress.seed),
-                ErrorKind::Mismatch);
-  }
-  progress.seed = fresh.seed;  // find_resume_point() has told where it is another one
-  if (world_.rank < state.rng_per_rank.size()) {
-    return checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]);
-  }
-  return {};
-}
-
 Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
   if (!writer_.may_save(urgency, others_saving)) {
     return false;
@@ -259,29 +195,42 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
   if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks know of the same saves here
     return writer_.last_failure();
   }
-  if (unsettled_ != progress.global_step) {
-    RETURN_IF_ERROR(settle_best(progress));
-  }
-  ASSIGN_OR_RETURN(checkpoint::StateParts parts,
-                   checkpoint::collect(state_of(progress), world_.rank, world_.world_size));
-  RETURN_IF_ERROR(prepare_save(parts, progress.global_step, true));
-  checkpoint::add_generator(parts, world_.rank, world_.world_size);
+  RETURN_IF_ERROR(best_.is_about_to_be_saved(progress.global_step) ? Result<void>() : best_.settle(progress));
+  ASSIGN_OR_RETURN(const checkpoint::StateParts parts, parts_to_save(progress, true));
   checkpoint::background::Destination destination{.folder = config_.checkpoint.load.folder,
                                                   .step = progress.global_step,
-                                                  .retention = retention(progress),
+                                                  .retention = best_.retention(progress),
                                                   .stage = config_.checkpoint.stage};
-  if (!writer_.saved_once()) {
-    destination.line_begins_at = line_begins_at_;
-    destination.stage_cleared = stage_cleared_;
-  }
   destination.best_step = config_.checkpoint.keep_best > 0 ? progress.best_step : -1;
   if (lease_ != nullptr) {
     destination.is_ours = [lease = lease_]() -> Result<void> {
       return lease->lost_by_now() ? lease->taken_over() : Result<void>();
     };
   }
-  RETURN_IF_ERROR(writer_.save(std::move(destination), parts, parameters_, urgency));
+  RETURN_IF_ERROR(
+      writer_.save(std::move(destination), parts, {parameter_keys_.begin(), parameter_keys_.end()}, urgency));
   return true;
+}
+
+/// This rank's part of the state. Errors, the same on all ranks: BadData: a number of it is not finite, on any rank;
+/// CannotCreate: another run has taken the folder; Usage: no memory for copies; Unavailable: the ranks could not be
+/// connected again for saving. `looks`: whether at the lease's file, which a file system may hold up.
+Result<checkpoint::StateParts> Checkpoints::parts_to_save(const checkpoint::Progress& progress, bool looks) {
+  ASSIGN_OR_RETURN(checkpoint::StateParts parts,
+                   checkpoint::collect(state_of(progress), world_.rank, world_.world_size));
+  const auto numbers = numbers_of(parts);
+  const bool finite = precision::all_finite(numbers.values());
+  const bool lost = lease_ != nullptr && (looks ? lease_->lost_by_now() : lease_->lost());
+  // Last what may wait for a file system, on any rank; its collective has less patience.
+  ASSIGN_OR_RETURN(const auto ranks, writer_.tell_ranks({std::int64_t{lost}, std::int64_t{!finite}}));
+  if (ranks[0] > 0) {
+    return taken_over();
+  }
+  if (ranks[1] > 0) {
+    return state_not_finite(precision::first_not_finite(numbers), progress.global_step);
+  }
+  checkpoint::add_generator(parts, world_.rank, world_.world_size);
+  return parts;
 }
 
 void Checkpoints::make_room(const checkpoint::Progress& progress) {
@@ -303,25 +252,26 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
   writer_.finish_save();
   const double begun = seconds_now();
   checkpoint::Progress told = progress;
-  give_back_best(told);
-  ASSIGN_OR_RETURN(checkpoint::StateParts parts, checkpoint::collect(state_of(told), world_.rank, world_.world_size));
-  RETURN_IF_ERROR(replicated_ < 0 ? check_memory(parts) : Result<void>());
-  RETURN_IF_ERROR(prepare_save(parts, progress.global_step, false));
-  checkpoint::add_generator(parts, world_.rank, world_.world_size);
+  best_.give_back(told);
+  ASSIGN_OR_RETURN(checkpoint::StateParts parts, parts_to_save(told, false));
+  RETURN_IF_ERROR(replicas_.last < 0 ? check_memory(parts) : Result<void>());
   if (world_.rank == 0) {
-    parts.values[kLineBeginsAt] = line_at(progress.global_step);
+    parts.values[kLineBeginsAt] = writer_.line_at(progress.global_step);
   }
-  replicated_ = progress.global_step;
-  replicas_ += 1;
-  const Result<void> copied = writer_.copy_to_neighbour({.generation = generation_,
-                                                         .step = progress.global_step,
-                                                         .number = replicas_,
-                                                         .owners = world_.world_size,
-                                                         .owner = world_.rank},
-                                                        parts, parameters_, *copies_, begun);
-  return copied ? Result<bool>(true) : copied.error();
+  replicas_.last = progress.global_step;
+  replicas_.number += 1;
+  RETURN_IF_ERROR(writer_.copy_to_neighbour({.generation = replicas_.generation,
+                                             .step = progress.global_step,
+                                             .number = replicas_.number,
+                                             .owners = world_.world_size,
+                                             .owner = world_.rank},
+                                            parts, {parameter_keys_.begin(), parameter_keys_.end()}, *replicas_.copies,
+                                            begun));
+  return true;
 }
 
+/// Whether all ranks have the memory that copies of `parts` take. Collective. Errors: Usage: one has not; Unavailable:
+/// a peer was lost.
 Result<void> Checkpoints::check_memory(const checkpoint::StateParts& parts) const {
   constexpr std::uint64_t kCopies = 5;  // own and neighbour's of two steps, and what a save in the background holds
   const std::uint64_t needed = kCopies * checkpoint::bytes_of(parts);
@@ -339,49 +289,14 @@ Error Checkpoints::taken_over() const {
                                              : train::taken_over({"--checkpoint-dir", config_.checkpoint.load.folder});
 }
 
-namespace {
-
-/// This rank's part of all that is to be saved and is of a floating point type: parameters, statistics, moments.
-torch::OrderedDict<std::string, at::Tensor> numbers_of(const checkpoint::StateParts& parts) {
-  torch::OrderedDict<std::string, at::Tensor> numbers;
-  for (const checkpoint::TensorPart& part : parts.tensors) {
-    if (part.rows.defined() && part.rows.numel() > 0 && part.rows.is_floating_point()) {
-      numbers.insert(part.state_dict_key.empty() ? part.path.substr(1) : part.state_dict_key, part.rows);
-    }
-  }
-  return numbers;
-}
-
-}  // namespace
-
-Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std::int64_t step, bool looks) {
-  const auto numbers = numbers_of(parts);
-  const bool finite = precision::all_finite(numbers.values());
-  const bool lost = lease_ != nullptr && (looks ? lease_->lost_by_now() : lease_->lost());
-  // Last what may wait for a file system, on any rank; the collective below has less patience.
-  const bool group_failed = writer_.wait_for_ranks();
-  at::Tensor ranks = torch::tensor({std::int64_t{lost}, std::int64_t{!finite}, std::int64_t{group_failed}}, at::kLong);
-  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
-    return reduced;
-  }
-  const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
-  if (number[0] > 0) {
-    return taken_over();
-  }
-  if (number[1] > 0) {
-    return state_not_finite(precision::first_not_finite(numbers), step);
-  }
-  return writer_.restore_group(number[2] > 0);
-}
-
 bool Checkpoints::replica_due_after_step(std::int64_t global_step) const {
   const std::int64_t every = config_.parallel.replicate_steps;
-  return copies_ != nullptr && every > 0 && (replicated_ < 0 || global_step - replicated_ >= every);
+  return replicas_.copies != nullptr && every > 0 && (replicas_.last < 0 || global_step - replicas_.last >= every);
 }
 
 bool Checkpoints::replica_overdue_after_step(std::int64_t global_step) const {
   return replica_due_after_step(global_step) &&
-         global_step - std::max(replicated_, began_at_) >= 2 * config_.parallel.replicate_steps;
+         global_step - std::max(replicas_.last, replicas_.began_at) >= 2 * config_.parallel.replicate_steps;
 }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {
@@ -392,18 +307,6 @@ bool Checkpoints::due_after_step(std::int64_t global_step) const {
 bool Checkpoints::due_after_epoch(std::int64_t finished_epochs) const {
   const std::int64_t every = config_.checkpoint.every_epochs;
   return every > 0 && finished_epochs % every == 0;
-}
-
-checkpoint::Progress first_progress(const config::TrainConfig& config, const Training& training, const World& world,
-                                    std::int64_t images_asked) {
-  checkpoint::Progress progress;
-  progress.world_size = virtual_ranks(config, world).all;
-  progress.batch_size = config.batch_size() * config.grad_accumulation();
-  progress.global_batch_asked = images_asked > 0 ? images_asked : progress.world_size * progress.batch_size;
-  progress.seed = config.run.seed;
-  progress.dataset_size = training.data.train_sampler->options().dataset_size;
-  progress.data = data_of(training.data.datasets);
-  return progress;
 }
 
 }  // namespace rollcall::train

@@ -11,7 +11,7 @@
 #include "trainer/config/identity.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
-#include "trainer/train/same_data.h"
+#include "trainer/train/same_training.h"
 
 namespace rollcall::train {
 namespace {
@@ -80,6 +80,13 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
                 : host.error();
   }
   return {};
+}
+
+Result<std::vector<std::int64_t>> of_rank_zero(const std::vector<std::int64_t>& mine, const World& world) {
+  at::Tensor numbers = torch::tensor(mine, at::kLong);
+  RETURN_IF_ERROR(process_group::broadcast(world.process_group, numbers));
+  const std::int64_t* const first = numbers.const_data_ptr<std::int64_t>();
+  return std::vector<std::int64_t>(first, first + mine.size());
 }
 
 }  // namespace rollcall::train

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
@@ -23,5 +25,8 @@ namespace rollcall::train {
 /// Errors: Mismatch, the same on all ranks: names the first rank that has others than rank 0; Unavailable: a peer was
 /// lost.
 [[nodiscard]] Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given);
+
+/// Rank 0's numbers on all ranks, which give equally many. Collective. Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<std::vector<std::int64_t>> of_rank_zero(const std::vector<std::int64_t>& mine, const World& world);
 
 }  // namespace rollcall::train

@@ -246,7 +246,7 @@ class Loop {
     if (Stop stop = too_many_bad(sums, training_.data.datasets.valid->size(), "validation")) {
       return stop;
     }
-    const Result<bool> among_best = checkpoints_.note_validation(progress_, sums.top1());
+    const Result<bool> among_best = checkpoints_.best().note(progress_, sums.top1());
     if (!among_best) {
       return failed(among_best.error(), true);
     }

@@ -13,7 +13,7 @@
 #include "runtime/storage/purge_age.h"
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/train/earlier_training.h"
+#include "trainer/train/resume_point.h"
 
 namespace rollcall::train {
 namespace {

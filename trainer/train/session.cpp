@@ -13,11 +13,11 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/streams.h"
 #include "trainer/train/checkpoints.h"
-#include "trainer/train/earlier_training.h"
 #include "trainer/train/equal_ranks.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
+#include "trainer/train/resume_point.h"
 #include "trainer/train/run_facts.h"
 #include "trainer/train/run_folder.h"
 #include "trainer/train/step_graph.h"
@@ -90,7 +90,7 @@ class Session {
     if (config_.parallel.replicate_steps > 0) {
       checkpoints_->use_copies(*copies_, generation());
     }
-    progress_ = first_progress(config_, *training_, world_, point.images_asked);
+    progress_ = first_progress(config_, training_->data.datasets, world_, point.images_asked);
     ASSIGN_OR_RETURN(const std::string where, on_all_ranks(load(known.found, point, settings, known.warnings)));
     RETURN_IF_ERROR(on_all_ranks(checkpoints_->confirm_same_step(progress_)));
     const bool is_warm = living && !living->gradient_order.empty();
@@ -124,9 +124,9 @@ class Session {
                           .progress = found.living->earlier.progress,
                           .config_json = found.living->earlier.config_json,
                           .line_begins_at = found.living->line_begins_at};
-      return checkpoints_->go_on(*found.living, progress_, warnings);
+      return checkpoints_->go_on(found, progress_, warnings);
     }
-    ASSIGN_OR_RETURN(std::string where, found.copies ? checkpoints_->load_copies(*found.copies, progress_, warnings)
+    ASSIGN_OR_RETURN(std::string where, found.copies ? checkpoints_->go_on(found, progress_, warnings)
                                                      : checkpoints_->load(progress_, warnings));
     if (world_.rank == 0) {
       RETURN_IF_ERROR(confirm_resume_point(point, checkpoints_->loaded_from(), settings, config_, world_, warnings));
@@ -289,8 +289,8 @@ class Session {
                     .progress = progress_,
                     .buffers_before = std::move(loop_end_->buffers_before),
                     .config_json = config_.json,
-                    .line_begins_at = checkpoints_->line_at(progress_.global_step)};
-        checkpoints_->give_back_best(kept->progress);
+                    .line_begins_at = checkpoints_->writer().line_at(progress_.global_step)};
+        checkpoints_->best().give_back(kept->progress);
       }
     }
     if (kept && kept->model && !kept->optimizer) {  // of this world

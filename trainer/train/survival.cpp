@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer_kind.h"
+#include "trainer/train/equal_ranks.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
@@ -108,20 +109,20 @@ Result<std::vector<Bytes>> gather(const Bytes& mine, const World& world) {
 }
 
 /// How far a rank has come.
-struct Standing {
+struct Reached {
   std::int64_t generation = -1;  ///< in which it was last; -1: it has kept nothing
   std::int64_t steps = -1;       ///< that it has finished
-  friend bool operator<(const Standing& one, const Standing& other) {
+  friend bool operator<(const Reached& one, const Reached& other) {
     return std::pair(one.generation, one.steps) < std::pair(other.generation, other.steps);
   }
 };
 
 /// By rank.
-Result<std::vector<Standing>> standings(const std::optional<Kept>& kept, const World& world) {
-  const Standing mine = kept && kept->model ? Standing{kept->generation, kept->progress.global_step} : Standing();
+Result<std::vector<Reached>> reached_by_ranks(const std::optional<Kept>& kept, const World& world) {
+  const Reached mine = kept && kept->model ? Reached{kept->generation, kept->progress.global_step} : Reached();
   const std::string text = fmt::format("{} {}", mine.generation, mine.steps);
   ASSIGN_OR_RETURN(const std::vector<Bytes> all, gather({text.begin(), text.end()}, world));
-  std::vector<Standing> found;
+  std::vector<Reached> found;
   for (const Bytes& bytes : all) {
     const std::vector<std::string> numbers = split(std::string(bytes.begin(), bytes.end()), ' ');
     found.push_back({std::stoll(numbers.at(0)), std::stoll(numbers.at(1))});
@@ -133,7 +134,7 @@ Result<std::vector<Standing>> standings(const std::optional<Kept>& kept, const W
 /// cut off before, count for nothing. Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer
 /// was lost.
 Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world) {
-  ASSIGN_OR_RETURN(const std::vector<Standing> of_ranks, standings(kept, world));
+  ASSIGN_OR_RETURN(const std::vector<Reached> of_ranks, reached_by_ranks(kept, world));
   const auto most = std::max_element(of_ranks.begin(), of_ranks.end());  // the first of them
   if (most->generation < 0) {
     return std::optional<Living>();
@@ -141,7 +142,7 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
   Living living;
   living.generation = most->generation;
   living.source = static_cast<std::uint32_t>(most - of_ranks.begin());
-  const auto first = std::ranges::find(of_ranks, most->generation, &Standing::generation);
+  const auto first = std::ranges::find(of_ranks, most->generation, &Reached::generation);
   living.source_of_buffers = static_cast<std::uint32_t>(first - of_ranks.begin());
   ASSIGN_OR_RETURN(const std::vector<Bytes> all,
                    gather(world.rank == living.source ? describe(*kept) : Bytes(), world));

@@ -12,8 +12,8 @@
 #include "trainer/config/train_config.h"
 #include "trainer/model/resnet.h"
 #include "trainer/torch.h"
-#include "trainer/train/earlier_training.h"
 #include "trainer/train/neighbour_copies.h"
+#include "trainer/train/resume_point.h"
 #include "trainer/train/training.h"
 #include "trainer/train/world.h"
 

@@ -70,7 +70,7 @@ struct Session {
     must(add_replica(training, config, world));
     must(add_optimizer(training, config, world));
     checkpoints = std::make_unique<Checkpoints>(config, training, world, nullptr, std::vector<std::string>(), "");
-    progress = first_progress(config, training, world);
+    progress = first_progress(config, training.data.datasets, world);
   }
 
   /// A step with made-up gradients, so that no two rows of parameters and moments are alike.

@@ -1,4 +1,4 @@
-#include "trainer/train/step_size.h"
+#include "trainer/train/same_training.h"
 
 #include <gmock/gmock.h>
 

@@ -12,17 +12,10 @@
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/sampling/sampler.h"
+#include "trainer/train/same_training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
-
-/// What the checkpoint that a run will go on from says of its training, known before anything is built or loaded.
-struct EarlierTraining {
-  std::string path;
-  checkpoint::Progress progress;
-  std::string config_json;  ///< TrainConfig::json of the run that wrote it
-  std::string job;          ///< Slurm's number of the job that wrote it; empty: none
-};
 
 /// What `source` says. Errors: BadData: nothing; those of reading its values.
 [[nodiscard]] Result<EarlierTraining> earlier_training_of(const checkpoint::format::CheckpointSource& source);
@@ -44,9 +37,6 @@ struct EarlierTraining {
 /// millions. Pure.
 void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOptions& now,
                          std::vector<std::string>& warnings);
-
-/// Whether no step and no validation is left of `config`'s training; the end of an epoch may be. Pure.
-[[nodiscard]] bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& config);
 
 /// What a run begins with.
 struct ResumePoint {
@@ -75,7 +65,22 @@ struct ResumePoint {
                                                 const settings::Settings& settings, const config::TrainConfig& config,
                                                 const World& world, std::vector<std::string>& warnings);
 
-/// Rank 0's numbers on all ranks, which give equally many. Collective. Errors (Unavailable): a peer was lost.
-[[nodiscard]] Result<std::vector<std::int64_t>> of_rank_zero(const std::vector<std::int64_t>& mine, const World& world);
+/// Where a fresh run begins. `images_asked`: of a step, that the training asks for from its start; 0: now's, which
+/// ranks that do not divide that number may have made of it.
+[[nodiscard]] checkpoint::Progress first_progress(const config::TrainConfig& config, const data::Datasets& datasets,
+                                                  const World& world, std::int64_t images_asked = 0);
+
+/// How a run goes on from a checkpoint.
+struct Continued {
+  std::string note = {};       ///< what else people are told of its steps: "; ...", or empty
+  bool ends_an_epoch = false;  ///< the checkpoint is of an epoch's last step, and only the epoch's end is left of it
+  bool is_finished = false;    ///< nothing is left to do
+};
+
+/// Takes `progress`, where a fresh run begins, to the place that a checkpoint has `stored`; what is this run's stays.
+/// `warnings` gets what else people should know. Errors (Mismatch): it counts in other data.
+[[nodiscard]] Result<Continued> continue_at(checkpoint::Progress& progress, const checkpoint::Progress& stored,
+                                            const config::TrainConfig& config, const data::Datasets& datasets,
+                                            const World& world, std::vector<std::string>& warnings);
 
 }  // namespace rollcall::train

@@ -1,4 +1,4 @@
-#include "trainer/train/earlier_training.h"
+#include "trainer/train/resume_point.h"
 
 #include <fmt/format.h>
 #include <filesystem>
@@ -9,10 +9,8 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/config/identity.h"
-#include "trainer/distributed/process_group/collectives.h"
-#include "trainer/torch.h"
+#include "trainer/train/equal_ranks.h"
 #include "trainer/train/lost_checkpoints.h"
-#include "trainer/train/step_size.h"
 
 namespace rollcall::train {
 namespace {
@@ -68,79 +66,10 @@ Result<bool> holds_work_of(const std::string& job, const std::string& folder) {
   return false;
 }
 
-/// Batches of a step that the scaling of the learning rate counts: over ranks, and accumulated.
-std::int64_t batches_of(std::int64_t images, std::int64_t batch_size) {
-  return batch_size > 0 ? images / batch_size : 0;
-}
-
-/// A step of as many images in other batches, by whose number the learning rate is scaled.
-void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& earlier,
-                 const config::TrainConfig& config, std::int64_t images) {
-  const bool scales = config.optim.scale_optim_params || config.optim.scaling != optim::LearningRateScaling::None;
-  const std::string then = config::setting_then(earlier.config_json, "batch-size");
-  const std::int64_t before = batches_of(images, parse_integer<std::int64_t>(then).value_or(0));
-  const std::int64_t now = batches_of(images, config.batch_size());
-  if (scales && before > 0 && before != now) {
-    changes.push_back({"--batch-size", then,
-                       fmt::format("{} (the learning rate would be scaled for {} batches a step, not {})",
-                                   config.batch_size(), now, before)});
-  }
-}
-
-/// Images of a step that the checkpoint's ranks made up, over all of them.
-std::int64_t images_had(const EarlierTraining& earlier) {
-  return earlier.progress.world_size * earlier.progress.batch_size;
-}
-
-/// Steps of other sizes, where the user asked for them: other ranks alone are no other training.
-void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
-                   const config::TrainConfig& config, const World& world) {
-  const std::int64_t now = virtual_ranks(config, world).all * config.batch_size() * config.grad_accumulation();
-  const auto compare = [&](const char* name, std::int64_t value) {
-    std::string then = config::setting_then(earlier.config_json, name);
-    if (!then.empty() && then != std::to_string(value)) {
-      changes.push_back({"--" + std::string(name), std::move(then), std::to_string(value)});
-    }
-  };
-  if (earlier.progress.global_batch_asked == now || images_had(earlier) == now) {
-    const std::size_t before = changes.size();
-    add_scaling(changes, earlier, config, now);
-    if (changes.size() == before && config.parallel.replica.exact.virtual_ranks > 0) {
-      compare("batch-size", config.batch_size());  // BatchNorm sees other batches
-    }
-    return;
-  }
-  compare("batch-size", config.batch_size());
-  if (config.accumulation_given) {
-    compare("grad-accumulation", config.grad_accumulation());
-  }
-}
-
-/// The data may lie elsewhere than before; made-up images are never those of a folder.
-void add_data(std::vector<config::Change>& changes, std::vector<std::string>& warnings, const EarlierTraining& earlier,
-              const config::TrainConfig& config) {
-  const std::string then = config::setting_then(earlier.config_json, "data");
-  const std::string& now = config.data.given;
-  if (then.empty() || then == now) {
-    return;
-  }
-  if (then == "fake" || now == "fake") {
-    changes.push_back({"--data", then, now});
-  } else {
-    warnings.push_back(fmt::format(
-        "--data: {}: the checkpoint was trained on {}; going on as if these were the same images", now, then));
-  }
-}
-
-/// A training that goes on does not read it again: it may have moved, or no longer be given.
-void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTraining& earlier,
-                             const config::TrainConfig& config) {
-  const std::string then = config::setting_then(earlier.config_json, "init-from");
-  const std::string& now = config.checkpoint.init_from;
-  if (!now.empty() && now != then) {
-    warnings.push_back(fmt::format("--init-from: {}: is not read, as {} is gone on from, whose training began with {}",
-                                   now, earlier.path, then.empty() ? "random weights" : then));
-  }
+/// Whether no step and no validation is left of `config`'s training; the end of an epoch may be.
+bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& config) {
+  const bool steps_done = config.run.max_steps > 0 && progress.global_step >= config.run.max_steps;
+  return (steps_done || progress.epoch >= config.run.epochs) && progress.validation_due == 0;
 }
 
 /// The newest checkpoints may have been lost, and older ones be left.
@@ -202,42 +131,6 @@ Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Envi
   return staged && !*staged ? holds_work_of(restart.job, config.checkpoint.load.folder) : staged;
 }
 
-bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& config) {
-  const bool steps_done = config.run.max_steps > 0 && progress.global_step >= config.run.max_steps;
-  return (steps_done || progress.epoch >= config.run.epochs) && progress.validation_due == 0;
-}
-
-void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOptions& now,
-                         std::vector<std::string>& warnings) {
-  const checkpoint::Progress& progress = earlier.progress;
-  const std::int64_t size = now.dataset_size;
-  const std::int64_t done = progress.sample_position;
-  const std::string window = config::setting_then(earlier.config_json, "shuffle-window");
-  data::EpochOrderOptions options{.size = size, .seed = now.seed, .shuffle = now.shuffle, .window = now.window};
-  const auto epoch = static_cast<std::uint64_t>(progress.epoch);
-  options.seed = progress.seed;
-  options.window = parse_integer<std::int64_t>(window).value_or(now.window);
-  if (done <= 0 || done >= size || (options.seed == now.seed && options.window == now.window)) {
-    return;
-  }
-  data::EpochOrder order_then(options, epoch);
-  options.seed = now.seed;
-  options.window = now.window;
-  data::EpochOrder order(options, epoch);
-  std::vector<bool> seen(static_cast<std::size_t>(size));
-  for (std::int64_t position = 0; position < done; ++position) {
-    seen[static_cast<std::size_t>(order_then(position))] = true;
-  }
-  std::int64_t again = 0;
-  for (std::int64_t position = done; position < size; ++position) {
-    again += seen[static_cast<std::size_t>(order(position))] ? 1 : 0;
-  }
-  warnings.push_back(fmt::format(
-      "epoch {} goes on in the order of another --seed or --shuffle-window: of the {} images that are left of it, {} "
-      "were seen in it before, and as many others are not seen in it at all; the next epoch has each once",
-      progress.epoch + 1, size - done, again));
-}
-
 namespace {
 
 /// What rank 0 finds to go on from.
@@ -274,32 +167,6 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   return found;
 }
 
-/// `warnings` gets what is different and accepted. Errors (Mismatch): names each difference and the ways on.
-Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
-                                 const config::TrainConfig& config, const World& world,
-                                 std::vector<std::string>& warnings) {
-  std::vector<config::Change> changes = config::changes(earlier.config_json, settings);
-  add_step_size(changes, earlier, config, world);
-  add_data(changes, warnings, earlier, config);
-  warn_of_other_beginning(warnings, earlier, config);
-  if (changes.empty()) {
-    return {};
-  }
-  const config::CheckpointConfig& checkpoint = config.checkpoint;
-  const std::string resume = checkpoint.accept_changes ? "continue-with-changes" : checkpoint.load.resume;
-  const std::string text = config::changes_text(changes);
-  if (resume != "auto") {
-    warnings.push_back(
-        fmt::format("--resume: {}: {} is of a training defined otherwise: {}; going on with the new values", resume,
-                    earlier.path, text));
-    return {};
-  }
-  return fail("--resume", resume, fmt::format("{} is of another training: {}", earlier.path, text),
-              "another --run-name or --checkpoint-dir for a training of its own, --resume=continue-with-changes to go "
-              "on with the new values, or --resume=never to start afresh in this folder",
-              ErrorKind::Mismatch);
-}
-
 /// Steps keep their images on as many ranks as before, though --batch-size alone says something else.
 void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, const config::TrainConfig& config,
                           std::int64_t ranks, std::vector<std::string>& warnings) {
@@ -312,13 +179,6 @@ void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, con
 }
 
 }  // namespace
-
-Result<std::vector<std::int64_t>> of_rank_zero(const std::vector<std::int64_t>& mine, const World& world) {
-  at::Tensor numbers = torch::tensor(mine, at::kLong);
-  RETURN_IF_ERROR(process_group::broadcast(world.process_group, numbers));
-  const std::int64_t* const first = numbers.const_data_ptr<std::int64_t>();
-  return std::vector<std::int64_t>(first, first + mine.size());
-}
 
 Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory, settings::Settings& settings,
                                       config::TrainConfig& config, const Environment& environment, const World& world,
@@ -334,10 +194,10 @@ Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_
   const bool same_batch_size = earlier != nullptr && config::setting_then(earlier->config_json, "batch-size") ==
                                                          std::to_string(config.batch_size());
   const auto shared =  // what all ranks go by
-      of_rank_zero(
-          {earlier != nullptr ? earlier->progress.global_batch_asked : 0, earlier != nullptr ? images_had(*earlier) : 0,
-           std::int64_t{same_batch_size}, std::int64_t{mine && mine->from_own_job}},
-          world);
+      of_rank_zero({earlier != nullptr ? earlier->progress.global_batch_asked : 0,
+                    earlier != nullptr ? earlier->images_of_step() : 0, std::int64_t{same_batch_size},
+                    std::int64_t{mine && mine->from_own_job}},
+                   world);
   if (!mine || !shared) {
     return mine ? shared.error() : mine.error();
   }
@@ -378,6 +238,107 @@ Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded,
                 "starting again once the file system is well", ErrorKind::InputOutput);
   }
   return check_same_training(*point.earlier, settings, config, world, warnings);
+}
+
+void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOptions& now,
+                         std::vector<std::string>& warnings) {
+  const checkpoint::Progress& progress = earlier.progress;
+  const std::int64_t size = now.dataset_size;
+  const std::int64_t done = progress.sample_position;
+  const std::string window = config::setting_then(earlier.config_json, "shuffle-window");
+  data::EpochOrderOptions options{.size = size, .seed = now.seed, .shuffle = now.shuffle, .window = now.window};
+  const auto epoch = static_cast<std::uint64_t>(progress.epoch);
+  options.seed = progress.seed;
+  options.window = parse_integer<std::int64_t>(window).value_or(now.window);
+  if (done <= 0 || done >= size || (options.seed == now.seed && options.window == now.window)) {
+    return;
+  }
+  data::EpochOrder order_then(options, epoch);
+  options.seed = now.seed;
+  options.window = now.window;
+  data::EpochOrder order(options, epoch);
+  std::vector<bool> seen(static_cast<std::size_t>(size));
+  for (std::int64_t position = 0; position < done; ++position) {
+    seen[static_cast<std::size_t>(order_then(position))] = true;
+  }
+  std::int64_t again = 0;
+  for (std::int64_t position = done; position < size; ++position) {
+    again += seen[static_cast<std::size_t>(order(position))] ? 1 : 0;
+  }
+  warnings.push_back(fmt::format(
+      "epoch {} goes on in the order of another --seed or --shuffle-window: of the {} images that are left of it, {} "
+      "were seen in it before, and as many others are not seen in it at all; the next epoch has each once",
+      progress.epoch + 1, size - done, again));
+}
+
+checkpoint::Progress first_progress(const config::TrainConfig& config, const data::Datasets& datasets,
+                                    const World& world, std::int64_t images_asked) {
+  checkpoint::Progress progress;
+  progress.world_size = virtual_ranks(config, world).all;
+  progress.batch_size = config.batch_size() * config.grad_accumulation();
+  progress.global_batch_asked = images_asked > 0 ? images_asked : progress.world_size * progress.batch_size;
+  progress.seed = config.run.seed;
+  progress.dataset_size = datasets.train->size();
+  progress.data = data_of(datasets);
+  return progress;
+}
+
+namespace {
+
+/// The position counts in an order of so many images: in another data set it means nothing. Whether only the end of its
+/// epoch is left of it.
+Result<bool> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size, const config::TrainConfig& config,
+                           const data::Datasets& datasets) {
+  const std::int64_t images_of_step = progress.world_size * progress.batch_size;
+  // Files of earlier versions do not say how many images there were, and count the last step's padding.
+  const bool other = progress.dataset_size > 0 ? progress.dataset_size != dataset_size
+                                               : progress.sample_position >= dataset_size + images_of_step;
+  if (other) {
+    const std::string before = progress.dataset_size > 0 ? fmt::format("{}", progress.dataset_size) : "more";
+    const bool more = progress.dataset_size > 0 && progress.dataset_size < dataset_size;
+    return fail("--data", config.data.given,
+                fmt::format("has {} training images, the checkpoint of step {} is of a training with {}{}",
+                            dataset_size, progress.global_step, before, more ? read_since_text(datasets) : ""),
+                "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin "
+                "with what was trained",
+                ErrorKind::Mismatch);
+  }
+  progress.dataset_size = dataset_size;
+  progress.sample_position = std::min(progress.sample_position, dataset_size);
+  // By the steps of the run that wrote it: this run's may be larger, and leave more out.
+  const std::int64_t left = dataset_size - progress.sample_position;
+  return progress.step_in_epoch > 0 && left < (config.data.sampling.drop_last ? images_of_step : 1);
+}
+
+}  // namespace
+
+Result<Continued> continue_at(checkpoint::Progress& progress, const checkpoint::Progress& stored,
+                              const config::TrainConfig& config, const data::Datasets& datasets, const World& world,
+                              std::vector<std::string>& warnings) {
+  const StepSizeChange change =
+      step_size_change({stored.world_size, stored.batch_size, 1}, stored.global_batch_asked, step_size(config, world));
+  if (!change.warning.empty()) {
+    warnings.push_back(change.warning);
+  }
+  const checkpoint::Progress fresh = std::exchange(progress, stored);
+  ASSIGN_OR_RETURN(const bool ends_an_epoch, keep_position(progress, fresh.dataset_size, config, datasets));
+  const bool asked_for = config.checkpoint.accept_changes || config.checkpoint.load.resume != "auto";
+  RETURN_IF_ERROR(check_same_data(progress.data, datasets, config.data.given,
+                                  asked_for ? OtherData::Accept : OtherData::Refuse, warnings));
+  progress.data = fresh.data;
+  progress.world_size = fresh.world_size;
+  progress.batch_size = fresh.batch_size;
+  progress.global_batch_asked = fresh.global_batch_asked;
+  if (stored.seed != fresh.seed && datasets.split_by_seed) {
+    return fail("--seed", fmt::format("{}", fresh.seed),
+                fmt::format("seed {} decided which images validate, and the model would be trained with those now",
+                            stored.seed),
+                fmt::format("--seed={}, or data with a train and a val part", stored.seed), ErrorKind::Mismatch);
+  }
+  progress.seed = fresh.seed;  // find_resume_point() has told where it is another one
+  return Continued{.note = change.note.empty() ? "" : "; " + change.note,
+                   .ends_an_epoch = ends_an_epoch,
+                   .is_finished = is_at_end(progress, config) && !ends_an_epoch};
 }
 
 }  // namespace rollcall::train
