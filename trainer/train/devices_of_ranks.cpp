@@ -11,12 +11,12 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/this_process.h"
-#include "runtime/base/untrusted_json.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/job/gpu_request.h"
 #include "trainer/device/nccl_log.h"
+#include "trainer/train/exchange.h"
 
 namespace rollcall::train {
 namespace {
@@ -173,20 +173,6 @@ std::vector<std::string> lines_of(const std::vector<nlohmann::json>& shown) {
   return lines;
 }
 
-/// By rank. Collective. Errors: (Unavailable) a peer was lost.
-Result<std::vector<nlohmann::json>> of_all_ranks(const process_group::Group& group, const nlohmann::json& mine) {
-  constexpr auto kAnyText = nlohmann::json::error_handler_t::replace;
-  const std::string text = mine.dump(-1, ' ', false, kAnyText);
-  ASSIGN_OR_RETURN(const auto texts, process_group::all_gather_bytes(group, {text.begin(), text.end()}));
-  std::vector<nlohmann::json> all;
-  all.reserve(texts.size());
-  for (const std::vector<std::uint8_t>& of_rank : texts) {
-    const std::string_view text_of_rank(reinterpret_cast<const char*>(of_rank.data()), of_rank.size());
-    all.push_back(parse_untrusted(text_of_rank).value_or(nlohmann::json()));
-  }
-  return all;
-}
-
 }  // namespace
 
 std::string ranges_text(const std::vector<std::uint32_t>& numbers) {
@@ -263,7 +249,7 @@ std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
 std::vector<std::string> device_lines(const World& world) { return lines_of({shown_device(world, {})}); }
 
 Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken) {
-  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> shown, of_all_ranks(hosts, shown_device(world, taken)));
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> shown, told_by_ranks(hosts, shown_device(world, taken)));
   Result<void> checked = check_devices(shown);
   world.device_lines = checked ? lines_of(shown) : std::vector<std::string>();
   std::vector<DeviceOfRank> devices;
@@ -282,13 +268,10 @@ Result<void> agree_on_devices(World& world, const process_group::Group& hosts, c
 
 Result<void> look_at_network(World& world) {
   world.left_aside = left_aside(world);
-  const Result<std::vector<nlohmann::json>> found =
-      of_all_ranks(world.process_group, {{"host", world.host}, {"left_aside", world.left_aside}});
-  if (!found) {
-    return found.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> found,
+                   told_by_ranks(world.process_group, {{"host", world.host}, {"left_aside", world.left_aside}}));
   std::vector<NetworkOfRank> networks;
-  for (const nlohmann::json& rank : *found) {
+  for (const nlohmann::json& rank : found) {
     networks.push_back({rank.at("host").get<std::string>(), rank.at("left_aside").get<std::string>()});
   }
   if (std::string warning = slow_network_warning(networks); !warning.empty()) {

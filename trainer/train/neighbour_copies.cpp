@@ -11,6 +11,7 @@
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/libtorch_version.h"
 #include "trainer/storage/crc.h"
+#include "trainer/train/exchange.h"
 #include "trainer/train/survival.h"
 
 namespace rollcall::train {
@@ -32,16 +33,6 @@ PartName name_of(const Json& json) {
           .number = json.at(2).get<std::int64_t>(),
           .owners = json.at(3).get<std::uint32_t>(),
           .owner = json.at(4).get<std::uint32_t>()};
-}
-
-/// What each rank tells, by rank.
-Result<std::vector<Json>> gather(const Json& mine, const process_group::Group& group) {
-  ASSIGN_OR_RETURN(const std::vector<Bytes> all, process_group::all_gather_bytes(group, Json::to_cbor(mine)));
-  std::vector<Json> told;
-  for (const Bytes& bytes : all) {
-    told.push_back(Json::from_cbor(bytes));
-  }
-  return told;
 }
 
 /// Runs `work`, which allocates.
@@ -89,13 +80,13 @@ void drop_others(std::vector<MemoryPart>& parts, const std::optional<PartName>& 
 /// What each rank is about to give, and where it is, by rank. Errors (Internal): not all are of one checkpoint.
 Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
   const Json checkpoint = to_json(owned_by(mine.name, 0));
-  Result<std::vector<Json>> told = gather({{"checkpoint", checkpoint},
-                                           {"host", place.host},
-                                           {"local_rank", place.local_rank},
-                                           {"bytes", mine.memory.numel()},
-                                           {"table", mine.table_bytes},
-                                           {"crc32c", mine.crc32c}},
-                                          group);
+  Result<std::vector<Json>> told = told_by_ranks(group, {{"checkpoint", checkpoint},
+                                                         {"host", place.host},
+                                                         {"local_rank", place.local_rank},
+                                                         {"bytes", mine.memory.numel()},
+                                                         {"table", mine.table_bytes},
+                                                         {"crc32c", mine.crc32c}});
+
   if (told && std::ranges::any_of(*told, [&](const Json& rank) { return rank.at("checkpoint") != checkpoint; })) {
     return fail("--replicate-to", "neighbour", "ranks copy the states of different steps", "reporting this",
                 ErrorKind::Internal);
@@ -225,12 +216,10 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
     }
   }
   const bool lived_on = !recovery.cause.empty();
-  const Result<std::vector<Json>> held = gather(
-      {{"parts", std::move(names)}, {"recovery", lived_on ? Json(to_text(recovery)) : Json()}}, world.process_group);
-  if (!held) {
-    return held.error();
-  }
-  const auto newest = newest_whole(*held);
+  ASSIGN_OR_RETURN(const std::vector<Json> held,
+                   told_by_ranks(world.process_group,
+                                 {{"parts", std::move(names)}, {"recovery", lived_on ? to_json(recovery) : Json()}}));
+  const auto newest = newest_whole(held);
   if (!newest) {
     return std::optional<FoundCopies>();
   }
@@ -242,7 +231,7 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
                                        part.data().numel()};
     }
   }
-  ASSIGN_OR_RETURN(const std::vector<Json> told, gather(tables, world.process_group));
+  ASSIGN_OR_RETURN(const std::vector<Json> told, told_by_ranks(world.process_group, tables));
   std::vector<std::uint32_t> holders;
   std::vector<std::uint32_t> checksums;
   std::vector<std::uint32_t> of_tables;
@@ -276,9 +265,9 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   if (const auto line = values->find(kLineBeginsAt); line != values->end()) {
     found.line_begins_at = std::get<std::int64_t>(line->second);
   }
-  const auto first = std::ranges::find_if(*held, [](const Json& rank) { return !rank.at("recovery").is_null(); });
-  if (first != held->end()) {
-    found.recovery = recovery_of_text(first->at("recovery").get<std::string>());
+  const auto first = std::ranges::find_if(held, [](const Json& rank) { return !rank.at("recovery").is_null(); });
+  if (first != held.end()) {
+    found.recovery = recovery_of(first->at("recovery"));
   }
   return std::optional(std::move(found));
 }

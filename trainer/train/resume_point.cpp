@@ -9,7 +9,7 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/config/identity.h"
-#include "trainer/train/equal_ranks.h"
+#include "trainer/train/exchange.h"
 #include "trainer/train/lost_checkpoints.h"
 
 namespace rollcall::train {
@@ -194,10 +194,10 @@ Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_
   const bool same_batch_size = earlier != nullptr && config::setting_then(earlier->config_json, "batch-size") ==
                                                          std::to_string(config.batch_size());
   const auto shared =  // what all ranks go by
-      of_rank_zero({earlier != nullptr ? earlier->progress.global_batch_asked : 0,
-                    earlier != nullptr ? earlier->images_of_step() : 0, std::int64_t{same_batch_size},
-                    std::int64_t{mine && mine->from_own_job}},
-                   world);
+      numbers_of_rank_zero(world.process_group,
+                           {earlier != nullptr ? earlier->progress.global_batch_asked : 0,
+                            earlier != nullptr ? earlier->images_of_step() : 0, std::int64_t{same_batch_size},
+                            std::int64_t{mine && mine->from_own_job}});
   if (!mine || !shared) {
     return mine ? shared.error() : mine.error();
   }

@@ -242,8 +242,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   if (lost_again) {
     return {.noticed = memory.kept->recovery.noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ErrorKind::PeerLost),
-            .kept = std::move(memory.kept),
-            .lease = std::move(memory.lease)};
+            .left = std::move(memory)};
   }
   if (!*world) {
     const Error& error = world->error();
@@ -270,8 +269,9 @@ std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionE
   if (!agent.await_hold(kPatience)) {
     return std::nullopt;
   }
-  if (end.kept && end.kept->recovery.cause.empty()) {  // else this is a part of a change that has begun before
-    end.kept->recovery = {
+  if (end.left.kept &&
+      end.left.kept->recovery.cause.empty()) {  // else this is a part of a change that has begun before
+    end.left.kept->recovery = {
         .cause = end.lost->reason, .noticed = noticed, .released = released, .hold = seconds_now() - noticed};
   }
   return agent.next_generation();
@@ -300,7 +300,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   if (!agent) {
     return {.exit_code = report.common(agent.error())};
   }
-  Ready ready;
+  InMemory memory;
   if (*agent && environment.get(env::kStandby)) {
     prepare_process(compute_threads(options.trainer, environment));
     const auto config = config::make_train_config(options.trainer, environment);
@@ -312,20 +312,15 @@ SessionEnd work(const config::Options& options, Environment environment, const s
     if (!rehearsed) {
       return {.exit_code = to_int(rehearsed.error().exit_code())};  // the workers tell
     }
-    ready = *std::move(rehearsed);
+    memory.ready = *std::move(rehearsed);
     const std::optional<elastic::Variables> variables = (*agent)->first_generation();
     if (!variables) {
       return {};
     }
     environment = with(std::move(environment), *variables);
   }
-  std::optional<Kept> kept;
-  std::optional<Lease> lease;
   while (true) {
-    SessionEnd end = work_in_world(
-        options, environment, arguments, agent->get(),
-        {.lease = std::exchange(lease, std::nullopt), .kept = std::move(kept), .ready = std::exchange(ready, {})},
-        report, trace);
+    SessionEnd end = work_in_world(options, environment, arguments, agent->get(), std::move(memory), report, trace);
     if (!end.lost) {
       return end;
     }
@@ -337,8 +332,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
       return end;
     }
     environment = with(std::move(environment), *variables);
-    kept = std::move(end.kept);
-    lease = std::move(end.lease);
+    memory = std::move(end.left);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "trainer/config/identity.h"
 #include "trainer/config/train_config.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/ddp/make_replica.h"
@@ -13,7 +14,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/streams.h"
 #include "trainer/train/checkpoints.h"
-#include "trainer/train/equal_ranks.h"
+#include "trainer/train/exchange.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
@@ -25,6 +26,27 @@
 
 namespace rollcall::train {
 namespace {
+
+/// Success where this rank's settings are rank 0's, but for those of its own node (config::may_differ_among_ranks()).
+/// Each rank reads its own command line, variables and profiles; ranks with other learning rates or seeds would train
+/// without a word models that never meet. `json`: TrainConfig::json of `mine`. Collective; the outcome is this rank's
+/// alone, for the ranks to agree on. Errors: Mismatch, which names setting, values and host; Unavailable where a peer
+/// was lost.
+Result<void> confirm_equal_settings(const World& world, const settings::Settings& mine, const std::string& json) {
+  if (world.world_size == 1) {
+    return {};
+  }
+  ASSIGN_OR_RETURN(const std::string of_zero, text_of_rank_zero(world.process_group, json));
+  const std::vector<config::Change> others = config::differences_among_ranks(of_zero, mine);
+  if (others.empty()) {
+    return {};
+  }
+  const auto shown = [](const std::string& value) { return value.empty() ? std::string("not given") : value; };
+  return fail(
+      others.front().option, shown(others.front().now),
+      fmt::format("rank {} on {} has it so, and rank 0 has {}", world.rank, world.host, shown(others.front().then)),
+      "the same options, ROLLCALL_* variables and profiles for all ranks", ErrorKind::Mismatch);
+}
 
 /// What is known and to be told once all is set up.
 struct Known {
@@ -55,8 +77,8 @@ class Session {
       }
     }
     if (end_.lost) {
-      end_.kept = keep();
-      end_.lease = std::move(memory_.lease);
+      end_.left.kept = keep();  // it may finish a save, for which the lease is held
+      end_.left.lease = std::move(memory_.lease);
     }
     return std::move(end_);
   }

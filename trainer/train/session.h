@@ -35,11 +35,10 @@ struct InMemory {
 
 struct SessionEnd {
   int exit_code = 0;
-  std::string reported = {};        ///< rank 0's: the folder of which a report is to be made, if any
-  double noticed = 0;               ///< seconds_now() of that
-  std::optional<Error> lost = {};   ///< with an agent: a peer was lost, or nodes come or go; nothing was told yet
-  std::optional<Kept> kept = {};    ///< with `lost`: what this rank can go on with
-  std::optional<Lease> lease = {};  ///< with `lost`: it had the folder
+  std::string reported = {};       ///< rank 0's: the folder of which a report is to be made, if any
+  double noticed = 0;              ///< seconds_now() of that
+  std::optional<Error> lost = {};  ///< with an agent: a peer was lost, or nodes come or go; nothing was told yet
+  InMemory left = {};              ///< with `lost`: what this process can go on with
 };
 
 /// Trains in `world`, from the configuration to the end or to the loss of a peer. Every rank calls it.

@@ -10,13 +10,15 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "trainer/data/sources/sample_index.h"
 #include "trainer/data/sources/source_indices.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/train/equal_ranks.h"
+#include "trainer/train/exchange.h"
+#include "trainer/train/same_training.h"
 
 namespace rollcall::train {
 namespace {
@@ -25,31 +27,43 @@ using data::SampleIndex;
 using data::SourceIndices;
 using storage::SharedMemory;
 
-using Bytes = std::vector<std::uint8_t>;
+/// The text that each rank has as its host's, by rank.
+Result<std::vector<std::string>> hosts_of_ranks(const World& world) {
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> hosts, told_by_ranks(world.process_group, world.host));
+  return std::vector<std::string>(hosts.begin(), hosts.end());
+}
 
-/// All ranks' numbers, by rank; each gives equally many.
-Result<std::vector<std::vector<std::int64_t>>> gather(const World& world, const std::vector<std::int64_t>& mine) {
-  Bytes bytes(mine.size() * sizeof(std::int64_t));
-  if (!bytes.empty()) {
-    std::memcpy(bytes.data(), mine.data(), bytes.size());
-  }
-  ASSIGN_OR_RETURN(const std::vector<Bytes> all, process_group::all_gather_bytes(world.process_group, bytes));
-  std::vector<std::vector<std::int64_t>> numbers;
-  for (const Bytes& theirs : all) {
-    numbers.emplace_back(theirs.size() / sizeof(std::int64_t));
-    if (!theirs.empty()) {
-      std::memcpy(numbers.back().data(), theirs.data(), theirs.size());
+/// Whether all ranks have opened the same data: each may have found other files under its path. Collective.
+/// Errors: Mismatch, the same on all ranks: names the first rank that has others than rank 0; Unavailable: a peer was
+/// lost.
+Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
+  const auto numbers = [](const checkpoint::DataSet& set) {
+    return nlohmann::json{set.images, set.class_names, set.labels, set.picture_names};
+  };
+  const auto data_set = [](const nlohmann::json& told) -> checkpoint::DataSet {
+    return {told.at(0), told.at(1), told.at(2), told.at(3)};
+  };
+  const checkpoint::DataParts parts = data_of(mine);
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> all,
+                   told_by_ranks(world.process_group, {numbers(parts.train), numbers(parts.valid)}));
+  const auto parts_of = [&](std::size_t rank) -> checkpoint::DataParts {
+    return {data_set(all[rank].at(0)), data_set(all[rank].at(1))};
+  };
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (const std::string what = difference_of(parts_of(rank), parts_of(0)); !what.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));  // all ranks come here
+      return fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, hosts[rank], what),
+                  "making it the same data on all nodes", ErrorKind::Mismatch);
     }
   }
-  return numbers;
+  return {};
 }
 
 /// For each rank the first one on its host.
 Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
-  ASSIGN_OR_RETURN(const std::vector<Bytes> hosts,
-                   process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end())));
+  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));
   std::vector<std::uint32_t> firsts;
-  for (const Bytes& host : hosts) {
+  for (const std::string& host : hosts) {
     firsts.push_back(static_cast<std::uint32_t>(std::find(hosts.begin(), hosts.end(), host) - hosts.begin()));
   }
   return firsts;
@@ -74,12 +88,12 @@ class FirstLook {
       const auto ready = [&] { return looking.wait_for(std::chrono::seconds(1)) == std::future_status::ready; };
       done = world_.rank == 0 && ready() ? 1 : 0;
       tell_progress();
-      at::Tensor state = torch::tensor({done}, at::kLong);
-      if (const Result<void> told = process_group::broadcast(world_.process_group, state); !told) {
+      const auto told = numbers_of_rank_zero(world_.process_group, {done});
+      if (!told) {
         indices_->stop = true;
         return told.error();
       }
-      done = state.item<std::int64_t>();
+      done = told->front();
     }
     Result<data::Datasets> datasets = world_.rank == 0 ? looking.get() : Result<data::Datasets>(data::Datasets{});
     const Result<void> agreed =
@@ -118,10 +132,9 @@ class Sending {
 
   /// Errors (Unavailable): a peer was lost; on this rank: no memory.
   Result<SampleIndex> run() {
-    ASSIGN_OR_RETURN(
-        const auto sizes,
-        gather(world_, {index_ != nullptr ? static_cast<std::int64_t>(index_->memory().bytes().size()) : 0}));
-    size_ = static_cast<std::size_t>(sizes.front().front());
+    const std::size_t bytes = index_ != nullptr ? index_->memory().bytes().size() : 0;
+    ASSIGN_OR_RETURN(const auto size, numbers_of_rank_zero(world_.process_group, {static_cast<std::int64_t>(bytes)}));
+    size_ = static_cast<std::size_t>(size.front());
     const bool other_hosts = std::any_of(firsts_.begin(), firsts_.end(), [](std::uint32_t rank) { return rank != 0; });
     RETURN_IF_ERROR(other_hosts ? send_to(is_first()) : Result<void>());
     RETURN_IF_ERROR(share());
@@ -160,11 +173,11 @@ class Sending {
   /// The first rank of a host tells the others where it has the index.
   Result<void> share() {
     const SampleIndex* const mine = is_first() ? index() : nullptr;
-    ASSIGN_OR_RETURN(const auto places, gather(world_, {mine != nullptr ? ::getpid() : -1,
-                                                        mine != nullptr ? mine->memory().descriptor() : -1}));
-    const std::vector<std::int64_t>& place = places[firsts_[world_.rank]];
+    const std::vector<int> own{mine != nullptr ? ::getpid() : -1, mine != nullptr ? mine->memory().descriptor() : -1};
+    ASSIGN_OR_RETURN(const auto places, told_by_ranks(world_.process_group, own));
+    const auto place = places[firsts_[world_.rank]].get<std::vector<int>>();
     if (index() == nullptr && place[1] >= 0) {
-      auto memory = SharedMemory::of_process(static_cast<pid_t>(place[0]), static_cast<int>(place[1]));
+      auto memory = SharedMemory::of_process(place[0], place[1]);
       if (memory && memory->bytes().size() == size_) {
         received_ = SampleIndex::from(*std::move(memory));
       }
@@ -192,14 +205,12 @@ class Sending {
 
 /// Afterwards `indices` are rank 0's on all ranks.
 Result<void> send_indices(const World& world, SourceIndices& indices) {
-  const Result<std::vector<std::uint32_t>> firsts = first_ranks_of_hosts(world);
-  const auto counts = gather(world, {static_cast<std::int64_t>(indices.all().size())});
-  if (!firsts || !counts) {
-    return firsts ? counts.error() : firsts.error();
-  }
+  ASSIGN_OR_RETURN(const std::vector<std::uint32_t> firsts, first_ranks_of_hosts(world));
+  ASSIGN_OR_RETURN(const auto count,
+                   numbers_of_rank_zero(world.process_group, {static_cast<std::int64_t>(indices.all().size())}));
   auto mine = indices.all().begin();
-  for (std::int64_t i = 0; i < counts->front().front(); ++i) {
-    Result<SampleIndex> index = Sending(world, *firsts, world.rank == 0 ? &(mine++)->second : nullptr).run();
+  for (std::int64_t i = 0; i < count.front(); ++i) {
+    Result<SampleIndex> index = Sending(world, firsts, world.rank == 0 ? &(mine++)->second : nullptr).run();
     Result<void> all_have =
         process_group::agree_or_fail(world.process_group, index ? Result<void>() : Result<void>(index.error()));
     if (!all_have) {

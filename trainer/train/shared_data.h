@@ -17,7 +17,7 @@ namespace rollcall::train {
 /// meanwhile ends it. `warnings` gets those of the indices. Where every rank has data sets `ready`, and
 /// they are the same, nobody looks: those count.
 ///
-/// Errors, the same on all ranks: the first rank's of make_datasets(); those of confirm_equal_data(); Unavailable: a
+/// Errors, the same on all ranks: the first rank's of make_datasets(); Mismatch: ranks have other data; Unavailable: a
 /// peer was lost, no memory.
 [[nodiscard]] Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
                                                       std::vector<std::string>& warnings,

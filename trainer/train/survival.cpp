@@ -11,14 +11,14 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer_kind.h"
-#include "trainer/train/equal_ranks.h"
+#include "trainer/train/exchange.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
-namespace {
 
 using Json = nlohmann::json;
-using Bytes = std::vector<std::uint8_t>;
+
+namespace {
 
 /// Calls `each` with every parameter that `optimizer` updates, in its order.
 void for_each_parameter(const torch::optim::Optimizer& optimizer, const std::function<void(const at::Tensor&)>& each) {
@@ -92,20 +92,13 @@ void make_state(torch::optim::Optimizer& optimizer, const Json& description, con
   });
 }
 
-Bytes describe(const Kept& kept) {
-  const std::string text = Json{
-      {"progress", checkpoint::progress_to_text(kept.progress)},
-      {"config", kept.config_json},
-      {"optimizer", state_description(*kept.optimizer)},
-      {"line_begins_at", kept.line_begins_at},
-      {"gradient_order", kept.gradient_order},
-      {"recovery",
-       to_text(kept.recovery)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return {text.begin(), text.end()};
-}
-
-Result<std::vector<Bytes>> gather(const Bytes& mine, const World& world) {
-  return process_group::all_gather_bytes(world.process_group, mine);
+Json describe(const Kept& kept) {
+  return {{"progress", checkpoint::progress_to_text(kept.progress)},
+          {"config", kept.config_json},
+          {"optimizer", state_description(*kept.optimizer)},
+          {"line_begins_at", kept.line_begins_at},
+          {"gradient_order", kept.gradient_order},
+          {"recovery", to_json(kept.recovery)}};
 }
 
 /// How far a rank has come.
@@ -120,12 +113,10 @@ struct Reached {
 /// By rank.
 Result<std::vector<Reached>> reached_by_ranks(const std::optional<Kept>& kept, const World& world) {
   const Reached mine = kept && kept->model ? Reached{kept->generation, kept->progress.global_step} : Reached();
-  const std::string text = fmt::format("{} {}", mine.generation, mine.steps);
-  ASSIGN_OR_RETURN(const std::vector<Bytes> all, gather({text.begin(), text.end()}, world));
+  ASSIGN_OR_RETURN(const std::vector<Json> all, told_by_ranks(world.process_group, {mine.generation, mine.steps}));
   std::vector<Reached> found;
-  for (const Bytes& bytes : all) {
-    const std::vector<std::string> numbers = split(std::string(bytes.begin(), bytes.end()), ' ');
-    found.push_back({std::stoll(numbers.at(0)), std::stoll(numbers.at(1))});
+  for (const Json& told : all) {
+    found.push_back({told.at(0), told.at(1)});
   }
   return found;
 }
@@ -144,9 +135,9 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
   living.source = static_cast<std::uint32_t>(most - of_ranks.begin());
   const auto first = std::ranges::find(of_ranks, most->generation, &Reached::generation);
   living.source_of_buffers = static_cast<std::uint32_t>(first - of_ranks.begin());
-  ASSIGN_OR_RETURN(const std::vector<Bytes> all,
-                   gather(world.rank == living.source ? describe(*kept) : Bytes(), world));
-  const Json told = Json::parse(all[living.source]);
+  ASSIGN_OR_RETURN(const std::vector<Json> all,
+                   told_by_ranks(world.process_group, world.rank == living.source ? describe(*kept) : Json()));
+  const Json& told = all[living.source];
   living.earlier = {.path = fmt::format("the memory of rank {}", living.source),
                     .progress = checkpoint::progress_of_text(told.at("progress").get<std::string>()),
                     .config_json = told.at("config").get<std::string>(),
@@ -154,7 +145,7 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
   living.optimizer_state = told.at("optimizer").dump();
   living.line_begins_at = told.at("line_begins_at").get<std::int64_t>();
   living.gradient_order = told.at("gradient_order").get<std::vector<std::int64_t>>();
-  living.recovery = recovery_of_text(told.at("recovery").get<std::string>());
+  living.recovery = recovery_of(told.at("recovery"));
   return std::optional(std::move(living));
 }
 
@@ -179,7 +170,7 @@ Result<bool> saved_since(std::int64_t step, const config::TrainConfig& config, c
                          const World& world) {
   const Result<std::int64_t> saved =
       world.rank == 0 ? newest_own_step_after(step, config, environment) : Result<std::int64_t>(0);
-  const auto newest = of_rank_zero({saved ? *saved : 0}, world);
+  const auto newest = numbers_of_rank_zero(world.process_group, {saved ? *saved : 0});
   if (!saved || !newest) {
     return saved ? newest.error() : saved.error();
   }
@@ -188,17 +179,15 @@ Result<bool> saved_since(std::int64_t step, const config::TrainConfig& config, c
 
 }  // namespace
 
-std::string to_text(const Recovery& recovery) {
-  return Json{{"cause", recovery.cause},
-              {"since", seconds_now() - recovery.noticed},
-              {"hold", recovery.hold},
-              {"released", recovery.released},
-              {"joined", recovery.joined}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+Json to_json(const Recovery& recovery) {
+  return {{"cause", recovery.cause},
+          {"since", seconds_now() - recovery.noticed},
+          {"hold", recovery.hold},
+          {"released", recovery.released},
+          {"joined", recovery.joined}};
 }
 
-Recovery recovery_of_text(const std::string& text) {
-  const Json json = Json::parse(text);
+Recovery recovery_of(const Json& json) {
   return {.cause = json.at("cause").get<std::string>(),
           .noticed = seconds_now() - json.at("since").get<double>(),
           .released = json.at("released").get<double>(),

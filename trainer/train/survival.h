@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,8 +41,8 @@ struct Kept {
 };
 
 /// For other ranks: clocks of nodes need not agree, and what counts is how long ago it was.
-[[nodiscard]] std::string to_text(const Recovery& recovery);
-[[nodiscard]] Recovery recovery_of_text(const std::string& text);
+[[nodiscard]] nlohmann::json to_json(const Recovery& recovery);
+[[nodiscard]] Recovery recovery_of(const nlohmann::json& json);
 
 /// What all ranks go on with.
 struct Living {

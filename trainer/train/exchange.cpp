@@ -1,0 +1,39 @@
+#include "trainer/train/exchange.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "trainer/torch.h"
+
+namespace rollcall::train {
+
+Result<std::vector<nlohmann::json>> told_by_ranks(const process_group::Group& group, const nlohmann::json& mine) {
+  ASSIGN_OR_RETURN(const auto all, process_group::all_gather_bytes(group, nlohmann::json::to_cbor(mine)));
+  std::vector<nlohmann::json> told;
+  told.reserve(all.size());
+  for (const std::vector<std::uint8_t>& of_rank : all) {
+    told.push_back(nlohmann::json::from_cbor(of_rank));
+  }
+  return told;
+}
+
+Result<std::vector<std::int64_t>> numbers_of_rank_zero(const process_group::Group& group,
+                                                       const std::vector<std::int64_t>& mine) {
+  at::Tensor numbers = torch::tensor(mine, at::kLong);
+  RETURN_IF_ERROR(process_group::broadcast(group, numbers));
+  const std::int64_t* const first = numbers.const_data_ptr<std::int64_t>();
+  return std::vector<std::int64_t>(first, first + mine.size());
+}
+
+Result<std::string> text_of_rank_zero(const process_group::Group& group, const std::string& mine) {
+  ASSIGN_OR_RETURN(const auto length, numbers_of_rank_zero(group, {static_cast<std::int64_t>(mine.size())}));
+  std::string text = mine;
+  text.resize(static_cast<std::size_t>(length.front()));
+  // A tensor of its own: where this is given up, something may arrive in it later.
+  at::Tensor moved = torch::from_blob(text.data(), {length.front()}, at::kByte).clone();
+  RETURN_IF_ERROR(process_group::broadcast(group, moved));
+  std::memcpy(text.data(), moved.const_data_ptr(), text.size());
+  return text;
+}
+
+}  // namespace rollcall::train
