@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -24,20 +23,10 @@ struct Pass {
   [[nodiscard]] double images_per_second() const { return static_cast<double>(images) / seconds; }
 };
 
-double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-}
-
-double cpu_seconds_now() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
-}
-
 Result<Pass> read_epoch(DataPipeline& pipeline, std::uint64_t epoch) {
   Pass pass;
   const double begin = seconds_now();
-  const double cpu_begin = cpu_seconds_now();
+  const double cpu_begin = usage_of_this_process().cpu_seconds;
   pipeline.train_sampler->set_epoch(epoch);
   RETURN_IF_ERROR(pipeline.train_loader->start(*pipeline.train_sampler));
   for (;;) {
@@ -50,7 +39,7 @@ Result<Pass> read_epoch(DataPipeline& pipeline, std::uint64_t epoch) {
     pass.times += batch->times;
   }
   pass.seconds = seconds_now() - begin;
-  pass.cpu_seconds = cpu_seconds_now() - cpu_begin;
+  pass.cpu_seconds = usage_of_this_process().cpu_seconds - cpu_begin;
   return pass;
 }
 

@@ -1,7 +1,6 @@
 #include "trainer/train/observer.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
 #include <chrono>
@@ -41,37 +40,20 @@ void add_gpus(metrics::Record& record, const metrics::ProgressState& state) {
   add_known(record, "images_per_joule", state.images_per_second.value_or(std::nan("")) / state.gpus.watts);
 }
 
-/// Of this process so far: the most memory that was resident, and CPU seconds.
-struct Usage {
-  std::uint64_t peak_memory = 0;
-  double cpu_seconds = 0;
-};
-
-Usage usage_of_this_process() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return {static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, seconds(usage.ru_utime) + seconds(usage.ru_stime)};
-}
-
 }  // namespace
 
 Result<Observer> Observer::open(const config::RunConfig& config, const World& world) {
-  if (world.rank != 0) {
-    return Observer(config, world, metrics::ProgressStyle::None, std::nullopt, std::nullopt);
+  Observer observer(config, world);
+  if (world.rank == 0) {
+    ASSIGN_OR_RETURN(observer.writer_, metrics::MetricsWriter::open(config.folder + "/metrics.jsonl"));
   }
-  ASSIGN_OR_RETURN(metrics::MetricsWriter writer, metrics::MetricsWriter::open(config.folder + "/metrics.jsonl"));
-  if (!config.tensorboard) {
-    return Observer(config, world, config.progress, std::move(writer), std::nullopt);
+  if (world.rank == 0 && config.tensorboard) {
+    ASSIGN_OR_RETURN(observer.tensorboard_, TensorBoard::create(config));
   }
-  ASSIGN_OR_RETURN(TensorBoard tensorboard, TensorBoard::create(config));
-  return Observer(config, world, config.progress, std::move(writer), std::move(tensorboard));
+  return observer;
 }
 
-Observer::Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,
-                   std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard)
+Observer::Observer(const config::RunConfig& config, const World& world)
     : rank_(world.rank),
       world_size_(world.world_size),
       device_(world.device),
@@ -81,10 +63,9 @@ Observer::Observer(const config::RunConfig& config, const World& world, metrics:
       rank_times_(world.rank, world.world_size, world.device.type() != at::kCPU),
       rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond))),
       ranks_recorded_(seconds_now()),
-      display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_,
-                                                          [] { return metrics::clock_text(wall_seconds_now()); })),
-      writer_(std::move(writer)),
-      tensorboard_(std::move(tensorboard)) {
+      display_(std::make_unique<metrics::ProgressDisplay>(
+          STDOUT_FILENO, world.rank == 0 ? config.progress : metrics::ProgressStyle::None, log_steps_,
+          [] { return metrics::clock_text(wall_seconds_now()); })) {
   open_meters(world);
 }
 
@@ -103,8 +84,6 @@ void Observer::open_meters(const World& world) {
     gpu_ = std::make_shared<metrics::GpuMeter>(**meter);
   }
 }
-
-void Observer::note(const std::string& line) { display_->message(line); }
 
 void Observer::warn(const std::string& text) {
   if (rank_ == 0) {
@@ -242,20 +221,16 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
             .data_wait = run_wait_.fraction()};
   state_.remaining_seconds = metrics::remaining_seconds(
       metrics::steps_left(state_) * progress.world_size * progress.batch_size, state_.images_per_second);
-  tell_first_step();
+  if (!std::exchange(first_step_is_told_, true)) {
+    note(fmt::format("first step of this start: step {} is done and took {:.2f} s", numbers_.step,
+                     window_times_.elapsed));
+  }
   display_->step_done(state_, seconds_now());
   if (numbers.step % log_steps_ == 0 || numbers.step_in_epoch == steps_in_epoch_) {
     record_steps(progress);
     if (seconds_now() - ranks_recorded_ >= rank_seconds_) {
       record_ranks(numbers.step);
     }
-  }
-}
-
-void Observer::tell_first_step() {
-  if (!std::exchange(first_step_is_told_, true)) {
-    note(fmt::format("first step of this start: step {} is done and took {:.2f} s", numbers_.step,
-                     window_times_.elapsed));
   }
 }
 
@@ -343,11 +318,6 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
           {"bad_samples", totals.bad()},
           {"unread_samples", totals.unread},
           {"seconds", seconds}});
-}
-
-void Observer::traced(metrics::Record of_trace, const std::string& file) {
-  note(fmt::format("trace: {}, for https://ui.perfetto.dev", file));
-  record(std::move(of_trace));
 }
 
 void Observer::finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus) {

@@ -43,8 +43,9 @@ class Observer {
   /// each node measures its energy. Errors: CannotCreate; InputOutput: the latter cannot be written.
   [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, const World& world);
 
-  void note(const std::string& line);  ///< one line for people
-  void warn(const std::string& text);  ///< "rollcall: warning: ..."
+  void note(const std::string& line) { display_->message(line); }  ///< one line for people
+  void warn(const std::string& text);                              ///< "rollcall: warning: ..."
+  void record(metrics::Record record);                             ///< adds the time
   /// Names unreadable images; from the tenth on it only counts them.
   void bad_samples(const std::vector<Error>& errors);
 
@@ -78,8 +79,6 @@ class Observer {
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds);
   /// A save that ended, well or not.
   void saved(const SaveReport& report);
-  /// Steps that --trace-steps asked for are in `file`.
-  void traced(metrics::Record record, const std::string& file);
   /// A save that was left out, as the one before it was still under way.
   void save_skipped(std::int64_t step);
   /// `cpus`: that this rank may use.
@@ -88,8 +87,7 @@ class Observer {
   void failed(checkpoint::Progress& progress, const Error& error);
 
  private:
-  Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,
-           std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard);
+  Observer(const config::RunConfig& config, const World& world);
 
   /// Something that is written besides, as long as there is room.
   struct Output {
@@ -97,8 +95,6 @@ class Observer {
     std::int64_t lost = 0;  ///< records since one was written
   };
 
-  /// Adds the time.
-  void record(metrics::Record record);
   /// Warns once where there is no room any more, and tells what is missing once there is again.
   void note_written(Output& output, const Result<void>& written);
   void copied(const SaveReport& report);
@@ -112,7 +108,6 @@ class Observer {
   /// The most memory of a device that a rank has had.
   void tell_device_memory(metrics::Record& of_end);
   void tell_recovery(const checkpoint::Progress& progress);
-  void tell_first_step();
 
   std::uint32_t rank_;
   std::uint32_t world_size_;
@@ -141,7 +136,7 @@ class Observer {
   double rank_seconds_;        ///< between two records of the ranks; 0: none
   double ranks_recorded_ = 0;  ///< when, as seconds_now()
   std::unique_ptr<metrics::ProgressDisplay> display_;
-  std::optional<metrics::MetricsWriter> writer_;
+  std::optional<metrics::MetricsWriter> writer_;  ///< rank 0's
   std::optional<TensorBoard> tensorboard_;
   Output records_{"metrics.jsonl"};
   Output events_{"the file for TensorBoard"};

@@ -5,6 +5,7 @@
 #include <c10/core/alignment.h>
 #include <c10/util/Exception.h>
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <array>
 #include <csignal>
@@ -64,6 +65,15 @@ void prepare_process(int threads) {
   if (threads > 0) {
     at::set_num_threads(threads);
   }
+}
+
+Usage usage_of_this_process() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return {static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, seconds(usage.ru_utime) + seconds(usage.ru_stime)};
 }
 
 }  // namespace rollcall::train

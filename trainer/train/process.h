@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace rollcall::train {
 
@@ -31,5 +32,13 @@ inline double seconds_now() {
 inline double wall_seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
+
+/// Of this process so far: the most memory that was resident, and CPU seconds.
+struct Usage {
+  std::uint64_t peak_memory = 0;
+  double cpu_seconds = 0;
+};
+
+[[nodiscard]] Usage usage_of_this_process();
 
 }  // namespace rollcall::train

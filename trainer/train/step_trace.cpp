@@ -237,7 +237,8 @@ void StepTrace::tell(const std::string& file, const std::vector<metrics::TraceSh
   if (std::isnan(clock_error)) {
     observer_.warn("--trace-steps: a rank's clock could not be compared: its times may be off");
   }
-  observer_.traced({{"event", std::string("trace")},
+  observer_.note(fmt::format("trace: {}/{}, for https://ui.perfetto.dev", folder_, file));
+  observer_.record({{"event", std::string("trace")},
                     {"file", file},
                     {"first_step", first_},
                     {"last_step", last_},
@@ -245,8 +246,7 @@ void StepTrace::tell(const std::string& file, const std::vector<metrics::TraceSh
                     {"compute_seconds", of_ranks(&metrics::TraceShares::compute)},
                     {"communication_seconds", of_ranks(&metrics::TraceShares::communication)},
                     {"exposed_communication_seconds", of_ranks(&metrics::TraceShares::exposed)},
-                    {"clock_error_seconds", clock_error}},
-                   folder_ + "/" + file);
+                    {"clock_error_seconds", clock_error}});
 }
 
 }  // namespace rollcall::train
