@@ -11,6 +11,7 @@
 #include "runtime/doctor/checks/check.h"
 #include "runtime/doctor/examine.h"
 #include "runtime/doctor/report.h"
+#include "runtime/job/own_environment.h"
 
 namespace rollcall::cli {
 namespace {
@@ -147,7 +148,7 @@ Result<void> run_doctor(CommandContext& context) {
   const bool speed = contains(*wanted, "speed") && !line.has("no-bench");
   const bool collectives = contains(*wanted, "collectives");
   const Result<std::optional<doctor::World>> world = doctor::examine(
-      context.environment, context.settings,
+      job::with_slurmctlds_word(context.environment), context.settings,
       {.ring = ring || speed, .benchmark = speed, .collectives = collectives ? *backends : std::vector<std::string>()});
   if (!world || !*world) {
     return world ? Result<void>() : world.error();

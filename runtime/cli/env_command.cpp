@@ -11,6 +11,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/job/marker.h"
+#include "runtime/job/own_environment.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::cli {
@@ -108,12 +109,13 @@ Result<void> run_env(CommandContext& context) {
     const std::string& extra = line.positional.empty() ? line.program.front() : line.positional.front();
     return fail("env", extra, "is one argument too many", "rollcall exec -- PROGRAM to run a program");
   }
-  Result<step::ResolvedStep> step = step::resolve_this_step(context.environment, context.settings, nullptr);
+  const Environment environment = job::with_slurmctlds_word(context.environment);
+  Result<step::ResolvedStep> step = step::resolve_this_step(environment, context.settings, nullptr);
   if (!step) {
     return step.error();
   }
-  if (const Result<resolve::EnvPatch> alone = step::resolve_here(step->facts, context.settings, step->network,
-                                                                 without_values_of_rollcall(context.environment))) {
+  if (const Result<resolve::EnvPatch> alone =
+          step::resolve_here(step->facts, context.settings, step->network, without_values_of_rollcall(environment))) {
     explain_kept(*alone, step->patch);
   }
   if (line.has("json")) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "runtime/cli/env_command.h"
+#include "runtime/job/own_environment.h"
 #include "runtime/rendezvous/exec_step.h"
 #include "runtime/storage/folders.h"
 
@@ -27,13 +28,13 @@ Result<void> run_exec(CommandContext& context) {
   if (program.empty() || program.front().empty()) {
     return fail("exec", "", "no program is given", "rollcall exec -- PROGRAM ARGUMENTS");
   }
-  Result<step::ResolvedStep> step = rendezvous::resolve_for_exec(context.environment, context.settings);
+  const Environment environment = job::with_slurmctlds_word(context.environment);
+  Result<step::ResolvedStep> step = rendezvous::resolve_for_exec(environment, context.settings);
   if (!step) {
     return step.error();
   }
   RETURN_IF_ERROR(step::check_head_is_known(step->facts, step->patch));
-  if (const Result<void> prepared =
-          storage::prepare_folders(step->facts, step->patch, context.settings, context.environment);
+  if (const Result<void> prepared = storage::prepare_folders(step->facts, step->patch, context.settings, environment);
       !prepared) {
     return prepared.error();
   }

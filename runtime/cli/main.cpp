@@ -12,13 +12,16 @@ int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == std::string_view(rollcall::hook::kCommand)) {
     return rollcall::hooks::serve_plugin(argv[2]);
   }
-  const rollcall::Environment environment = rollcall::job::own_environment(rollcall::Environment::of_this_process());
+  rollcall::Environment environment = rollcall::job::own_environment(rollcall::Environment::of_this_process());
   if (name.substr(name.rfind('/') + 1) == rollcall::env::kTaskPrologName) {
     return rollcall::cli::run_task_prolog(environment);
   }
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   // Workers of `rollcall run` get nothing that torchrun would not give them.
   const bool is_run = !arguments.empty() && arguments.front() == "run";
+  for (const std::string& each : is_run ? rollcall::job::emptied(environment) : std::vector<std::string>()) {
+    environment.unset(each);
+  }
   return rollcall::cli::run_program(arguments, is_run ? environment : rollcall::with_home_and_user(environment),
                                     std::cout, std::cerr);
 }

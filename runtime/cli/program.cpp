@@ -147,7 +147,8 @@ Result<void> dispatch(std::span<const std::string> arguments, const Environment&
 /// as torchrun's: it may be a left-over of the user's shell or of an outer step. `salloc` leaves a stale SLURM_PROCID,
 /// mpirun those of its daemons, beside a PMIX_RANK of its own.
 std::string likely_rank(const Environment& environment) {
-  const bool of_srun = !launchers::why_not_a_slurm_task(environment) && !environment.get(env::kTorchElasticRunId);
+  const bool of_srun =
+      !launchers::why_not_a_slurm_task(environment) && !environment.get_non_empty(env::kTorchElasticRunId);
   const std::string_view first = of_srun ? env::kPmixRank : env::kRank;
   const std::string_view second = of_srun ? env::kSlurmProcId : env::kPmixRank;
   for (const std::string_view name : {first, second, env::kSlurmProcId}) {

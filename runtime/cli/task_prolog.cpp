@@ -14,6 +14,7 @@
 #include "runtime/cli/env_command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/hooks/task_set_up.h"
+#include "runtime/job/own_environment.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
@@ -144,6 +145,7 @@ int run_task_prolog(const Environment& environment) {
     std::cout.flush();
     return to_int(ExitCode::Success);
   }
+  task = job::with_slurmctlds_word(std::move(task));
   TimeLimit limit(settings::default_task_timeout(), [&task](const std::string& doing, TimeLimit::Seconds patience) {
     ::_exit(report(settings::out_of_time(task.get(env::kSlurmNodeName).value_or("this node"), doing, patience), task));
   });

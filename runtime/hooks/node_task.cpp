@@ -38,7 +38,7 @@ bool is_zero(const Environment& task, std::string_view name) { return task.get(n
 
 /// The environment that the task will have, without what others left in it.
 Environment environment_of(const Request& request) {
-  job::Witnesses witnesses;  // not S_SLURM_RESTART_COUNT, which is 0 in all steps
+  job::Witnesses witnesses{.given = request.environment};  // not S_SLURM_RESTART_COUNT, which is 0 in all steps
   const auto number = parse_integer<std::uint32_t>(request.item("job").value_or(""));
   if (const auto step = request.item("step"); number && step) {
     witnesses.step = job::StepOfProcess{*number, *step};

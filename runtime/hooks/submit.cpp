@@ -70,6 +70,9 @@ Result<void> Submit::serve(const Request& request) {
       plugin_.unset(name);
     }
   } else {
+    if (request.item("option")) {
+      drop_values_of_another_job(request.environment);
+    }
     if (ends_with_first_failure_) {
       plugin_.unset(env::kKillOnBadExit);  // srun has read it, and the step's own sruns shall not find it
     }
@@ -92,7 +95,6 @@ Result<void> Submit::take_option(const Request& request) {
   }
   if (option && in_srun) {
     say_if_end_with_first_failure_is_missing(request, *option);
-    drop_values_of_another_job(request.environment);
     warn_of_binding_of_another_step(request.environment);
   }
   const std::optional<std::string> prolog = request.item("task_prolog");
@@ -194,10 +196,7 @@ void Submit::make_a_missing_node_half_an_error(const Environment& environment) {
 /// Removes the array and the count of restarts of another job, which submitted this one, so that no task has them. Asks
 /// slurmctld where the environment has any such variable.
 void Submit::drop_values_of_another_job(const Environment& environment) {
-  if (!first("other job")) {
-    return;
-  }
-  const Environment own = job::own_environment(environment, job::Asking::ForItself);
+  const Environment own = job::with_slurmctlds_word(job::own_environment(environment), job::Asking::ForItself);
   for (const auto& [name, value] : environment.variables()) {
     const bool of_job = name.starts_with("SLURM_ARRAY_") || name == env::kSlurmRestartCount;
     if (of_job && !own.get(name)) {

@@ -1,9 +1,11 @@
 #include "runtime/job/own_environment.h"
 
 #include <algorithm>
-#include <initializer_list>
+#include <array>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
@@ -16,6 +18,8 @@ namespace {
 constexpr std::string_view kBatchStep = "4294967291";
 /// Ids from here on are special steps: interactive, batch, extern (slurm.h); 26.05 writes them as negative numbers.
 constexpr std::uint32_t kFirstSpecialStep = 0xfffffffa;
+/// Of Slurm's own PMIx server, before JOB.STEP.
+constexpr std::string_view kSlurmsNamespace = "slurm.pmix.";
 
 std::optional<std::uint32_t> number(const Environment& environment, std::string_view name) {
   return parse_integer<std::uint32_t>(environment.get(name).value_or(""));
@@ -64,9 +68,8 @@ bool has_values_of_another_step(const Environment& environment, const std::optio
 
 /// `name` holds "slurm.pmix.JOB.STEP" or "JOB.STEP" where Slurm set it.
 bool names_another_step(const Environment& environment, std::string_view name) {
-  constexpr std::string_view kSlurms = "slurm.pmix.";
   const std::string value = environment.get(name).value_or("");
-  const auto named = step_named(value.starts_with(kSlurms) ? value.substr(kSlurms.size()) : value);
+  const auto named = step_named(value.starts_with(kSlurmsNamespace) ? value.substr(kSlurmsNamespace.size()) : value);
   return named && (!is_this_job(environment, named->job) || environment.get(env::kSlurmStepId) != named->step);
 }
 
@@ -80,6 +83,47 @@ void drop_step(Environment& environment, const std::optional<StepOfProcess>& own
   } else if (own && !of_this_job) {  // salloc, which Slurm gives none of these
     drop(environment, {env::kSlurmProcId, env::kSlurmLocalId, env::kSlurmNodeId, env::kSlurmNodeName,
                        env::kSlurmJobEndTime, env::kSlurmCpusOnNode});
+  }
+}
+
+/// What a launcher tells its ranks. It knows no jobs, so that these values do not say whose they are.
+struct Launcher {
+  std::string_view sign;                    ///< each of its ranks has it
+  std::span<const std::string_view> names;  ///< with '_' at its end: all that begin so
+};
+
+constexpr std::array<std::string_view, 10> kTorchruns{
+    "TORCHELASTIC_",      "ROLE_",         env::kRank,           env::kWorldSize,  env::kLocalRank,
+    env::kLocalWorldSize, env::kGroupRank, env::kGroupWorldSize, env::kMasterAddr, env::kMasterPort};
+constexpr std::array<std::string_view, 2> kMpiruns{"OMPI_COMM_WORLD_", "PMIX_"};
+constexpr std::array kLaunchers{Launcher{env::kTorchElasticRunId, kTorchruns}, Launcher{env::kOmpiRank, kMpiruns}};
+
+bool tells(const Launcher& launcher, const std::string& name) {
+  return std::ranges::any_of(launcher.names, [&](std::string_view known) {
+    return known.ends_with('_') ? name.starts_with(known) : name == known;
+  });
+}
+
+/// But Slurm's own PMIx.
+std::vector<std::string> values_of(const Launcher& launcher, const Environment& environment) {
+  const bool pmix_is_slurms = environment.get(env::kPmixNamespace).value_or("").starts_with(kSlurmsNamespace);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : environment.variables()) {
+    if (tells(launcher, name) && !(pmix_is_slurms && name.starts_with("PMIX_"))) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// A launcher inside of the step changes at least its own address, or where its ranks write their errors.
+void empty_values_of_outer_launchers(Environment& environment, const Environment& given) {
+  for (const Launcher& launcher : kLaunchers) {
+    const std::vector<std::string> names = values_of(launcher, environment);
+    const auto was_given = [&](const std::string& name) { return given.get(name) == environment.get(name); };
+    if (environment.get_non_empty(launcher.sign) && std::ranges::all_of(names, was_given)) {
+      std::ranges::for_each(names, [&](const std::string& name) { environment.set(name, ""); });
+    }
   }
 }
 
@@ -108,6 +152,21 @@ std::optional<StepOfProcess> step_named(std::string_view text) {
   return StepOfProcess{*job, std::string(step.substr(0, step.find('+')))};  // "0+1": srun A : B in an ordinary job
 }
 
+std::vector<std::string> emptied(const Environment& environment) {
+  std::vector<std::string> all;
+  for (const Launcher& launcher : kLaunchers) {
+    if (environment.get(launcher.sign) != "") {
+      continue;
+    }
+    for (const std::string& name : values_of(launcher, environment)) {
+      if (environment.get(name) == "") {
+        all.push_back(name);
+      }
+    }
+  }
+  return all;
+}
+
 Environment without_values_of_others(Environment environment, const Witnesses& witnesses) {
   if (!number(environment, env::kSlurmJobId)) {
     return environment;
@@ -124,6 +183,9 @@ Environment without_values_of_others(Environment environment, const Witnesses& w
   }
   if (names_another_step(environment, env::kPmiJobId)) {
     drop_prefix(environment, "PMI_");
+  }
+  if (witnesses.given) {
+    empty_values_of_outer_launchers(environment, *witnesses.given);
   }
   if (witnesses.is_array_element == false) {
     drop_prefix(environment, "SLURM_ARRAY_");

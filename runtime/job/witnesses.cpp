@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/child_process.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late
 
 std::string proc_file(const std::string& name) {
-  constexpr std::size_t kMostOfFile = 1 << 16;
+  constexpr std::size_t kMostOfFile = std::size_t{4} << 20;  // environments are longer than all else
   std::string content;
   (void)read_small_file("/proc/" + name, kMostOfFile, content);
   return content;
@@ -35,18 +36,33 @@ std::string status_value(std::string_view status, const std::string& name) {
   return "";
 }
 
-/// Of the nearest slurmstepd above this process, which may be that of a cluster inside a job of another.
-std::optional<StepOfProcess> step_of_ancestors() {
+std::optional<Environment> given_to(const std::string& process) {
+  const std::string content = proc_file(process + "/environ");
+  if (content.empty()) {
+    return std::nullopt;
+  }
+  std::vector<const char*> entries;
+  for (std::size_t at = 0; at < content.size(); at = content.find('\0', at) + 1) {
+    entries.push_back(content.data() + at);
+  }
+  entries.push_back(nullptr);
+  return Environment::from_entries(entries.data());
+}
+
+/// What the nearest slurmstepd above this process says, which may be that of a cluster inside a job of another, and
+/// what it gave the process that it started.
+Witnesses look_at_ancestors() {
   constexpr int kMost = 100;
+  std::string first = "self";
   std::string process = std::to_string(::getppid());
   for (int above = 0; above < kMost && !process.empty(); ++above) {
     const std::string status = proc_file(process + "/status");
     if (status_value(status, "Name") == "slurmstepd") {
-      return step_in_title(proc_file(process + "/cmdline"));
+      return {.step = step_in_title(proc_file(process + "/cmdline")), .given = given_to(first)};
     }
-    process = status_value(status, "PPid");
+    first = std::exchange(process, status_value(status, "PPid"));
   }
-  return std::nullopt;
+  return {};
 }
 
 bool is_element_of_another_number(const Environment& environment) {
@@ -55,8 +71,8 @@ bool is_element_of_another_number(const Environment& environment) {
 }
 
 /// What squeue has in the job's line: its number, the array's element ("N/A": none), how often it was requeued. An
-/// array has a line for each of its elements, of which one may have the array's own number.
-void ask_controller(const Environment& environment, Asking asking, Witnesses& witnesses) {
+/// array has a line for each of its elements, of which one may have the array's own number. False: nothing.
+bool ask_controller(const Environment& environment, Asking asking, Witnesses& witnesses) {
   const std::string job = *environment.get(env::kSlurmJobId);
   const auto ask = [&] {
     const Result<std::string> text =
@@ -76,6 +92,7 @@ void ask_controller(const Environment& environment, Asking asking, Witnesses& wi
     witnesses.is_array_element = words[1] != "N/A";
     witnesses.restarts = parse_integer<std::uint32_t>(words[2]);
   }
+  return witnesses.is_array_element.has_value();
 }
 
 }  // namespace
@@ -100,18 +117,34 @@ std::optional<StepOfProcess> step_in_cgroups(std::string_view content) {
   return std::nullopt;
 }
 
-Environment own_environment(const Environment& environment, Asking asking) {
+Environment own_environment(const Environment& environment) {
   if (!environment.get_non_empty(env::kSlurmJobId)) {
     return environment;
   }
-  Witnesses witnesses{.step = step_of_ancestors()};
+  Witnesses witnesses = look_at_ancestors();
   if (!witnesses.step) {
     witnesses.step = step_in_cgroups(proc_file("self/cgroup"));
   }
-  if (is_element_of_another_number(environment) || environment.get_non_empty(env::kSlurmRestartCount)) {
-    ask_controller(environment, asking, witnesses);
-  }
   return without_values_of_others(environment, witnesses);
+}
+
+Environment with_slurmctlds_word(Environment own, Asking asking) {
+  const bool requeued = own.get_non_empty(env::kSlurmRestartCount).has_value();
+  if (!own.get_non_empty(env::kSlurmJobId) || !(is_element_of_another_number(own) || requeued)) {
+    return own;
+  }
+  Witnesses witnesses;
+  if (ask_controller(own, asking, witnesses)) {
+    return without_values_of_others(std::move(own), witnesses);
+  }
+  const std::string_view name = is_element_of_another_number(own) ? env::kSlurmArrayTaskId : env::kSlurmRestartCount;
+  if (own.get(env::kSlurmProcId).value_or("0") == "0") {
+    fmt::print(stderr,
+               "rollcall: warning: {}: {}: is believed, though it may be of a job that submitted this one: squeue did "
+               "not tell; try unset {} where it is\n",
+               name, printable(own.get(name).value_or("")), name);
+  }
+  return own;
 }
 
 }  // namespace rollcall::job

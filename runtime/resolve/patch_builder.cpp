@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/own_environment.h"
 
 namespace rollcall::resolve {
 namespace {
@@ -98,8 +99,23 @@ void PatchBuilder::remove_stale() {
   }
 }
 
+void PatchBuilder::remove_what_outer_launchers_told() {
+  for (const std::string& name : job::emptied(user_)) {
+    if (patch_.find(name) == nullptr) {
+      patch_.changes.push_back({name, "", Action::Unset, "rollcall", "was set before this step began"});
+    }
+    if (name == env::kTorchElasticRunId || name == env::kOmpiRank) {
+      warn(
+          fmt::format("{}: was set before this step began, by a {} around sbatch or srun: what that told its ranks is "
+                      "not believed; try unset {} there",
+                      name, name == env::kOmpiRank ? "mpirun" : "torchrun", name));
+    }
+  }
+}
+
 EnvPatch PatchBuilder::finish() && {
   remove_stale();
+  remove_what_outer_launchers_told();
   patch_.changes.push_back({std::string(env::kStep), step_, Action::Set, "rollcall", "the step of these values"});
   patch_.changes.push_back({std::string(env::kMarker), job::to_text(ours_), Action::Set, "rollcall",
                             "tells these values from yours, with a hash of each"});

@@ -32,7 +32,8 @@ struct Proposal {
 ///   srun, for all tasks alike, and is replaced, with a warning of the first such task of the node;
 /// - the value of a rollcall that encloses this one in the same step (`srun --ddp` around `rollcall exec` or
 ///   the trainer) is kept where this one's setting is at its default: the enclosing one may know the site better;
-/// - everything else that an outer rollcall set is stale: replaced, or removed by finish().
+/// - everything else that an outer rollcall set is stale: replaced, or removed by finish(), as is what a launcher
+///   around the step told its ranks.
 class PatchBuilder {
  public:
   /// The references must outlive the builder.
@@ -65,6 +66,7 @@ class PatchBuilder {
 
  private:
   void remove_stale();
+  void remove_what_outer_launchers_told();
   void replace(const Proposal& proposal, const std::string& users);
   void set(const Proposal& proposal);
 

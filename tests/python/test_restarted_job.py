@@ -177,7 +177,8 @@ def test_a_job_that_is_restarted_before_its_first_checkpoint_begins_again(tmp_pa
     process.kill()
     process.communicate()
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
-    assert f"begins at step 0: {tmp_path} holds no checkpoint" in text and "warning" not in text
+    assert f"begins at step 0: {tmp_path} holds no checkpoint" in text
+    assert [line for line in text.splitlines() if "warning" in line and "squeue did not tell" not in line] == []  # no Slurm here
 
 
 def test_a_restarted_job_that_finds_nothing_at_all_says_so(tmp_path):

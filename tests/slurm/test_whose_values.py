@@ -110,6 +110,51 @@ def test_what_another_job_left_changes_nothing(cluster, record, start):
     assert expected and read() == expected
 
 
+LAUNCHERS = {
+    "torchrun": {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_ERROR_FILE": "/tmp/torchelastic_x/error.json", "RANK": "1", "WORLD_SIZE": "2",
+                 "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "ROLE_RANK": "1",
+                 "ROLE_WORLD_SIZE": "2", "ROLE_NAME": "default", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
+    "mpirun": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+               "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun-elsewhere-1@1", "PMIX_RANK": "1"}}
+NOT_BELIEVED = re.compile(r"rollcall: warning: (TORCHELASTIC_RUN_ID|OMPI_COMM_WORLD_RANK): was set before this step began, by a")
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_what_a_launcher_around_sbatch_or_srun_told_its_ranks_is_not_believed(cluster, rollcall, launcher):
+    """A rank of torchrun or mpirun that submits a job, or starts a step."""
+    show = "sh -c 'echo $RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID-none} ${OMPI_COMM_WORLD_RANK-none} $MASTER_ADDR'"
+    places = {f"{rollcall} exec -- ": "0 1 ", "srun --ddp ": "[01] 2 ", f"srun {rollcall} exec -- ": "[01] 2 "}
+    for start, ranks in places.items():
+        output = cluster.batch(f"#!/bin/bash\n{start}{show}\n", "-N2", "-n2", env=LAUNCHERS[launcher])
+        lines = [line for line in output.splitlines() if re.match(ranks, line)]
+        assert len(set(lines)) == int(ranks.split()[-1]) and len(NOT_BELIEVED.findall(output)) == 1, output
+        assert all(" none none " in line and "192.0.2.1" not in line for line in lines), output
+
+
+def test_what_a_launcher_inside_of_such_a_job_tells_its_ranks_is(cluster, rollcall):
+    folder = cluster.new_folder()
+    worker = f"{rollcall} env --json > {folder}/$RANK"
+    cluster.batch(f"#!/bin/bash\n{rollcall} run --nproc-per-node=2 --no-python bash -c '{worker}'\n", "-n1", env=LAUNCHERS["torchrun"])
+    facts = [json.loads((folder / rank).read_text())["facts"] for rank in "01"]
+    assert [(each["rank"], each["world_size"]) for each in facts] == [(0, 2), (1, 2)]
+
+
+@pytest.mark.long
+def test_slurmctld_is_asked_by_those_alone_who_look_at_their_step(cluster, rollcall, rollcall_train):
+    """With a squeue that hangs: help is there at once, and what is not known is believed with a warning."""
+    folder = cluster.new_folder()
+    (folder / "squeue").write_text(f"#!/bin/sh\ntouch {folder}/asked\nexec sleep 60\n")
+    (folder / "squeue").chmod(0o755)
+    quick = [f"{rollcall} {words}" for words in ("--help", "--version", "--print-config", "help exec", "env --help", "exec --help",
+                                                 "doctor --list", "completion bash", "install --status")]
+    quick += [f"{rollcall_train} --help", f"{rollcall_train} --print-config"]
+    script = "\n".join(["#!/bin/bash", f"PATH={folder}:$PATH", *(f"{command} > /dev/null 2>&1" for command in quick),
+                        f"[ -e {folder}/asked ] && echo asked early", f"{rollcall} exec -- true"])
+    output = cluster.batch(script, "-n1", env={"SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "5"})
+    assert (folder / "asked").exists() and "asked early" not in output
+    assert "rollcall: warning: SLURM_ARRAY_TASK_ID: 5: is believed, though it may be of a job that submitted this one" in output
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("prefix", [("--ddp",), ()])
 def test_what_is_no_tasks_own_is_replaced_and_each_node_says_so(cluster, rollcall, prefix):

@@ -19,6 +19,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/elastic/worker_link.h"
+#include "runtime/job/own_environment.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
@@ -377,7 +378,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
       return print_only(*options);
     }
-    return join_and_work(*options, environment, arguments, report, trace);
+    return join_and_work(*options, job::with_slurmctlds_word(environment), arguments, report, trace);
   } catch (const std::exception& error) {
     if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
       return report.own(*memory);

@@ -272,7 +272,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     fmt::print("rollcall-bench-collectives {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION);
     return to_int(ExitCode::Success);
   }
-  return measure_in_world(*options, environment);
+  return measure_in_world(*options, job::with_slurmctlds_word(environment));
 }
 
 }  // namespace

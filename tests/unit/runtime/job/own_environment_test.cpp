@@ -81,6 +81,54 @@ TEST(OwnEnvironment, WithoutAWitnessIsJudgedByTheNodesOfTheJob) {
   EXPECT_FALSE(step_kept({{"SLURM_STEP_NODELIST", "n2"}})) << "this node is not in it";
 }
 
+/// As rank 1 of torchrun or mpirun has it, which submitted this job.
+std::map<std::string, std::string> of_torchrun() {
+  return {{"TORCHELASTIC_RUN_ID", "none"},
+          {"TORCHELASTIC_ERROR_FILE", "/tmp/torchelastic_a/0/error.json"},
+          {"RANK", "1"},
+          {"WORLD_SIZE", "2"},
+          {"ROLE_RANK", "1"},
+          {"MASTER_ADDR", "n7"}};
+}
+
+std::map<std::string, std::string> of_mpirun() {
+  return {{"OMPI_COMM_WORLD_RANK", "1"},
+          {"OMPI_COMM_WORLD_SIZE", "2"},
+          {"PMIX_NAMESPACE", "prterun-n7-123@1"},
+          {"PMIX_RANK", "1"}};
+}
+
+TEST(OwnEnvironment, EmptiesWhatALauncherAroundTheStepToldItsRanks) {
+  const Environment job({{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}, {"PET_NNODES", "2"}});
+  for (const auto& values : {of_torchrun(), of_mpirun()}) {
+    const Environment given = with(job, values);
+    Environment own = without_values_of_others(given, {.given = given});
+    EXPECT_EQ(emptied(own).size(), values.size());
+    for (const std::string& name : emptied(own)) {
+      own.unset(name);
+    }
+    EXPECT_EQ(own.variables(), job.variables());
+  }
+}
+
+TEST(OwnEnvironment, KeepsWhatALauncherInsideOfTheStepTellsItsRanks) {
+  const Environment job({{"SLURM_JOB_ID", "9"}});
+  Environment rank = with(job, of_torchrun());
+  EXPECT_EQ(without_values_of_others(rank, {.given = job}).variables(), rank.variables());
+  EXPECT_EQ(without_values_of_others(rank, {}).variables(), rank.variables()) << "nobody says what the step was given";
+  const Environment given = rank;  // by a torchrun around it; one inside has the same default name, and as many ranks
+  rank.set("TORCHELASTIC_ERROR_FILE", "/tmp/torchelastic_b/0/error.json");
+  EXPECT_EQ(without_values_of_others(rank, {.given = given}).variables(), rank.variables());
+}
+
+TEST(OwnEnvironment, KeepsSlurmsPmixBesideAnOuterMpiruns) {
+  Environment given = with(Environment({{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "3"}}), of_mpirun());
+  given.set("PMIX_NAMESPACE", "slurm.pmix.9.3");
+  const Environment own = without_values_of_others(given, {.step = StepOfProcess{9, "3"}, .given = given});
+  EXPECT_EQ(own.get("PMIX_RANK"), "1");
+  EXPECT_EQ(own.get("OMPI_COMM_WORLD_RANK"), "");
+}
+
 TEST(OwnEnvironment, OutsideOfAJobIsAsItIs) {
   Environment shell = script_from_a_task();
   shell.unset("SLURM_JOB_ID");
