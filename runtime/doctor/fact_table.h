@@ -46,7 +46,7 @@ FACTS(VenvFacts, path, version, error)
 FACTS(Versions, rollcall, slurm, kernel, glibc, pmix, plugin, profile, program)
 FACTS(NodeFacts, names, interfaces, interface_uses, route_interface, gpus, adapters, slurm_gpus, scratch, venv,
       versions, shm_bytes, cores, bench_program)
-FACTS(HeadFacts, endpoint, error, used)
+FACTS(HeadFacts, endpoint, error, used, silent_addresses)
 FACTS(TaskFacts, rank, local_rank, node_rank, host, cores, numa_nodes, gpus, locked_memory, resolve_error, warnings,
       environment_set, head, ring_port, ring_addresses, first_on_node, node)
 #undef FACTS

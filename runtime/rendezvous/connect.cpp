@@ -108,7 +108,7 @@ Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
       return {descriptor, "", false};
     }
   }
-  return {-1, errno_text(error), error == ECONNREFUSED};
+  return {-1, errno_text(error), error == ECONNREFUSED, error == ETIMEDOUT};
 }
 
 std::string own_address(int descriptor) { return address_by(getsockname, descriptor); }

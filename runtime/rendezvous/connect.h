@@ -17,6 +17,7 @@ struct Attempt {
   int descriptor = -1;
   std::string reason;
   bool refused = false;  ///< that host, or something before it, says that nobody listens there
+  bool silent = false;   ///< nobody said anything by the deadline
 };
 
 /// Opens one TCP connection to `endpoint`. With several addresses each gets an equal share of the time until

@@ -1,6 +1,7 @@
 """A network as on real sites, in namespaces: names lead to a closed Ethernet, with an i behind them to an open InfiniBand."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -180,6 +181,21 @@ def test_of_a_name_with_both_families_the_ipv4_address_is_handed_on(network):
     with hosts_file(network, lambda lines: ["fd00::99 jwb0001i", *lines]):
         environments, errors = network.environments("--ddp", "-N2")
     assert {e["MASTER_ADDR"] for e in environments} == {"10.78.0.1"} and rollcall_lines(errors) == []
+
+
+def test_the_doctor_names_an_address_of_master_addr_that_does_not_answer(network, rollcall):
+    """A name of one's own whose IPv6 address loses all packets: PyTorch would wait there first."""
+    lost = "ip -6 addr add fd00::$0/64 dev ib0 && ip -6 neigh add fd00::99 lladdr 02:00:00:00:00:99 dev ib0"
+    network.script("on", "jwb0002", "sh", "-c", lost, "2")
+    try:
+        with hosts_file(network, lambda lines: ["fd00::99 both", "10.78.0.1 both", *lines]):
+            ended = network.run("srun", "-N2", "-w", "jwb[0001-0002]", str(rollcall), "doctor", "--json", "--only=head-port", check=False,
+                                env={"MASTER_ADDR": "both"})
+    finally:
+        network.script("on", "jwb0002", "ip", "-6", "addr", "del", "fd00::2/64", "dev", "ib0")
+    (told,) = [finding for finding in json.loads(ended.stdout)["findings"] if finding["check"] == "head-port"]
+    assert told["status"] == "notice" and told["hosts"] == ["jwb0002"], ended.stderr
+    assert re.search(r"both:\d+: fd00::99 does not answer, another of its addresses does", told["reason"])
 
 
 @pytest.mark.parametrize("front", [["--ddp"], ["ROLLCALL", "exec", "--"]], ids=["plugin", "exec"])

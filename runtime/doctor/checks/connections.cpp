@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -70,6 +71,13 @@ Findings check_head_port(const World& world) {
       grouped.add(Status::Bad, task.host, fmt::format("{}: {}{}", where, head.error, used),
                   "check MASTER_ADDR and MASTER_PORT with rollcall env; set host.template or port.range so that all "
                   "nodes reach the head");
+    } else if (!head.silent_addresses.empty()) {
+      grouped.add(
+          Status::Notice, task.host,
+          fmt::format("{}: {} does not answer, another of its addresses does: PyTorch's store tries IPv6 first "
+                      "and may wait two minutes for each",
+                      head.endpoint, fmt::join(head.silent_addresses, ", ")),
+          "leave MASTER_ADDR unset, so that rollcall hands on an address that works, or set it to that address");
     } else if (task.rank > 0) {
       good = head.endpoint + " answers every rank";
     }

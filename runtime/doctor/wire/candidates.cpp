@@ -32,6 +32,15 @@ bool does_not_resolve(const network::NetworkView& network, const std::string& na
   return found != network.head_names.end() && found->addresses.empty();
 }
 
+std::vector<network::Address> addresses_of(const network::NetworkView& network, const std::string& name) {
+  const auto found = std::ranges::find(network.head_names, name, &network::ResolvedName::name);
+  if (found != network.head_names.end()) {
+    return found->addresses;
+  }
+  const bool users = network.users_head && network.users_head->name == name;
+  return users ? network.users_head->addresses : std::vector<network::Address>();
+}
+
 void add(std::vector<std::string>& hosts, const std::string& host) {
   if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) {
     hosts.push_back(host);
@@ -62,6 +71,7 @@ Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& s
   }
   if (patch && !host.empty() && port != 0) {
     candidates.expected = Endpoint{host, port};
+    candidates.addresses = addresses_of(network, host);
   } else if (port != 0 && !network.head_names.empty()) {
     candidates.expected = Endpoint{network.head_names.front().name, port};
     candidates.expected_error = network.head_names.front().error;

@@ -18,6 +18,7 @@ namespace rollcall::doctor {
 struct Candidates {
   std::optional<rendezvous::Endpoint> expected;  ///< MASTER_ADDR and MASTER_PORT: what programs would use
   std::string expected_error;                    ///< why that host is no use: its name is known not to resolve
+  std::vector<network::Address> addresses;       ///< of that host, where it is a name
   std::uint16_t second_port = 0;                 ///< rank 0 listens there too, as far as it is free; 0: none
   std::string this_host;                         ///< for messages
   std::vector<std::string> hosts;                ///< other names and addresses of the head node, best first

@@ -1,6 +1,7 @@
 #include "runtime/doctor/wire/client.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -62,6 +63,25 @@ std::string why_not_expected(const Candidates& candidates, const rendezvous::Sec
   return probe ? "" : probe.error().reason;
 }
 
+std::vector<std::string> silent_addresses(const Candidates& candidates) {
+  std::vector<network::Address> addresses = candidates.addresses;
+  std::stable_partition(addresses.begin(), addresses.end(), [](const network::Address& each) { return !each.ipv4; });
+  std::vector<std::string> silent;
+  bool any_answers = false;
+  for (const network::Address& address : addresses.size() > 1 ? addresses : std::vector<network::Address>()) {
+    const rendezvous::Attempt attempt =
+        rendezvous::connect_once({address.text, candidates.expected->port}, Clock::now() + kOneAttempt);
+    if (attempt.silent) {
+      silent.push_back(address.text);
+    }
+    if (attempt.descriptor >= 0) {
+      ::close(attempt.descriptor);
+      any_answers = true;
+    }
+  }
+  return any_answers ? silent : std::vector<std::string>();
+}
+
 Error nobody(const Candidates& candidates, std::size_t tried, const std::string& reason) {
   const std::string where = candidates.expected ? rendezvous::to_text(*candidates.expected) : "rank 0";
   return fail("doctor", where,
@@ -96,6 +116,7 @@ Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secre
         head.error = why_not_expected(candidates, secret, greeting, deadline);
       }
       if (rank_0) {
+        head.silent_addresses = silent_addresses(candidates);
         return rank_0;
       }
       // Who listened there says more than that nobody does any longer.

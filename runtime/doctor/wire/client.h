@@ -18,7 +18,7 @@ using rendezvous::Socket;
 /// knows the step's `secret`, within `deadline`. `further_host` is asked once, after that second, for one more name or
 /// address of the head node (Slurm's own); it may return "". On success `head` says whether the expected endpoint
 /// works: where the greeting came by another one, the expected one is tried again, since rank 0 is known to listen by
-/// then. Errors (Unavailable): nobody greeted back.
+/// then; and which addresses of its name are silent. Errors (Unavailable): nobody greeted back.
 [[nodiscard]] Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secret& secret,
                                          const Greeting& greeting, const std::function<std::string()>& further_host,
                                          Clock::time_point deadline, HeadFacts& head);
