@@ -81,9 +81,10 @@ Failure StepSecret::hand_over(spank_t spank) const {
   }
   const int file = inherited_memory(text.text());
   if (file < 0) {
-    return failed(ExitCode::Unavailable,
-                  "rollcall: --ddp: this node cannot hand on the step's secret: %s; try more descriptors (ulimit -n)",
-                  std::strerror(errno));
+    const bool too_few = errno == EMFILE || errno == EINVAL;  // F_DUPFD's word for a number beyond the limit
+    return failed(ExitCode::Unavailable, "rollcall: --ddp: this node cannot hand on the step's secret: %s; try %s",
+                  std::strerror(errno),
+                  too_few ? "more descriptors (ulimit -n)" : "a node whose kernel and sandbox allow memfd_create(2)");
   }
   Buffer number;
   number.append(static_cast<std::uint32_t>(file));

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pathlib
+import platform
 import re
 import subprocess
 
@@ -155,3 +156,33 @@ def test_one_of_another_step_is_in_no_batch_jobs_records(cluster):
         assert [path for path in kept if f"job.{job}" in path] == [], kept
     finally:
         cluster.run("scancel", job)
+
+
+REFUSING = """#!/usr/bin/python3 -S
+# NODE PROGRAM...: PROGRAM, to which and to whose children the kernel has no memfd_create(2), as some sandboxes
+import ctypes, os, platform, struct, sys
+number = {"x86_64": 319, "aarch64": 279}[platform.machine()]
+rules = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7fff0000)]  # its number: ENOSYS; else allowed
+code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *rule) for rule in rules))
+program = ctypes.create_string_buffer(struct.pack("@HP", len(rules), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the number of memfd_create is not known here")
+def test_a_node_that_cannot_hand_it_on_ends_the_step_and_says_why(short_folder, plugin):
+    on = short_folder / "refusing"
+    on.write_text(REFUSING)
+    on.chmod(0o755)
+    made = Minicluster(short_folder / "r", "--nodes=1", f"--plugin={plugin}", f"--on={on}").start()
+    try:
+        ended = made.run("srun", "--ddp", "true", check=False)
+        assert ended.returncode == 69, ended.stderr
+        assert ("rollcall: --ddp: this node cannot hand on the step's secret: Function not implemented; "
+                "try a node whose kernel and sandbox allow memfd_create(2)") in ended.stderr
+        assert made.run("srun", "true").returncode == 0 and "jwb0001 idle" in made.run("sinfo", "-h", "-N", "-o", "%N %T").stdout
+    finally:
+        made.stop()
