@@ -19,6 +19,7 @@
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/environment.h"
+#include "runtime/base/first_on_host.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
@@ -200,8 +201,9 @@ ResolvedName look_up(const std::string& name) {
   return resolved;
 }
 
+constexpr std::chrono::seconds kPatience{5};
+
 Result<std::string> ask_scontrol(const std::string& node) {
-  constexpr std::chrono::seconds kPatience{5};
   const Result<std::string> answer =
       output_of({"scontrol", "--oneliner", "show", "node", node}, Environment::of_this_process(), kPatience);
   if (!answer) {
@@ -215,7 +217,18 @@ Result<std::string> ask_scontrol(const std::string& node) {
 
 }  // namespace
 
-ResolvedName resolve_name(const std::string& name) { return resolve_name_by(ask_scontrol, name); }
+ResolvedName resolve_name(const std::string& name) {
+  const auto ask = [](const std::string& node) -> Result<std::string> {
+    // What the tasks of this node tell each other: the address, or why there is none after a blank.
+    const std::string told = asked_once_on_host("slurms-address-of-" + node, kPatience, [&] {
+      const Result<std::string> answer = ask_scontrol(node);
+      return answer ? *answer : " " + answer.error().reason;
+    });
+    return told.starts_with(' ') ? fail("host.template", node, told.substr(1), "again", ErrorKind::Unavailable)
+                                 : Result<std::string>(told);
+  };
+  return resolve_name_by(ask, name);
+}
 
 ResolvedName resolve_name_by(const AskNodeAddress& ask, const std::string& name) {
   if (!name.starts_with(kNodeAddress)) {

@@ -91,7 +91,8 @@ inline constexpr std::string_view kNodeAddressTemplate = "{nodeaddr}";
 
 /// Looks `name` up (getaddrinfo(3): hosts file, DNS, whatever the node's resolver does): its addresses, IPv4 first, the
 /// resolver's order otherwise, without duplicates; or the resolver's error. May block as long as the resolver does.
-/// Of a "nodeaddr:HOST" it is the address that Slurm has for the node: scontrol is asked.
+/// Of a "nodeaddr:HOST" it is the address that Slurm has for the node: scontrol is asked, by one process of a node for
+/// those that start beside it.
 [[nodiscard]] ResolvedName resolve_name(const std::string& name);
 
 /// Slurm's address or name for a node, or an error (its reason tells).
