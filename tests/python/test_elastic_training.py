@@ -139,6 +139,37 @@ def test_without_a_standby_a_new_process_takes_the_place(training):
     assert run.steps() == list(range(1, STEPS + 1))
 
 
+def records_that_count(run):
+    """By docs/metrics.md: after `resume` those of higher steps before it are of work that was lost."""
+    kept = []
+    for record in run.lines():
+        if record["event"] == "resume":
+            kept = [step for step in kept if step["step"] <= record["global_step"]]
+        elif record["event"] == "step":
+            kept.append(record)
+    return kept
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("log_steps", [1, 4, 7])
+def test_each_image_is_in_one_record_whoever_is_lost(training, log_steps):
+    """Ranks are killed one after the other, in the middle of what a record will sum up as well as just after one was written."""
+    run = training("killed", "--max-steps=160", "--epochs=100", f"--log-steps={log_steps}")
+    run.start()
+    for victim in (1, 2, 1, 2):
+        seen = len(run.records("step"))
+        run.wait(lambda: len(run.records("step")) > seen)
+        seen = len(run.records("regrouped"))
+        kill(run.workers()[victim])
+        run.wait(lambda: len(run.records("regrouped")) > seen)
+    run.finish()
+    before, told = 0, records_that_count(run)
+    for record in told:
+        assert record["samples"] == 3 * 4 * (record["step"] - before), told
+        before = record["step"]
+    assert before == 160
+
+
 @pytest.mark.long
 def test_checkpoints_of_before_stay_and_the_later_ones_are_of_the_same_training(training):
     run = training("run", "--max-steps=22", "--epochs=100", "--checkpoint-steps=5", "--keep-last=9", "--checkpoint-mode=sync", workers=2)
