@@ -6,6 +6,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 
 import pytest
@@ -117,6 +118,39 @@ def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, 
     for mine, sites in zip(by_prolog, by_plugin):
         assert comparable(mine) == comparable(sites)
         assert names_set(mine) == names_set(sites)
+
+
+def test_what_a_sites_task_prolog_sets_is_known_but_to_the_plugin(installed, plain, plugin, rollcall, tmp_path):
+    """As docs/plugin.md says: Slurm runs it between the plugin and all else."""
+    conf, plugstack = (plain.folder / "etc" / name for name in ("slurm.conf", "plugstack.conf"))
+    prolog = tmp_path / "task_prolog"
+    prolog.write_text(f"#!/bin/sh\necho export MASTER_ADDR=127.0.0.9\necho export SCRATCH={tmp_path}\n")
+    prolog.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents):  # pytest's own, which nobody else may enter
+        if folder.stat().st_mode & stat.S_IXOTH:
+            break
+        folder.chmod(0o755)
+    before = conf.read_text()
+    options = ("-N2", "--ddp=cache.shared=${SCRATCH}/caches")
+    try:
+        conf.write_text(before + f"TaskProlog={prolog}\n")
+        plain.run("scontrol", "reconfigure")
+        by_prolog, _ = installed.environments(*options)
+        record, read = plain.recorder()
+        installed.as_her(["srun", "-N2", rollcall, "exec", "--cache-shared=${SCRATCH}/caches", "--", *record], True, None)
+        by_exec = read()
+        plugstack.write_text(f"optional {plugin} config_owner=any\n")
+        by_plugin, errors = installed.environments(*options, conf=conf)
+    finally:
+        plugstack.write_text("")
+        conf.write_text(before)
+        plain.run("scontrol", "reconfigure")
+    for environment in (*by_prolog, *by_exec):
+        assert environment["MASTER_ADDR"] == environment["PET_MASTER_ADDR"] == "127.0.0.9"
+        assert environment["HF_HOME"].startswith(f"{tmp_path}/caches")
+    for environment in by_plugin:
+        assert environment["MASTER_ADDR"] == "127.0.0.9" != environment["PET_MASTER_ADDR"] and "HF_HOME" not in environment
+    assert len(by_prolog) == len(by_exec) == len(by_plugin) == 2 and "SCRATCH" in errors
 
 
 def test_a_step_meets_and_nothing_of_the_installation_is_left_in_its_environment(installed):
