@@ -49,7 +49,7 @@ bool is_this_job(const Environment& environment, std::uint32_t job) {
 
 bool fits_nodes_of_job(const Environment& environment) {
   const auto of_step = expand_node_list(environment.get(env::kSlurmStepNodeList).value_or(""));
-  const auto of_job = expand_node_list(environment.get(env::kSlurmJobNodeList).value_or(""));
+  const auto of_job = expand_node_list(environment.get("SLURM_JOB_NODELIST").value_or(""));
   if (!of_step || !of_job || of_job->empty() || environment.get(env::kSlurmHetSize)) {
     return true;  // nothing to compare; in a het job either list may be one component's
   }

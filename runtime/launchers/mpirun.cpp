@@ -29,10 +29,10 @@ constexpr LauncherVariables kOmpiVariables{
     .source = "ompi",
     .launcher = "Open MPI's mpirun",
     .rank = env::kOmpiRank,
-    .size = env::kOmpiSize,
-    .local_rank = {env::kOmpiLocalRank, ""},
-    .local_size = {env::kOmpiLocalSize, ""},
-    .run = {env::kPmixNamespace, env::kOmpiJobId},
+    .size = "OMPI_COMM_WORLD_SIZE",
+    .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK", ""},
+    .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE", ""},
+    .run = {env::kPmixNamespace, "OMPI_MCA_ess_base_jobid"},
 };
 
 /// What launchers that speak PMI-1 or PMI-2 set: MPICH's hydra and Intel MPI (which add MPI_LOCALRANKID and
@@ -41,11 +41,11 @@ constexpr LauncherVariables kOmpiVariables{
 constexpr LauncherVariables kPmiVariables{
     .source = "pmi",
     .launcher = "the PMI launcher (mpiexec)",
-    .rank = env::kPmiRank,
-    .size = env::kPmiSize,
-    .local_rank = {env::kPmiLocalRankId, env::kPmiLocalRank},
-    .local_size = {env::kPmiLocalRanks, env::kPmiLocalSize},
-    .run = {env::kPmiJobId, env::kPmiKvsName},
+    .rank = "PMI_RANK",
+    .size = "PMI_SIZE",
+    .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+    .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+    .run = {env::kPmiJobId, "PMI_KVSNAME"},
 };
 
 std::string_view first_set(const std::array<std::string_view, 2>& names, const Environment& environment) {

@@ -162,7 +162,7 @@ bool describes(const std::vector<std::string>& host_of_rank, const job::JobFacts
 }  // namespace
 
 bool is_arbitrary(const Environment& environment) {
-  return environment.get(env::kSlurmDistribution).value_or("").starts_with("arbitrary");
+  return environment.get("SLURM_DISTRIBUTION").value_or("").starts_with("arbitrary");
 }
 
 std::optional<std::string> why_not_a_slurm_task(const Environment& environment) {
@@ -212,10 +212,10 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
   }
   facts.local_world_size = facts.tasks_per_node[place_of_this_node(facts)];
   RETURN_IF_ERROR(check_ranks(facts));
-  const std::string ranks_here = environment.get(env::kSlurmRanksHere).value_or("");
+  const std::string ranks_here = environment.get("SLURM_GTIDS").value_or("");
   facts.first_rank_here = parse_integer<std::uint32_t>(ranks_here.substr(0, ranks_here.find(',')))
                               .value_or(facts.rank - std::min(facts.rank, facts.local_rank));
-  facts.reserved_ports = environment.get(env::kSlurmReservedPorts).value_or("");
+  facts.reserved_ports = environment.get("SLURM_STEP_RESV_PORTS").value_or("");
   find_head(environment, facts);
   cross_check_pmix(environment, facts);
   return facts;
@@ -254,7 +254,7 @@ std::optional<job::StepLayout> het_layout(const Environment& environment, const 
 }
 
 void find_head_in_host_file(const Environment& environment, job::JobFacts& facts) {
-  const auto path = environment.get_non_empty(env::kSlurmHostFile);
+  const auto path = environment.get_non_empty("SLURM_HOSTFILE");
   if (facts.head_known_to_all || !path || facts.hosts.empty() || facts.tasks_per_node.size() != facts.hosts.size()) {
     return;
   }

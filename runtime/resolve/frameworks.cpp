@@ -93,7 +93,7 @@ void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
 void add_store_host(const Inputs& inputs, PatchBuilder& patch) {
   const bool is_head = inputs.facts.rank == 0;
   if (is_head || inputs.settings.text("host.loopback") == "allow") {
-    patch.propose({env::kTorchrunRendezvousConf, is_head ? "is_host=1" : "is_host=0", inputs.facts.source,
+    patch.propose({"PET_RDZV_CONF", is_head ? "is_host=1" : "is_host=0", inputs.facts.source,
                    "the store of --rdzv-backend=c10d is on the head node"});
   }
 }
@@ -120,11 +120,11 @@ Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
   }
   patch.propose({env::kTorchrunNodes, std::to_string(facts.num_nodes), facts.source, kReason});
   const std::string node_rank = std::to_string(facts.rank);
-  patch.propose({env::kTorchrunNodeRank, node_rank, facts.source, kReason, "", node_rank});
-  patch.propose({env::kTorchrunMasterAddr, address, "MASTER_ADDR", kReason});
-  patch.propose({env::kTorchrunMasterPort, port_text, "MASTER_PORT", kReason});
+  patch.propose({"PET_NODE_RANK", node_rank, facts.source, kReason, "", node_rank});
+  patch.propose({"PET_MASTER_ADDR", address, "MASTER_ADDR", kReason});
+  patch.propose({"PET_MASTER_PORT", port_text, "MASTER_PORT", kReason});
   if (const std::optional<std::string> own = own_address(inputs, patch)) {
-    patch.propose({env::kTorchrunLocalAddr, *own, "network", "this node, as the others reach it"});
+    patch.propose({"PET_LOCAL_ADDR", *own, "network", "this node, as the others reach it"});
   }
   return {};
 }
@@ -136,7 +136,7 @@ Result<void> add_accelerate(const Inputs& inputs, PatchBuilder& patch) {
   const bool none = visible.empty() ? !inputs.facts.sees_accelerator : names_no_gpu(visible);
   warn_of_ordinals(inputs, patch);
   if (none && inputs.facts.world_size > 1) {
-    patch.propose({env::kAccelerateUseCpu, "true", "this node", "the task sees no accelerator"});
+    patch.propose({"ACCELERATE_USE_CPU", "true", "this node", "the task sees no accelerator"});
   }
   return {};
 }

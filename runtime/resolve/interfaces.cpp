@@ -31,9 +31,9 @@ Result<network::InterfaceChoice> hand_on(const std::string&, const std::vector<s
 
 constexpr std::array kLibraries{
     Library{env::kGlooInterface, "interface.gloo", network::choose_interface},
-    Library{env::kTensorPipeInterface, "interface.gloo", network::choose_interface},
-    Library{env::kNcclInterface, "interface.nccl", network::choose_interface_prefixes},
-    Library{env::kUcxDevices, "interface.ucx", hand_on},
+    Library{"TP_SOCKET_IFNAME", "interface.gloo", network::choose_interface},
+    Library{"NCCL_SOCKET_IFNAME", "interface.nccl", network::choose_interface_prefixes},
+    Library{"UCX_NET_DEVICES", "interface.ucx", hand_on},
 };
 
 bool needs_other_machines(const Inputs& inputs) {

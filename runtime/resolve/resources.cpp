@@ -124,7 +124,7 @@ Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
     show_gpus_of_node(inputs, patch);
   }
   if (const std::string& list = inputs.settings.text("gpus.architectures"); !list.empty()) {
-    patch.propose({env::kCudaArchitectures, list, "setting gpus.architectures", "as configured", "gpus.architectures"});
+    patch.propose({"TORCH_CUDA_ARCH_LIST", list, "setting gpus.architectures", "as configured", "gpus.architectures"});
   }
   return {};
 }

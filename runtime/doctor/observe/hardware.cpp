@@ -141,8 +141,8 @@ GpuFacts observe_task_gpus(const Environment& environment, const fs::path& root)
     return {devices_of(left_visible(nvidia, environment.get(env::kCudaVisible))), nvidia.size()};
   }
   const std::vector<OpenGpu> amd = open_gpus_of_amd(root);
-  const auto hip = environment.get(env::kHipVisible);
-  const std::vector<OpenGpu> left = left_visible(amd, environment.get(env::kRocrVisible));
+  const auto hip = environment.get("HIP_VISIBLE_DEVICES");
+  const std::vector<OpenGpu> left = left_visible(amd, environment.get("ROCR_VISIBLE_DEVICES"));
   return {devices_of(left_visible(left, hip ? hip : environment.get(env::kCudaVisible))), amd.size()};
 }
 

@@ -141,8 +141,8 @@ TEST(ResolveFrameworks, TheTableNamesAllThatIsWrittenAndNothingElse) {
   for (const EnvChange& change : patch->changes) {
     written.insert(change.name);
   }
-  written.emplace(env::kAccelerateUseCpu);  // where there is no GPU
-  written.emplace(env::kPmixGds);           // written behind resolve: by rendezvous/exec_step.cpp
+  written.emplace("ACCELERATE_USE_CPU");  // where there is no GPU
+  written.emplace(env::kPmixGds);         // written behind resolve: by rendezvous/exec_step.cpp
   for (const env::Variable& row : env::kVariables) {
     EXPECT_EQ(written.erase(std::string(row.name)) == 1, row.use != env::Use::Read) << row.name;
     EXPECT_EQ(row.value_from.empty(), row.use == env::Use::Read) << row.name;
