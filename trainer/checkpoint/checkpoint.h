@@ -47,7 +47,7 @@ struct LoadedInfo {
                                                       const torch::optim::Optimizer& optimizer);
 
 /// What this rank gives to a checkpoint of `state`, of `size` ranks in which it is rank `rank`. Not collective; copies
-/// nothing. Errors (Internal): the optimizer is neither SGD nor AdamW.
+/// nothing. Errors (Internal): the optimizer is of no known kind.
 [[nodiscard]] Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size);
 
 /// Saves `state` as <folder>/step-<global_step>.h5, atomically and verified (see format::write_checkpoint), then drops

@@ -25,7 +25,7 @@ Result<const OptimizerKind*> checked_kind(const torch::optim::Optimizer& optimiz
                                           const std::vector<std::string>& keys) {
   const OptimizerKind* const kind = optim::kind_of(optimizer);
   if (kind == nullptr) {
-    return fail("checkpoint", "", "the optimizer is neither SGD nor AdamW", "reporting this", ErrorKind::Internal);
+    return fail("checkpoint", "", "the optimizer is of no known kind", "reporting this", ErrorKind::Internal);
   }
   if (keys.size() != parameter_count(optimizer)) {
     return fail("checkpoint", "", "the optimizer's parameters are not all named", "reporting this",

@@ -27,7 +27,7 @@ void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding
 [[nodiscard]] Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sharding* sharding,
                                       const OpenCheckpoint& stored);
 
-/// Adds /optimizer/type, /optimizer/param_groups and /optimizer/state/<key>/... of an SGD or AdamW optimizer. `keys`:
+/// Adds /optimizer/type, /optimizer/param_groups and /optimizer/state/<key>/... of an optimizer. `keys`:
 /// names of its parameters, group after group. Errors (Internal): another kind of optimizer, or keys that do not fit.
 [[nodiscard]] Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& optimizer,
                                          const std::vector<std::string>& keys, const Sharding* sharding);

@@ -1,6 +1,8 @@
-#include "trainer/config/options.h"
-
 #include <array>
+
+#include "runtime/settings/choices.h"
+#include "trainer/config/options.h"
+#include "trainer/optim/optimizer_kind.h"
 
 namespace rollcall::config {
 namespace {
@@ -9,6 +11,7 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr double kMost = 1e15;
+constexpr std::string_view kOptimizers = settings::kChoicesOf<optim::kOptimizers>;
 
 constexpr std::array kTrainerTable{
     Setting{"data", Kind::Path, "fake", "PATH|fake",
@@ -118,7 +121,7 @@ constexpr std::array kTrainerTable{
         "Training", "", 1, 1e6},
     Setting{"seed", Kind::Integer, "0", "N",
             "decides the initial weights, the order of the images and their augmentation", "Training", "", 0, kMost},
-    Setting{"optimizer", Kind::Choice, "adamw", "adamw|sgd", "optimizer", "Training", "adamw|sgd"},
+    Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "optimizer", "Training", kOptimizers},
     Setting{"lr", Kind::Number, "3e-4", "RATE", "base learning rate, for one rank and micro-batch", "Training", "", 0,
             1e6},
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",

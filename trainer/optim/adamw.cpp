@@ -123,8 +123,7 @@ void count_steps(torch::optim::OptimizerParamState& state, int steps) {
 
 }  // namespace
 
-const OptimizerKind kAdamW{.name = "adamw",
-                           .python_name = "AdamW",
+const OptimizerKind kAdamW{.python_name = "AdamW",
                            .check = check,
                            .make = make,
                            .made = made,

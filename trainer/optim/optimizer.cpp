@@ -12,11 +12,9 @@ namespace rollcall::optim {
 namespace {
 
 Result<const OptimizerKind*> checked_kind(const OptimizerOptions& options) {
-  const auto kinds = optimizer_kinds();
-  const auto kind =
-      std::find_if(kinds.begin(), kinds.end(), [&](const OptimizerKind* known) { return known->name == options.name; });
-  if (kind == kinds.end()) {
-    return fail("--optimizer", options.name, "is not a known optimizer", "adamw or sgd");
+  const auto* const named = std::ranges::find(kOptimizers, options.name, &NamedKind::name);
+  if (named == kOptimizers.end()) {
+    return fail("--optimizer", options.name, "is not a known optimizer", "rollcall-train --help");
   }
   if (!is_non_negative(options.learning_rate)) {
     return fail("--lr", number_text(options.learning_rate), "is negative or not finite", "a small positive number");
@@ -25,8 +23,8 @@ Result<const OptimizerKind*> checked_kind(const OptimizerOptions& options) {
     return fail("--weight-decay", number_text(options.weight_decay), "is negative or not finite",
                 "0 or a small positive number");
   }
-  RETURN_IF_ERROR((*kind)->check(options));
-  return *kind;
+  RETURN_IF_ERROR(named->kind->check(options));
+  return named->kind;
 }
 
 /// Rounding leaves 2e-16 of 1 - 10 * (1 - 0.9), which is meant to be 0.
@@ -113,18 +111,10 @@ void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate)
   }
 }
 
-std::span<const OptimizerKind* const> optimizer_kinds() {
-  static constexpr std::array<const OptimizerKind*, 2> kKinds{&kAdamW, &kSgd};
-  return kKinds;
-}
-
 const OptimizerKind* kind_of(const torch::optim::Optimizer& optimizer) {
-  for (const OptimizerKind* const kind : optimizer_kinds()) {
-    if (kind->made(optimizer)) {
-      return kind;
-    }
-  }
-  return nullptr;
+  const auto* const named =
+      std::ranges::find_if(kOptimizers, [&](const NamedKind& known) { return known.kind->made(optimizer); });
+  return named == kOptimizers.end() ? nullptr : named->kind;
 }
 
 std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& group) {

@@ -11,9 +11,9 @@
 
 namespace rollcall::optim {
 
-/// What the optimizer is made from. The fields of the other kind are not used.
+/// What the optimizer is made from. The fields of other kinds are not used.
 struct OptimizerOptions {
-  std::string name = "adamw";  ///< "adamw" or "sgd"
+  std::string name = "adamw";  ///< of kOptimizers
   double learning_rate = 3e-4;
   double weight_decay = 0.01;
   double momentum = 0.9;  ///< sgd
@@ -44,7 +44,7 @@ enum class LearningRateScaling {
 /// ranks).
 [[nodiscard]] Result<OptimizerOptions> scale_optim_params(const OptimizerOptions& options, std::uint32_t world_size);
 
-/// torch::optim::SGD or AdamW over `parameters` (named_parameters() of a module). Two parameter groups: first those
+/// An optimizer over `parameters` (named_parameters() of a module). Two parameter groups: first those
 /// with weight decay, then the rest, that is biases and the weights of norms (everything with fewer than two
 /// dimensions); a group that would be empty is left out. The optimizer holds the tensors, not copies.
 ///

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,10 +35,8 @@ struct StepOnDevice {
   const at::Tensor& non_finite;     ///< [1] float32: 1: the step is left out
 };
 
-/// All that the program knows of one kind of optimizer. Another one is a file that defines such a row, and its name in
-/// optimizer_kinds() (and its settings in the trainer's table).
+/// All that the program knows of one kind of optimizer.
 struct OptimizerKind {
-  std::string_view name;         ///< as setting `optimizer` has it: "adamw"
   std::string_view python_name;  ///< of Python's class, as checkpoints have it: "AdamW"
 
   /// Errors (Usage): an option of this kind outside its range.
@@ -65,16 +63,21 @@ struct OptimizerKind {
   void (*count_steps)(torch::optim::OptimizerParamState& state, int steps);
 };
 
-/// Every kind there is.
-[[nodiscard]] std::span<const OptimizerKind* const> optimizer_kinds();
+/// A kind under the name that setting `optimizer` has for it.
+struct NamedKind {
+  std::string_view name;
+  const OptimizerKind* kind;
+};
+
+/// Every kind there is. Another one is a file that defines it, and its row here (and its settings in the trainer's
+/// table).
+extern const OptimizerKind kAdamW, kSgd;
+inline constexpr std::array kOptimizers{NamedKind{"adamw", &kAdamW}, NamedKind{"sgd", &kSgd}};
 
 /// The kind that made `optimizer`; null where none did.
 [[nodiscard]] const OptimizerKind* kind_of(const torch::optim::Optimizer& optimizer);
 
-extern const OptimizerKind kSgd;
-extern const OptimizerKind kAdamW;
-
-// For the rows.
+// For the kinds.
 
 /// A number as messages have it.
 [[nodiscard]] std::string number_text(double number);

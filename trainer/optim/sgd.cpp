@@ -93,8 +93,7 @@ void count_steps(torch::optim::OptimizerParamState& /*state*/, int /*steps*/) {}
 
 }  // namespace
 
-const OptimizerKind kSgd{.name = "sgd",
-                         .python_name = "SGD",
+const OptimizerKind kSgd{.python_name = "SGD",
                          .check = check,
                          .make = make,
                          .made = made,

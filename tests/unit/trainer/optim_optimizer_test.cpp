@@ -69,8 +69,8 @@ TEST(Optimizer, EachGroupHasItsWeightDecayAlsoWhereItIsLibTorchsDefault) {
 }
 
 TEST(Optimizer, SetLearningRateReachesEveryGroup) {
-  for (const char* name : {"sgd", "adamw"}) {
-    const auto optimizer = make_optimizer({.name = name}, weight_and_bias());
+  for (const auto& [name, kind] : kOptimizers) {
+    const auto optimizer = make_optimizer({.name = std::string(name)}, weight_and_bias());
     ASSERT_EQ((*optimizer)->param_groups().size(), 2U);
     set_learning_rate(**optimizer, 0.25);
     for (const auto& group : (*optimizer)->param_groups()) {
@@ -80,12 +80,13 @@ TEST(Optimizer, SetLearningRateReachesEveryGroup) {
 }
 
 TEST(Optimizer, LearningRatesAreFloat32AndSavedAsPeopleWriteThem) {
-  for (const char* name : {"sgd", "adamw"}) {
-    const auto optimizer = make_optimizer({.name = name}, weight_and_bias());
+  for (const auto& [name, kind] : kOptimizers) {
+    const auto optimizer = make_optimizer({.name = std::string(name)}, weight_and_bias());
     set_learning_rate(**optimizer, 0.004);
     const auto& options = (*optimizer)->param_groups().front().options();
     EXPECT_EQ(options.get_lr(), static_cast<double>(0.004F)) << name;
-    EXPECT_EQ(kind_of(**optimizer)->to_json(options).at("lr"), 0.004) << name;
+    EXPECT_EQ(kind->to_json(options).at("lr"), 0.004) << name;
+    EXPECT_EQ(kind_of(**optimizer), kind) << name;
   }
 }
 
