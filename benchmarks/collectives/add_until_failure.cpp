@@ -26,12 +26,9 @@ process_group::Group bare_group(const c10::intrusive_ptr<c10d::Store>& store, co
                                 int size) {
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
   const process_group::BackendOptions options{.timeout = kTimeout};
-#ifdef ROLLCALL_UCX
-  backend == "ucx" ? process_group::add_ucx(*group, store, options) : process_group::add_gloo(*group, store, options);
-#else
-  TORCH_CHECK(backend == "gloo", "built without UCX");
-  process_group::add_gloo(*group, store, options);
-#endif
+  const process_group::Backend& chosen = backend == "ucx" ? process_group::kUcx : process_group::kGloo;
+  TORCH_CHECK(chosen.add != nullptr, chosen.missing);
+  chosen.add(*group, store, options);
   group->setGroupName("latency");
   return group;
 }

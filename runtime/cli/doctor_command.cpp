@@ -8,10 +8,12 @@
 #include <array>
 
 #include "runtime/base/text.h"
+#include "runtime/contract/backends.h"
 #include "runtime/doctor/checks/check.h"
 #include "runtime/doctor/examine.h"
 #include "runtime/doctor/report.h"
 #include "runtime/job/own_environment.h"
+#include "runtime/settings/choices.h"
 
 namespace rollcall::cli {
 namespace {
@@ -19,6 +21,8 @@ namespace {
 using doctor::Check;
 using settings::Kind;
 using settings::Setting;
+
+constexpr std::string_view kNone = "none";
 
 // The words that complete: those of doctor::all_checks() (a test compares), after the default.
 constexpr std::string_view kOnly =
@@ -35,7 +39,7 @@ constexpr std::array kDoctorTable{
     Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", kSkip},
     Setting{"collectives", Kind::List, "none", "BACKEND[,BACKEND...]",
             "measure these backends of rollcall-train with rollcall-bench-collectives; auto: what it would choose",
-            "Doctor", "none|auto|gloo|ucx|mpi|nccl"},
+            "Doctor", settings::kChoicesOf<kNone, kBackendNames>},
 };
 
 /// The checks that `option` names; none for its default word.

@@ -26,7 +26,7 @@ TEST(TimeLimits, OfGlooAreTheGroups) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     const auto store = c10::make_intrusive<c10d::HashStore>();
     const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, 0, 1);
-    add_gloo(*group, store, {.timeout = milliseconds(12'345)});
+    kGloo.add(*group, store, {.timeout = milliseconds(12'345)});
     MULTIPROC_CHECK(group->getBackend(at::kCPU)->getBackendOptions()->timeout == milliseconds(12'345));
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

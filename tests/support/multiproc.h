@@ -3,8 +3,10 @@
 #include <chrono>
 #include <string>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <vector>
 
 #include "tests/support/rank_processes.h"
+#include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/torch.h"
 
@@ -52,3 +54,18 @@ inline std::vector<RankResult> spawn(std::uint32_t world_size, const std::functi
 }
 
 }  // namespace rollcall::testing_support
+
+namespace rollcall::process_group {
+
+/// The backends for tensors on CPUs that are in this build and need no launcher of their own.
+inline std::vector<std::string> cpu_backends() {
+  std::vector<std::string> names;
+  for (const auto& [name, backend] : kBackends) {
+    if (backend != nullptr && backend->add != nullptr && name != "mpi") {
+      names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace rollcall::process_group

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "runtime/contract/backends.h"
 #include "runtime/settings/choices.h"
 #include "trainer/config/options.h"
 #include "trainer/optim/optimizer_kind.h"
@@ -247,10 +248,10 @@ constexpr std::array kTrainerTable{
         "GPUs compute batch norms with what follows them, images of uint8 and compressed gradients by rollcall's own "
         "kernels, in fewer passes over memory; off: by LibTorch's operators",
         "Parallel"},
-    Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
+    Setting{"backend", Kind::Choice, "auto", kBackendNames,
             "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
-            "Parallel", "auto|gloo|ucx|mpi|nccl"},
+            "Parallel", kBackendNames},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS",
             "a collective that takes longer is an error, which names the ranks that did not come; so is a GPU that "
             "stands still",

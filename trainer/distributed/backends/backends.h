@@ -1,7 +1,9 @@
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
+#include <array>
 #include <chrono>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -9,24 +11,30 @@
 
 namespace rollcall::process_group {
 
-// One function and one folder per backend. They throw what c10d throws.
-
 struct BackendOptions {
   std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
   RankNames names{};                           ///< of the group's ranks, in messages
 };
 
-/// Gloo carries this group's collectives on CPU tensors, and it becomes the default backend.
-void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
+/// What carries a group's collectives on CPU tensors.
+struct Backend {
+  /// It carries those of `group`, and becomes its default backend. Throws what c10d throws; CollectiveFailure where an
+  /// error says more. Null: it is not in this build.
+  void (*add)(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
+  const char* missing = "";  ///< why it is not
+  const char* instead = "";  ///< what to do about that
+};
 
-#ifdef ROLLCALL_UCX
-/// UCX carries this group's collectives on CPU tensors, and it becomes the default backend.
-void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
-#endif
+/// A backend under the name that setting `backend` has for it.
+struct NamedBackend {
+  std::string_view name;
+  const Backend* backend;  ///< null: carries tensors of a device alone, whose plugin has it
+};
 
-/// MPI, in the plugin rollcall_mpi.so, carries this group's collectives on CPU tensors, and it becomes the default back
-/// end. Throws CollectiveFailure with the errors of mpi::Plugin::connect(), or: (Usage) there is no plugin;
-/// (Unavailable) it cannot be opened, since a library that it needs is not found; (Mismatch) it is of another build.
-void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
+/// Every backend there is. Another one is a folder that defines it, its row here, and its name in
+/// runtime/contract/backends.h.
+extern const Backend kGloo, kUcx, kMpi;
+inline constexpr std::array kBackends{NamedBackend{"gloo", &kGloo}, NamedBackend{"ucx", &kUcx},
+                                      NamedBackend{"mpi", &kMpi}, NamedBackend{"nccl", nullptr}};
 
 }  // namespace rollcall::process_group

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
+#include "runtime/contract/backends.h"
+#include "runtime/settings/choices.h"
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/backends/gloo/gloo.h"
 #include "trainer/distributed/errors/exceptions.h"
@@ -18,46 +21,26 @@
 namespace rollcall::process_group {
 namespace {
 
-using AddBackend = void (*)(c10d::ProcessGroup&, const c10::intrusive_ptr<c10d::Store>&, const BackendOptions&);
-
-#ifdef ROLLCALL_UCX
-constexpr bool kHasUcx = true;
-#else
-constexpr bool kHasUcx = false;
-void add_ucx(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-             const BackendOptions& /*options*/) {}
-#endif
-
 /// What carries collectives of tensors on CPUs: also where training computes elsewhere, as small collectives of bytes
 /// and numbers stay there.
-struct Choice {
-  std::string name;
-  AddBackend add = nullptr;
-};
+constexpr std::string_view kOnHosts = "gloo";
 
-Result<Choice> choose_ucx() {
-  if (!kHasUcx) {
-    return fail("--backend", "ucx", "this rollcall-train was built where UCX's headers were not found",
-                "--backend=auto, or installing libucx-dev and building again");
-  }
-  return Choice{"ucx", &add_ucx};
-}
+constexpr std::string_view kAuto = "auto";
+static_assert(settings::kChoicesOf<kAuto, kBackends> == kBackendNames);
 
-Result<Choice> choose(const std::string& asked) {
-  if (asked == "ucx") {
-    return choose_ucx();
+Result<NamedBackend> choose(std::string_view asked) {
+  const auto* const found = std::ranges::find(kBackends, asked == kAuto ? kOnHosts : asked, &NamedBackend::name);
+  if (found == kBackends.end()) {
+    return fail("--backend", std::string(asked), "is not a known backend", "rollcall-train --help");
   }
-  if (asked == "mpi") {
-    return Choice{"mpi", &add_mpi};
-  }
-  if (asked == "gloo" || asked == "auto") {
-    return Choice{"gloo", &add_gloo};
-  }
-  if (asked == "nccl") {
-    return fail("--backend", "nccl", "carries tensors of GPUs, and this training computes on CPUs",
+  if (found->backend == nullptr) {
+    return fail("--backend", std::string(asked), "carries tensors of GPUs, and this training computes on CPUs",
                 "--device=cuda, or --backend=auto");
   }
-  return fail("--backend", asked, "is not a known backend", "auto, gloo, ucx, mpi or nccl");
+  if (found->backend->add == nullptr) {
+    return fail("--backend", std::string(asked), found->backend->missing, found->backend->instead);
+  }
+  return *found;
 }
 
 /// Parts are told apart by the first of their ranks.
@@ -69,38 +52,30 @@ device::WholeGroup whole_of(const ProcessGroupOptions& options) {
 }
 
 /// The same where training computes on another device, whose own backend comes beside.
-Result<Choice> choose_beside(const device::Plugin& plugin, const std::string& asked) {
-  if (asked == "auto" || asked == plugin.backend) {
-    return Choice{"gloo", &add_gloo};
+Result<NamedBackend> choose_beside(const device::Plugin& plugin, const std::string& asked) {
+  if (asked == kAuto || asked == plugin.backend) {
+    return choose(kOnHosts);
   }
   return fail("--backend", asked, fmt::format("does not carry tensors of the device, as {} does", plugin.backend),
               fmt::format("--backend=auto, which is {} there, or --device=cpu", plugin.backend));
 }
 
-Result<Choice> choose(const device::Plugin* plugin, const std::string& asked) {
+Result<NamedBackend> choose(const device::Plugin* plugin, const std::string& asked) {
   return plugin != nullptr ? choose_beside(*plugin, asked) : choose(asked);
 }
 
 }  // namespace
 
 Result<void> check_backend(const std::string& asked, const device::Plugin* plugin) {
-  const Result<Choice> choice = choose(plugin, asked);
+  const Result<NamedBackend> choice = choose(plugin, asked);
   return choice ? Result<void>() : choice.error();
-}
-
-std::vector<std::string> cpu_backends() {
-  std::vector<std::string> names{"gloo"};
-  if (kHasUcx) {
-    names.emplace_back("ucx");
-  }
-  return names;
 }
 
 Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank,
                                              std::uint32_t world_size, const ProcessGroupOptions& options) {
   const device::Plugin* const plugin = options.device;
-  ASSIGN_OR_RETURN(const Choice choice, choose(plugin, options.backend));
-  NamedProcessGroup named{nullptr, plugin != nullptr ? std::string(plugin->backend) : choice.name};
+  ASSIGN_OR_RETURN(const NamedBackend choice, choose(plugin, options.backend));
+  NamedProcessGroup named{nullptr, plugin != nullptr ? std::string(plugin->backend) : std::string(choice.name)};
   const RankNames& names = options.names;
   const BackendOptions of_backend{.timeout = options.timeout, .names = names};
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
@@ -114,7 +89,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
     named.process_group =
         c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
     publish_process(*of_watchdog, rank);
-    choice.add(*named.process_group, store, of_backend);
+    choice.backend->add(*named.process_group, store, of_backend);
   });
   const c10::intrusive_ptr<c10d::ProcessGroup> unwatched = named.process_group;
   if (made) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/device/plugin.h"
@@ -16,9 +15,6 @@
 #include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
-
-/// The backends for tensors on CPUs that this program was built with and that need no launcher of their own.
-[[nodiscard]] std::vector<std::string> cpu_backends();
 
 struct ProcessGroupOptions {
   std::string backend = "auto";                          ///< "auto", "gloo", "ucx", "mpi" or "nccl"

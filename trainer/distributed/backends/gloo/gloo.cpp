@@ -108,6 +108,8 @@ c10::intrusive_ptr<c10d::Work> InPlaceGloo::all_gather_single(at::Tensor& output
   return gathering;
 }
 
+namespace {
+
 void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options) {
   // create_default() reads GLOO_SOCKET_IFNAME and makes the devices; without it there would be none.
   const auto of_gloo = c10d::ProcessGroupGloo::Options::create_default(options.timeout);
@@ -117,6 +119,10 @@ void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
                    c10::intrusive_ptr<c10d::Backend>(backend));
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
 }
+
+}  // namespace
+
+const Backend kGloo{.add = add_gloo};
 
 std::vector<std::uint32_t> broken_gloo_peers(c10d::Backend& gloo) {
   constexpr int kLookTag = 0x7ffffff0;  // nobody sends with it

@@ -40,8 +40,7 @@ Result<std::unique_ptr<Engine>> connect(const Exchange& arrival, const Exchange&
   return opened ? (*opened)->connect(arrival, exchange) : Result<std::unique_ptr<Engine>>(opened.error());
 }
 
-}  // namespace
-
+/// Throws CollectiveFailure with the errors of plugin() and mpi::Plugin::connect().
 void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options) {
   const auto over = [&](const char* name) {
     return exchange_over(c10::make_intrusive<c10d::PrefixStore>(name, store), group.getRank(), group.getSize());
@@ -52,5 +51,9 @@ void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
   }
   set_engine(group, "mpi", c10d::ProcessGroup::BackendType::MPI, *std::move(engine), options.timeout);
 }
+
+}  // namespace
+
+const Backend kMpi{.add = add_mpi};
 
 }  // namespace rollcall::process_group
