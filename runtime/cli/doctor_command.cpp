@@ -22,21 +22,14 @@ using doctor::Check;
 using settings::Kind;
 using settings::Setting;
 
+constexpr std::string_view kAll = "all";
 constexpr std::string_view kNone = "none";
 
-// The words that complete: those of doctor::all_checks() (a test compares), after the default.
-constexpr std::string_view kOnly =
-    "all|answer|way|node-loss|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|"
-    "versions|"
-    "devices|gpus|cpus|shm|memlock|speed|collectives";
-constexpr std::string_view kSkip =
-    "none|answer|way|node-loss|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|"
-    "versions|"
-    "devices|gpus|cpus|shm|memlock|speed|collectives";
-
 constexpr std::array kDoctorTable{
-    Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", kOnly},
-    Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", kSkip},
+    Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor",
+            settings::kChoicesOf<kAll, doctor::kChecks>},
+    Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor",
+            settings::kChoicesOf<kNone, doctor::kChecks>},
     Setting{"collectives", Kind::List, "none", "BACKEND[,BACKEND...]",
             "measure these backends of rollcall-train with rollcall-bench-collectives; auto: what it would choose",
             "Doctor", settings::kChoicesOf<kNone, kBackendNames>},
@@ -49,10 +42,10 @@ Result<std::vector<std::string_view>> named(const CommandContext& context, const
     if (context.options.is_default(option) || name == kDoctorTable[option == "only" ? 0 : 1].default_text) {
       return names;
     }
-    const auto found = std::ranges::find(doctor::all_checks(), name, &Check::name);
-    if (found == doctor::all_checks().end()) {
+    const auto found = std::ranges::find(doctor::kChecks, name, &Check::name);
+    if (found == doctor::kChecks.end()) {
       std::vector<std::string> known;
-      for (const Check& check : doctor::all_checks()) {
+      for (const Check& check : doctor::kChecks) {
         known.emplace_back(check.name);
       }
       return fail("--" + option, name, "is no check", nearest(name, known).value_or("rollcall doctor --list"));
@@ -69,7 +62,7 @@ Result<std::vector<std::string_view>> wanted_checks(const CommandContext& contex
     return only ? skip.error() : only.error();
   }
   std::vector<std::string_view> wanted;
-  for (const Check& check : doctor::all_checks()) {
+  for (const Check& check : doctor::kChecks) {
     const bool listed = only->empty() || std::ranges::find(*only, check.name) != only->end();
     if (listed && std::ranges::find(*skip, check.name) == skip->end()) {
       wanted.push_back(check.name);
@@ -99,7 +92,7 @@ Result<std::vector<std::string>> wanted_backends(const CommandContext& context) 
 
 std::string list_text() {
   std::string text;
-  for (const Check& check : doctor::all_checks()) {
+  for (const Check& check : doctor::kChecks) {
     text += fmt::format("{:<14}{}\n", check.name, check.summary);
   }
   return text;

@@ -1,16 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "runtime/network/network_view.h"
 
+/// How the members of OWNER travel: as JSON, each under its name; what a rank of another version does not know keeps
+/// its default. A member that is not listed does not compile.
+#define ROLLCALL_FACTS(OWNER, ...)                                    \
+  NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OWNER, __VA_ARGS__) \
+  inline void lists_all_members(const OWNER& owner) { [[maybe_unused]] const auto& [__VA_ARGS__] = owner; }
+
+namespace rollcall::network {
+ROLLCALL_FACTS(Address, text, ipv4, loopback, link_local)
+ROLLCALL_FACTS(ResolvedName, name, addresses, error)
+}  // namespace rollcall::network
+
 namespace rollcall::doctor {
 
-/// Everything in this file is observed by one rank and travels to rank 0 as JSON, by the table in fact_table.h: a new
-/// member has a row there. Plain values; sizes in bytes unless
-/// the name says otherwise; an empty `error` means that the thing works.
+/// Everything in this file is observed by one rank (observe/task.cpp) and travels to rank 0 as JSON. Plain values;
+/// sizes in bytes unless the name says otherwise; an empty `error` means that the thing works.
 
 /// What names mean on one node.
 struct NameFacts {
@@ -20,6 +31,7 @@ struct NameFacts {
   std::string reverse_name;                 ///< what it is called; empty: nothing
   bool reverse_name_leads_back = true;      ///< that name resolves to the address again
 };
+ROLLCALL_FACTS(NameFacts, own, head, reverse_address, reverse_name, reverse_name_leads_back)
 
 struct InterfaceFacts {
   std::string name;
@@ -27,6 +39,7 @@ struct InterfaceFacts {
   bool loopback = false;
   std::int64_t megabits = -1;  ///< /sys/class/net/NAME/speed; -1: unknown
 };
+ROLLCALL_FACTS(InterfaceFacts, name, up, loopback, megabits)
 
 /// The interface that a setting leads to on this node.
 struct InterfaceUse {
@@ -34,6 +47,7 @@ struct InterfaceUse {
   std::string value;    ///< empty: left unset
   std::string error;
 };
+ROLLCALL_FACTS(InterfaceUse, setting, value, error)
 
 /// A GPU or a network adapter of /sys.
 struct Device {
@@ -42,12 +56,14 @@ struct Device {
   bool active = true;    ///< adapters: a port is up
   double gigabits = -1;  ///< adapters: rate of the first port; -1: unknown
 };
+ROLLCALL_FACTS(Device, name, numa, active, gigabits)
 
 /// The GPUs of the node as one rank has them.
 struct GpuFacts {
   std::vector<Device> visible;  ///< those that its program sees, in the order in which CUDA and HIP number them
   std::uint64_t openable = 0;   ///< those whose device files it may open, also by the rules of its cgroup
 };
+ROLLCALL_FACTS(GpuFacts, visible, openable)
 
 /// A folder that should be written to.
 struct FolderFacts {
@@ -59,12 +75,14 @@ struct FolderFacts {
   std::uint64_t total_inodes = 0;  ///< 0: the file system does not count them
   std::string purge_warning;       ///< first node only: which file the site will soon delete; empty: none is known
 };
+ROLLCALL_FACTS(FolderFacts, path, error, free_bytes, total_bytes, free_inodes, total_inodes, purge_warning)
 
 struct VenvFacts {
   std::string path;  ///< empty: none is configured
   std::string version;
   std::string error;
 };
+ROLLCALL_FACTS(VenvFacts, path, version, error)
 
 /// Empty: not known on this node.
 struct Versions {
@@ -77,6 +95,7 @@ struct Versions {
   std::string profile;  ///< the site profile in force: "jedi (1c291ca3)"
   std::string program;  ///< checksum of the program rollcall
 };
+ROLLCALL_FACTS(Versions, rollcall, slurm, kernel, glibc, pmix, plugin, profile, program)
 
 /// What the first rank of a node observes for all of it.
 struct NodeFacts {
@@ -94,6 +113,8 @@ struct NodeFacts {
   std::uint64_t cores = 0;      ///< physical cores that are online
   std::string bench_program;    ///< path of rollcall-bench-collectives; empty: it is not installed
 };
+ROLLCALL_FACTS(NodeFacts, names, interfaces, interface_uses, route_interface, gpus, adapters, slurm_gpus, scratch, venv,
+               versions, shm_bytes, cores, bench_program)
 
 /// How a rank found rank 0.
 struct HeadFacts {
@@ -104,6 +125,7 @@ struct HeadFacts {
   /// store tries them.
   std::vector<std::string> silent_addresses;
 };
+ROLLCALL_FACTS(HeadFacts, endpoint, error, used, silent_addresses)
 
 /// What each rank observes.
 struct TaskFacts {
@@ -124,5 +146,9 @@ struct TaskFacts {
   bool first_on_node = false;               ///< `node` is filled in
   NodeFacts node;
 };
+ROLLCALL_FACTS(TaskFacts, rank, local_rank, node_rank, host, cores, numa_nodes, gpus, locked_memory, resolve_error,
+               warnings, environment_set, head, ring_port, ring_addresses, first_on_node, node)
 
 }  // namespace rollcall::doctor
+
+#undef ROLLCALL_FACTS

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <span>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,16 +47,49 @@ struct Checked {
   return "";
 }
 
-/// One check: a row of the table from which `rollcall doctor --list`, --only and --skip come. Checks are pure: what
-/// they judge was gathered before.
+/// Pure: what is judged was gathered before. Never empty: where there is nothing to look at, the finding is Absent and
+/// says why.
+using Judge = Findings(const World& world);
+
+/// One check: a row of the table from which `rollcall doctor --list`, --only and --skip come.
 struct Check {
   std::string_view name;     ///< "head-port"
   std::string_view summary;  ///< one clause: what is looked at
-  Findings (*run)(const World& world) = nullptr;
+  Judge* run = nullptr;
 };
 
+// Another check is a function in the file of its subject, and its name and row here.
+Judge check_answer, check_way, check_node_loss, check_environment, check_own_name, check_head_name, check_reverse_name,
+    check_interface, check_head_port, check_ring, check_clock, check_scratch, check_venv, check_versions, check_devices,
+    check_gpus, check_cpus, check_shm, check_memlock, check_speed, check_collectives;
+
 /// All checks, in the order of the report.
-[[nodiscard]] std::span<const Check> all_checks();
+inline constexpr std::array kChecks{
+    Check{"answer", "every rank of the step answers", check_answer},
+    Check{"way", "how rollcall gets into a step: plugin, exec, or not at all", check_way},
+    Check{"node-loss", "what Slurm does once a node of an elastic job is lost", check_node_loss},
+    Check{"environment", "`rollcall env` resolves on every node", check_environment},
+    Check{"own-name", "every node's own host name resolves (JAX and torchrun look it up)", check_own_name},
+    Check{"head-name", "the head node's name resolves on every node, to the same usable address", check_head_name},
+    Check{"reverse-name", "the head node's address leads back to a name that resolves to it", check_reverse_name},
+    Check{"interface", "the interfaces that Gloo and NCCL are told exist and are up", check_interface},
+    Check{"head-port", "every node reaches MASTER_ADDR:MASTER_PORT", check_head_port},
+    Check{"ring", "every node reaches the next one", check_ring},
+    Check{"clock", "the nodes' clocks agree", check_clock},
+    Check{"scratch", "SCRATCH can be written, and has room", check_scratch},
+    Check{"venv", "the Python environment runs on every node", check_venv},
+    Check{"versions",
+          "rollcall, its plugin, profile and program, Slurm, kernel, glibc and PMIx are the same on all nodes",
+          check_versions},
+    Check{"devices", "GPUs are visible, each with a network adapter near it", check_devices},
+    Check{"gpus", "every rank has a GPU, near its CPUs, and sees all GPUs of its node", check_gpus},
+    Check{"cpus", "the ranks of a node do not share cores", check_cpus},
+    Check{"shm", "/dev/shm is large enough for NCCL and data loaders", check_shm},
+    Check{"memlock", "locked memory is unlimited where a network adapter needs it", check_memlock},
+    Check{"speed", "bandwidth and latency between the nodes reach what is expected", check_speed},
+    Check{"collectives", "the trainer's backends come out right among all ranks, and how fast (--collectives)",
+          check_collectives},
+};
 
 /// Runs the checks of these names (all where `names` is empty).
 [[nodiscard]] std::vector<Checked> run_checks(const World& world, const std::vector<std::string_view>& names);

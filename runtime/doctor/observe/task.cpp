@@ -14,7 +14,6 @@
 #include "runtime/base/this_process.h"
 #include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/doctor/fact_table.h"
 #include "runtime/network/choose_interface.h"
 #include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
@@ -168,68 +167,48 @@ std::string host_of(const TaskInputs& inputs) {
   return slurms.empty() ? inputs.step.network.host_name : slurms;
 }
 
-template <typename Owner, typename Value>
-Value value_of(Value Owner::*);
-
-/// How a fact is found out. One in the table that is not below does not compile.
-template <auto Place>
-decltype(value_of(Place)) look(const TaskInputs& inputs) = delete;
-
-// NOLINTBEGIN(bugprone-macro-parentheses): a member's name, which takes none
-#define LOOK(PLACE) \
-  template <>       \
-  decltype(value_of(&PLACE)) look<&PLACE>([[maybe_unused]] const TaskInputs& inputs)
-// NOLINTEND(bugprone-macro-parentheses)
-
-LOOK(NodeFacts::names) { return observe_names(inputs); }
-LOOK(NodeFacts::interfaces) { return observe_interfaces(inputs.step.network.interfaces, kSys); }
-LOOK(NodeFacts::interface_uses) { return interface_uses(inputs); }
-LOOK(NodeFacts::route_interface) { return inputs.step.network.route_interface.value_or(""); }
-LOOK(NodeFacts::gpus) { return observe_gpus(kSys); }
-LOOK(NodeFacts::adapters) { return observe_adapters(kSys); }
-LOOK(NodeFacts::slurm_gpus) { return slurm_gpus(inputs.environment); }
-LOOK(NodeFacts::scratch) { return scratch_of(inputs); }
-LOOK(NodeFacts::venv) { return venv_of(inputs); }
-LOOK(NodeFacts::versions) { return versions_here(inputs); }
-LOOK(NodeFacts::shm_bytes) { return file_system_bytes("/dev/shm"); }
-LOOK(NodeFacts::cores) { return online_cores(kSys); }
-LOOK(NodeFacts::bench_program) { return program_for_collectives(inputs); }
-
-/// Every fact of `Owner`, in the order of the table.
-template <typename Owner>
-Owner look_at_all(const TaskInputs& inputs) {
-  Owner owner;
-  for_each_fact<Owner>([&]<auto Place>(const Fact<Place>&) { owner.*Place = look<Place>(inputs); });
-  return owner;
-}
-
-LOOK(TaskFacts::rank) { return inputs.step.facts.rank; }
-LOOK(TaskFacts::local_rank) { return inputs.step.facts.local_rank; }
-LOOK(TaskFacts::node_rank) { return inputs.step.facts.node_rank; }
-LOOK(TaskFacts::host) { return host_of(inputs); }
-LOOK(TaskFacts::cores) { return cores_of(cpus_of_this_process(), kSys); }
-LOOK(TaskFacts::numa_nodes) { return numa_nodes_of(cpus_of_this_process(), kSys); }
-LOOK(TaskFacts::gpus) {  // the driver answers, or does not
+/// The driver answers, or does not.
+GpuFacts gpus_of(const TaskInputs& inputs) {
   const auto look = [environment = inputs.environment] { return observe_task_gpus(environment, "/"); };
   return run_within(patience_of(inputs), look).value_or(GpuFacts());
 }
-LOOK(TaskFacts::locked_memory) { return locked_memory(); }
-LOOK(TaskFacts::resolve_error) { return inputs.patch ? "" : inputs.patch.error().text(); }
-LOOK(TaskFacts::warnings) { return inputs.patch ? inputs.patch->all_warnings() : std::vector<std::string>(); }
-LOOK(TaskFacts::environment_set) { return is_of_this_step(inputs); }
-LOOK(TaskFacts::head) { return HeadFacts(); }  // known once rank 0 is found
-LOOK(TaskFacts::ring_port) { return inputs.ring_port; }
-LOOK(TaskFacts::ring_addresses) { return ring_addresses(inputs); }
-LOOK(TaskFacts::first_on_node) { return inputs.step.facts.local_rank == 0; }
-LOOK(TaskFacts::node) {
-  return inputs.step.facts.local_rank == 0 ? look_at_all<NodeFacts>(inputs) : NodeFacts();  // others would see the same
-}
 
-#undef LOOK
+NodeFacts observe_node(const TaskInputs& inputs) {
+  return {.names = observe_names(inputs),
+          .interfaces = observe_interfaces(inputs.step.network.interfaces, kSys),
+          .interface_uses = interface_uses(inputs),
+          .route_interface = inputs.step.network.route_interface.value_or(""),
+          .gpus = observe_gpus(kSys),
+          .adapters = observe_adapters(kSys),
+          .slurm_gpus = slurm_gpus(inputs.environment),
+          .scratch = scratch_of(inputs),
+          .venv = venv_of(inputs),
+          .versions = versions_here(inputs),
+          .shm_bytes = file_system_bytes("/dev/shm"),
+          .cores = online_cores(kSys),
+          .bench_program = program_for_collectives(inputs)};
+}
 
 }  // namespace
 
-TaskFacts observe_task(const TaskInputs& inputs) { return look_at_all<TaskFacts>(inputs); }
+TaskFacts observe_task(const TaskInputs& inputs) {
+  return {.rank = inputs.step.facts.rank,
+          .local_rank = inputs.step.facts.local_rank,
+          .node_rank = inputs.step.facts.node_rank,
+          .host = host_of(inputs),
+          .cores = cores_of(cpus_of_this_process(), kSys),
+          .numa_nodes = numa_nodes_of(cpus_of_this_process(), kSys),
+          .gpus = gpus_of(inputs),
+          .locked_memory = locked_memory(),
+          .resolve_error = inputs.patch ? "" : inputs.patch.error().text(),
+          .warnings = inputs.patch ? inputs.patch->all_warnings() : std::vector<std::string>(),
+          .environment_set = is_of_this_step(inputs),
+          .head = {},  // known once rank 0 is found
+          .ring_port = inputs.ring_port,
+          .ring_addresses = ring_addresses(inputs),
+          .first_on_node = inputs.step.facts.local_rank == 0,
+          .node = inputs.step.facts.local_rank == 0 ? observe_node(inputs) : NodeFacts()};  // others would see the same
+}
 
 std::string reverse_name(const std::string& address) {
   addrinfo hints{};

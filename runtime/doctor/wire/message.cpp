@@ -7,29 +7,6 @@
 #include <string>
 
 #include "runtime/base/untrusted_json.h"
-#include "runtime/doctor/fact_table.h"
-
-/// Facts as their table has them.
-template <rollcall::doctor::HasFacts Owner>
-struct nlohmann::adl_serializer<Owner, void> {
-  static_assert(rollcall::doctor::lists_all_facts<Owner>, "a member without a row in fact_table.h would be lost here");
-
-  static void to_json(json& to, const Owner& owner) {
-    to = json::object();
-    rollcall::doctor::for_each_fact<Owner>([&]<auto Place>(const rollcall::doctor::Fact<Place>& fact) {
-      to[std::string(fact.name)] = owner.*Place;
-    });
-  }
-
-  static void from_json(const json& from, Owner& owner) {
-    (void)from.get_ref<const json::object_t&>();  // throws where it is none
-    rollcall::doctor::for_each_fact<Owner>([&]<auto Place>(const rollcall::doctor::Fact<Place>& fact) {
-      if (const auto found = from.find(std::string(fact.name)); found != from.end()) {
-        found->get_to(owner.*Place);
-      }
-    });
-  }
-};
 
 namespace rollcall::rendezvous {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Endpoint, host, port)

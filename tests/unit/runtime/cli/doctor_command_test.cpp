@@ -32,7 +32,7 @@ TEST(DoctorCommand, ListsEveryCheckAndCompletesThem) {
   const DoctorOutcome listed = doctor({"--list"});
   std::string all = "all";
   std::string none = "none";
-  for (const doctor::Check& check : doctor::all_checks()) {
+  for (const doctor::Check& check : doctor::kChecks) {
     EXPECT_THAT(listed.out, HasSubstr(std::string(check.name) + " "));
     all += "|" + std::string(check.name);
     none += "|" + std::string(check.name);

@@ -572,7 +572,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, DoctorCheck, testing::ValuesIn(cases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(DoctorChecks, EveryCheckIsGoodInAHealthyWorld) {
-  for (const Check& check : all_checks()) {
+  for (const Check& check : kChecks) {
     const std::vector<Checked> findings = run_checks(healthy_world(), {check.name});
     ASSERT_EQ(findings.size(), 1U) << check.name;
     EXPECT_EQ(findings.front().finding.status, Status::Good) << check.name << ": " << findings.front().finding.reason;
@@ -581,7 +581,7 @@ TEST(DoctorChecks, EveryCheckIsGoodInAHealthyWorld) {
 }
 
 TEST(DoctorChecks, EveryCheckHasACaseThatBreaksIt) {
-  for (const Check& check : all_checks()) {
+  for (const Check& check : kChecks) {
     const auto breaks = [&](const CheckCase& test) { return test.check == check.name && test.status != Status::Good; };
     EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), breaks)) << check.name;
   }
@@ -606,7 +606,7 @@ TEST(DoctorChecks, EveryCheckSurvivesAWorldOfOneAndAnEmptyOne) {
   alone.step.world_size = 1;
   alone.step.num_nodes = 1;
   for (const World& world : {alone, World()}) {
-    for (const Check& check : all_checks()) {
+    for (const Check& check : kChecks) {
       EXPECT_FALSE(run_checks(world, {check.name}).empty()) << check.name;
     }
   }
