@@ -13,13 +13,12 @@
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/init_plan.h"
 #include "trainer/checkpoint/memory_checkpoint.h"
+#include "trainer/checkpoint/options.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
-
-using format::Retention;
 
 /// What a checkpoint is made of, and what loading fills. The references outlive this object.
 struct TrainingState {
@@ -61,16 +60,6 @@ struct LoadedInfo {
                                 format::RankGroup& group);
 /// Of a process by itself.
 [[nodiscard]] Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention);
-
-struct LoadOptions {
-  /// "never" (nothing happens), "auto" (the newest sound checkpoint of `folder`, or nothing where there is none) or the
-  /// path of a checkpoint
-  std::string resume = "auto";
-  std::string folder{};
-  /// "auto": other users' checkpoints in `folder` do not count; else they are refused
-  bool passes_over_others = false;
-  format::VerifyLevel verify = format::VerifyLevel::Full;  ///< how much of what is loaded is checked
-};
 
 /// Fills model, optimizer (moments, steps, options with the learning rate), progress and rng_per_rank of `state`, in
 /// place: tensors keep their memory and strides. All or nothing, on all ranks: names, shapes and types of everything

@@ -6,6 +6,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/settings/values.h"
 #include "trainer/checkpoint/background/commit.h"
+#include "trainer/precision/autocast.h"
 
 namespace rollcall::config {
 namespace {

@@ -9,16 +9,15 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
-#include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/format/writer.h"
-#include "trainer/data/datasets/datasets.h"
-#include "trainer/data/loader/loader.h"
+#include "trainer/checkpoint/options.h"
+#include "trainer/data/datasets/options.h"
+#include "trainer/data/loader/options.h"
 #include "trainer/data/sampling/sampler.h"
-#include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/device/arithmetic.h"
+#include "trainer/distributed/ddp/options.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
-#include "trainer/precision/autocast.h"
 #include "trainer/torch.h"
 
 namespace rollcall::config {
@@ -53,7 +52,7 @@ struct ModelConfig {
   std::int64_t num_classes = 0;  ///< 0: the data's
   bool zero_init_residual = false;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of weights and images
-  precision::ComputeType compute_type = std::nullopt;               ///< nothing: float32
+  std::optional<at::ScalarType> compute_type = std::nullopt;        ///< nothing: float32
 };
 
 struct OptimConfig {

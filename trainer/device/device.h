@@ -6,17 +6,11 @@
 #include <utility>
 
 #include "runtime/base/result.h"
+#include "trainer/device/arithmetic.h"
 #include "trainer/device/plugin.h"
 #include "trainer/torch.h"
 
 namespace rollcall::device {
-
-/// How a device computes where it has the choice.
-struct Arithmetic {
-  bool tf32 = true;            ///< float32 is multiplied as NVIDIA's TF32: 10 bits of mantissa
-  bool deterministic = false;  ///< the same bits each time
-  bool own_kernels = true;     ///< the project's own kernels instead of LibTorch's operators, where there are some
-};
 
 /// Where a training computes: what its model, its batches, autocast, random numbers, the sums of its ranks and the
 /// warm-up live on. All of them ask this; kinds of devices beside the CPU are plugins. A plain value.

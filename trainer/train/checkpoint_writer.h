@@ -41,6 +41,8 @@ struct SaveReport {
 /// setting checkpoint-timeout: a file system that stands still for longer than a collective of the training may take
 /// ends neither. The group is made when it is first needed: ranks that go on with whole models in memory do not wait
 /// for it then. One that failed (Gloo closes all its connections then) is made anew before the next save.
+///
+/// Its members are that group, what is known of the saves so far, and the save under way.
 class CheckpointWriter {
  public:
   /// The arguments outlive this object.

@@ -37,6 +37,9 @@ struct StepNumbers {
 /// What people and scripts see of a run: progress and notes on standard output, warnings on standard error,
 /// metrics.jsonl and, where wanted, the same for TensorBoard. Rank 0 alone shows them, except that the rank which met
 /// an unreadable image names it. Main thread only.
+///
+/// Its members are what is known of the run so far and of the window since the last record, what it measures with, and
+/// where it goes.
 class Observer {
  public:
   /// Opens metrics.jsonl, and a file for TensorBoard where wanted, in the run's folder on rank 0. The first rank of

@@ -8,6 +8,7 @@
 
 #include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/model/state.h"
+#include "trainer/precision/autocast.h"
 #include "trainer/train/shared_data.h"
 
 namespace rollcall::train {
@@ -115,14 +116,13 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
     parallel::synchronise_batch_norms(*training.model, world.process_group);
   }
   parallel::ReplicaOptions options = config.parallel.replica;
-  options.groups = world.group_options;
   options.data_parallel.broadcast_at_first = !filled;
   options.data_parallel.gradient_order = std::move(gradient_order);
   options.data_parallel.kernels = world.device.kernels();
   options.exact.broadcast_at_first = !filled;
   options.exact.accumulation = config.grad_accumulation();
-  ASSIGN_OR_RETURN(auto made,
-                   parallel::make_replica(training.model.ptr(), options, {world.process_group, world.group_store}));
+  ASSIGN_OR_RETURN(auto made, parallel::make_replica(training.model.ptr(), options,
+                                                     {world.process_group, world.group_store, world.group_options}));
   training.replica = std::move(made);
   return {};
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/manifest.h"
+#include "trainer/checkpoint/format/options.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
@@ -38,12 +39,6 @@ inline constexpr std::uint64_t kBlockBytes = std::uint64_t{2} << 20U;
 /// Cuts slices, in any order, into blocks of at most kBlockBytes that end at multiples of it where what is to be
 /// written goes on. Slices that are cut become several. Pure.
 [[nodiscard]] std::vector<Block> cut_into_blocks(std::vector<PlacedSlice> slices);
-
-/// Where reading back what was written gets it from.
-enum class ReadBack {
-  Device,  ///< past the page cache: O_DIRECT where the file system takes it, else after dropping the cached pages
-  Memory,  ///< the page cache, where it still is: proves that the right bytes are in the right places, not the disk
-};
 
 /// A rank's blocks of an existing file: written, made durable, read back. With ReadBack::Device what can go past the
 /// page cache does: whole pages of a block, from an aligned buffer; the rest, and everything where the file system

@@ -11,14 +11,9 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/manifest.h"
+#include "trainer/checkpoint/format/options.h"
 
 namespace rollcall::checkpoint::format {
-
-/// How much of a file is compared with its checksums.
-enum class VerifyLevel {
-  Metadata,  ///< seal, manifest and HDF5's structures: some kilobytes a hundred tensors
-  Full,      ///< every byte of every data set as well
-};
 
 /// A stretch of a data set, and the memory that it is to be read into.
 struct ReadRequest {

@@ -9,6 +9,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/device/kernels.h"
+#include "trainer/distributed/ddp/options.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
@@ -19,31 +20,6 @@ class Reducer;
 }  // namespace c10d
 
 namespace rollcall::parallel {
-
-/// How DataParallel synchronises. The same on every rank.
-struct DataParallelOptions {
-  /// Look for parameters that the loss does not depend on, in each forward's graph; without it a step that leaves some
-  /// out is an error in the next one. They keep their gradient where no rank used them.
-  bool find_unused_parameters = false;
-  /// Every step uses the same parameters in the same order: found out in the first one, unused ones included.
-  bool static_graph = false;
-  /// Type in which gradients travel (bfloat16 or half), divided by the number of ranks before they are added up.
-  /// Nothing: their own.
-  std::optional<c10::ScalarType> compression;
-  /// The device's, which stay loaded: they compress in one pass, and round once. Null: LibTorch's operators do.
-  const device::Kernels* kernels = nullptr;
-  /// Give every rank rank 0's buffers (BatchNorm statistics) before each step. Off: each rank keeps its own until
-  /// sync_buffers().
-  bool broadcast_buffers = true;
-  /// Give every rank rank 0's parameters and buffers at first. Off: they are the same already, or will be made so.
-  bool broadcast_at_first = true;
-  /// What gradient_order() of another replica of this model said; the same on all ranks. warm_up() is not needed then.
-  /// Empty: not known.
-  std::vector<std::int64_t> gradient_order{};
-  /// PyTorch's own figures: the first bucket is small so that communication starts early.
-  std::size_t first_bucket_bytes = std::size_t{1} << 20;
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-};
 
 /// Synchronous data parallelism (DDP) around a module: every rank has a replica, gradients are averaged over the ranks
 /// while backward still runs. The algorithm is that of PyTorch's DistributedDataParallel (Li et al., VLDB 2020), by the

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/distributed/ddp/options.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
@@ -36,12 +37,6 @@ struct RankBlock {
 
 /// The fewest blocks that make up `mine` virtual ranks from `first` on, in order. Pure.
 [[nodiscard]] std::vector<RankBlock> blocks_of(std::int64_t first, std::int64_t mine);
-
-struct ExactOptions {
-  std::int64_t virtual_ranks = 0;  ///< of all processes together; 0: none
-  std::int64_t accumulation = 1;   ///< batches of one virtual rank in a step
-  bool broadcast_at_first = true;  ///< see DataParallelOptions
-};
 
 /// Data parallelism whose results depend on the number of virtual ranks alone, not on how many processes compute them:
 /// parameters, moments and statistics after any step are equal bit for bit, also where the number of processes changed

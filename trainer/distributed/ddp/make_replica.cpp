@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "trainer/distributed/ddp/data_parallel.h"
+#include "trainer/distributed/ddp/exact_replica.h"
 #include "trainer/distributed/ddp/sharded_replica.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/process_group/mesh.h"
 #include "trainer/libtorch_version.h"
 #include "trainer/model/batch_norm.h"
 
@@ -22,7 +24,7 @@ Result<std::unique_ptr<Replica>> as_replica(Result<std::unique_ptr<T>> made) {
 Result<std::unique_ptr<Replica>> make_sharded(std::shared_ptr<torch::nn::Module> module, const ReplicaOptions& options,
                                               const Peers& peers) {
   const Result<process_group::Mesh> mesh =
-      process_group::make_mesh(peers.world, peers.store, options.degrees, options.groups);
+      process_group::make_mesh(peers.world, peers.store, options.degrees, peers.groups);
   const Result<void> outcome = mesh ? Result<void>() : Result<void>(mesh.error());
   RETURN_IF_ERROR(process_group::agree_or_fail(peers.world, outcome));
   return as_replica(ShardedReplica::create(std::move(module), *mesh, options.sharding));

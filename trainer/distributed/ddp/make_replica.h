@@ -5,29 +5,19 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/ddp/data_parallel.h"
-#include "trainer/distributed/ddp/exact_replica.h"
+#include "trainer/distributed/ddp/options.h"
 #include "trainer/distributed/ddp/replica.h"
-#include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/distributed/process_group/mesh.h"
+#include "trainer/distributed/process_group/factory.h"
 #include "trainer/torch.h"
 
 namespace rollcall::parallel {
-
-struct ReplicaOptions {
-  bool sharded = false;  ///< FSDP instead of DDP
-  DataParallelOptions data_parallel;
-  ExactOptions exact;  ///< with virtual ranks: instead of DataParallel
-  process_group::MeshOptions degrees;
-  fsdp::Options sharding;
-  process_group::ProcessGroupOptions groups;  ///< of the mesh's own groups
-};
 
 /// Whom a replica talks to. Null in a world of one.
 struct Peers {
   process_group::Group world;
   c10::intrusive_ptr<c10d::Store> store;
+  process_group::ProcessGroupOptions groups = {};  ///< of the mesh's own groups
 };
 
 /// Makes `module` trainable by all ranks together; each gets rank 0's values. Collective. Errors: those of

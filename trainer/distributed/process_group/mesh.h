@@ -7,6 +7,7 @@
 #include "runtime/base/result.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/distributed/process_group/mesh_options.h"
 
 namespace rollcall::process_group {
 
@@ -17,12 +18,6 @@ struct Mesh {
   Group shard;
   Group replicate;
   Group reshard;  ///< consecutive ranks of `shard`, for a second, smaller division; null where none was asked for
-};
-
-struct MeshOptions {
-  std::uint32_t shard_degree = 0;      ///< 0: what replicate_degree leaves
-  std::uint32_t replicate_degree = 0;  ///< 0: what shard_degree leaves
-  std::uint32_t reshard_degree = 0;    ///< size of `reshard`; 0: none
 };
 
 /// The degrees with nothing left open. Pure. Errors (Usage): their product is not the world size; reshard_degree does
