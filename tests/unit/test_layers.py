@@ -56,7 +56,7 @@ TRAINER = {
     "distributed/fsdp": ["distributed/process_group"],
     "distributed/ddp": ["device", "distributed/fsdp", "distributed/process_group", "model"],
     "precision": ["device", "distributed/process_group", "model"],
-    "config": ["data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "optim", "checkpoint",
+    "config": ["device", "data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "optim", "checkpoint",
                "checkpoint/background", "checkpoint/format", "distributed/ddp", "precision"],
     "train": ["config", "device", "data/datasets", "data/loader", "data/sampling", "data/sources", "data/transforms", "metrics",
               "metrics/tensorboard", "model", "optim", "checkpoint",

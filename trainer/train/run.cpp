@@ -261,13 +261,13 @@ Environment with(Environment environment, const elastic::Variables& variables) {
 
 /// What this process does when `lost` ended its world: nothing where the agent knows of no end, and it is to end too.
 std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionEnd& end, double noticed) {
-  constexpr std::chrono::seconds kOwnNotice{5};  // in which agents notice whatever has ended
-  constexpr std::chrono::seconds kPatience{60};  // until they have agreed on it
+  constexpr std::chrono::seconds kOwnNotice{5};   // in which agents notice whatever has ended
+  constexpr std::chrono::seconds kAgreement{60};  // until they have agreed on it
   const double released = seconds_now() - noticed;
   if (!agent.await_hold(kOwnNotice)) {
     agent.complain(end.lost->reason);
   }
-  if (!agent.await_hold(kPatience)) {
+  if (!agent.await_hold(kAgreement)) {
     return std::nullopt;
   }
   if (end.left.kept &&

@@ -15,10 +15,9 @@
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
+namespace {
 
 using Json = nlohmann::json;
-
-namespace {
 
 /// Calls `each` with every parameter that `optimizer` updates, in its order.
 void for_each_parameter(const torch::optim::Optimizer& optimizer, const std::function<void(const at::Tensor&)>& each) {
@@ -179,7 +178,7 @@ Result<bool> saved_since(std::int64_t step, const config::TrainConfig& config, c
 
 }  // namespace
 
-Json to_json(const Recovery& recovery) {
+nlohmann::json to_json(const Recovery& recovery) {
   return {{"cause", recovery.cause},
           {"since", seconds_now() - recovery.noticed},
           {"hold", recovery.hold},
@@ -187,7 +186,7 @@ Json to_json(const Recovery& recovery) {
           {"joined", recovery.joined}};
 }
 
-Recovery recovery_of(const Json& json) {
+Recovery recovery_of(const nlohmann::json& json) {
   return {.cause = json.at("cause").get<std::string>(),
           .noticed = seconds_now() - json.at("since").get<double>(),
           .released = json.at("released").get<double>(),
@@ -236,7 +235,7 @@ Result<FoundInMemory> find_in_memory(std::optional<Kept>& kept, const NeighbourC
 }
 
 Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& training, const World& world) {
-  constexpr std::size_t kPieceBytes = std::size_t{256} << 20;
+  constexpr std::size_t kLongestPiece = std::size_t{256} << 20;
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> state = training.model->parameters();
   make_state(*training.optimizer, Json::parse(living.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
@@ -250,8 +249,9 @@ Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& t
   Result<void> filled;
   if (world.process_group) {
     filled = process_group::guard_collective(world.process_group, [&] {
-      c10d::broadcast_coalesced(world.process_group, state, kPieceBytes, static_cast<int>(living.source));
-      c10d::broadcast_coalesced(world.process_group, buffers, kPieceBytes, static_cast<int>(living.source_of_buffers));
+      c10d::broadcast_coalesced(world.process_group, state, kLongestPiece, static_cast<int>(living.source));
+      c10d::broadcast_coalesced(world.process_group, buffers, kLongestPiece,
+                                static_cast<int>(living.source_of_buffers));
     });
   }
   if (filled || !same_step) {
