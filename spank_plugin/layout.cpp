@@ -11,6 +11,9 @@
 #pragma weak slurm_job_step_layout_free
 #pragma weak slurm_load_node_single
 #pragma weak slurm_free_node_info_msg
+#pragma weak slurm_hostlist_create
+#pragma weak slurm_hostlist_shift
+#pragma weak slurm_hostlist_destroy
 
 namespace rollcall::spank {
 namespace {
@@ -26,18 +29,42 @@ std::uint32_t node_of_rank_0(const slurm_step_layout_t& layout) {
   return layout.node_cnt;
 }
 
+/// Null: nothing is known.
+slurm_step_layout_t* layout_of(std::uint32_t job, std::uint32_t step) {
+  if (slurm_job_step_layout_get == nullptr || slurm_job_step_layout_free == nullptr) {
+    return nullptr;
+  }
+  slurm_step_id_t id{};
+  id.job_id = job;
+  id.step_id = step;
+  id.step_het_comp = NO_VAL;
+  return slurm_job_step_layout_get(&id);
+}
+
+/// For free(3); null where this Slurm does not tell.
+char* name_of_node(const char* list, std::uint32_t index) {
+  auto* const names =
+      slurm_hostlist_create == nullptr || slurm_hostlist_shift == nullptr || slurm_hostlist_destroy == nullptr
+          ? nullptr
+          : slurm_hostlist_create(list);
+  if (names == nullptr) {
+    return nullptr;
+  }
+  char* name = slurm_hostlist_shift(names);
+  for (; index > 0 && name != nullptr; --index) {
+    std::free(name);
+    name = slurm_hostlist_shift(names);
+  }
+  slurm_hostlist_destroy(names);
+  return name;
+}
+
 }  // namespace
 
 bool append_layout(const char* question, Buffer& answer) {
-  if (slurm_job_step_layout_get == nullptr || slurm_job_step_layout_free == nullptr) {
-    return false;
-  }
   char* rest = nullptr;
-  slurm_step_id_t id{};
-  id.job_id = static_cast<std::uint32_t>(std::strtoul(question, &rest, 10));
-  id.step_id = static_cast<std::uint32_t>(std::strtoul(rest, nullptr, 10));
-  id.step_het_comp = NO_VAL;
-  slurm_step_layout_t* const layout = slurm_job_step_layout_get(&id);
+  const auto job = static_cast<std::uint32_t>(std::strtoul(question, &rest, 10));
+  slurm_step_layout_t* const layout = layout_of(job, static_cast<std::uint32_t>(std::strtoul(rest, nullptr, 10)));
   if (layout == nullptr) {
     return false;
   }
@@ -50,6 +77,22 @@ bool append_layout(const char* question, Buffer& answer) {
   }
   slurm_job_step_layout_free(layout);
   return answer.ok();
+}
+
+bool append_head_address(std::uint32_t job, std::uint32_t step, Buffer& answer) {
+  slurm_step_layout_t* const layout = layout_of(job, step);
+  char* const name = layout == nullptr ? nullptr : name_of_node(layout->node_list, node_of_rank_0(*layout));
+  bool known = name != nullptr;
+  if (known) {
+    answer.append(name);
+    answer.append(" ");
+    known = append_node_address(name, answer);
+  }
+  std::free(name);
+  if (layout != nullptr) {
+    slurm_job_step_layout_free(layout);
+  }
+  return known;
 }
 
 bool append_node_address(const char* node, Buffer& answer) {

@@ -122,6 +122,13 @@ int slurm_spank_init_post_opt(spank_t handle, int, char**) {
   return ESPANK_SUCCESS;
 }
 
+int slurm_spank_local_user_init(spank_t handle, int, char**) {
+  if (g_option != nullptr) {
+    spank::tell_head_address(handle);
+  }
+  return ESPANK_SUCCESS;
+}
+
 int slurm_spank_user_init(spank_t handle, int, char**) {
   g_secret.take(handle);
   if (g_option != nullptr && spank::is_srun_step(handle)) {

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
+#include "runtime/contract/hook_wire.h"
 #include "spank_plugin/buffer.h"
+#include "spank_plugin/layout.h"
 #include "spank_plugin/request.h"
 
 namespace rollcall::spank {
@@ -67,6 +70,18 @@ Failure submit(spank_t spank, const Site& site, const char* hook, const char* op
     request.item("option", option);
   }
   return request.ask(hook);
+}
+
+void tell_head_address(spank_t spank) {
+  const char* const wanted = ::getenv(hook::kHeadAddress);
+  std::uint32_t job = 0;
+  std::uint32_t step = 0;
+  Buffer told;
+  if (wanted != nullptr && std::strcmp(wanted, hook::kWanted) == 0 &&
+      spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS &&
+      spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && append_head_address(job, step, told)) {
+    ::setenv(hook::kHeadAddress, told.c_str(), 1);
+  }
 }
 
 }  // namespace rollcall::spank

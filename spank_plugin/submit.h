@@ -17,4 +17,7 @@ namespace rollcall::spank {
 /// not known yet.
 [[nodiscard]] Failure submit(spank_t spank, const Site& site, const char* hook, const char* option);
 
+/// For slurm_spank_local_user_init, when srun has its step: asks slurmctld where the program said that nodes want it.
+void tell_head_address(spank_t spank);
+
 }  // namespace rollcall::spank

@@ -20,6 +20,11 @@ inline const char* protocol() { return g_mark + sizeof "rollcall-hook"; }
 inline constexpr int kSocket = 3;  ///< the program's descriptor of the socket
 inline constexpr int kShared = 4;  ///< of what the tasks of a node share; with item "shared" only
 
+/// A variable between srun's program, its plugin and the nodes' program; no task has it. kWanted: this step's nodes are
+/// to know by which address Slurm reaches rank 0's node. The plugin puts "NODE ADDRESS" there once srun has the step.
+inline constexpr char kHeadAddress[] = "SLURM_ROLLCALL_HEAD_ADDRESS";
+inline constexpr char kWanted[] = "?";
+
 /// What the tasks of a node share: memory whose first four bytes say whether one of them speaks for the node.
 inline constexpr std::uint32_t kSharedSize = std::uint32_t{64} << 10;
 

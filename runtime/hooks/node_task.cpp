@@ -13,6 +13,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/contract/hook_wire.h"
 #include "runtime/hooks/plugin_site.h"
 #include "runtime/hooks/slurmctld.h"
 #include "runtime/hooks/task_set_up.h"
@@ -123,7 +124,8 @@ class NodeTask : public TaskSetUp {
 
   network::ResolvedName ask_for(const std::string& name) override {
     const network::LookUp ask = [this](const std::string& one) {
-      return network::resolve_name_by([this](const std::string& node) { return node_address(plugin_, node); }, one);
+      return network::resolve_name_by([this](const std::string& node) { return node_address(plugin_, request_, node); },
+                                      one);
     };
     return shared_ ? shared_->resolve(name, ask) : ask(name);
   }
@@ -140,6 +142,9 @@ class NodeTask : public TaskSetUp {
   }
 
   void give(const resolve::EnvPatch& patch) {
+    if (request_.environment.get(hook::kHeadAddress)) {
+      plugin_.unset(hook::kHeadAddress);
+    }
     for (const resolve::EnvChange& change : patch.changes) {
       if (change.action == resolve::Action::Set) {
         plugin_.set(change.name, change.value);

@@ -113,7 +113,11 @@ Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, con
   return facts;
 }
 
-Result<std::string> node_address(PluginLink& plugin, const std::string& node) {
+Result<std::string> node_address(PluginLink& plugin, const Request& request, const std::string& node) {
+  const std::string told = request.environment.get(hook::kHeadAddress).value_or("");
+  if (told.starts_with(node + " ")) {
+    return told.substr(node.size() + 1);
+  }
   std::string address = plugin.ask(hook::kAskAddress, node);
   if (address.empty()) {
     return fail("host.template", node, "slurmctld does not say", "again", ErrorKind::Unavailable);

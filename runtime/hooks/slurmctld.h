@@ -19,8 +19,8 @@ namespace rollcall::hooks {
 [[nodiscard]] Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, const Environment& task,
                                                const settings::Settings& settings);
 
-/// The address by which Slurm reaches a node, as slurmctld says: one request. Error: it does not answer, or this Slurm
-/// does not offer the question.
-[[nodiscard]] Result<std::string> node_address(PluginLink& plugin, const std::string& node);
+/// The address by which Slurm reaches a node, as slurmctld says: no request where srun has asked for it, else one.
+/// Error: it does not answer, or this Slurm does not offer the question.
+[[nodiscard]] Result<std::string> node_address(PluginLink& plugin, const Request& request, const std::string& node);
 
 }  // namespace rollcall::hooks

@@ -12,10 +12,12 @@
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/contract/hook_wire.h"
 #include "runtime/hooks/plugin_site.h"
 #include "runtime/job/marker.h"
 #include "runtime/job/own_environment.h"
 #include "runtime/job/srun_arguments.h"
+#include "runtime/network/network_view.h"
 #include "runtime/settings/launch_settings.h"
 
 namespace rollcall::hooks {
@@ -72,6 +74,7 @@ Result<void> Submit::serve(const Request& request) {
   } else {
     if (request.item("option")) {
       drop_values_of_another_job(request.environment);
+      say_whether_nodes_want_an_address(request);
     }
     if (ends_with_first_failure_) {
       plugin_.unset(env::kKillOnBadExit);  // srun has read it, and the step's own sruns shall not find it
@@ -202,6 +205,17 @@ void Submit::drop_values_of_another_job(const Environment& environment) {
     if (of_job && !own.get(name)) {
       plugin_.unset(name);
     }
+  }
+}
+
+/// With host.template={nodeaddr} srun asks slurmctld once, when it has the step, in place of each node.
+void Submit::say_whether_nodes_want_an_address(const Request& request) {
+  const Result<settings::Settings>& settings = settings_here(request, *request.item("option"));
+  const bool wanted = settings && settings->text("host.template") == network::kNodeAddressTemplate;
+  if (wanted && !request.item("task_prolog")) {
+    plugin_.set(hook::kHeadAddress, hook::kWanted);
+  } else if (request.environment.get(hook::kHeadAddress)) {
+    plugin_.unset(hook::kHeadAddress);
   }
 }
 

@@ -32,6 +32,7 @@ class Submit {
   void make_a_missing_node_half_an_error(const Environment& environment);
   void drop_values_of_another_job(const Environment& environment);
   void warn_of_binding_of_another_step(const Environment& environment);
+  void say_whether_nodes_want_an_address(const Request& request);
 
   void announce_task_prolog(const std::string& program, const Environment& environment);
   [[nodiscard]] Result<void> hand_to_task_prolog(const std::string& program, const Request& request);

@@ -14,7 +14,7 @@ MOST_BYTES = 200_000
 NEWEST_GLIBC = (2, 28)  # RHEL 8's
 EXPORTED = {
     "plugin_name", "plugin_type", "plugin_version", "spank_plugin_version", "slurm_spank_init", "slurm_spank_init_post_opt",
-    "slurm_spank_user_init", "slurm_spank_task_init", "slurm_spank_task_exit", "slurm_spank_exit"}
+    "slurm_spank_local_user_init", "slurm_spank_user_init", "slurm_spank_task_init", "slurm_spank_task_exit", "slurm_spank_exit"}
 
 
 def table(*command):

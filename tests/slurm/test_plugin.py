@@ -353,3 +353,14 @@ def test_a_program_that_the_command_does_not_find_is_told_once_a_node(cluster, r
     result = cluster.run("srun", "-N2", "--ntasks-per-node=3", rollcall, "exec", "--", "/nowhere/program", check=False)
     assert result.returncode == 127
     assert len(rollcall_lines(result.stderr)) == 2, result.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", ["-N4 --ntasks-per-node=2", "-n4 --distribution=arbitrary --nodelist=jwb0003,jwb0001,jwb0002,jwb0004"])
+def test_slurms_own_address_of_rank_0s_node_is_asked_for_once_a_step(cluster, options):
+    cluster.run("sdiag", "--reset")
+    environments, errors = cluster.environments("--ddp", *options.split(), env={"ROLLCALL_HOST_TEMPLATE": "{nodeaddr}"})
+    asked = re.findall(r"REQUEST_NODE_INFO_SINGLE .*count:(\d+)", cluster.run("sdiag").stdout)
+    assert asked == ["1"] and rollcall_lines(errors) == []
+    assert len(environments) >= 4 and {e["MASTER_ADDR"] for e in environments} == {"127.0.0.1"}
+    assert [name for e in environments for name in e if "HEAD_ADDRESS" in name] == []
