@@ -52,7 +52,7 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 int run(std::map<std::string, int> options) {
-  train::FailureReport report(0, 0, 1, this_host_name());
+  train::FailureReport report(0, 0, this_host_name());
   Result<train::World> world = join(report);
   if (!world) {
     return report.own(world.error());

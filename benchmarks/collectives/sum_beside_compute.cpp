@@ -72,7 +72,7 @@ class Experiment {
 };
 
 int run(benchmarks::Options options) {
-  train::FailureReport report(0, 0, 1, this_host_name());
+  train::FailureReport report(0, 0, this_host_name());
   Result<train::World> world = benchmarks::join(report, 1, options["ucx"] != 0 ? "ucx" : "gloo");
   if (!world) {
     return report.own(world.error());

@@ -31,7 +31,7 @@ std::int64_t proportional_bytes() {
 
 int main(int argc, char** argv) {
   using namespace rollcall;
-  train::FailureReport report(0, 0, 1, "");
+  train::FailureReport report(0, 0, "");
   const Result<train::World> world = benchmarks::join(report, 1, "gloo");
   config::DataConfig config;
   for (int i = 1; i < argc; ++i) {

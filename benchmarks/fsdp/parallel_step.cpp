@@ -93,7 +93,7 @@ double waited(parallel::Replica& replica) {
 }
 
 int run(Options options) {
-  train::FailureReport report(0, 0, 1, this_host_name());
+  train::FailureReport report(0, 0, this_host_name());
   Result<train::World> world = benchmarks::join(report, options["threads"], options["ucx"] != 0 ? "ucx" : "gloo");
   if (!world) {
     return report.own(world.error());

@@ -11,12 +11,14 @@
 #include "runtime/base/first_on_host.h"
 #include "runtime/base/text.h"
 #include "runtime/cli/command.h"
+#include "runtime/contract/deadlines.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/settings.h"
+#include "runtime/step/gather.h"
 
 namespace rollcall::cli {
 namespace {
@@ -162,7 +164,7 @@ std::string likely_rank(const Environment& environment) {
 /// Which tasks have an error, as far as it can be told from the error.
 enum class Concerned {
   All,       ///< every task of the step alike
-  FirstTwo,  ///< what may spare rank 0 does not spare rank 1: a contradiction of the user's RANK
+  FirstTwo,  ///< what spares rank 0 does not spare rank 1: a contradiction of the user's RANK
   ThisNode,  ///< some or all tasks of this node
   ThisTask,
 };
@@ -201,19 +203,16 @@ struct Teller {
   std::chrono::milliseconds stays{0};
 };
 
-/// What tasks of a node that start together need at most to come to the same error.
-constexpr std::chrono::milliseconds kStays{1000};
-
 Teller teller_of(const Error& error, const Environment& environment) {
   const std::string rank = likely_rank(environment);
   switch (concerned_by(error)) {
     case Concerned::All:
       return {rank == "0"};
     case Concerned::FirstTwo:
-      return {rank == "0" || rank == "1"};
+      return {rank == "0" || (rank == "1" && step::spares_rank_0(environment))};
     case Concerned::ThisNode:
       if (const std::optional<std::string> node = name_of_node(environment)) {
-        return {is_first_on_host(*node), kStays};
+        return {is_first_on_host(*node), deadline::kSameFailureOnNode};
       }
       return {};
     case Concerned::ThisTask:

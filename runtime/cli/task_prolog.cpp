@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/child_process.h"
@@ -12,6 +13,7 @@
 #include "runtime/base/time_limit.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/env_command.h"
+#include "runtime/contract/deadlines.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/hooks/task_set_up.h"
 #include "runtime/job/own_environment.h"
@@ -19,7 +21,6 @@
 #include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/gather.h"
-#include "runtime/step/let_others_tell.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::cli {
@@ -73,7 +74,8 @@ int report(const Error& error, const Environment& task) {
   });
   std::cout.flush();
   if (!told) {
-    step::let_others_tell();  // Slurm gives a task whose prolog was ended by a signal exit code 1
+    std::this_thread::sleep_for(
+        deadline::kOtherTaskTells);  // Slurm gives a task whose prolog was ended by a signal exit code 1
   }
   return code;
 }

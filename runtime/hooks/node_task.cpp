@@ -7,11 +7,13 @@
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/base/time_limit.h"
+#include "runtime/contract/deadlines.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/hook_wire.h"
 #include "runtime/hooks/plugin_site.h"
@@ -23,7 +25,6 @@
 #include "runtime/launchers/slurm.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
-#include "runtime/step/let_others_tell.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::hooks {
@@ -213,7 +214,7 @@ ExitCode serve_task(PluginLink& plugin, const Request& request, std::optional<ne
   } else {
     limit.set_patience(kForEver);  // nothing is done any more that could take too long
     plugin.set_patience(std::chrono::duration<double>(kForEver).count());
-    step::let_others_tell();
+    std::this_thread::sleep_for(deadline::kOtherTaskTells);
   }
   return done.error().exit_code();
 }

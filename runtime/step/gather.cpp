@@ -248,4 +248,18 @@ Result<Gathered> gather(const Environment& environment, launchers::PmixClient* p
   return Gathered{std::move(facts), std::move(trace)};
 }
 
+bool spares_rank_0(const Environment& environment) {
+  Environment without = environment;
+  for (const std::string_view rank : {env::kRank, env::kLocalRank, env::kNodeRank, env::kGroupRank}) {
+    if (environment.get(rank).value_or("0") != "0") {
+      return false;
+    }
+    without.unset(rank);
+  }
+  without.unset(env::kWorldSize);
+  const Result<Gathered> step = gather(without, nullptr);
+  const std::optional<std::string> users = environment.get(env::kWorldSize);
+  return step && (!users || *users == std::to_string(step->facts.world_size));
+}
+
 }  // namespace rollcall::step

@@ -31,6 +31,10 @@ struct Gathered {
 /// SLURM_STEP_NUM_TASKS, or values do not parse.
 [[nodiscard]] Result<Gathered> gather(const Environment& environment, launchers::PmixClient* pmix_or_null);
 
+/// Whether the user's variables, which contradict the step on this task, do not on its rank 0: ranks of 0 and the
+/// step's size, or none.
+[[nodiscard]] bool spares_rank_0(const Environment& environment);
+
 /// Who started this process, as a launcher's variables and Slurm's tell together.
 enum class Launched {
   BySlurm,    ///< Slurm itself is the launcher (its PMIx server or pmi2 plugin): both describe this process

@@ -67,7 +67,7 @@ std::vector<RankResult> with_a_full_disk(const std::string& backend, bool in_wor
     rank.backend = backend;
     const Grid grid(rank);
     if (rank.rank == 3) {
-      grid.options.first_failure->tell("the disk is full");
+      grid.options.membership->give_up("the disk is full");
     } else if (in_world) {
       add_up(grid.mesh.world);
     } else if (rank.rank != 0) {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "tests/support/multiproc.h"
-#include "trainer/distributed/watchdog/rank_query.h"
+#include "trainer/distributed/membership/rank_query.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -38,12 +38,12 @@ struct Member {
   explicit Member(Rank& rank) : store(store_in(rank.folder)) {
     publish_process(*store, rank.rank);
     meet(rank, *store, "published");
-    peers = watch_host_peers(*store, rank.rank);
+    watch_host_peers(*store, rank.rank, *peers);
     meet(rank, *store, "watching");
   }
 
   c10::intrusive_ptr<c10d::Store> store;
-  std::shared_ptr<ProcessWatch> peers;
+  std::shared_ptr<ProcessWatch> peers = std::make_shared<ProcessWatch>();
 };
 
 const RankProgress kInTheFirst{.issued = 1, .ended = 0, .last = "all-reduce 1"};
@@ -126,7 +126,9 @@ std::string heard_after_the_end(const std::function<void(const RankQuery&)>& las
       last(rank_query);
       return;
     }
-    while (member.peers->await_end(kHour).empty()) {
+    std::size_t known = 0;
+    const std::atomic<bool> never = false;
+    while (member.peers->await_ended(known, kHour, never).empty()) {
     }
     throw std::runtime_error(rank_query.ask(1, kInTheFirst, true, kWaitsForAll));
   });

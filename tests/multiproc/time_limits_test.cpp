@@ -2,14 +2,16 @@
 // a clock that the test brings. No time is measured.
 
 #include <gtest/gtest.h>
+#include <atomic>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "runtime/store/server.h"
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/backends/c10d/engine_backend.h"
+#include "trainer/distributed/membership/rank_query.h"
 #include "trainer/distributed/process_group/store.h"
-#include "trainer/distributed/watchdog/lost_peer_search.h"
-#include "trainer/distributed/watchdog/rank_query.h"
+#include "trainer/distributed/watchdog/pending_collectives.h"
 #include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
@@ -102,45 +104,40 @@ TEST(TimeLimits, OfAnswersAreShortWhereOneMayBeLostAndLongWhereMachinesAreBusy) 
 }
 
 /// A search on rank 0 of two, with one collective that began at second 0 of the test's own clock.
-class LostPeerSearchTest : public testing::Test {
+class PendingCollectivesTest : public testing::Test {
  protected:
   using Clock = WatchedCollective::Clock;
 
-  LostPeerSearchTest()
+  PendingCollectivesTest()
       : watchdog_(std::make_shared<Watchdog>(
             c10::make_intrusive<c10d::HashStore>(),
             WatchdogOptions{.rank = 0,
                             .world_size = 2,
-                            .answers = Allowance{.for_one = milliseconds(0), .for_many = milliseconds(0)}},
-            nullptr)),
-        search_([this] { return broken_; }),
+                            .answers = Allowance{.for_one = milliseconds(0), .for_many = milliseconds(0)}})),
         pending_(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get())),
         collective_(WatchedCollective::of(
             pending_, watchdog_,
             {.number = 1, .operation = "all-reduce", .type = "float32", .sizes = "[1]", .details = "sum"}, zero_)) {
     search_.add(collective_);
   }
-  ~LostPeerSearchTest() override { watchdog_->stop(); }
+  ~PendingCollectivesTest() override { watchdog_->stop(); }
 
   [[nodiscard]] Clock::time_point at(milliseconds time) const { return zero_ + time; }
-  void look(milliseconds time) {
-    search_.look([this](std::uint32_t) { return has_left_; }, at(time));
-  }
+  void look(milliseconds time) { search_.look(at(time)); }
   void process_ended(milliseconds time) {
     search_.process_ended(
         1, [this](std::uint32_t) { return has_left_; }, at(time));
   }
 
   Clock::time_point zero_ = Clock::now();
-  std::vector<std::uint32_t> broken_;
   std::optional<bool> has_left_ = false;
   std::shared_ptr<Watchdog> watchdog_;
-  LostPeerSearch search_;
+  PendingCollectives search_;
   c10::intrusive_ptr<c10::ivalue::Future> pending_;
   std::shared_ptr<WatchedCollective> collective_;
 };
 
-TEST_F(LostPeerSearchTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
+TEST_F(PendingCollectivesTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
   process_ended(milliseconds(5'000));
   look(milliseconds(5'099));
   EXPECT_FALSE(collective_->has_ended()) << "what it sent may still be on its way";
@@ -148,7 +145,7 @@ TEST_F(LostPeerSearchTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST_F(LostPeerSearchTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelievedASecondLater) {
+TEST_F(PendingCollectivesTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelievedASecondLater) {
   has_left_ = std::nullopt;
   process_ended(milliseconds(5'000));
   look(milliseconds(5'999));
@@ -157,17 +154,16 @@ TEST_F(LostPeerSearchTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelievedASe
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST_F(LostPeerSearchTest, WhoLeftInGoodOrderIsNotLost) {
+TEST_F(PendingCollectivesTest, WhoLeftInGoodOrderIsNotLost) {
   has_left_ = true;
   process_ended(milliseconds(5'000));
-  broken_ = {1};
   for (int second = 5; second < 100; ++second) {
     look(seconds(second));
   }
   EXPECT_FALSE(collective_->has_ended());
 }
 
-TEST_F(LostPeerSearchTest, WhereRanksAreSaidToBeLostNothingIsWaitedForMuchLonger) {
+TEST_F(PendingCollectivesTest, WhereRanksAreSaidToBeLostNothingIsWaitedForMuchLonger) {
   search_.ranks_are_lost(at(milliseconds(5'000)));
   search_.ranks_are_lost(at(milliseconds(5'900)));  // it is said again and again
   look(milliseconds(5'999));
@@ -177,52 +173,40 @@ TEST_F(LostPeerSearchTest, WhereRanksAreSaidToBeLostNothingIsWaitedForMuchLonger
   EXPECT_NE(collective_->future()->tryRetrieveErrorMessage().find("the agent has said"), std::string::npos);
 }
 
-TEST_F(LostPeerSearchTest, WhoIsKnownToBeLostIsNotWaitedForLongerWhatAnybodyElseSays) {
+TEST_F(PendingCollectivesTest, WhoIsKnownToBeLostIsNotWaitedForLongerWhatAnybodyElseSays) {
   process_ended(milliseconds(5'000));
   search_.ranks_are_lost(at(milliseconds(5'010)));
   look(milliseconds(5'100));
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST_F(LostPeerSearchTest, WhoTurnsOutToBeLostIsBelievedSoonerThanWhatSomebodyElseSays) {
+TEST_F(PendingCollectivesTest, WhoTurnsOutToBeLostIsBelievedSoonerThanWhatSomebodyElseSays) {
   search_.ranks_are_lost(at(milliseconds(5'000)));
   process_ended(milliseconds(5'010));
   look(milliseconds(5'110));
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST_F(LostPeerSearchTest, AClosedConnectionIsLookedForOnceACollectiveTakesASecond) {
-  broken_ = {1};
-  look(milliseconds(999));
-  EXPECT_FALSE(collective_->has_ended());
-  look(milliseconds(1'000));
-  EXPECT_TRUE(collective_->has_ended());
+TEST(MembershipTest, HearsOfTheStoresServerWhoseConnectionsAreClosed) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  Membership membership;
+  membership.join(store, 1, 4);
+  membership.listen();
+  std::size_t known = 0;
+  const std::atomic<bool> never = false;
+  static_cast<c10d::Store&>(*store).set(store::lost_key(1), "3");
+  EXPECT_EQ(membership.processes()->await_ended(known, std::chrono::minutes(2), never), std::vector<std::uint32_t>{3});
+  EXPECT_TRUE(membership.processes()->has_ended(3));
+  static_cast<c10d::Store&>(*store).set(store::lost_key(2), "2");
+  EXPECT_EQ(membership.processes()->await_ended(known, std::chrono::minutes(2), never), std::vector<std::uint32_t>{2});
 }
 
-TEST_F(LostPeerSearchTest, ConnectionsAreLookedAtLessAndLessOftenDownToEveryHalfMinute) {
-  std::vector<int> looks;
-  LostPeerSearch search([&] {
-    looks.push_back(0);
-    return std::vector<std::uint32_t>();
-  });
-  search.add(collective_);
-  std::vector<int> seconds_of_looks;
-  for (int second = 0; second <= 100; ++second) {
-    const std::size_t before = looks.size();
-    search.look([](std::uint32_t) { return std::optional(false); }, at(seconds(second)));
-    if (looks.size() > before) {
-      seconds_of_looks.push_back(second);
-    }
-  }
-  EXPECT_EQ(seconds_of_looks, (std::vector<int>{1, 2, 4, 8, 16, 32, 62, 92}));
-}
-
-TEST(FirstFailureTest, IsTheOneThatStays) {
-  FirstFailure failure;
-  EXPECT_EQ(failure.told(), std::nullopt);
-  failure.tell("the disk is full");
-  failure.tell("a peer was lost");
-  EXPECT_EQ(failure.told(), "the disk is full");
+TEST(MembershipTest, TheFirstReasonToGiveUpStays) {
+  Membership membership;
+  EXPECT_EQ(membership.gave_up(), std::nullopt);
+  membership.give_up("the disk is full");
+  membership.give_up("a peer was lost");
+  EXPECT_EQ(membership.gave_up(), "the disk is full");
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/membership/rank_query.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
@@ -330,7 +330,7 @@ TEST(Watchdog, AKilledRankZeroIsLostThoughItsConnectionsCloseBeforeItHasEnded) {
     const std::string list = "processes of " + process_space();
     store->add(list, 1);
     static_cast<c10d::Store&>(*store).set(list + "/1", "0\n" + identity);
-    Watchdog watchdog(store, {.rank = 1, .world_size = 2}, nullptr);
+    Watchdog watchdog(store, {.rank = 1, .world_size = 2});
     store->asked = true;
     const Error error = watchdog.explain({.number = 1}, std::chrono::steady_clock::now(), "reset");
     watchdog.stop();

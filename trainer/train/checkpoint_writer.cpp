@@ -93,13 +93,11 @@ Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<co
 CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, const World& world)
     : config_(config),
       world_(world),
-      first_failure_(std::make_shared<process_group::FirstFailure>()),
       policy_{.retries = config.retries},
       saver_(config.background ? std::make_unique<background::BackgroundSaver>(policy_) : nullptr) {}
 
 Result<void> CheckpointWriter::make_group() {
   leave_group_behind();
-  first_failure_ = std::make_shared<process_group::FirstFailure>();
   if (world_.process_group) {
     process_group::ProcessGroupOptions options = world_.group_options;
     options.device = nullptr;  // what is saved is in main memory by then
@@ -107,7 +105,7 @@ Result<void> CheckpointWriter::make_group() {
     options.compare_calls = false;
     options.timeout = config_.timeout;
     options.timeout_setting = "--checkpoint-timeout";
-    options.first_failure = first_failure_;
+    options.expendable = true;
     const std::string name = fmt::format("checkpoints-{}", ++groups_made_);
     ASSIGN_OR_RETURN(const auto made,
                      process_group::make_process_group(c10::make_intrusive<c10d::PrefixStore>(name, world_.group_store),
@@ -265,9 +263,8 @@ void CheckpointWriter::note(background::SaveOutcome outcome) {
 }
 
 Error CheckpointWriter::with_advice(Error error, double seconds) const {
-  const bool is_advised = error.kind == ErrorKind::PeerLate;  // by the watchdog
-  if (error.exit_code() == ExitCode::Unavailable && seconds * 1000 >= static_cast<double>(config_.timeout.count()) &&
-      !is_advised) {
+  // Of a peer that is late the watchdog has advised that.
+  if (error.kind == ErrorKind::PeerLost && seconds * 1000 >= static_cast<double>(config_.timeout.count())) {
     error.action += "; a longer --checkpoint-timeout if this rank's file system was only slow";
   }
   return error;

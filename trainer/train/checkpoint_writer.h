@@ -79,8 +79,6 @@ class CheckpointWriter {
   void begin_line(std::int64_t step) { line_begins_at_ = step; }
   /// Up to which step they are, at `step`. Not while a save is under way.
   [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return saved_once() ? step : line_begins_at_; }
-  /// The ranks that still wait for this one in a save hear why it ends.
-  void give_up(const std::string& reason) const { first_failure_->tell(reason); }
 
   /// Takes what a save of such `parts` needs of page-locked memory, where they are on a device. c10::Error: there is
   /// none.
@@ -111,9 +109,8 @@ class CheckpointWriter {
   const config::CheckpointConfig& config_;
   const World& world_;
   int groups_made_ = 0;
-  std::shared_ptr<process_group::FirstFailure> first_failure_;  ///< of the group: the training outlives it
-  process_group::Group process_group_;                          ///< null in a world of one
-  std::unique_ptr<checkpoint::format::RankGroup> group_;        ///< that one, for reading and writing; null: not made
+  process_group::Group process_group_;                    ///< null in a world of one
+  std::unique_ptr<checkpoint::format::RankGroup> group_;  ///< that one, for reading and writing; null: not made
   bool saved_once_ = false;
   std::int64_t line_begins_at_ = -1;
   std::shared_ptr<bool> stage_cleared_ = std::make_shared<bool>(false);

@@ -113,8 +113,8 @@ Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_
     started = train_loader->start(*train_sampler, next_batch);
   });
   if (caught) {  // no memory for the ring, where a limit says so (ulimit -v)
-    return fail("--train-num-workers", std::to_string(workers),
-                caught->text.empty() ? caught->error.reason : caught->text, "fewer workers", ErrorKind::Unavailable);
+    return fail("--train-num-workers", std::to_string(workers), caught->error.reason, "fewer workers",
+                ErrorKind::Unavailable);
   }
   return started;
 }

@@ -1,49 +1,38 @@
 #include "trainer/train/failure_report.h"
 
-#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 
-#include "runtime/base/text.h"
-#include "runtime/base/time_limit.h"
-#include "trainer/distributed/errors/exceptions.h"
+#include "runtime/base/first_on_host.h"
+#include "runtime/contract/exit_codes.h"
 
 namespace rollcall::train {
-namespace {
 
-constexpr const char* kKey = "rollcall/failures";
-constexpr const char* kCodeKey = "rollcall/failure_code";
-constexpr const char* kReadKey = "rollcall/failures_read";  ///< ranks that need the store no more
-constexpr std::chrono::seconds kPatience{5};  // with a store that answers within milliseconds, unless rank 0 is stopped
-constexpr std::chrono::seconds kLongestEnd{2};
-
-std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
-
-}  // namespace
-
-FailureReport::FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::uint32_t world_size, std::string host)
-    : rank_(rank), local_rank_(local_rank), world_size_(world_size), host_(std::move(host)) {}
+FailureReport::FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::string host)
+    : rank_(rank), local_rank_(local_rank), host_(std::move(host)) {}
 
 int FailureReport::common(const Error& error) const {
   if (rank_ == 0) {
     print(error);
   }
-  // The first rank to leave makes Slurm end the others: give those that start later the time to see the same failure.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(deadline::kSameFailure);
   return to_int(error.exit_code());
 }
 
-int FailureReport::of_this_node(const Error& error) const {
-  if (rank_ != 0 && local_rank_ == 0) {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+int FailureReport::before_others(const Error& error, const std::string& step, bool spares_rank_0) const {
+  if (error.of_this_node) {
+    if (step.empty() ? local_rank_ == 0 : is_first_on_host(step + "-" + host_)) {
+      print(error);
+      std::signal(SIGTERM, SIG_IGN);  // another task ended before: this one's exit code still counts
+      std::this_thread::sleep_for(deadline::kSameFailureOnNode);
+    }
+    return to_int(error.exit_code());
   }
-  if (rank_ == 0 || local_rank_ == 0) {
-    print(error);
-  }
-  return to_int(error.exit_code());
+  return spares_rank_0 && rank_ == 1 ? agreed(error) : common(error);
 }
 
 int FailureReport::agreed(const Error& error) const {
@@ -51,118 +40,57 @@ int FailureReport::agreed(const Error& error) const {
   return to_int(error.exit_code());
 }
 
-int FailureReport::own(const Error& error) {
-  is_cause_ = true;
+FailureReport::Told FailureReport::tell(const Error& error) {
+  const bool of_peer = process_group::is_of_peer(error);
   if (error.kind == ErrorKind::DeviceLost) {
-    constexpr std::chrono::seconds kLongestWithDevice{15};  // which may hold what it was given for ever
-    end_process_unless_ended(to_int(error.exit_code()), kLongestWithDevice);
+    end_process_within(deadline::kDeviceGoes, to_int(error.exit_code()));
   }
-  leave_code(to_int(error.exit_code()));
-  const Claim claimed = claim();
-  // Without a store nobody can be asked; one rank a node is enough.
-  if (claimed == Claim::First || (claimed == Claim::NoStore && local_rank_ == 0)) {
-    print(error);
+  const auto cause = membership_ ? membership_->claim(error) : std::nullopt;
+  Told told{.cause = cause && of_peer ? cause->error : error};
+  told.exit_code = to_int(told.cause.exit_code());
+  // Without a store nobody can be asked. Its holder, rank 0, is what was lost: the next rank speaks. Of other failures
+  // one rank a node is enough.
+  const bool tells = cause ? cause->mine : of_peer ? rank_ == 1 : local_rank_ == 0;
+  if (tells && !std::exchange(told_, true)) {
+    print(told.cause);
   }
-  // One that misses another rank has that one's failure to thank for it.
-  const bool follows = claimed == Claim::Late && error.exit_code() == ExitCode::Unavailable;
-  const int code = follows ? code_of_the_cause().value_or(to_int(error.exit_code())) : to_int(error.exit_code());
-  needs_store_no_more();
-  return code;
-}
-
-int FailureReport::lost_peer(const Error& error) {
-  const Claim claimed = claim();
-  // Without the store its holder, rank 0, is what was lost: the next rank speaks.
-  if (claimed == Claim::First || (claimed == Claim::NoStore && rank_ == 1)) {
-    print(error);
+  if (membership_) {
+    membership_->leave();
   }
-  const int own_code = to_int(error.exit_code());
-  const int code = claimed == Claim::Late ? code_of_the_cause().value_or(own_code) : own_code;
-  needs_store_no_more();
-  end_process_unless_ended(code, kLongestEnd);
-  return code;
+  if (of_peer) {
+    end_process_within(deadline::kGroupsGo, told.exit_code);
+  }
+  return told;
 }
 
 int FailureReport::may_survive(const Error& error) {
-  constexpr std::chrono::seconds kLongestSave{15};
-  end_process_unless_ended(to_int(error.exit_code()), kLongestSave);
+  end_process_within(deadline::kSaveEnds, to_int(error.exit_code()));
   return to_int(error.exit_code());
-}
-
-void FailureReport::lets_go(int code) {
-  *ended_ = true;
-  ended_ = std::make_shared<std::atomic<bool>>(false);
-  end_process_unless_ended(code, kLongestEnd);
 }
 
 void FailureReport::survives() {
   *ended_ = true;
-  ended_ = std::make_shared<std::atomic<bool>>(false);
+  membership_.reset();
   store_.reset();  // nobody of the next world is to find rank 0's old one
 }
 
-void FailureReport::end_process_unless_ended(int code, std::chrono::seconds patience) const {
-  std::thread([ended = ended_, code, patience] {
+void FailureReport::linger() {
+  *ended_ = true;
+  if (membership_) {
+    membership_->let_others_leave();
+  }
+}
+
+void FailureReport::end_process_within(std::chrono::seconds patience, int code) {
+  *ended_ = true;
+  ended_ = std::make_shared<std::atomic<bool>>(false);
+  std::thread([ended = ended_, patience, code] {
     std::this_thread::sleep_for(patience);
     if (!*ended) {
       std::fflush(nullptr);
       std::_Exit(code);
     }
   }).detach();
-}
-
-void FailureReport::leave_code(int code) const {
-  if (store_) {  // where rank 0 is gone, nobody will ask
-    (void)run_within(kPatience, [store = store_, code] {
-      store->compareSet(kCodeKey, {}, bytes(std::to_string(code)));
-      return true;
-    });
-  }
-}
-
-void FailureReport::needs_store_no_more() const {
-  if (store_) {
-    (void)run_within(kPatience, [store = store_] { return store->add(kReadKey, 1); });
-  }
-}
-
-std::optional<int> FailureReport::code_of_the_cause() const {
-  // Where rank 0 is gone meanwhile, this rank's own code will do.
-  return run_within(kPatience,
-                    [store = store_]() -> std::optional<int> {
-                      if (!store->check({kCodeKey})) {
-                        return std::nullopt;
-                      }
-                      const std::vector<std::uint8_t> text = store->get(kCodeKey);
-                      return parse_integer<int>(std::string(text.begin(), text.end()));
-                    })
-      .value_or(std::nullopt);
-}
-
-FailureReport::Claim FailureReport::claim() const {
-  if (!store_) {
-    return Claim::NoStore;
-  }
-  const std::optional<std::int64_t> number = run_within(kPatience, [store = store_] { return store->add(kKey, 1); });
-  if (!number) {
-    return Claim::NoStore;
-  }
-  return *number == 1 ? Claim::First : Claim::Late;
-}
-
-void FailureReport::linger() const {
-  *ended_ = true;
-  if (rank_ != 0 || !store_) {
-    return;
-  }
-  const auto deadline = std::chrono::steady_clock::now() + longest_linger();
-  try {
-    while (store_->add(kReadKey, 0) < world_size_ && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  } catch (const std::exception&) {
-    return;  // the store is gone already: nobody can be asking
-  }
 }
 
 void FailureReport::print(const Error& error) const {

@@ -4,73 +4,67 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-
-#include <c10/util/intrusive_ptr.h>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 
 #include "runtime/base/result.h"
+#include "runtime/contract/deadlines.h"
+#include "trainer/distributed/membership/membership.h"
 
 namespace rollcall::train {
 
 /// Sees to it that a failure is told once, by the rank that knows the cause: "rollcall: ...; try ... (rank 3 on
-/// jwb0002)". Ranks claim the right to print through the store; before there is one, only rank 0 prints what all ranks
-/// see alike. Used by the main thread only.
+/// jwb0002)". The Membership decides which rank that is. Used by the main thread only.
 class FailureReport {
  public:
-  FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::uint32_t world_size, std::string host);
+  FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::string host);
 
-  void attach(c10::intrusive_ptr<c10d::Store> store) { store_ = std::move(store); }
+  /// `store`: rank 0's, which serves the others, is kept until all is told.
+  void attach(std::shared_ptr<const process_group::Membership> membership, c10::intrusive_ptr<c10d::Store> store) {
+    membership_ = std::move(membership);
+    store_ = std::move(store);
+  }
 
-  /// A failure that every rank sees alike (settings, head node's name): rank 0 prints. Returns its exit code.
+  // Before the ranks know each other. Both return the exit code.
+
+  /// A failure that every rank sees alike (settings, head node's name): rank 0 prints.
   int common(const Error& error) const;
-  /// A failure that this node sees, and perhaps all do (the head node's name does not resolve): rank 0 prints at once;
-  /// the first rank of another node a second later, if the step still lives, for then rank 0 does not share the
-  /// failure.
-  int of_this_node(const Error& error) const;
-  /// This rank's own failure: printed, unless another rank was first. Returns its exit code, or that of the other's
-  /// where this one is Unavailable and so may well follow from it. Where the device fails, the process has 15 s to let
-  /// go of all.
-  int own(const Error& error);
-  /// The failure of a collective: printed only if no rank told its cause, that is, if a rank died without a word.
-  /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'. From here
-  /// on the process has 2 s to let go of its process groups; then it ends with that code. Gloo now and then holds on to
-  /// a collective whose peer is gone until it times out, and its destructor waits for that.
-  int lost_peer(const Error& error);
+  /// A failure `of_this_node`: the first of its ranks prints, by what they all call `step` (is_first_on_host()). Any
+  /// other is common(), but that rank 1 prints what spares rank 0.
+  int before_others(const Error& error, const std::string& step, bool spares_rank_0) const;
 
-  /// The same of a rank that may live on, without a word. It has 15 s to finish a save that is under way; then
-  /// lets_go() gives it 2 s to let go of its groups, and survives() says that it has.
-  int may_survive(const Error& error);
-  void lets_go(int code);
-  void survives();
-
-  /// To be called when the process groups are gone. Rank 0 holds the store: before it leaves after a failure it gives
-  /// the others time to ask whether somebody has printed, and for the exit code of the cause. It waits no longer than
-  /// until all have their answers, and at most longest_linger(). Other ranks return at once.
-  void linger() const;
-  /// 10 s where the failure is rank 0's own, for the others live and will notice; 1 s where a peer was lost, which
-  /// cannot ask.
-  [[nodiscard]] std::chrono::seconds longest_linger() const { return std::chrono::seconds(is_cause_ ? 10 : 1); }
-
+  struct Told {
+    int exit_code = 0;
+    Error cause;  ///< another rank's, where this one's error only follows from it
+  };
+  /// A failure of this rank, or of all ranks: printed, unless another rank was first. The step's exit code is the
+  /// highest of its ranks', so one that misses a peer ends with the exit code of the cause. Where a peer was lost or
+  /// the device fails, the process ends by itself once letting go takes too long (deadlines.h).
+  Told tell(const Error& error);
+  int own(const Error& error) { return tell(error).exit_code; }
   /// Prints without asking anybody: for a failure that all ranks know of and agreed that this one tells.
   int agreed(const Error& error) const;
 
+  // A rank that may live on, without a word. It has time to finish a save that is under way, then to let go of its
+  // groups; survives() says that it has.
+  int may_survive(const Error& error);
+  void lets_go(int code) { end_process_within(deadline::kGroupsGo, code); }
+  void survives();
+
+  /// To be called when the process groups are gone: rank 0, which serves the store, stays until the others have asked
+  /// who tells what.
+  void linger();
+
  private:
-  enum class Claim { First, Late, NoStore };
-  Claim claim() const;
-  void leave_code(int code) const;
-  void needs_store_no_more() const;
-  void end_process_unless_ended(int code, std::chrono::seconds patience) const;
-  std::optional<int> code_of_the_cause() const;
+  void end_process_within(std::chrono::seconds patience, int code);
   void print(const Error& error) const;
 
   std::uint32_t rank_;
   std::uint32_t local_rank_;
-  std::uint32_t world_size_;
   std::string host_;
-  bool is_cause_ = false;  ///< own() was called
-  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
+  bool told_ = false;
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);  ///< in time
+  std::shared_ptr<const process_group::Membership> membership_;
   c10::intrusive_ptr<c10d::Store> store_;
 };
 

@@ -27,7 +27,7 @@ class Loop {
     Outcome outcome = run_epochs();
     if (outcome.ending != Ending::Failed) {
       const Result<void> traced = trace_.finish(outcome.ending);
-      outcome = traced ? outcome : failed(traced.error(), true);
+      outcome = traced ? outcome : failed(traced.error());
     }
     return {std::move(outcome), steps_.is_between_updates(), steps_.take_buffers_before()};
   }
@@ -83,14 +83,14 @@ class Loop {
     observer_.begin_epoch(steps_in_epoch_);
     while (progress_.step_in_epoch < steps_in_epoch_) {
       if (const Result<void> traced = trace_.before_step(progress_.global_step + 1); !traced) {
-        return failed(traced.error(), true);
+        return failed(traced.error());
       }
       if (Stop stop = steps_.take([this] { return asked(); })) {
         return stop;
       }
       const Stop ended = hear_of_steps();
       if (const Result<void> traced = trace_.after_step(progress_.global_step); !ended && !traced) {
-        return failed(traced.error(), true);
+        return failed(traced.error());
       }
       if (Stop stop = ended ? ended : after_step()) {
         return stop;
@@ -168,10 +168,10 @@ class Loop {
     if (heard_.gave_up > 0) {
       const Error error = checkpoints_.writer().last_failure();
       tell_saves();
-      return failed_everywhere(error, world_.rank);
+      return failed_everywhere(error);
     }
     if (heard_.evicted > 0) {
-      return failed(checkpoints_.taken_over(), world_.rank != 0);  // every rank has it
+      return failed(checkpoints_.taken_over());  // every rank has it
     }
     if (ends_in_mid_epoch()) {
       progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
@@ -248,7 +248,7 @@ class Loop {
     }
     const Result<bool> among_best = checkpoints_.best().note(progress_, sums.top1());
     if (!among_best) {
-      return failed(among_best.error(), true);
+      return failed(among_best.error());
     }
     among_best_ = *among_best;
     return std::nullopt;
@@ -266,7 +266,7 @@ class Loop {
   Stop all_fail(Error error) {
     checkpoints_.writer().finish_save();
     tell_saves();
-    return failed(std::move(error), world_.rank != 0);
+    return failed(std::move(error));
   }
 
   Stop interrupted() {
@@ -310,7 +310,7 @@ class Loop {
     const bool takes_long = others_saving_ || copy_seconds_ > kMostSeconds;
     at::Tensor slow = torch::tensor({takes_long ? 1 : 0}, at::kInt);
     if (Result<void> told = process_group::all_reduce_sum(world_.process_group, slow); !told) {
-      return failed(told.error(), true);
+      return failed(told.error());
     }
     const Stop stop = slow.item<int>() == 0 ? replicate(false) : std::nullopt;
     return stop ? stop : regrouped;
@@ -331,7 +331,7 @@ class Loop {
     }
     tell_saves();
     if (!saved) {
-      return failed(saved.error(), saved.error().exit_code() == ExitCode::Unavailable || world_.rank != 0);
+      return failed(saved.error());
     }
     done = *saved;
     return std::nullopt;

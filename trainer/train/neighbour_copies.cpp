@@ -41,8 +41,8 @@ Result<void> with_memory(const std::function<void()>& work) {
   if (!caught) {
     return {};
   }
-  return fail("--replicate-to", "neighbour", caught->text.empty() ? caught->error.reason : caught->text,
-              "more memory for each task, or leaving it out", ErrorKind::Unavailable);
+  return fail("--replicate-to", "neighbour", caught->error.reason, "more memory for each task, or leaving it out",
+              ErrorKind::Unavailable);
 }
 
 /// What `from` gives to this rank, while this rank gives `mine` to `to`, piece by piece: a collective that is given up

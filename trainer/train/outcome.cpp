@@ -34,11 +34,9 @@ Error lost_peer_error(const World& world, const std::string& what) {
 
 }  // namespace
 
-Outcome failed(Error error, bool lost_peer) { return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}}; }
+Outcome failed(Error error) { return Outcome{Ending::Failed, Failure{std::move(error)}}; }
 
-Outcome failed_everywhere(Error error, std::uint32_t rank) {
-  return Outcome{Ending::Failed, Failure{std::move(error), rank != 0, true}};
-}
+Outcome failed_everywhere(Error error) { return Outcome{Ending::Failed, Failure{std::move(error), true}}; }
 
 namespace {
 
@@ -50,37 +48,22 @@ Error refused(const std::string& text) {
                    : fail("training step", "", text, "reporting it", ErrorKind::Internal);
 }
 
-Outcome outcome_of(const process_group::Caught& caught, const World& world) {
-  using process_group::Caught;
-  switch (caught.kind) {
-    case Caught::Explained:
-      return failed(caught.error,
-                    caught.error.exit_code() == ExitCode::Unavailable && !process_group::is_of_device(caught.error));
-    case Caught::Device:
-    case Caught::NoMemory:
-      return failed(caught.error);
-    case Caught::LostPeer:
-      return failed(lost_peer_error(world, caught.text), true);
-    case Caught::Refused:
-      break;
-  }
-  return failed(refused(caught.text));
-}
-
 }  // namespace
 
 std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
-  using process_group::Caught;
-  const std::optional<Caught> caught = process_group::catch_exception(work);
+  const std::optional<process_group::Caught> caught = process_group::catch_exception(work);
   if (!caught) {
     return std::nullopt;
   }
-  Outcome outcome = outcome_of(*caught, world);
-  const bool may_be_the_device = caught->kind != Caught::NoMemory;
-  if (world.device.plugin() != nullptr && may_be_the_device) {
-    outcome.failure->error.reason += metrics::gpu_trouble();
+  Error error = caught->error;
+  if (!caught->explained) {
+    error = error.kind == ErrorKind::Internal ? refused(error.reason) : lost_peer_error(world, error.reason);
   }
-  return outcome;
+  const bool of_memory = error.kind == ErrorKind::DeviceOutOfMemory || error.kind == ErrorKind::Unavailable;
+  if (world.device.plugin() != nullptr && !of_memory) {
+    error.reason += metrics::gpu_trouble();
+  }
+  return failed(std::move(error));
 }
 
 namespace {

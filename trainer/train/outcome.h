@@ -12,11 +12,9 @@ namespace rollcall::train {
 
 struct World;
 
-/// A failure, and whether it is only the echo of another rank's.
 struct Failure {
   Error error;
-  bool lost_peer = false;
-  bool everywhere = false;  ///< all ranks have it by themselves, and rank 0 tells it
+  bool everywhere = false;  ///< all ranks have it, from the same numbers
 };
 
 enum class Ending {
@@ -31,11 +29,10 @@ struct Outcome {
   std::optional<Failure> failure;  ///< with Ending::Failed
 };
 
-/// A run that ends with `error`; `lost_peer`: every rank has it, or the first cause is on another one.
-[[nodiscard]] Outcome failed(Error error, bool lost_peer = false);
-
-/// A run that ends with `error` on all ranks, which have it from the same numbers: that of this rank.
-[[nodiscard]] Outcome failed_everywhere(Error error, std::uint32_t rank);
+/// A run that ends with `error`: this rank's, all ranks' alike, or another one's that only shows here.
+[[nodiscard]] Outcome failed(Error error);
+/// The same of what all ranks have from the same numbers, so that there is nobody to live on.
+[[nodiscard]] Outcome failed_everywhere(Error error);
 
 /// Runs LibTorch code: what it throws becomes the outcome. Nothing where all went well.
 [[nodiscard]] std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work);

@@ -16,12 +16,16 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
+#include "runtime/contract/deadlines.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/elastic/worker_link.h"
+#include "runtime/job/marker.h"
 #include "runtime/job/own_environment.h"
+#include "runtime/launchers/slurm.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/settings.h"
+#include "runtime/step/gather.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
@@ -143,8 +147,7 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
       !trains || input.options.trace_startup ? dry_run(world, input.options, trace) : Result<void>();
   SessionEnd end;
   if (!proven) {
-    const Error& error = proven.error();
-    end.exit_code = process_group::is_of_device(error) ? report.own(error) : report.lost_peer(error);
+    end.exit_code = report.own(proven.error());
   } else if (trains) {
     if (memory.kept) {
       memory.kept->recovery.joined = seconds_now() - memory.kept->recovery.noticed;
@@ -221,9 +224,11 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   }
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
   if (!step) {
-    return {.exit_code = report.of_this_node(step.error())};
+    const Result<job::JobFacts> slurms = launchers::facts_from_slurm(environment);
+    const bool spares_rank_0 = step.error().kind == ErrorKind::Mismatch && step::spares_rank_0(environment);
+    return {.exit_code = report.before_others(step.error(), slurms ? job::step_name(*slurms) : "", spares_rank_0)};
   }
-  report = FailureReport(step->facts.rank, step->facts.local_rank, step->facts.world_size,
+  report = FailureReport(step->facts.rank, step->facts.local_rank,
                          step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);
   const Environment patched = resolve::apply(step->patch, environment);
   prepare_process(compute_threads(options.trainer, patched));
@@ -237,9 +242,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
         join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer), *std::move(pmix),
                    report, trace, agent != nullptr ? agent->loss_in_generation() : process_group::Interrupted());
   }
-  // A device that fails is no rank that was lost: it is told.
-  const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code() == ExitCode::Unavailable &&
-                                                     world->error().kind != ErrorKind::DeviceLost));
+  const bool lost_again = memory.kept && (!world || (!*world && process_group::others_may_be_missing(world->error())));
   if (lost_again) {
     return {.noticed = memory.kept->recovery.noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ErrorKind::PeerLost),
@@ -261,13 +264,11 @@ Environment with(Environment environment, const elastic::Variables& variables) {
 
 /// What this process does when `lost` ended its world: nothing where the agent knows of no end, and it is to end too.
 std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionEnd& end, double noticed) {
-  constexpr std::chrono::seconds kOwnNotice{5};   // in which agents notice whatever has ended
-  constexpr std::chrono::seconds kAgreement{60};  // until they have agreed on it
   const double released = seconds_now() - noticed;
-  if (!agent.await_hold(kOwnNotice)) {
+  if (!agent.await_hold(deadline::kAgentsNotice)) {
     agent.complain(end.lost->reason);
   }
-  if (!agent.await_hold(kAgreement)) {
+  if (!agent.await_hold(deadline::kAgentsAgree)) {
     return std::nullopt;
   }
   if (end.left.kept &&
@@ -329,7 +330,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
     training_pauses();
     const std::optional<elastic::Variables> variables = next_world(**agent, end, end.noticed);
     if (!variables) {
-      end.exit_code = report.lost_peer(*end.lost);
+      end.exit_code = report.own(*end.lost);
       return end;
     }
     environment = with(std::move(environment), *variables);
@@ -361,7 +362,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
         metrics::StartupTrace trace) noexcept {
   FailureReport report(
       probable(environment, {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}),
-      probable(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"}), 1,
+      probable(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"}),
       this_host_name());
   try {
     catch_stop_signals();

@@ -226,8 +226,7 @@ class Session {
         checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
         return lost_peer(fail("world", "", "nodes came or went", "submitting again", ErrorKind::PeerLost));
       case Ending::Failed: {
-        world_.group_options.first_failure->tell(outcome.failure->error.text());
-        checkpoints_->writer().give_up(outcome.failure->error.text());
+        world_.group_options.membership->give_up(outcome.failure->error.text());
         const int code = failed(*outcome.failure);
         write_flight_record(world_, config_.run.folder, progress_.global_step);  // last: it may wait for a file system
         return code;
@@ -243,29 +242,25 @@ class Session {
         process_group::guard_collective(world_.process_group,
                                         [&] { current_stream(world_.device.device()).synchronize(); }) &&
         process_group::barrier(world_.process_group)) {
-      world_.group_options.first_failure->end_well();
+      world_.group_options.membership->end_well();
     }
   }
 
   int failed(Failure failure) {
-    if (process_group::is_of_device(failure.error)) {  // this rank's own, whoever noticed it: no peer was lost
-      failure.lost_peer = false;
-    }
     if (failure.error.kind == ErrorKind::DeviceLost) {
       failure.error.value = world_.device.facts().uuid;
     }
-    if (failure.lost_peer && !failure.everywhere && input_.agent != nullptr &&
-        failure.error.exit_code() == ExitCode::Unavailable) {
+    if (input_.agent != nullptr && !failure.everywhere && process_group::is_of_peer(failure.error)) {
       return lost_peer(failure.error);
     }
-    const int code = failure.lost_peer ? report_.lost_peer(failure.error) : report_.own(failure.error);
-    observer_->failed(progress_, failure.error);
-    return code;
+    const FailureReport::Told told = report_.tell(failure.error);
+    observer_->failed(progress_, told.cause);
+    return told.exit_code;
   }
 
   int lost_peer(const Error& error) {
     if (input_.agent == nullptr) {
-      return report_.lost_peer(error);
+      return report_.own(error);
     }
     end_.lost = error;
     end_.noticed = seconds_now();
@@ -285,7 +280,7 @@ class Session {
       return mine;
     }
     const Error& failure = *agreement->failure;
-    if (input_.agent != nullptr && failure.exit_code() == ExitCode::Unavailable && input_.agent->told_to_hold()) {
+    if (input_.agent != nullptr && process_group::others_may_be_missing(failure) && input_.agent->told_to_hold()) {
       end_.exit_code = lost_peer(failure);  // nodes come while the ranks still meet
     } else {
       end_.exit_code = agreement->prints ? report_.agreed(failure) : to_int(failure.exit_code());

@@ -337,8 +337,7 @@ std::optional<Outcome> Steps::after(const Step& step) {
   // Every rank comes here: none is to take a save under way from the others by its end, and rank 0 tells.
   run_.checkpoints.writer().finish_save();
   return failed(too_small ? gradients_not_finite_at_any_scale()
-                          : gradients_not_finite(where, skipped_in_a_row_, step.numbers.step),
-                world_.rank != 0);
+                          : gradients_not_finite(where, skipped_in_a_row_, step.numbers.step));
 }
 
 }  // namespace rollcall::train

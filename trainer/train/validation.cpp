@@ -44,7 +44,7 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Asked(
     return failed(started.error());
   }
   if (const Result<void> synchronised = training.replica->sync_buffers(); !synchronised) {
-    return failed(synchronised.error(), true);
+    return failed(synchronised.error());
   }
   training.model->eval();
   Totals mine;
@@ -64,7 +64,7 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Asked(
     }
     const Result<std::optional<Ending>> ending = ending_asked_for(asked(), world);
     if (!ending) {
-      return failed(ending.error(), true);
+      return failed(ending.error());
     }
     if (*ending) {
       return Outcome{**ending, std::nullopt};
@@ -72,7 +72,7 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Asked(
   }
   const Result<Totals> totals = over_ranks(mine, counted, world.process_group, world.device, world.longest_wait());
   if (!totals) {
-    return failed(totals.error(), true);
+    return failed(totals.error());
   }
   sums = totals->average;
   return std::nullopt;

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <thread>
 #include <utility>
 
 #include "runtime/base/this_process.h"
@@ -40,7 +38,7 @@ World world_of(const job::JobFacts& facts) {
 
 /// Why a GPU is not there, where its driver knows.
 Result<void> with_gpu_trouble(const Result<void>& taken) {
-  if (taken || taken.error().exit_code() != ExitCode::Unavailable) {
+  if (taken || taken.error().kind != ErrorKind::Unavailable) {
     return taken;
   }
   Error error = taken.error();
@@ -79,15 +77,6 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
 /// What connects the hosts of ranks that agree on why they cannot train: alike on all of them, whatever each found.
 std::string of_hosts(const std::string& asked) { return process_group::check_backend(asked, nullptr) ? asked : "auto"; }
 
-constexpr const char* kLeft = "rollcall/left";
-
-void wait_for_others(const World& world) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (world.store->add(kLeft, 0) + 1 < world.world_size && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
-
 }  // namespace
 
 parallel::VirtualRanks virtual_ranks(const config::TrainConfig& config, const World& world) {
@@ -119,7 +108,9 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   trace.mark("store");
   world.store = store;
   world.group_store = world.store->clone();
-  report.attach(world.store);
+  const auto membership = std::make_shared<process_group::Membership>(lost);
+  membership->use(world.group_store, world.rank, world.world_size);
+  report.attach(membership, world.store);
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();
   world.rendezvous = meeting.method + " " + rendezvous::to_text(meeting.endpoint);
@@ -127,11 +118,12 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          .device = taken ? world.device.plugin() : nullptr,
                          .timeout = config.collective_timeout,
                          .compare_calls = launch.text("debug") == "collectives",
-                         .ranks_lost = lost};
+                         .membership = membership};
   process_group::ProcessGroupOptions of_all = world.group_options;
   of_all.hosts_connected = [&](const process_group::Group& hosts) { return agree_on_devices(world, hosts, taken); };
   ASSIGN_OR_RETURN(auto group,
                    process_group::make_process_group(world.group_store, world.rank, world.world_size, of_all));
+  RETURN_IF_ERROR(process_group::guard_collective(group.process_group, [&] { membership->listen(); }));
   trace.mark("process group");
   world.process_group = group.process_group;
   world.backend = group.backend;
@@ -148,18 +140,15 @@ void let_others_leave_first(World& world) {
   if (!process_group::barrier(world.process_group)) {
     return;  // a rank died since the last collective, and would be waited for
   }
-  world.group_options.first_failure->end_well();
+  process_group::Membership& membership = *world.group_options.membership;
+  membership.end_well();
   process_group::let_go_of_devices(world.process_group);  // together; only hosts have an order to leave in
-  try {
-    if (world.rank == 0) {
-      wait_for_others(world);
-      return;
-    }
-    world.process_group.reset();  // says that it leaves in good order
-    world.store->add(kLeft, 1);
-  } catch (const std::exception&) {
-    // The store went with rank 0, which gave up waiting: there is nothing left to order.
+  if (world.rank == 0) {
+    membership.let_others_leave();
+    return;
   }
+  world.process_group.reset();  // says that it leaves in good order
+  membership.leave();
 }
 
 void leave_interrupted(World& world) {

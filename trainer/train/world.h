@@ -83,7 +83,7 @@ struct Recovery {
 
 /// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last, so that the
 /// watchdogs of the others still learn who has left in good order. Called by all ranks once all other groups are gone;
-/// lets go of `world`'s own on all but rank 0, where it returns when all others have done so, at most 10 seconds later.
+/// lets go of `world`'s own on all but rank 0, where it returns when all others have done so or ended.
 /// Where a rank has died before, nobody waits for it.
 void let_others_leave_first(World& world);
 

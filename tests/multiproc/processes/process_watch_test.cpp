@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <atomic>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "trainer/distributed/processes/processes.h"
 
@@ -46,23 +48,60 @@ class Child {
   pid_t pid_;
 };
 
-TEST(ProcessWatch, TellsEachEndOnceAlsoOfAChildThatNobodyCollected) {
+/// What one who waits has heard.
+class Listener {
+ public:
+  explicit Listener(ProcessWatch& watch) : watch_(watch) {}
+  [[nodiscard]] std::vector<std::uint32_t> await_ended(std::chrono::milliseconds longest) {
+    return watch_.await_ended(known_, longest, gives_up);
+  }
+  std::atomic<bool> gives_up{false};
+
+ private:
+  ProcessWatch& watch_;
+  std::size_t known_ = 0;
+};
+
+TEST(ProcessWatch, TellsEachEndOnceToEverybodyAlsoOfAChildThatNobodyCollected) {
   const Child first;
   const Child second;
   ProcessWatch watch;
+  Listener one(watch);
+  Listener other(watch);
   watch.add(3, first.identity());
   watch.add(5, second.identity());
-  EXPECT_THAT(watch.await_end(kNoWait), IsEmpty());
+  EXPECT_THAT(one.await_ended(kNoWait), IsEmpty());
   EXPECT_TRUE(watch.lives(3));
   EXPECT_FALSE(watch.has_ended(3));
   first.end();
-  EXPECT_THAT(watch.await_end(kLong), ElementsAre(3));
-  EXPECT_THAT(watch.await_end(kNoWait), IsEmpty());
+  EXPECT_THAT(one.await_ended(kLong), ElementsAre(3));
+  EXPECT_THAT(one.await_ended(kNoWait), IsEmpty());
   EXPECT_TRUE(watch.has_ended(3));
   EXPECT_FALSE(watch.lives(3));
   EXPECT_TRUE(watch.lives(5));
   second.end();
-  EXPECT_THAT(watch.await_end(kLong), ElementsAre(5));
+  EXPECT_THAT(one.await_ended(kLong), ElementsAre(5));
+  EXPECT_THAT(other.await_ended(kLong), ElementsAre(3, 5));
+}
+
+TEST(ProcessWatch, CallsThoseWhoWantToBeToldUntilTheyDoNot) {
+  const Child first;
+  const Child second;
+  ProcessWatch watch;
+  Listener listener(watch);
+  std::atomic<int> calls = 0;
+  watch.add(1, first.identity());
+  watch.add(2, second.identity());
+  watch.tell(&calls, [&] { ++calls; });
+  first.end();
+  while (calls == 0) {
+    std::this_thread::yield();
+  }
+  watch.tell(&calls, {});
+  second.end();
+  while (!watch.has_ended(2) || listener.await_ended(kLong) == std::vector<std::uint32_t>{1}) {
+  }
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(ProcessWatch, AStoppedProcessLives) {
@@ -71,7 +110,7 @@ TEST(ProcessWatch, AStoppedProcessLives) {
   watch.add(1, child.identity());
   child.stop();
   EXPECT_TRUE(watch.lives(1));
-  EXPECT_THAT(watch.await_end(kNoWait), IsEmpty());
+  EXPECT_THAT(Listener(watch).await_ended(kNoWait), IsEmpty());
 }
 
 TEST(ProcessWatch, KnowsNothingOfOtherHostsAndOfProcessesThatHadEndedBefore) {
@@ -91,9 +130,13 @@ TEST(ProcessWatch, KnowsNothingOfOtherHostsAndOfProcessesThatHadEndedBefore) {
 
 TEST(ProcessWatch, AnotherThreadEndsTheWaitForGood) {
   ProcessWatch watch;
-  const std::jthread waker([&] { watch.wake(); });
-  EXPECT_THAT(watch.await_end(kLong), IsEmpty());
-  EXPECT_THAT(watch.await_end(kLong), IsEmpty());
+  Listener listener(watch);
+  const std::jthread waker([&] {
+    listener.gives_up = true;
+    watch.wake();
+  });
+  EXPECT_THAT(listener.await_ended(kLong), IsEmpty());
+  EXPECT_THAT(listener.await_ended(kLong), IsEmpty());
 }
 
 TEST(ProcessIdentity, IsOneOfThisProcess) {

@@ -167,7 +167,7 @@ TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereAPeerIsLost) {
   EXPECT_EQ(tries, 3);
   ASSERT_TRUE(saver.start(2, training.live(), [&](const format::Content&) {
     ++tries;
-    return Result<void>(fail("process group", "", "a peer was lost", "", ErrorKind::Unavailable));
+    return Result<void>(fail("process group", "", "a peer was lost", "", ErrorKind::PeerLost));
   }));
   saver.wait();
   EXPECT_EQ(tries, 4);

@@ -225,6 +225,20 @@ TEST(Store, ARankThatEndsTakesItsWaitsAlongAndNothingElse) {
   EXPECT_EQ(get(*two, "last"), "word");
 }
 
+TEST(Store, TheServerSaysThatARankHasLeftWhoseConnectionIsClosedAndWhetherItSaidSoBefore) {
+  World world(4);
+  auto one = world.client(1);
+  auto two = world.client(2);
+  const auto three = world.client(3);
+  EXPECT_EQ(set(*two, left_key(2)), Status::Done);  // by itself
+  EXPECT_EQ(world.server->ask({Operation::Wait, {left_key(1), left_key(2)}}, within(milliseconds(1))).status,
+            Status::TimedOut);
+  two.reset();
+  one.reset();
+  EXPECT_EQ(world.server->ask({Operation::Wait, {left_key(1), left_key(2)}}).status, Status::Done);
+  EXPECT_EQ(get(*three, lost_key(1)), "1");
+}
+
 TEST(Store, WhatARankSaidBeforeItEndedCounts) {
   World world(2);
   {

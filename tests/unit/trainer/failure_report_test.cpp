@@ -1,85 +1,137 @@
 #include "trainer/train/failure_report.h"
 
 #include <gtest/gtest.h>
+#include <atomic>
 #include <future>
+#include <memory>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "runtime/store/server.h"
 
 namespace rollcall::train {
 namespace {
 
-using std::chrono::seconds;
+using process_group::Membership;
 
 Error disk_full() { return fail("checkpoint", "", "disk full", "", ErrorKind::InputOutput); }
+Error peer_lost() { return fail("process group", "", "a peer was lost", "", ErrorKind::PeerLost); }
 
-TEST(FailureReport, RankZeroLingersLongerWhereTheOthersStillLive) {
-  FailureReport report(0, 0, 2, "here");
-  EXPECT_EQ(report.longest_linger(), seconds(1));
-  EXPECT_EQ(report.own(disk_full()), to_int(ExitCode::InputOutput));
-  EXPECT_EQ(report.longest_linger(), seconds(10));
-}
-
-TEST(FailureReport, IsToldByTheFirstRankThatHasOne) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  FailureReport first(2, 0, 3, "there");
-  FailureReport second(1, 1, 3, "here");
-  first.attach(store);
-  second.attach(store);
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(first.own(disk_full()), to_int(ExitCode::InputOutput));
-  EXPECT_EQ(second.own(fail("loss", "nan", "is not finite", "", ErrorKind::BadData)), to_int(ExitCode::BadData));
-  const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find("disk full"), std::string::npos) << told;
-  EXPECT_NE(told.find("(rank 2 on there)"), std::string::npos) << told;
-  EXPECT_EQ(told.find("is not finite"), std::string::npos) << told;
-}
-
-TEST(FailureReport, ARankThatMissesAnotherEndsWithThatOnesCode) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  FailureReport cause(0, 0, 2, "here");
-  FailureReport other(1, 1, 2, "here");
-  cause.attach(store);
-  other.attach(store);
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(cause.own(fail("--backend", "mpi", "", "", ErrorKind::Usage)), to_int(ExitCode::Usage));
-  EXPECT_EQ(other.own(fail("store", "", "did not answer", "", ErrorKind::Unavailable)), to_int(ExitCode::Usage));
-  testing::internal::GetCapturedStderr();
-}
-
-/// A store whose readers wait until the test lets them.
-class SlowToRead : public c10d::HashStore {
- public:
-  std::vector<std::uint8_t> get(const std::string& key) override {
-    reading.set_value();
-    may_read.get_future().wait();
-    return HashStore::get(key);
+/// Three ranks of which each tells what it meets.
+class FailureReportTest : public testing::Test {
+ protected:
+  explicit FailureReportTest(c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>())
+      : store_(std::move(store)) {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      const auto membership = std::make_shared<Membership>();
+      membership->join(store_, rank, 3);
+      memberships_.push_back(membership);
+      reports_.emplace_back(rank, rank, "node" + std::to_string(rank));
+      reports_.back().attach(membership, store_);
+    }
+    testing::internal::CaptureStderr();
   }
+  ~FailureReportTest() override { (void)told(); }
 
-  std::promise<void> reading;
-  std::promise<void> may_read;
+  /// Since the last call.
+  std::string told() {
+    if (!std::exchange(captured_, true)) {
+      return testing::internal::GetCapturedStderr();
+    }
+    return "";
+  }
+  int of(std::uint32_t rank, const Error& error) { return reports_.at(rank).own(error); }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::vector<std::shared_ptr<Membership>> memberships_;
+  std::vector<FailureReport> reports_;
+
+ private:
+  bool captured_ = false;
 };
 
-TEST(FailureReport, RankZeroHoldsTheStoreUntilTheCausesCodeHasBeenReadByAll) {
-  const auto store = c10::make_intrusive<SlowToRead>();
-  FailureReport cause(1, 1, 3, "here");
-  FailureReport holder(0, 0, 3, "here");
-  FailureReport reader(2, 2, 3, "here");
-  for (FailureReport* report : {&cause, &holder, &reader}) {
-    report->attach(store);
+TEST_F(FailureReportTest, IsToldByTheFirstRankThatHasOne) {
+  EXPECT_EQ(of(2, disk_full()), to_int(ExitCode::InputOutput));
+  EXPECT_EQ(of(1, fail("loss", "nan", "is not finite", "", ErrorKind::BadData)), to_int(ExitCode::BadData));
+  const std::string lines = told();
+  EXPECT_NE(lines.find("disk full"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("(rank 2 on node2)"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("is not finite"), std::string::npos) << lines;
+}
+
+TEST_F(FailureReportTest, IsToldOnceByARankThatMeetsItTwice) {
+  of(1, disk_full());
+  of(1, disk_full());
+  const std::string lines = told();
+  EXPECT_EQ(lines.find("disk full"), lines.rfind("disk full")) << lines;
+}
+
+TEST_F(FailureReportTest, ARankThatMissesAnotherEndsWithThatOnesCodeAndKnowsTheCause) {
+  EXPECT_EQ(of(0, fail("--backend", "mpi", "", "", ErrorKind::Usage)), to_int(ExitCode::Usage));
+  const FailureReport::Told other = reports_.at(1).tell(peer_lost());
+  EXPECT_EQ(other.exit_code, to_int(ExitCode::Usage));
+  EXPECT_EQ(other.cause.value, "mpi");
+  reports_.at(1).linger();
+}
+
+TEST_F(FailureReportTest, AFailedDeviceIsTheCauseThoughAnotherRankIsFirstToMissItsRank) {
+  memberships_.at(2)->device_fails(fail("--device", "", "fell off the bus", "", ErrorKind::DeviceLost));
+  const FailureReport::Told other = reports_.at(1).tell(peer_lost());
+  EXPECT_EQ(other.cause.kind, ErrorKind::DeviceLost);
+  reports_.at(1).linger();
+  (void)reports_.at(2).tell(fail("--device", "GPU-1", "fell off the bus", "", ErrorKind::DeviceLost));
+  reports_.at(2).linger();
+  const std::string lines = told();
+  EXPECT_NE(lines.find("GPU-1: fell off the bus"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("(rank 2 on node2)"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("a peer was lost"), std::string::npos) << lines;
+}
+
+TEST_F(FailureReportTest, OfALostPeerThatSaidNothingTheFirstWhoMissesItTells) {
+  of(1, peer_lost());
+  of(0, peer_lost());
+  reports_.at(1).linger();
+  const std::string lines = told();
+  EXPECT_NE(lines.find("(rank 1 on node1)"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("(rank 0"), std::string::npos) << lines;
+  store_->set(store::left_key(2), std::vector<std::uint8_t>{1});  // as the server does for a connection that is closed
+  reports_.at(0).linger();
+}
+
+/// A store whose askers wait until the test lets them.
+class SlowStore : public c10d::HashStore {
+ public:
+  std::vector<std::uint8_t> compareSet(const std::string& key, const std::vector<std::uint8_t>& expected,
+                                       const std::vector<std::uint8_t>& desired) override {
+    if (slow) {
+      asking.set_value();
+      may_ask.get_future().wait();
+    }
+    return HashStore::compareSet(key, expected, desired);
   }
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(cause.own(disk_full()), to_int(ExitCode::InputOutput));
-  EXPECT_EQ(holder.own(disk_full()), to_int(ExitCode::InputOutput));
-  std::future<int> code = std::async(std::launch::async, [&] {
-    return reader.lost_peer(fail("process group", "", "a peer was lost", "", ErrorKind::Unavailable));
-  });
-  store->reading.get_future().wait();
-  std::future<void> lingers = std::async(std::launch::async, [&] { holder.linger(); });
+
+  std::atomic<bool> slow = false;
+  std::promise<void> asking;
+  std::promise<void> may_ask;
+};
+
+class WithASlowStore : public FailureReportTest {
+ protected:
+  WithASlowStore() : FailureReportTest(c10::make_intrusive<SlowStore>()) {}
+};
+
+TEST_F(WithASlowStore, RankZeroServesTheStoreUntilAllHaveAskedForTheCause) {
+  auto& store = static_cast<SlowStore&>(*store_);
+  EXPECT_EQ(of(1, disk_full()), to_int(ExitCode::InputOutput));
+  EXPECT_EQ(of(0, disk_full()), to_int(ExitCode::InputOutput));
+  store.slow = true;
+  std::future<int> code = std::async(std::launch::async, [&] { return of(2, peer_lost()); });
+  store.asking.get_future().wait();
+  std::future<void> lingers = std::async(std::launch::async, [&] { reports_.at(0).linger(); });
   EXPECT_EQ(lingers.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
-  store->may_read.set_value();
+  store.may_ask.set_value();
   EXPECT_EQ(code.get(), to_int(ExitCode::InputOutput));
-  reader.linger();
+  reports_.at(2).linger();
   lingers.wait();
-  testing::internal::GetCapturedStderr();
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ SaveOutcome write_with_retries(std::int64_t step, const RetryPolicy& policy, con
   std::chrono::duration<double> length = policy.first_pause;
   for (std::int64_t tries = 0;; ++tries) {
     outcome.written = write();
-    const bool lost_peer = !outcome.written && outcome.written.error().exit_code() == ExitCode::Unavailable;
+    const auto failed_for = [&](ErrorKind kind) { return !outcome.written && outcome.written.error().kind == kind; };
+    const bool lost_peer = failed_for(ErrorKind::PeerLost) || failed_for(ErrorKind::PeerLate);
     if (outcome.written || lost_peer || tries == policy.retries || !pause(length)) {
       outcome.durable_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
       return outcome;

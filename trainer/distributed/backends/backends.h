@@ -3,6 +3,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -14,6 +15,7 @@ namespace rollcall::process_group {
 struct BackendOptions {
   std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
   RankNames names{};                           ///< of the group's ranks, in messages
+  std::shared_ptr<ProcessWatch> processes{};   ///< of the step's ranks; null: the backend watches them itself
 };
 
 /// What carries a group's collectives on CPU tensors.

@@ -85,24 +85,24 @@ std::optional<Error> failure_of_device(const std::exception& error) {
 }
 
 std::optional<Caught> catch_exception(const std::function<void()>& work) {
-  const auto unless_known = [](const std::exception& error, Caught::Kind kind, const std::string& text) {
-    if (const std::optional<Error> memory = out_of_memory(error)) {
-      return Caught{Caught::NoMemory, *memory, ""};
+  const auto unless_known = [](const std::exception& error, ErrorKind kind, const std::string& text) {
+    std::optional<Error> known = out_of_memory(error);
+    if (!known) {
+      known = failure_of_device(error);
     }
-    const std::optional<Error> own = failure_of_device(error);
-    return own ? Caught{Caught::Device, *own, ""} : Caught{kind, Error(), first_line(text)};
+    return known ? Caught{*known, true} : Caught{fail("", "", first_line(text), "", kind), false};
   };
   try {
     work();
     return std::nullopt;
   } catch (const CollectiveFailure& failure) {
-    return Caught{Caught::Explained, failure.error(), ""};
+    return Caught{failure.error(), true};
   } catch (const c10::DistError& error) {
-    return unless_known(error, Caught::LostPeer, error.what_without_backtrace());
+    return unless_known(error, ErrorKind::PeerLost, error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    return unless_known(error, Caught::Refused, error.what_without_backtrace());
+    return unless_known(error, ErrorKind::Internal, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return unless_known(error, Caught::LostPeer, error.what());
+    return unless_known(error, ErrorKind::PeerLost, error.what());
   }
 }
 
@@ -112,10 +112,9 @@ Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting
   if (!caught) {
     return {};
   }
-  if (caught->kind == Caught::Explained || caught->kind == Caught::NoMemory || caught->kind == Caught::Device) {
-    return caught->error;
-  }
-  return fail(setting, speaker.text(), what + ": " + caught->text, action, ErrorKind::PeerLost);
+  return caught->explained
+             ? caught->error
+             : fail(setting, speaker.text(), what + ": " + caught->error.reason, action, ErrorKind::PeerLost);
 }
 
 }  // namespace rollcall::process_group

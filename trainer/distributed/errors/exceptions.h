@@ -12,8 +12,8 @@
 
 namespace rollcall::process_group {
 
-/// Thrown where a watched collective fails, with all that the ranks found out about it. Exit code Unavailable: a peer
-/// was lost or did not come in time; Mismatch: ranks called different collectives.
+/// Thrown where a watched collective fails, with all that the ranks found out about it. PeerLost, PeerLate:
+/// a peer was lost or did not come in time; DeviceLost: this rank's own; Mismatch: ranks called different collectives.
 class CollectiveFailure : public c10::DistError {
  public:
   explicit CollectiveFailure(rollcall::Error error)
@@ -50,25 +50,19 @@ struct Speaker {
 
 /// What code that calls LibTorch threw.
 struct Caught {
-  enum Kind {
-    Explained,  ///< a CollectiveFailure: `error` is its own
-    NoMemory,   ///< `error` is that of out_of_memory()
-    Device,     ///< `error` is that of failure_of_device()
-    LostPeer,   ///< c10d's exception, or one that is not LibTorch's: Gloo throws classes of its own
-    Refused,    ///< LibTorch does not do what it was asked for
-  };
-
-  Kind kind;
-  Error error;       ///< of the first three
-  std::string text;  ///< of the others: the exception's first line
+  Error error;
+  /// Whether that is all of it: a CollectiveFailure's, or one of memory or of the device. Else only its reason, the
+  /// exception's first line, and its kind: Internal where LibTorch does not do what it was asked for, PeerLost for
+  /// c10d's exceptions and those that are not LibTorch's: Gloo throws classes of its own.
+  bool explained = false;
 };
 
 /// Runs `work` and says what it threw; nothing where all went well.
 [[nodiscard]] std::optional<Caught> catch_exception(const std::function<void()>& work);
 
-/// Runs `work`, which calls c10d. What it throws becomes an Error (Unavailable): setting `setting`, value who speaks,
-/// reason `what` and the first line of the exception, and the given action; where the exception has an Error of its own
-/// (see Caught) that one.
+/// Runs `work`, which calls c10d. What it throws becomes an Error (PeerLost): setting `setting`, value who speaks,
+/// reason `what` and the first line of the exception, and the given action; where it is explained (see Caught) that
+/// one.
 [[nodiscard]] Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting, const std::string& what,
                                             const std::string& action, const std::function<void()>& work);
 

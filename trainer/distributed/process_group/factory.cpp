@@ -12,10 +12,8 @@
 #include "runtime/contract/backends.h"
 #include "runtime/settings/choices.h"
 #include "trainer/distributed/backends/backends.h"
-#include "trainer/distributed/backends/gloo/gloo.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
@@ -77,7 +75,6 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   ASSIGN_OR_RETURN(const NamedBackend choice, choose(plugin, options.backend));
   NamedProcessGroup named{nullptr, plugin != nullptr ? std::string(plugin->backend) : std::string(choice.name)};
   const RankNames& names = options.names;
-  const BackendOptions of_backend{.timeout = options.timeout, .names = names};
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
   const auto guarded = [&](const std::function<void()>& work) {
     return catch_exceptions(speaker, "process group", "the ranks could not be connected with " + named.backend,
@@ -88,8 +85,8 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   Result<void> made = guarded([&] {
     named.process_group =
         c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
-    publish_process(*of_watchdog, rank);
-    choice.backend->add(*named.process_group, store, of_backend);
+    options.membership->join(of_watchdog, names.number(rank), speaker.world_size);
+    choice.backend->add(*named.process_group, store, {options.timeout, names, options.membership->processes()});
   });
   const c10::intrusive_ptr<c10d::ProcessGroup> unwatched = named.process_group;
   if (made) {
@@ -102,9 +99,8 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
                                    .timeout = options.timeout,
                                    .timeout_setting = options.timeout_setting,
                                    .compare = options.compare_calls,
-                                   .ranks_lost = options.ranks_lost,
-                                   .first_failure = options.first_failure},
-                                  &broken_gloo_peers);
+                                   .membership = options.membership,
+                                   .expendable = options.expendable});
     });
   }
   if (plugin != nullptr && options.whole) {  // all ranks divide their communicator together, or none

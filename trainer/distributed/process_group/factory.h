@@ -11,6 +11,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/device/plugin.h"
+#include "trainer/distributed/membership/membership.h"
 #include "trainer/distributed/processes/processes.h"
 #include "trainer/distributed/watchdog/watchdog.h"
 
@@ -28,9 +29,9 @@ struct ProcessGroupOptions {
   /// Called with the group as soon as it carries tensors on CPUs, before the device's backend is made, which may wait
   /// for all ranks for ever: an error, which has to be that of all ranks, ends the making. Collective. Empty: nothing.
   std::function<Result<void>(const c10::intrusive_ptr<c10d::ProcessGroup>&)> hosts_connected{};
-  std::function<bool()> ranks_lost{};  ///< see WatchdogOptions; called by any thread, ten times a second
-  /// Groups made with copies of the same options share what they and their process fail with.
-  std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
+  /// Groups made with copies of the same options share what is known of their ranks.
+  std::shared_ptr<Membership> membership = std::make_shared<Membership>();
+  bool expendable = false;  ///< the process goes on without the group where that fails
 };
 
 /// All ranks of the step as one group, and the backend that carries its collectives: "gloo", "ucx", "mpi" or a

@@ -5,17 +5,19 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "runtime/base/text.h"
 
 namespace rollcall::process_group {
 namespace {
 
-constexpr std::uint64_t kWakeEvent = std::uint64_t{1} << 32;  // smaller names are ranks
+constexpr std::uint64_t kStop = std::uint64_t{1} << 32;  // smaller names are ranks
 
 bool is_readable(int descriptor) {
   pollfd asked{descriptor, POLLIN, 0};
@@ -54,21 +56,27 @@ std::optional<pid_t> local_process(const std::string& identity) {
 }
 
 ProcessWatch::ProcessWatch()
-    : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (epoll_fd_ < 0 || wake_fd_ < 0) {
-    const std::system_error error(errno, std::generic_category(), "no descriptors to watch processes with");
+    : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), stop_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  try {
+    if (epoll_fd_ < 0 || stop_fd_ < 0) {
+      throw std::system_error(errno, std::generic_category(), "no descriptors to watch processes with");
+    }
+    await_events_of(stop_fd_, kStop, EPOLLIN);
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
     close(epoll_fd_);
-    close(wake_fd_);
-    throw error;
+    close(stop_fd_);
+    throw;
   }
-  await_events_of(wake_fd_, kWakeEvent, EPOLLIN);
 }
 
 ProcessWatch::~ProcessWatch() {
+  eventfd_write(stop_fd_, 1);
+  thread_.join();
   for (const auto& [rank, descriptor] : processes_) {
     close(descriptor);
   }
-  close(wake_fd_);
+  close(stop_fd_);
   close(epoll_fd_);
 }
 
@@ -80,38 +88,76 @@ void ProcessWatch::await_events_of(int descriptor, std::uint64_t name, std::uint
 }
 
 void ProcessWatch::add(std::uint32_t rank, const std::string& identity) {
+  const std::lock_guard lock(mutex_);
+  if (processes_.contains(rank)) {
+    return;
+  }
   if (const int descriptor = watch_process(identity); descriptor >= 0) {
     processes_.emplace(rank, descriptor);
     await_events_of(descriptor, rank, EPOLLIN | EPOLLONESHOT);
   }
 }
 
-std::vector<std::uint32_t> ProcessWatch::await_end(std::chrono::milliseconds longest) {
-  std::array<epoll_event, 16> events{};
-  const int count =
-      epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), static_cast<int>(longest.count()));
-  std::vector<std::uint32_t> ended;
-  for (int i = 0; i < count; ++i) {
-    if (const std::uint64_t name = events[static_cast<std::size_t>(i)].data.u64; name != kWakeEvent) {
-      ended.push_back(static_cast<std::uint32_t>(name));
+void ProcessWatch::run() {
+  while (true) {
+    epoll_event event{};
+    if (epoll_wait(epoll_fd_, &event, 1, -1) < 1) {
+      continue;
     }
+    if (event.data.u64 == kStop) {
+      return;
+    }
+    end(static_cast<std::uint32_t>(event.data.u64));
   }
-  return ended;
 }
 
-void ProcessWatch::wake() const {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+void ProcessWatch::end(std::uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  if (is_known(rank)) {
+    return;
+  }
+  ended_.push_back(rank);
+  changed_.notify_all();
+  for (const auto& [owner, callback] : told_) {
+    callback();
+  }
 }
+
+std::vector<std::uint32_t> ProcessWatch::await_ended(std::size_t& known, std::chrono::milliseconds longest,
+                                                     const std::atomic<bool>& gives_up) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, longest, [&] { return ended_.size() > known || gives_up; });
+  const std::vector<std::uint32_t> news(ended_.begin() + static_cast<std::ptrdiff_t>(known), ended_.end());
+  known = ended_.size();
+  return news;
+}
+
+void ProcessWatch::wake() {
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+void ProcessWatch::tell(const void* owner, std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  if (callback) {
+    told_[owner] = std::move(callback);
+  } else {
+    told_.erase(owner);
+  }
+}
+
+bool ProcessWatch::is_known(std::uint32_t rank) const { return std::ranges::find(ended_, rank) != ended_.end(); }
 
 bool ProcessWatch::has_ended(std::uint32_t rank) const {
+  const std::lock_guard lock(mutex_);
   const auto process = processes_.find(rank);
-  return process != processes_.end() && is_readable(process->second);
+  return is_known(rank) || (process != processes_.end() && is_readable(process->second));
 }
 
 bool ProcessWatch::lives(std::uint32_t rank) const {
+  const std::lock_guard lock(mutex_);
   const auto process = processes_.find(rank);
-  return process != processes_.end() && !is_readable(process->second);
+  return process != processes_.end() && !is_known(rank) && !is_readable(process->second);
 }
 
 }  // namespace rollcall::process_group

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/time_limit.h"
+#include "runtime/contract/deadlines.h"
 #include "trainer/distributed/errors/exceptions.h"
 
 namespace rollcall::process_group {
@@ -38,27 +39,26 @@ milliseconds interval_of(const WatchdogOptions& options) {
 
 /// It is the step's rank 0 that holds it, which need not be one of the group's. Of a process that ends the connections
 /// close first, and the kernel says a moment later that it has ended: that is awaited until `until`.
-std::string silent_store(const ProcessWatch& host_peers, const RankNames& names, steady_clock::time_point until) {
+std::string silent_store(ProcessWatch& processes, steady_clock::time_point until) {
   const std::string holder = "rank 0, which holds the store, ";
-  const bool is_member = names.number(0) == 0;
-  while (is_member && host_peers.lives(0) && steady_clock::now() < until) {
-    std::this_thread::sleep_for(milliseconds(2));
+  const std::atomic<bool> never = false;
+  std::size_t known = 0;
+  while (processes.lives(0) && steady_clock::now() < until) {
+    (void)processes.await_ended(known, std::chrono::ceil<milliseconds>(until - steady_clock::now()), never);
   }
-  if (is_member && host_peers.has_ended(0)) {
+  if (processes.has_ended(0)) {
     return holder + "is lost: its process ended";
   }
-  return holder + (is_member && host_peers.lives(0)
-                       ? "does not answer, but its process lives: it is stopped or gets no processor"
-                       : "does not answer: it is stopped or lost");
+  return holder + (processes.lives(0) ? "does not answer, but its process lives: it is stopped or gets no processor"
+                                      : "does not answer: it is stopped or lost");
 }
 
 }  // namespace
 
-Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
-                   std::function<std::vector<std::uint32_t>()> broken_peers)
-    : options_(options),
-      store_(store->clone()),
-      shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers), options)) {
+Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options)
+    : options_(options), store_(store->clone()), shared_(std::make_shared<Shared>(options)) {
+  options.membership->join(store_, options.names.number(options.rank), options.world_size);
+  options.membership->watch_host();
   const RankQuery query = rank_query(store->clone());
   std::thread([shared = shared_, interval = interval_of(options), query] {
     answer(*shared, interval, query);
@@ -66,11 +66,11 @@ Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogO
     shared->stopped = true;
     shared->changed.notify_all();
   }).detach();
-  std::thread([shared = shared_, interval = interval_of(options), query] { look(*shared, interval, query); }).detach();
+  std::thread([shared = shared_, options, query] { look(*shared, options, query); }).detach();
 }
 
 RankQuery Watchdog::rank_query(const c10::intrusive_ptr<c10d::Store>& store) const {
-  return {store, shared_->host_peers, options_.rank, options_.world_size, options_.names};
+  return {store, shared_->membership->processes(), options_.rank, options_.world_size, options_.names};
 }
 
 /// Waits for the store, and so for rank 0 where that is stopped or cut off.
@@ -100,23 +100,27 @@ void Watchdog::answer(Shared& shared, milliseconds interval, const RankQuery& ra
   try_it([&] { tell_end(shared, rank_query); });
 }
 
-void Watchdog::look(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
-  const LostPeerSearch::HasLeft has_left = [&rank_query](std::uint32_t rank) {
-    return run_within(std::chrono::seconds(2), [rank_query, rank] { return rank_query.has_left(rank); });
+void Watchdog::look(Shared& shared, const WatchdogOptions& options, const RankQuery& rank_query) {
+  const PendingCollectives::HasLeft has_left = [&rank_query](std::uint32_t rank) {
+    return run_within(deadline::kWordOfPeer, [rank_query, rank] { return rank_query.has_left(rank); });
   };
+  ProcessWatch& processes = *shared.membership->processes();
+  const milliseconds interval = interval_of(options);
   milliseconds pause = interval;
+  std::size_t known = 0;
   while (!shared.stop) {
-    const std::vector<std::uint32_t> ended = shared.host_peers->await_end(pause);
-    for (const std::uint32_t rank : ended) {
-      shared.search.process_ended(rank, has_left, steady_clock::now());
-    }
-    pause = ended.empty() ? interval : std::min(interval, LostPeerSearch::kAfterAnEnd);
-    if (!shared.stop) {
-      if (shared.ranks_lost && shared.ranks_lost()) {
-        shared.search.ranks_are_lost(steady_clock::now());
+    const std::vector<std::uint32_t> ended = processes.await_ended(known, pause, shared.stop);
+    for (const std::uint32_t number : ended) {
+      if (const auto rank = options.names.rank_of(number, options.world_size)) {
+        shared.pending.process_ended(*rank, has_left, steady_clock::now());
       }
-      shared.on_device.look(steady_clock::now());
-      shared.search.look(has_left, steady_clock::now());
+    }
+    pause = ended.empty() ? interval : std::min(interval, deadline::kEndedPeerIsRead);
+    if (!shared.stop) {
+      if (shared.membership->agent_has_lost()) {
+        shared.pending.ranks_are_lost(steady_clock::now());
+      }
+      shared.pending.look(steady_clock::now());
     }
   }
 }
@@ -125,7 +129,7 @@ void Watchdog::tell_end(Shared& shared, const RankQuery& rank_query) {
   if (shared.failed) {
     return;
   }
-  if (const std::optional<std::string> failure = shared.first_failure->told()) {
+  if (const std::optional<std::string> failure = shared.membership->gave_up()) {
     rank_query.give_up(shared.progress(), *failure);
   } else {
     rank_query.leave(shared.progress());
@@ -133,17 +137,16 @@ void Watchdog::tell_end(Shared& shared, const RankQuery& rank_query) {
 }
 
 void Watchdog::stop() {
-  shared_->search.forget_connections();
-  shared_->on_device.forget();
+  shared_->pending.forget();
   std::unique_lock lock(shared_->mutex);
   if (shared_->stop) {
     return;
   }
   shared_->stop = true;
   shared_->changed.notify_all();
-  shared_->host_peers->wake();
+  shared_->membership->processes()->wake();
   // Where rank 0 is stopped, the thread waits for its store and is left behind.
-  shared_->changed.wait_for(lock, std::chrono::seconds(1), [this] { return shared_->stopped; });
+  shared_->changed.wait_for(lock, deadline::kLastWord, [this] { return shared_->stopped; });
 }
 
 void Watchdog::begin(CollectiveCall& call) {
@@ -187,7 +190,7 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
         "collective", std::to_string(call.number),
         options_.names.of(options_.rank) + " calls " + mine + " where " + options_.names.of(0) + " calls " + of_rank_0,
         "making all ranks run the same collectives in the same order", ErrorKind::Mismatch);
-    options_.first_failure->tell(mismatch.reason);
+    options_.membership->give_up(mismatch.reason);
     throw CollectiveFailure(mismatch);
   }
 }
@@ -200,7 +203,7 @@ std::string Watchdog::ask_all(std::uint64_t number, bool late) {
                  [rank_query = rank_query(store_), number, late, allowance, own = shared_->progress()] {
                    return rank_query.ask(number, own, /*anybody_gone=*/!late, allowance);
                  });
-  return missing ? *missing : silent_store(*shared_->host_peers, options_.names, until);
+  return missing ? *missing : silent_store(*shared_->membership->processes(), until);
 }
 
 Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what,
@@ -219,7 +222,9 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   const std::string reason =
       (late ? "did not end within " + seconds_text(options_.timeout) + ": " : "failed, so a peer was lost: ") +
       missing + " (" + first_line(what) + ")";
-  options_.first_failure->tell(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
+  if (!options_.expendable) {
+    options_.membership->give_up(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
+  }
   const std::string action = "looking for the first rank that ended or stands still, in this output and in Slurm's";
   told_ = fail("collective", to_text(call), reason,
                late ? fmt::format("{}; a longer {} if it was only slow", action, options_.timeout_setting) : action,
@@ -231,7 +236,7 @@ Error Watchdog::explain_by_itself(const Error& error) {
   const std::lock_guard lock(explaining_);
   if (!told_) {
     told_ = error;
-    options_.first_failure->tell(error.setting + ": " + error.reason);
+    options_.membership->give_up(error.setting + ": " + error.reason);
   }
   return *told_;
 }

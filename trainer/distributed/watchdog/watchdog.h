@@ -17,51 +17,12 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/distributed/membership/membership.h"
+#include "trainer/distributed/membership/rank_query.h"
 #include "trainer/distributed/processes/processes.h"
-#include "trainer/distributed/watchdog/device_collectives.h"
-#include "trainer/distributed/watchdog/lost_peer_search.h"
-#include "trainer/distributed/watchdog/rank_query.h"
-#include "trainer/distributed/watchdog/watched_collective.h"
+#include "trainer/distributed/watchdog/pending_collectives.h"
 
 namespace rollcall::process_group {
-
-/// Why the groups of this process that share it cannot go on: the first failure of any of them, or of the program
-/// itself. A group that is closed afterwards tells its other ranks so; they would otherwise hear that this rank left in
-/// good order. Thread-safe.
-class FirstFailure {
- public:
-  /// `what` in one line, as it follows "rank 3 gave up: ". The first that is told stays.
-  void tell(const std::string& what) {
-    const std::lock_guard lock(mutex_);
-    if (!what_) {
-      what_ = what;
-    }
-  }
-  [[nodiscard]] std::optional<std::string> told() const {
-    const std::lock_guard lock(mutex_);
-    return what_;
-  }
-  /// That a device's collectives end no more, in any of the groups: streams that wait for each other stand still, and
-  /// values of all of them may be wrong.
-  void tell_of_device(const Error& error) {
-    const std::lock_guard lock(mutex_);
-    of_device_ = of_device_.value_or(error);
-  }
-  [[nodiscard]] std::optional<Error> of_device() const {
-    const std::lock_guard lock(mutex_);
-    return of_device_;
-  }
-  /// All ranks have come to their end in good order, and their devices to that of all collectives: groups of devices
-  /// may let go of their connections together.
-  void end_well() { ended_well_ = true; }
-  [[nodiscard]] bool ended_well() const { return ended_well_ && !told() && !of_device(); }
-
- private:
-  mutable std::mutex mutex_;
-  std::optional<std::string> what_;
-  std::optional<Error> of_device_;
-  std::atomic<bool> ended_well_{false};
-};
 
 struct WatchdogOptions {
   std::uint32_t rank = 0;
@@ -70,25 +31,23 @@ struct WatchdogOptions {
   std::chrono::milliseconds timeout{600'000};            ///< after it the backend gives a collective up
   const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
   bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
-  std::function<bool()> ranks_lost{};  ///< whether somebody else has said that ranks are lost; empty: nobody does
   std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
-  std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();  ///< of all groups that share it
+  std::shared_ptr<Membership> membership = std::make_shared<Membership>();  ///< of all groups of this process
+  bool expendable = false;  ///< the process goes on without the group where that fails
 };
 
 /// Numbers a group's collectives on this rank, and finds out why one failed. A thread answers other ranks,
 /// which ask through the store only once something is wrong; until then all it does is look whether somebody
 /// asks. So a rank that computes too long, or waits in another collective, still says where it is, and one that does
-/// not answer is stopped or lost. Another thread, which waits for no store, sees processes of this host end, so that a
-/// lost one of these need not be waited for.
+/// not answer is stopped or lost. Another thread, which waits for no store, hears of the Membership who is lost, and
+/// ends what waits for them.
 ///
 /// Thread-safe.
 class Watchdog {
  public:
-  /// `store` is the group's own; its connections are cloned. Ranks of this host are watched that called
-  /// publish_process() before, with the same store. `broken_peers` returns the ranks to which connections are closed,
-  /// for watch(); not called any more after stop().
-  Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
-           std::function<std::vector<std::uint32_t>()> broken_peers);
+  /// `store` is the group's own; its connections are cloned. `options.membership` joins the group's ranks where it has
+  /// not joined any.
+  Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog() { stop(); }
@@ -97,10 +56,10 @@ class Watchdog {
   /// leaves in good order or, where something else than this group has failed, why it gives up. Where this group has,
   /// they know.
   void stop();
-  /// See FirstFailure::end_well().
-  [[nodiscard]] bool ended_well() const { return !shared_->failed && options_.first_failure->ended_well(); }
+  /// See Membership::end_well().
+  [[nodiscard]] bool ended_well() const { return !shared_->failed && options_.membership->ended_well(); }
   /// Whether this group could go on, but its process cannot: what stop() tells.
-  [[nodiscard]] bool gives_up() const { return !shared_->failed && options_.first_failure->told().has_value(); }
+  [[nodiscard]] bool gives_up() const { return !shared_->failed && options_.membership->gave_up().has_value(); }
 
   /// Before a collective is issued: gives it its number. With WatchdogOptions::compare throws CollectiveFailure
   /// (Mismatch) where rank 0 calls another one, and (Unavailable) where rank 0 does not come in time.
@@ -110,17 +69,14 @@ class Watchdog {
   [[nodiscard]] const RankNames& names() const { return options_.names; }
 
   /// Ends it where a peer turns out to be lost of which the backend says nothing.
-  void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->search.add(collective); }
+  void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->pending.add(collective); }
   /// The same for one that a device carries; ends it, too, where it takes longer than the timeout, or `trouble` says
-  /// what is wrong, if it is given. `own`: see DeviceCollectives::add().
+  /// what is wrong, if it is given. `own`: see PendingCollectives::add().
   void watch(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<WatchedCollective>& collective,
-             DeviceCollectives::Trouble trouble = {}, std::chrono::milliseconds own = {}) {
-    shared_->on_device.add(work, collective, std::move(trouble), own);
-    watch(collective);
+             PendingCollectives::Trouble trouble = {}, std::chrono::milliseconds own = {}) {
+    shared_->pending.add(work, collective, std::move(trouble), own);
   }
-  /// Of this group or another one: see FirstFailure::tell_of_device().
-  void tell_of_device(const Error& error) { options_.first_failure->tell_of_device(error); }
-  [[nodiscard]] std::optional<Error> device_failure() const { return options_.first_failure->of_device(); }
+  [[nodiscard]] Membership& membership() const { return *options_.membership; }
 
   /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are, unless it
   /// was `told` that some are lost: then `what` is all there is to say. After a time that only a timeout explains it
@@ -133,19 +89,11 @@ class Watchdog {
  private:
   /// What the threads share with this object, and may outlive it with.
   struct Shared {
-    Shared(std::shared_ptr<ProcessWatch> peers, std::function<std::vector<std::uint32_t>()> broken_peers,
-           const WatchdogOptions& options)
-        : host_peers(std::move(peers)),
-          search(std::move(broken_peers), options.names),
-          on_device(options.timeout),
-          ranks_lost(options.ranks_lost),
-          first_failure(options.first_failure) {}
+    explicit Shared(const WatchdogOptions& options)
+        : membership(options.membership), pending(options.names, options.timeout) {}
 
-    const std::shared_ptr<ProcessWatch> host_peers;
-    LostPeerSearch search;
-    DeviceCollectives on_device;
-    const std::function<bool()> ranks_lost;
-    const std::shared_ptr<const FirstFailure> first_failure;
+    const std::shared_ptr<const Membership> membership;
+    PendingCollectives pending;
     std::mutex mutex;
     std::condition_variable changed;  ///< stop or stopped
     std::atomic<bool> stop{false};
@@ -160,7 +108,7 @@ class Watchdog {
   };
 
   static void answer(Shared& shared, std::chrono::milliseconds interval, const RankQuery& rank_query);
-  static void look(Shared& shared, std::chrono::milliseconds interval, const RankQuery& rank_query);
+  static void look(Shared& shared, const WatchdogOptions& options, const RankQuery& rank_query);
   static void tell_end(Shared& shared, const RankQuery& rank_query);
   [[nodiscard]] RankQuery rank_query(const c10::intrusive_ptr<c10d::Store>& store) const;
   void compare_with_rank_0(const CollectiveCall& call);
@@ -174,17 +122,12 @@ class Watchdog {
   std::optional<Error> told_;
 };
 
-/// The ranks to which a backend has no connection any more.
-using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
-
 /// `group` with a watchdog around its backends: a collective that fails or takes longer than the timeout throws
 /// CollectiveFailure, which says what it was and who did not come. Point-to-point operations, which only two ranks
-/// call, pass through. `store` is the group's own. `broken_peers_of_gloo` is asked of the group's Gloo, where it has
-/// one. Every rank of the group calls it, though it waits for nobody.
+/// call, pass through. `store` is the group's own. Every rank of the group calls it, though it waits for nobody.
 [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                            const c10::intrusive_ptr<c10d::Store>& store,
-                                                           const WatchdogOptions& options,
-                                                           BrokenPeers broken_peers_of_gloo);
+                                                           const WatchdogOptions& options);
 
 /// Calls `connect`, which connects the devices of all ranks of `watched` and may wait for them for ever, on a thread
 /// with the current device of `type`. It is watched as a collective. Throws what `connect` throws, and
@@ -207,7 +150,7 @@ void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched);
                                                                   c10::DeviceType type);
 
 /// Why a device no longer carries the collectives of `group`, or of another one that shares its
-/// WatchdogOptions::first_failure: one of them did not end, and its backend was aborted, which lets go of all that
+/// Membership: one of them did not end, and its backend was aborted, which lets go of all that
 /// waits for one and leaves any values in its tensors. Nothing: it does, or there is none. `group` may be null.
 /// Thread-safe.
 [[nodiscard]] std::optional<Error> device_failure_of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);

@@ -6,15 +6,17 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 
+#include "runtime/base/time_limit.h"
+#include "runtime/contract/deadlines.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/watchdog/captured_collectives.h"
-#include "trainer/distributed/watchdog/connections.h"
-#include "trainer/distributed/watchdog/watched_collective.h"
+#include "trainer/distributed/watchdog/pending_collectives.h"
 #include "trainer/distributed/watchdog/watched_work.h"
 
 namespace rollcall::process_group {
@@ -69,6 +71,57 @@ std::string name_of(const c10d::ReduceOp& op) {
   }
 }
 
+/// A backend's connections: who asks what is wrong with them does not while another thread lets go of them, or after.
+/// Thread-safe.
+class Connections {
+ public:
+  /// `trouble_of`: null where the backend cannot tell.
+  Connections(c10::intrusive_ptr<c10d::Backend> backend, TroubleOf trouble_of)
+      : backend_(std::move(backend)), trouble_(trouble_of) {}
+
+  /// What is wrong, in the backend's own words; "": nothing that is known.
+  [[nodiscard]] std::string trouble() {
+    const std::lock_guard lock(mutex_);
+    if (over_ || trouble_ == nullptr) {
+      return "";
+    }
+    try {
+      return trouble_(*backend_);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+  /// At once, whatever is under way. A backend that cannot is left as it is.
+  void abort() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    try {
+      backend_->abort();
+    } catch (const std::exception&) {  // NCCL's passes on what the device says, which is why this is called
+    }
+  }
+  /// In good order. All ranks do, and each waits for the others; for one that has ended meanwhile, not for ever. A
+  /// backend of c10d's that is neither shut down nor aborted warns, and aborts.
+  void shut_down() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(over_, true)) {
+        return;
+      }
+    }
+    (void)run_within(deadline::kDevicesLetGo, [backend = backend_] {
+      backend->shutdown();
+      return true;
+    });
+  }
+
+ private:
+  const c10::intrusive_ptr<c10d::Backend> backend_;
+  const TroubleOf trouble_;
+  std::mutex mutex_;
+  bool over_ = false;  ///< guarded by mutex_
+};
+
 bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
 
 class WatchedBackend final : public c10d::Backend {
@@ -122,7 +175,7 @@ class WatchedBackend final : public c10d::Backend {
   [[nodiscard]] const c10::intrusive_ptr<c10d::Backend>& inner() const { return inner_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
   [[nodiscard]] std::optional<Error> device_failure() const {
-    return of_device_ ? watchdog_->device_failure() : std::nullopt;
+    return of_device_ ? watchdog_->membership().device_failure() : std::nullopt;
   }
   void abort() override { connections_->abort(); }
   void shutdown() override { connections_->shut_down(); }
@@ -274,15 +327,8 @@ c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10
 
 c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                              const c10::intrusive_ptr<c10d::Store>& store,
-                                             const WatchdogOptions& options, BrokenPeers broken_peers_of_gloo) {
-  // Gloo's alone, on CPUs; kept by the wrapper, which stops the watchdog before it lets go of it.
-  std::function<std::vector<std::uint32_t>()> broken_peers;
-  for (const c10::Device& device : group->getDeviceTypes()) {
-    if (c10d::Backend* inner = group->getBackend(device.type()).get(); is_gloo(*inner)) {
-      broken_peers = [inner, broken_peers_of_gloo] { return broken_peers_of_gloo(*inner); };
-    }
-  }
-  const auto watchdog = std::make_shared<Watchdog>(store, options, std::move(broken_peers));
+                                             const WatchdogOptions& options) {
+  const auto watchdog = std::make_shared<Watchdog>(store, options);
   auto watched = c10::make_intrusive<c10d::ProcessGroup>(store, group->getRank(), group->getSize());
   for (const c10::Device& device : group->getDeviceTypes()) {
     const c10::intrusive_ptr<c10d::Backend> inner = group->getBackend(device.type());

@@ -9,8 +9,8 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "trainer/distributed/watchdog/pending_collectives.h"
 #include "trainer/distributed/watchdog/watchdog.h"
-#include "trainer/distributed/watchdog/watched_collective.h"
 #include "trainer/libtorch_version.h"
 
 namespace rollcall::process_group {

@@ -232,7 +232,7 @@ Result<bool> measure_all(const Options& options, const train::World& world) {
 }
 
 int measure_in_world(const Options& options, const Environment& environment) {
-  train::FailureReport report(0, 0, 1, this_host_name());
+  train::FailureReport report(0, 0, this_host_name());
   Result<train::World> world = join(options, environment, report);
   if (!world) {
     return report.common(world.error());

@@ -163,7 +163,12 @@ Environment task_of_srun(const char* rank, const char* users_rank) {
   return environment_of({{"SLURM_JOB_ID", "1"},
                          {"SLURM_STEP_ID", "0"},
                          {"SLURM_PROCID", rank},
+                         {"SLURM_LOCALID", rank},
+                         {"SLURM_NODEID", "0"},
+                         {"SLURM_STEP_NUM_TASKS", "3"},
+                         {"SLURM_STEP_NUM_NODES", "1"},
                          {"SLURM_STEP_NODELIST", "a"},
+                         {"SLURM_STEP_TASKS_PER_NODE", "3"},
                          {"RANK", users_rank}});
 }
 
@@ -175,12 +180,18 @@ TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
   EXPECT_THAT(run({"env", "--jsn"}, worker).err, IsEmpty());
 }
 
-TEST(Program, AContradictionIsToldByRanks0And1) {
+TEST(Program, AContradictionIsToldByRank0OrWhereItSparesThatByRank1) {
   const Error error = fail("RANK", "0", "disagrees", "unsetting it", ErrorKind::Mismatch);
-  for (const auto& [rank, told] : {std::pair("0", true), {"1", true}, {"2", false}}) {
+  const auto tells = [&](const char* rank, const char* users_rank) {
     std::string text;
-    EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), [&](const std::string& line) { text += line; }), 76);
-    EXPECT_EQ(!text.empty(), told) << rank;
+    EXPECT_EQ(report_error(error, task_of_srun(rank, users_rank), [&](const std::string& line) { text += line; }), 76);
+    return !text.empty();
+  };
+  for (const auto& [rank, told] : {std::pair("0", true), {"1", true}, {"2", false}}) {
+    EXPECT_EQ(tells(rank, "0"), told) << rank;
+  }
+  for (const auto& [rank, told] : {std::pair("0", true), {"1", false}, {"2", false}}) {
+    EXPECT_EQ(tells(rank, "7"), told) << rank;
   }
 }
 

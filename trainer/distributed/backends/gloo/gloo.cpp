@@ -124,21 +124,4 @@ void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
 
 const Backend kGloo{.add = add_gloo};
 
-std::vector<std::uint32_t> broken_gloo_peers(c10d::Backend& gloo) {
-  constexpr int kLookTag = 0x7ffffff0;  // nobody sends with it
-  std::vector<std::uint32_t> broken;
-  for (int peer = 0; peer < gloo.getSize(); ++peer) {
-    std::vector<at::Tensor> tensors{at::empty({1}, at::kByte)};
-    try {
-      // To post a receive is refused once the connection is closed.
-      if (peer != gloo.getRank()) {
-        gloo.recv(tensors, peer, kLookTag);
-      }
-    } catch (const std::exception&) {
-      broken.push_back(static_cast<std::uint32_t>(peer));
-    }
-  }
-  return broken;
-}
-
 }  // namespace rollcall::process_group

@@ -34,7 +34,4 @@ class InPlaceGloo final : public c10d::ProcessGroupGloo {
   const bool one_host_;
 };
 
-/// The ranks to which a group's Gloo has no connection any more. Sends each of the others some bytes.
-[[nodiscard]] std::vector<std::uint32_t> broken_gloo_peers(c10d::Backend& gloo);
-
 }  // namespace rollcall::process_group

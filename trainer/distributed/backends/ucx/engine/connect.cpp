@@ -81,9 +81,11 @@ Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std:
 }  // namespace
 
 Result<std::unique_ptr<Engine>> connect(std::uint32_t rank, std::uint32_t world_size, const Exchange& exchange,
-                                        std::chrono::milliseconds timeout, const RankNames& names) {
+                                        std::chrono::milliseconds timeout, const RankNames& names,
+                                        std::shared_ptr<ProcessWatch> processes) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Context> context, Context::get());
-  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::create(context, rank, world_size, names));
+  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker,
+                   Worker::create(context, rank, world_size, names, std::move(processes)));
   auto windows = std::make_unique<Windows>(world_size);
   ASSIGN_OR_RETURN(const bool sees_all, connect_worker(*worker, *windows, rank, exchange));
   auto engine = std::make_unique<Engine>(std::move(worker), std::move(windows), rank, world_size);

@@ -100,11 +100,13 @@ class Engine final : public process_group::Engine {
 };
 
 /// This rank's engine of a new group, connected to all others: a message went to and came from each of them.
-/// Collective. Every rank holds an endpoint to every other one, so that each notices a death by itself.
+/// Collective. Every rank holds an endpoint to every other one, so that each notices a death by itself. `processes`: of
+/// the step's ranks, as `names` calls them; null: one of this group's own.
 ///
 /// Errors: those of Context, Worker and `exchange`; (Unavailable) not all ranks answered within `timeout`.
 [[nodiscard]] Result<std::unique_ptr<Engine>> connect(std::uint32_t rank, std::uint32_t world_size,
                                                       const Exchange& exchange, std::chrono::milliseconds timeout,
-                                                      const RankNames& names = {});
+                                                      const RankNames& names = {},
+                                                      std::shared_ptr<ProcessWatch> processes = nullptr);
 
 }  // namespace rollcall::process_group::ucx

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 /// What epoll calls its descriptors.
-enum Event : std::uint64_t { kUcx, kWake, kProcesses };
+enum Event : std::uint64_t { kUcx, kWake };
 
 Error unavailable(const std::string& what, const std::string& why) {
   return fail("--backend", "ucx", what + ": " + why,
@@ -24,18 +24,24 @@ Error unavailable(const std::string& what, const std::string& why) {
 
 }  // namespace
 
-Worker::Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size, const RankNames& names)
-    : context_(std::move(context)), rank_(rank), peers_(world_size, names), endpoints_(world_size) {
+Worker::Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size, const RankNames& names,
+               std::shared_ptr<ProcessWatch> processes)
+    : context_(std::move(context)),
+      rank_(rank),
+      peers_(world_size, names),
+      processes_(processes ? std::move(processes) : std::make_shared<ProcessWatch>()),
+      endpoints_(world_size) {
   for (std::uint32_t peer = 0; peer < world_size; ++peer) {
     endpoints_[peer] = {.worker = this, .peer = peer};
   }
 }
 
 Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context, std::uint32_t rank,
-                                               std::uint32_t world_size, const RankNames& names) {
+                                               std::uint32_t world_size, const RankNames& names,
+                                               std::shared_ptr<ProcessWatch> processes) {
   std::unique_ptr<Worker> worker;
   try {
-    worker.reset(new Worker(std::move(context), rank, world_size, names));
+    worker.reset(new Worker(std::move(context), rank, world_size, names, std::move(processes)));
   } catch (const std::system_error& error) {  // no descriptors for a ProcessWatch
     return unavailable("UCX cannot wait for events", error.what());
   }
@@ -57,11 +63,16 @@ Result<void> Worker::open() {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   await_events_of(event_fd_, kUcx);
   await_events_of(wake_fd_, kWake);
-  await_events_of(processes_.descriptor(), kProcesses);
+  processes_->tell(this, [this] {
+    some_ended_ = true;
+    wake();
+  });
+  some_ended_ = true;  // others of the step may have ended before
   return {};
 }
 
 Worker::~Worker() {
+  processes_->tell(this, {});
   if (handle_ != nullptr) {
     shutdown();
     if (notice_ != nullptr) {
@@ -178,7 +189,7 @@ void Worker::sleep(milliseconds longest) {
 }
 
 Worker::Events Worker::await_event(milliseconds longest) const {
-  std::array<epoll_event, 3> events{};
+  std::array<epoll_event, 2> events{};
   const int count =
       epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), static_cast<int>(longest.count()));
   Events names;
@@ -193,21 +204,27 @@ void Worker::handle(const Events& events) {
     if (name == kWake) {
       std::uint64_t times = 0;
       [[maybe_unused]] const ssize_t drained = read(wake_fd_, &times, sizeof times);
-    } else if (name == kProcesses) {
-      for (const std::uint32_t peer : processes_.await_end(milliseconds(0))) {
-        lose_ended(peer);
-      }
     }
+  }
+  if (some_ended_.exchange(false)) {
+    lose_ended();
   }
 }
 
-void Worker::lose_ended(std::uint32_t peer) {
-  peers_.ended(peer);
-  constexpr int kRounds = 1000;
-  for (int i = 0; i < kRounds && !peers_.has_left(peer); ++i) {
-    progress();  // its notice may lie there unread
+void Worker::lose_ended() {
+  const std::atomic<bool> now = true;
+  for (const std::uint32_t number : processes_->await_ended(known_ended_, milliseconds(0), now)) {
+    const auto peer = peers_.names().rank_of(number, static_cast<std::uint32_t>(endpoints_.size()));
+    if (!peer || endpoints_.at(*peer).handle == nullptr) {
+      continue;
+    }
+    peers_.ended(*peer);
+    constexpr int kRounds = 1000;
+    for (int i = 0; i < kRounds && !peers_.has_left(*peer); ++i) {
+      progress();  // its notice may lie there unread
+    }
+    peers_.lose(*peer, "its process ended");
   }
-  peers_.lose(peer, "its process ended");
 }
 
 void Worker::let_messages_wake(bool wakes) const {

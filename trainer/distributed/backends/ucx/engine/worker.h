@@ -1,7 +1,9 @@
 #pragma once
 
 #include <ucp/api/ucp.h>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,7 +28,8 @@ class Worker final : public Transport {
  public:
   /// Errors (Unavailable): UCX cannot provide a worker (memory in /dev/shm, sockets).
   [[nodiscard]] static Result<std::unique_ptr<Worker>> create(std::shared_ptr<Context> context, std::uint32_t rank,
-                                                              std::uint32_t world_size, const RankNames& names);
+                                                              std::uint32_t world_size, const RankNames& names,
+                                                              std::shared_ptr<ProcessWatch> processes);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   /// shutdown(), closes the endpoints. At most 2 s, where a peer is hung; else milliseconds.
@@ -38,7 +41,9 @@ class Worker final : public Transport {
   [[nodiscard]] Result<void> connect(const std::vector<std::string>& addresses, std::uint32_t generation);
   /// Loses `peer` as soon as its process ends, where that is one of this host: see process_identity(). Without it, that
   /// shows in a reset socket or, through shared memory, at UCX's next keep-alive.
-  void watch(std::uint32_t peer, const std::string& identity) { processes_.add(peer, identity); }
+  void watch(std::uint32_t peer, const std::string& identity) {
+    processes_->add(peers_.names().number(peer), identity);
+  }
 
   [[nodiscard]] Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) override;
   [[nodiscard]] Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override;
@@ -84,13 +89,14 @@ class Worker final : public Transport {
     std::uint32_t rank = 0;  ///< of Failed: Failure::rank
   };
 
-  Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size, const RankNames& names);
+  Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size, const RankNames& names,
+         std::shared_ptr<ProcessWatch> processes);
   [[nodiscard]] Result<void> open();
   static void on_endpoint_error(void* endpoint, ucp_ep_h handle, ucs_status_t status);
   void await_events_of(int descriptor, std::uint64_t name) const;
   /// arm(), await_event() and handle(); gives way to other threads where there is something to do at once.
   void sleep(std::chrono::milliseconds longest);
-  void lose_ended(std::uint32_t peer);
+  void lose_ended();
   [[nodiscard]] Request post_send(std::uint32_t peer, std::uint64_t tag, const void* data, std::size_t bytes);
   void await_notice();
   void read_notice();
@@ -105,11 +111,13 @@ class Worker final : public Transport {
   std::uint32_t rank_;
   Peers peers_;
   Messages messages_{peers_};
-  ProcessWatch processes_;  ///< of the peers
+  const std::shared_ptr<ProcessWatch> processes_;  ///< of the peers, and other ranks
+  std::atomic<bool> some_ended_{false};
+  std::size_t known_ended_ = 0;
   ucp_worker_h handle_ = nullptr;
   int event_fd_ = -1;  ///< UCX's own
   int wake_fd_ = -1;
-  int epoll_fd_ = -1;                ///< those two and the processes
+  int epoll_fd_ = -1;                ///< those two
   std::vector<Endpoint> endpoints_;  ///< by rank; this rank's own has no handle
   Tags tags_{0};
   Notice incoming_, outgoing_;

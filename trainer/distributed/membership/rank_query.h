@@ -68,14 +68,14 @@ struct Allowance {
 [[nodiscard]] std::string who_is_gone(std::uint64_t number, const std::vector<RankStatus>& ranks,
                                       const RankNames& names = {});
 
-// Which of a group's ranks are processes of this host. They find each other in the group's store, where each host has
-// a list of its own: what a rank reads grows with the ranks of its host alone. Both throw what the store throws.
+// Which ranks are processes of this host. They find each other in the store, where each host has a list of its own:
+// what a rank reads grows with the ranks of its host alone. Both throw what the store throws.
 
 /// Writes this process down. Before the ranks connect, so that afterwards every list is complete.
 void publish_process(c10d::Store& store, std::uint32_t rank);
 
-/// Watches the other ranks of this host that have been written down; none where that was not done.
-[[nodiscard]] std::shared_ptr<ProcessWatch> watch_host_peers(c10d::Store& store, std::uint32_t own_rank);
+/// Has `processes` watch the other ranks of this host that have been written down; none where that was not done.
+void watch_host_peers(c10d::Store& store, std::uint32_t own_rank, ProcessWatch& processes);
 
 /// The ranks of a group ask each other through its store where they are. Each says something at most a few times in its
 /// life, so what is in the store of a rank is the last that it said. An instance per thread; copies share the store's
@@ -85,10 +85,11 @@ void publish_process(c10d::Store& store, std::uint32_t rank);
 /// its host see and write down for all.
 class RankQuery {
  public:
-  RankQuery(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<const ProcessWatch> host_peers, std::uint32_t rank,
+  /// `processes`: of the step's ranks, by their numbers in it.
+  RankQuery(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<const ProcessWatch> processes, std::uint32_t rank,
             std::uint32_t world_size, const RankNames& names = {})
       : store_(std::move(store)),
-        host_peers_(std::move(host_peers)),
+        processes_(std::move(processes)),
         rank_(rank),
         world_size_(world_size),
         names_(names) {}
@@ -117,7 +118,7 @@ class RankQuery {
   void complete(std::vector<RankStatus>& ranks) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
-  std::shared_ptr<const ProcessWatch> host_peers_;
+  std::shared_ptr<const ProcessWatch> processes_;
   std::uint32_t rank_;
   std::uint32_t world_size_;
   RankNames names_;

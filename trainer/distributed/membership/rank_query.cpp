@@ -1,4 +1,4 @@
-#include "trainer/distributed/watchdog/rank_query.h"
+#include "trainer/distributed/membership/rank_query.h"
 
 #include <algorithm>
 #include <array>
@@ -146,16 +146,14 @@ void publish_process(c10d::Store& store, std::uint32_t rank) {
   }
 }
 
-std::shared_ptr<ProcessWatch> watch_host_peers(c10d::Store& store, std::uint32_t own_rank) {
-  auto watch = std::make_shared<ProcessWatch>();
+void watch_host_peers(c10d::Store& store, std::uint32_t own_rank, ProcessWatch& processes) {
   const std::int64_t entries = process_space().empty() ? 0 : store.add(count_key(), 0);
   for (std::int64_t number = 1; number <= entries; ++number) {
     const std::optional<Entry> entry = parse_entry(store.get_to_str(entry_key(number)));
     if (entry && entry->rank != own_rank) {
-      watch->add(entry->rank, entry->identity);
+      processes.add(entry->rank, entry->identity);
     }
   }
-  return watch;
 }
 
 void RankQuery::write(std::uint32_t rank, const RankStatus& status) const {
@@ -191,7 +189,7 @@ bool RankQuery::has_left(std::uint32_t rank) const {
 }
 
 bool RankQuery::is_alive(std::uint32_t rank) const {
-  if (!host_peers_->lives(rank)) {
+  if (!processes_->lives(names_.number(rank))) {
     return store_->check({alive_key(rank)});
   }
   store_->set(alive_key(rank), std::string("1"));
@@ -204,7 +202,7 @@ void RankQuery::complete(std::vector<RankStatus>& ranks) const {
     if (!is_awaited(one)) {
       continue;
     }
-    const bool ended = host_peers_->has_ended(rank);  // first: what it said before is in the store then
+    const bool ended = processes_->has_ended(names_.number(rank));  // first: what it said before is in the store then
     if (const std::optional<RankStatus> status = status_of(rank)) {
       one = *status;
     } else if (ended) {

@@ -1,0 +1,135 @@
+#include "trainer/distributed/membership/membership.h"
+
+#include <c10/util/Exception.h>
+#include <chrono>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/base/time_limit.h"
+#include "runtime/contract/deadlines.h"
+#include "runtime/store/server.h"
+#include "trainer/distributed/membership/rank_query.h"
+
+namespace rollcall::process_group {
+namespace {
+
+constexpr const char* kCause = "rollcall/cause";
+
+/// The rank, a line feed and what serialise() makes of the error.
+std::optional<Membership::Cause> parse_cause(const std::string& text, std::uint32_t own_rank) {
+  const std::size_t end = text.find('\n');
+  const std::optional<Result<void>> outcome =
+      end == std::string::npos ? std::nullopt : parse_outcome(std::string_view(text).substr(end + 1));
+  if (!outcome || *outcome) {
+    return std::nullopt;
+  }
+  return Membership::Cause{.mine = text.substr(0, end) == std::to_string(own_rank), .error = outcome->error()};
+}
+
+}  // namespace
+
+void Membership::use(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank, std::uint32_t world_size) {
+  if (!store_) {
+    store_ = store;
+    rank_ = rank;
+    world_size_ = world_size;
+  }
+}
+
+void Membership::join(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank, std::uint32_t world_size) {
+  use(store, rank, world_size);
+  if (!processes_) {
+    processes_ = std::make_shared<ProcessWatch>();
+    publish_process(*store_, rank_);
+  }
+}
+
+void Membership::watch_host() {
+  if (!std::exchange(watches_, true)) {
+    watch_host_peers(*store_, rank_, *processes_);
+  }
+}
+
+void Membership::listen() const {
+  std::thread([store = store_->clone(), processes = processes_, rank = rank_] {
+    constexpr std::chrono::hours kYear{24 * 365};
+    try {
+      for (std::uint64_t number = 1;; ++number) {
+        const std::string key = store::lost_key(number);
+        store->wait({key}, kYear);
+        if (const auto lost = parse_integer<std::uint32_t>(store->get_to_str(key))) {
+          processes->end(*lost);
+        }
+      }
+    } catch (const c10::DistNetworkError&) {
+      if (rank != 0) {
+        processes->end(0);
+      }
+    } catch (const std::exception&) {
+      // The agent says that this world is over.
+    }
+  }).detach();
+}
+
+void Membership::give_up(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  gave_up_ = gave_up_.value_or(what);
+}
+
+std::optional<std::string> Membership::gave_up() const {
+  const std::lock_guard lock(mutex_);
+  return gave_up_;
+}
+
+void Membership::device_fails(const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    device_failure_ = device_failure_.value_or(error);
+  }
+  if (!is_of_peer(error)) {
+    (void)claim(error);
+  }
+}
+
+std::optional<Error> Membership::device_failure() const {
+  const std::lock_guard lock(mutex_);
+  return device_failure_;
+}
+
+std::optional<Membership::Cause> Membership::claim(const Error& error) const {
+  if (!store_) {
+    return std::nullopt;
+  }
+  const std::string mine = std::to_string(rank_) + "\n" + serialise(error);
+  const auto first = run_within(deadline::kStoreAnswers,
+                                [store = store_, mine] { return store->compareSet(kCause, std::string(), mine); });
+  return first ? parse_cause(*first, rank_) : std::nullopt;
+}
+
+void Membership::leave() const {
+  if (store_) {
+    (void)run_within(deadline::kStoreAnswers, [store = store_, key = store::left_key(rank_)] {
+      store->set(key, std::string("1"));
+      return store->check({key});  // set() alone may return before the store has it, and the process may end
+    });
+  }
+}
+
+void Membership::let_others_leave() const {
+  if (rank_ != 0 || !store_) {
+    return;
+  }
+  std::vector<std::string> others;
+  for (std::uint32_t rank = 1; rank < world_size_; ++rank) {
+    others.push_back(store::left_key(rank));
+  }
+  try {
+    store_->wait(others, deadline::kOthersLeave);
+  } catch (const std::exception&) {
+    // Some are stopped, or their node is silent; or the store is gone: nobody can be asking.
+  }
+}
+
+}  // namespace rollcall::process_group
