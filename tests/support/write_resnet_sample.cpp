@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "tests/support/whole_checkpoint.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/model/resnet.h"
 #include "trainer/torch.h"

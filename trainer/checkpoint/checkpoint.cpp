@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <exception>
@@ -10,7 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/exchange/several_files.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/format/reader.h"
@@ -33,13 +31,6 @@ auto without_exceptions(const std::string& value, const Work& work, const char* 
     const std::string text = error.what();
     return fail(setting, value, text.substr(0, text.find('\n')), "reporting this", ErrorKind::Internal);
   }
-}
-
-/// What a rank has to give, on the host.
-Result<HostContent> content_of(const TrainingState& state, const format::RankGroup& group) {
-  ASSIGN_OR_RETURN(auto parts, collect(state, group.rank(), group.size()));
-  DeviceCopies copies;  // whose memory the content holds
-  return on_host(parts, copies);
 }
 
 /// A checkpoint that was read, and is not in use yet.
@@ -226,30 +217,9 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
   });
 }
 
-Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention,
-                  format::RankGroup& group) {
-  const auto content = without_exceptions(folder, [&] { return content_of(state, group); });
-  if (Result<void> ready = format::agree(group, content ? Result<void>() : content.error()); !ready) {
-    return ready;
-  }
-  const background::Destination destination{folder, state.progress.global_step, state.progress.best_step, retention};
-  return background::commit(destination, content->content, {.writer = "rollcall-train", .torch_version = TORCH_VERSION},
-                            group);
-}
-
-Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention) {
-  format::LoneRank alone;
-  return save(folder, state, retention, alone);
-}
-
 Result<std::optional<LoadedInfo>> load(const LoadOptions& options, TrainingState& state, format::RankGroup& group) {
   return without_exceptions(options.resume == "auto" ? options.folder : options.resume,
                             [&] { return load_state(options, state, group); });
-}
-
-Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder, TrainingState& state) {
-  format::LoneRank alone;
-  return load({.resume = resume, .folder = folder}, state, alone);
 }
 
 Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result<void>()>& fetch, TrainingState& state,

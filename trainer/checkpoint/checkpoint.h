@@ -49,18 +49,6 @@ struct LoadedInfo {
 /// nothing. Errors (Internal): the optimizer is of no known kind.
 [[nodiscard]] Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size);
 
-/// Saves `state` as <folder>/step-<global_step>.h5, atomically and verified (see format::write_checkpoint), then drops
-/// what `retention` does not keep; the checkpoint of progress.best_step stays, and best.h5 points to it. Collective:
-/// every rank of `group` gives its part of the model; it must not change meanwhile. Tensors of other devices are copied
-/// to the host. `rng_per_rank` of rank 0 counts.
-///
-/// Errors, the same on all ranks: CannotCreate, InputOutput (disk full, quota, damaged on the way): the folder's
-/// checkpoints are as before. Others: those of collect() and format::write_checkpoint.
-[[nodiscard]] Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention,
-                                format::RankGroup& group);
-/// Of a process by itself.
-[[nodiscard]] Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention);
-
 /// Fills model, optimizer (moments, steps, options with the learning rate), progress and rng_per_rank of `state`, in
 /// place: tensors keep their memory and strides. All or nothing, on all ranks: names, shapes and types of everything
 /// are compared, and everything is read, before the first tensor is touched. Each rank reads only its rows of what is
@@ -70,9 +58,6 @@ struct LoadedInfo {
 /// of format::CheckpointReader and format::use_latest.
 [[nodiscard]] Result<std::optional<LoadedInfo>> load(const LoadOptions& options, TrainingState& state,
                                                      format::RankGroup& group);
-/// Of a process by itself, fully verified.
-[[nodiscard]] Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder,
-                                                     TrainingState& state);
 
 /// As load(), from the memory of ranks: `checkpoint` is asked for what this rank needs, and `fetch`, which is
 /// collective, has it take() all parts. Errors, the same on all ranks: those of load() and of `fetch`.

@@ -1,5 +1,6 @@
 // Checkpoints of a training on a device: how often the host waits does not go by the number of tensors.
 
+#include "tests/support/whole_checkpoint.h"
 #include "trainer/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #include "trainer/checkpoint/checkpoint.h"
+#include "tests/support/whole_checkpoint.h"
 
 #include <gmock/gmock.h>
 
