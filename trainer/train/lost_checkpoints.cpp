@@ -119,16 +119,15 @@ Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const Re
   return reader.saves();
 }
 
-Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume,
-                             const Environment& environment, std::vector<std::string>& warnings) {
+Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume, const Restart& restart,
+                             const Result<RecordedSaves>& saves, std::vector<std::string>& warnings) {
   const std::string& folder = config.checkpoint.load.folder;
-  const Restart restart = restart_of(environment);
   const bool goes_on = config.checkpoint.load.resume == "auto";
   if (!goes_on && restart.is_first()) {
     return {};
   }
-  ASSIGN_OR_RETURN(const RecordedSaves saves, recorded_saves(config, restart));
-  const std::int64_t lost = std::max(goes_on ? saves.of_training : -1, saves.of_restart);
+  RETURN_IF_ERROR(saves);
+  const std::int64_t lost = std::max(goes_on ? saves->of_training : -1, saves->of_restart);
   if (lost >= 0) {
     return fail("--resume", resume,
                 fmt::format("{} holds no checkpoint, though {} tells of one of step {} that was written", folder,
@@ -137,12 +136,12 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
                 "with a copy of one, or a new job with --resume=never to begin at step 0",
                 ErrorKind::NoInput);
   }
-  if (goes_on && saves.elsewhere >= 0) {
+  if (goes_on && saves->elsewhere >= 0) {
     warnings.push_back(fmt::format(
         "--checkpoint-dir: {}: holds no checkpoint; {} tells of one of step {} that was written to another folder ({})",
-        folder, records_of(config.run.folder), saves.elsewhere, saves.other_folder));
+        folder, records_of(config.run.folder), saves->elsewhere, saves->other_folder));
   }
-  if (!restart.job.empty() && !saves.any_start) {
+  if (!restart.job.empty() && !saves->any_start) {
     warnings.push_back(
         fmt::format("job {} was started again (restart count {}), and {} holds neither checkpoints nor records of its "
                     "earlier start",
@@ -151,10 +150,8 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
   return {};
 }
 
-Result<void> check_comes_further(const config::TrainConfig& config, const Environment& environment, std::int64_t step) {
-  const Restart restart = restart_of(environment);
-  const Result<RecordedSaves> saves = restart.job.empty() ? RecordedSaves() : recorded_saves(config, restart);
-  if (!saves || saves->last_began_at != step || saves->in_vain < kStartsInVain) {
+Result<void> check_comes_further(const Restart& restart, const Result<RecordedSaves>& saves, std::int64_t step) {
+  if (restart.job.empty() || !saves || saves->last_began_at != step || saves->in_vain < kStartsInVain) {
     return {};
   }
   return fail("job", restart.job,
@@ -164,16 +161,16 @@ Result<void> check_comes_further(const config::TrainConfig& config, const Enviro
               ErrorKind::Usage);
 }
 
-Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step) {
-  ASSIGN_OR_RETURN(const RecordedSaves saves, recorded_saves(config, {}));
-  const std::string& folder = config.checkpoint.load.folder;
-  if (saves.of_training <= step) {
-    return std::string();
+void warn_of_older_checkpoint(const config::TrainConfig& config, const Result<RecordedSaves>& saves, std::int64_t step,
+                              std::vector<std::string>& warnings) {
+  if (!saves) {
+    warnings.push_back("whether a newer checkpoint was lost is not known: " + saves.error().text());
+  } else if (saves->of_training > step) {
+    warnings.push_back(fmt::format(
+        "--checkpoint-dir: {}: its newest checkpoint that can be read is of step {}; {} tells of one of step {} that "
+        "was written there and is gone: what was trained since is done again",
+        config.checkpoint.load.folder, step, records_of(config.run.folder), saves->of_training));
   }
-  return fmt::format(
-      "--checkpoint-dir: {}: its newest checkpoint that can be read is of step {}; {} tells of one of step {} that was "
-      "written there and is gone: what was trained since is done again",
-      folder, step, records_of(config.run.folder), saves.of_training);
 }
 
 }  // namespace rollcall::train

@@ -45,11 +45,12 @@ struct Restart {
 /// Whether a run that finds no checkpoint may begin at step 0. It may where none was ever written, as where a job is
 /// started again before its first save, and where --resume=never says so; a folder whose checkpoints are gone (deleted
 /// by the site, a file system that is not mounted) is no beginning. `resume` is setting resume as given, `config`'s
-/// folder holds no checkpoint. `warnings` gets what cannot be known. Reads the records: rank 0's to call.
+/// folder holds no checkpoint. `warnings` gets what cannot be known.
 ///
-/// Errors: NoInput: checkpoints were written there and are gone; those of recorded_saves().
+/// Errors: NoInput: checkpoints were written there and are gone; that of `saves`.
 [[nodiscard]] Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume,
-                                           const Environment& environment, std::vector<std::string>& warnings);
+                                           const Restart& restart, const Result<RecordedSaves>& saves,
+                                           std::vector<std::string>& warnings);
 
 /// Whether another start may be tried of a job that Slurm has started again and again, and that begins at `step` now:
 /// not where kStartsInVain in a row began there and recorded neither a step, nor a checkpoint, nor that they finished
@@ -57,14 +58,14 @@ struct Restart {
 /// tried where the records cannot be read.
 ///
 /// Errors: Usage: they came no further.
-[[nodiscard]] Result<void> check_comes_further(const config::TrainConfig& config, const Environment& environment,
+[[nodiscard]] Result<void> check_comes_further(const Restart& restart, const Result<RecordedSaves>& saves,
                                                std::int64_t step);
 /// One that is preempted without notice may lose a few; that many have the same cause.
 inline constexpr std::int64_t kStartsInVain = 5;
 
-/// A warning where the records of the run's folder tell of a checkpoint that was written to its folder of checkpoints,
-/// is newer than that of `step`, which the run goes on from, and so has been lost; else an empty text. Errors: those of
-/// recorded_saves().
-[[nodiscard]] Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step);
+/// Warns where the records of the run's folder tell of a checkpoint that was written to its folder of checkpoints, is
+/// newer than that of `step`, which the run goes on from, and so has been lost; or where that is not known.
+void warn_of_older_checkpoint(const config::TrainConfig& config, const Result<RecordedSaves>& saves, std::int64_t step,
+                              std::vector<std::string>& warnings);
 
 }  // namespace rollcall::train

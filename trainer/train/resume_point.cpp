@@ -72,14 +72,22 @@ bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& 
   return (steps_done || progress.epoch >= config.run.epochs) && progress.validation_due == 0;
 }
 
-/// The newest checkpoints may have been lost, and older ones be left.
-void warn_of_older(const config::TrainConfig& config, std::int64_t step, std::vector<std::string>& warnings) {
-  const Result<std::string> warning = older_checkpoint_warning(config, step);
-  if (!warning) {
-    warnings.push_back("whether a newer checkpoint was lost is not known: " + warning.error().text());
-  } else if (!warning->empty()) {
-    warnings.push_back(*warning);
+/// restarted_job_goes_on(), of what the records say.
+Result<bool> goes_on_with_own(const config::TrainConfig& config, const Restart& restart,
+                              const Result<RecordedSaves>& saves) {
+  if (restart.is_first()) {
+    return false;
   }
+  RETURN_IF_ERROR(saves);
+  if (saves->of_restart >= 0) {
+    return true;
+  }
+  if (restart.job.empty()) {
+    return false;
+  }
+  const Result<bool> staged =
+      config.checkpoint.stage.empty() ? false : holds_work_of(restart.job, config.checkpoint.stage);
+  return staged && !*staged ? holds_work_of(restart.job, config.checkpoint.load.folder) : staged;
 }
 
 }  // namespace
@@ -116,19 +124,7 @@ Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::L
 
 Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment) {
   const Restart restart = restart_of(environment);
-  if (restart.is_first()) {
-    return false;
-  }
-  ASSIGN_OR_RETURN(const RecordedSaves saves, recorded_saves(config, restart));
-  if (saves.of_restart >= 0) {
-    return true;
-  }
-  if (restart.job.empty()) {
-    return false;
-  }
-  const Result<bool> staged =
-      config.checkpoint.stage.empty() ? false : holds_work_of(restart.job, config.checkpoint.stage);
-  return staged && !*staged ? holds_work_of(restart.job, config.checkpoint.load.folder) : staged;
+  return restart.is_first() ? false : goes_on_with_own(config, restart, recorded_saves(config, restart));
 }
 
 namespace {
@@ -143,7 +139,10 @@ struct LookBack {
 Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,
                            const Environment& environment, std::vector<std::string>& warnings) {
   checkpoint::LoadOptions options = config.checkpoint.load;
-  const Result<bool> own = restarted_job_goes_on(config, environment);
+  const Restart restart = restart_of(environment);
+  const Result<RecordedSaves> saves =
+      options.resume == "auto" || !restart.is_first() ? recorded_saves(config, restart) : RecordedSaves();
+  const Result<bool> own = goes_on_with_own(config, restart, saves);
   if (!own && options.resume != "auto") {
     return own.error();
   }
@@ -155,15 +154,15 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   found.earlier = std::move(earlier);
   const std::int64_t step = found.earlier ? found.earlier->progress.global_step : 0;
   const bool is_over = found.earlier && is_at_end(found.earlier->progress, config);
-  RETURN_IF_ERROR(is_over ? Result<void>() : check_comes_further(config, environment, step));
+  RETURN_IF_ERROR(is_over ? Result<void>() : check_comes_further(restart, saves, step));
   if (found.earlier && options.resume == "auto") {
-    warn_of_older(config, found.earlier->progress.global_step, warnings);
+    warn_of_older_checkpoint(config, saves, step, warnings);
   }
   if (found.earlier) {
     return found;
   }
   ASSIGN_OR_RETURN(const auto listed, listed_for(options));  // a file that cannot be read is told of where it is loaded
-  RETURN_IF_ERROR(listed.empty() ? check_none_lost(config, given_resume, environment, warnings) : Result<void>());
+  RETURN_IF_ERROR(listed.empty() ? check_none_lost(config, given_resume, restart, saves, warnings) : Result<void>());
   return found;
 }
 
