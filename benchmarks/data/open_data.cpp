@@ -9,7 +9,7 @@
 
 #include "benchmarks/ranks.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/train/shared_data.h"
+#include "trainer/train/data/shared_data.h"
 
 namespace {
 

@@ -34,12 +34,12 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/report/page.h"
 #include "trainer/torch.h"
-#include "trainer/train/data_pipeline.h"
+#include "trainer/train/data/data_pipeline.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/process.h"
 #include "trainer/train/session.h"
+#include "trainer/train/step/training.h"
 #include "trainer/train/stop_request.h"
-#include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {

@@ -9,10 +9,10 @@
 #include "runtime/elastic/worker_link.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
+#include "trainer/train/elastic/survival.h"
 #include "trainer/train/failure_report.h"
-#include "trainer/train/lease.h"
-#include "trainer/train/survival.h"
-#include "trainer/train/training.h"
+#include "trainer/train/run_folder/lease.h"
+#include "trainer/train/step/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {

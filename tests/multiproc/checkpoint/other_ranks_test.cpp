@@ -11,7 +11,7 @@
 #include "tests/support/multiproc.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/config/options.h"
-#include "trainer/train/checkpoints.h"
+#include "trainer/train/checkpoints/checkpoints.h"
 
 namespace rollcall::train {
 namespace {

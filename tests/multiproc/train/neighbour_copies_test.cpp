@@ -1,6 +1,6 @@
 // Ranks give their parts of a state to each other, some lose theirs, and the others have all of it.
 
-#include "trainer/train/neighbour_copies.h"
+#include "trainer/train/elastic/neighbour_copies.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>

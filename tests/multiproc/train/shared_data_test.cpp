@@ -12,7 +12,7 @@
 
 #include "tests/support/multiproc.h"
 #include "trainer/data/sources/image_folder.h"
-#include "trainer/train/shared_data.h"
+#include "trainer/train/data/shared_data.h"
 
 namespace rollcall::train {
 namespace {

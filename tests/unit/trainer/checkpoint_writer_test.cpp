@@ -1,4 +1,4 @@
-#include "trainer/train/checkpoint_writer.h"
+#include "trainer/train/checkpoints/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
 

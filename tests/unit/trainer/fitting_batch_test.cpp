@@ -1,4 +1,4 @@
-#include "trainer/train/fitting_batch.h"
+#include "trainer/train/step/fitting_batch.h"
 
 #include <gtest/gtest.h>
 

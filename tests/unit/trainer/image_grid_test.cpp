@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "trainer/torch.h"
-#include "trainer/train/tensorboard.h"
+#include "trainer/train/observer/tensorboard.h"
 
 namespace rollcall::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/train/run_facts.h"
+#include "trainer/train/observer/run_facts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

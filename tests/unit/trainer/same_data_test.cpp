@@ -1,4 +1,4 @@
-#include "trainer/train/same_training.h"
+#include "trainer/train/resume/same_training.h"
 
 #include <gmock/gmock.h>
 

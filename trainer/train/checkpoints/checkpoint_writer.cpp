@@ -1,0 +1,290 @@
+#include "trainer/train/checkpoints/checkpoint_writer.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+#include <cstring>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
+
+#include "trainer/checkpoint/live_content.h"
+#include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/process_group/factory.h"
+#include "trainer/torch.h"
+#include "trainer/train/process.h"
+
+namespace rollcall::train {
+namespace {
+
+namespace background = checkpoint::background;
+
+checkpoint::format::WriterOptions writer_options(const config::CheckpointConfig& config) {
+  return {.writer = "rollcall-train", .torch_version = TORCH_VERSION, .read_back = config.read_back};
+}
+
+/// Adds the time until its end to `seconds`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(seconds_now()) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { seconds_ += seconds_now() - begin_; }
+
+ private:
+  double& seconds_;
+  double begin_;
+};
+
+/// The ranks of a process group as those who write and load checkpoints together. One thread at a time may use the
+/// process group, whatever for.
+class CheckpointGroup final : public checkpoint::format::RankGroup {
+ public:
+  /// A null `group` is a world of one.
+  explicit CheckpointGroup(process_group::Group group) : group_(std::move(group)) {}
+
+  [[nodiscard]] std::uint32_t rank() const override { return process_group::rank_of(group_); }
+  [[nodiscard]] std::uint32_t size() const override { return process_group::world_size_of(group_); }
+  [[nodiscard]] Result<void> broadcast(std::vector<std::byte>& bytes) override;
+  [[nodiscard]] Result<std::vector<std::vector<std::byte>>> gather(std::span<const std::byte> mine) override;
+
+ private:
+  process_group::Group group_;
+};
+
+std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+Result<void> CheckpointGroup::broadcast(std::vector<std::byte>& bytes) {
+  at::Tensor size = torch::tensor({static_cast<std::int64_t>(bytes.size())});
+  if (Result<void> told = process_group::broadcast(group_, size); !told) {
+    return told;
+  }
+  bytes.resize(static_cast<std::size_t>(size.item<std::int64_t>()));
+  if (bytes.empty()) {  // a tensor without elements is no input for a collective
+    return {};
+  }
+  // A tensor of its own: where this is given up, something may arrive in it later.
+  at::Tensor values = torch::empty({size.item<std::int64_t>()}, at::kByte);
+  if (rank() == 0) {
+    std::memcpy(values.data_ptr(), bytes.data(), bytes.size());
+  }
+  Result<void> sent = process_group::broadcast(group_, values);
+  if (sent) {
+    std::memcpy(bytes.data(), values.data_ptr(), bytes.size());
+  }
+  return sent;
+}
+
+Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<const std::byte> mine) {
+  const auto* const numbers = reinterpret_cast<const std::uint8_t*>(mine.data());
+  ASSIGN_OR_RETURN(const auto gathered, process_group::all_gather_bytes(group_, {numbers, numbers + mine.size()}));
+  std::vector<std::vector<std::byte>> all;
+  for (const std::vector<std::uint8_t>& of_rank : rank() == 0 ? gathered : std::vector<std::vector<std::uint8_t>>()) {
+    all.push_back(to_bytes(of_rank));
+  }
+  return all;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, const World& world)
+    : config_(config),
+      world_(world),
+      policy_{.retries = config.retries},
+      saver_(config.background ? std::make_unique<background::BackgroundSaver>(policy_) : nullptr) {}
+
+Result<void> CheckpointWriter::make_group() {
+  leave_group_behind();
+  if (world_.process_group) {
+    process_group::ProcessGroupOptions options = world_.group_options;
+    options.device = nullptr;  // what is saved is in main memory by then
+    options.backend = "gloo";
+    options.compare_calls = false;
+    options.timeout = config_.timeout;
+    options.timeout_setting = "--checkpoint-timeout";
+    options.expendable = true;
+    const std::string name = fmt::format("checkpoints-{}", ++groups_made_);
+    ASSIGN_OR_RETURN(const auto made,
+                     process_group::make_process_group(c10::make_intrusive<c10d::PrefixStore>(name, world_.group_store),
+                                                       world_.rank, world_.world_size, options));
+    process_group_ = made.process_group;
+  }
+  group_ = std::make_unique<CheckpointGroup>(process_group_);
+  return {};
+}
+
+Result<checkpoint::format::RankGroup*> CheckpointWriter::group() {
+  const Result<void> made = group_ ? Result<void>() : make_group();
+  return made ? Result<checkpoint::format::RankGroup*>(group_.get()) : made.error();
+}
+
+void CheckpointWriter::leave_group_behind() {
+  group_.reset();
+  process_group::leave_behind(std::move(process_group_));
+}
+
+Result<std::vector<std::int64_t>> CheckpointWriter::tell_ranks(std::vector<std::int64_t> mine) {
+  const auto ranks = group();
+  const bool failed = !ranks || !checkpoint::format::agree(**ranks, {});
+  mine.push_back(std::int64_t{failed});
+  at::Tensor numbers = torch::tensor(mine, at::kLong);
+  RETURN_IF_ERROR(process_group::all_reduce_sum(world_.process_group, numbers));
+  const std::int64_t* const sums = numbers.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> of_ranks(sums, sums + mine.size());
+  RETURN_IF_ERROR(of_ranks.back() > 0 ? make_group() : Result<void>());
+  return of_ranks;
+}
+
+bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
+  if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving && !copied_bytes_) {
+    return false;
+  }
+  finish_save();
+  return true;
+}
+
+Result<void> CheckpointWriter::save(background::Destination destination, const checkpoint::StateParts& parts,
+                                    const std::set<std::string>& parameter_keys, Urgency urgency) {
+  stall_seconds_ = 0;
+  copied_bytes_.reset();
+  RETURN_IF_ERROR(group());
+  if (!saved_once_) {
+    destination.line_begins_at = line_begins_at_;
+    destination.stage_cleared = stage_cleared_;
+  }
+  if (!saver_ || urgency == Urgency::Final) {
+    Result<void> written = write_now(destination, parts);
+    return urgency == Urgency::Final ? written : Result<void>();
+  }
+  const Stopwatch stall(stall_seconds_);
+  const std::int64_t step = destination.step;
+  return saver_->start(step, checkpoint::live_content(parts, parameter_keys, device_copies_),
+                       [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
+                         return commit(destination, content);
+                       });
+}
+
+Result<void> CheckpointWriter::commit(const background::Destination& destination,
+                                      const checkpoint::format::Content& content) const {
+  RECORD_USER_SCOPE("save: write checkpoint");
+  if (const std::optional<Error> failure = process_group::device_failure(world_.process_group)) {
+    return *failure;  // what was copied from the device may be anything
+  }
+  return background::commit(destination, content, writer_options(config_), *group_);
+}
+
+Result<void> CheckpointWriter::write_now(const background::Destination& destination,
+                                         const checkpoint::StateParts& parts) {
+  background::SaveOutcome outcome;
+  {
+    const Stopwatch stall(stall_seconds_);
+    const checkpoint::HostContent host = checkpoint::on_host(parts, device_copies_);
+    outcome = background::write_with_retries(
+        destination.step, policy_, [&] { return commit(destination, host.content); },
+        [](std::chrono::duration<double> length) {
+          std::this_thread::sleep_for(length);
+          return true;
+        });
+  }
+  Result<void> written = outcome.written;
+  note(std::move(outcome));
+  return written;
+}
+
+Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
+                                                 const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
+                                                 double begun) {
+  RETURN_IF_ERROR(group());
+  copied_bytes_ = checkpoint::bytes_of(parts);
+  const auto exchange = [this, name, &copies](const checkpoint::format::Content& content) {
+    RECORD_USER_SCOPE("save: copy to a neighbour");
+    return copies.exchange(name, content, {world_.host, world_.local_rank}, process_group_);
+  };
+  background::SaveOutcome outcome;
+  outcome.step = name.step;
+  Result<void> started;
+  if (saver_) {
+    started = saver_->start(name.step, checkpoint::live_content(parts, parameter_keys, device_copies_), exchange);
+    if (!started) {  // no memory: the others, who wait for this rank's part, are told
+      outcome.written = process_group::agree_or_fail(process_group_, started);
+    }
+  } else {
+    outcome.written = exchange(checkpoint::on_host(parts, device_copies_).content);
+  }
+  stall_seconds_ = seconds_now() - begun;
+  if (!saver_ || !started) {
+    outcome.durable_seconds = stall_seconds_;
+    note(std::move(outcome));
+  }
+  return {};
+}
+
+void CheckpointWriter::make_room(const checkpoint::StateParts& parts) { checkpoint::make_room(parts, device_copies_); }
+
+void CheckpointWriter::before_update() {
+  if (saver_) {
+    RECORD_USER_SCOPE("save: copy what is left");
+    const Stopwatch stall(stall_seconds_);
+    saver_->wait_copied();
+    device_copies_.hold_back();
+  }
+}
+
+void CheckpointWriter::finish_save() {
+  if (!saver_) {
+    return;
+  }
+  {
+    const Stopwatch stall(stall_seconds_);
+    saver_->wait();
+  }
+  if (auto outcome = saver_->take_outcome()) {
+    note(*std::move(outcome));
+  }
+}
+
+void CheckpointWriter::note(background::SaveOutcome outcome) {
+  if (copied_bytes_) {
+    reports_.push_back({std::move(outcome), stall_seconds_, copied_bytes_});
+    return;
+  }
+  if (outcome.written) {
+    failed_in_a_row_ = 0;
+    saved_once_ = true;
+  } else {
+    outcome.written = with_advice(outcome.written.error(), outcome.durable_seconds);
+    failed_in_a_row_ += 1;
+    last_failure_ = outcome.written.error();
+  }
+  reports_.push_back({std::move(outcome), stall_seconds_});
+}
+
+Error CheckpointWriter::with_advice(Error error, double seconds) const {
+  // Of a peer that is late the watchdog has advised that.
+  if (error.kind == ErrorKind::PeerLost && seconds * 1000 >= static_cast<double>(config_.timeout.count())) {
+    error.action += "; a longer --checkpoint-timeout if this rank's file system was only slow";
+  }
+  return error;
+}
+
+bool CheckpointWriter::gave_up() const {
+  return config_.most_failures > 0 && failed_in_a_row_ >= config_.most_failures;
+}
+
+Error CheckpointWriter::last_failure() {
+  finish_save();
+  return last_failure_.value_or(
+      fail("checkpoint", "", "a rank could not save, and this one could", "reporting this", ErrorKind::Internal));
+}
+
+std::vector<SaveReport> CheckpointWriter::take_reports() {
+  if (!under_way() && saver_) {
+    finish_save();
+  }
+  return std::exchange(reports_, {});
+}
+
+}  // namespace rollcall::train

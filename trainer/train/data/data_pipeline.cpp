@@ -1,0 +1,133 @@
+#include "trainer/train/data/data_pipeline.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/this_process.h"
+#include "trainer/distributed/errors/exceptions.h"
+#include "trainer/metrics/human_numbers.h"
+#include "trainer/train/devices_of_ranks.h"
+
+namespace rollcall::train {
+namespace {
+
+void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, const World& world,
+                   const parallel::VirtualRanks& ranks) {
+  data::SamplerOptions options = wanted;
+  options.world_size = ranks.all;
+  options.rank = ranks.mine > 0 ? ranks.first : 0;
+  options.ranks = ranks.mine;
+  options.dataset_size = pipeline.datasets.train->size();
+  pipeline.train_sampler = std::make_unique<data::Sampler>(options);
+  pipeline.valid_sampler =
+      std::make_unique<data::Sampler>(data::SamplerOptions{.dataset_size = pipeline.datasets.valid->size(),
+                                                           .batch_size = options.batch_size,
+                                                           .world_size = world.world_size,
+                                                           .rank = world.rank,
+                                                           .seed = options.seed,
+                                                           .pad = true});
+}
+
+void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share,
+                  const device::Device& device) {
+  data::LoaderOptions options = config.loading;
+  options.pinned = device.wants_pinned_batches();
+  options.held = options.pinned ? data::BatchCopies::kInFlight : 0;
+  pipeline.near_cpus = cpus_near(device.facts().bus, cpus_of_this_process());
+  pipeline.sharing_ranks = share.sharing;
+  options.workers = workers_at_first(config.valid_workers, share, options);
+  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
+  pipeline.valid_loading = options;
+  options.workers = workers_at_first(config.train_workers, share, options);
+  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
+  options.mixing = config.datasets.augment;
+  pipeline.train_loading = options;
+  if (!config.train_workers) {
+    pipeline.tuning = WorkerTuning(options.workers, most_workers(share, options));
+  }
+}
+
+/// The tensors are made at once, and filled as batches are read: where they do not fit, the kernel would end the rank
+/// in the middle of its first steps.
+Result<void> check_memory(const DataPipeline& pipeline, const NodeShare& share) {
+  const std::uint64_t needed = bytes_read_ahead(pipeline.train_loading) + bytes_read_ahead(pipeline.valid_loading);
+  if (share.memory == 0 || needed <= share.memory) {
+    return {};
+  }
+  return fail(
+      "--train-num-workers", std::to_string(pipeline.train_loading.workers),
+      fmt::format("batches read ahead for training and validation (--prefetch={}) take {} of each rank's {}",
+                  pipeline.train_loading.prefetch, metrics::human_bytes(needed), metrics::human_bytes(share.memory)),
+      "fewer workers, --prefetch=1, a smaller --batch-size, or more memory for each task (--mem-per-cpu)");
+}
+
+/// Workers beyond the CPUs of the task take turns and slow the computation down.
+void warn_of_workers(DataPipeline& pipeline, const NodeShare& share) {
+  const int workers = pipeline.train_loading.workers;
+  if (workers > static_cast<int>(share.cpus)) {
+    pipeline.warnings.push_back(
+        fmt::format("--train-num-workers: {}: each rank has {} CPUs; try --cpus-per-task={} in sbatch, or auto",
+                    workers, share.cpus, workers + 1));
+  }
+}
+
+std::string describe_ring(const data::LoaderOptions& options) {
+  return fmt::format("{} batches read ahead ({})", options.workers * options.prefetch,
+                     metrics::human_bytes(bytes_read_ahead(options)));
+}
+
+}  // namespace
+
+Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config, const World& world,
+                                        const parallel::VirtualRanks& ranks, c10::ScalarType computes_in) {
+  const std::int64_t images = datasets.train->size();
+  const std::int64_t batches = config.sampling.accumulation * ranks.all;
+  const std::int64_t needed = config.sampling.batch_size * batches;
+  if (needed > images) {
+    return fail("--batch-size", std::to_string(config.sampling.batch_size),
+                fmt::format("{}{} ranks need {} images a step, and the training set has {}", ranks.all,
+                            ranks.all == world.world_size ? "" : " virtual", needed, images),
+                fmt::format("--batch-size={} or fewer of them", std::max<std::int64_t>(1, images / batches)));
+  }
+  DataPipeline pipeline;
+  pipeline.datasets = std::move(datasets);
+  make_samplers(pipeline, config.sampling, world, ranks);
+  make_loaders(pipeline, config, world.share, world.device);
+  RETURN_IF_ERROR(check_memory(pipeline, world.share));
+  warn_of_workers(pipeline, world.share);
+  pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device(), world.device.kernels(),
+                                                        data::Normalisation(), computes_in, world.longest_wait());
+  pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
+  pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
+  return pipeline;
+}
+
+Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_batch) {
+  train_loading.workers = workers;
+  train_loading.worker_cpus = cpus_of_workers(near_cpus, workers, sharing_ranks);
+  train_loader.reset();  // first, so that there are never two rings
+  Result<void> started;
+  const auto caught = process_group::catch_exception([&] {
+    train_loader = std::make_unique<data::Loader>(datasets.train, train_loading);
+    started = train_loader->start(*train_sampler, next_batch);
+  });
+  if (caught) {  // no memory for the ring, where a limit says so (ulimit -v)
+    return fail("--train-num-workers", std::to_string(workers), caught->error.reason, "fewer workers",
+                ErrorKind::Unavailable);
+  }
+  return started;
+}
+
+std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share) {
+  const data::LoaderOptions& train = pipeline.train_loading;
+  const std::string why = config.train_workers ? ""
+                                               : fmt::format(" (auto: {} CPUs, {} compute)", share.cpus,
+                                                             std::min(share.cpus, share.compute_cpus));
+  const std::string where =
+      train.worker_cpus.empty() ? "" : fmt::format(" on CPUs {} near its device", ranges_text(train.worker_cpus));
+  return fmt::format("each rank loads with {} workers{}{}, {}; for validation {}, {}", train.workers, where, why,
+                     describe_ring(train), pipeline.valid_loading.workers, describe_ring(pipeline.valid_loading));
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,261 @@
+#include "trainer/train/data/shared_data.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <future>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "trainer/data/sources/sample_index.h"
+#include "trainer/data/sources/source_indices.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/train/exchange.h"
+#include "trainer/train/resume/same_training.h"
+
+namespace rollcall::train {
+namespace {
+
+using data::SampleIndex;
+using data::SourceIndices;
+using storage::SharedMemory;
+
+/// The text that each rank has as its host's, by rank.
+Result<std::vector<std::string>> hosts_of_ranks(const World& world) {
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> hosts, told_by_ranks(world.process_group, world.host));
+  return std::vector<std::string>(hosts.begin(), hosts.end());
+}
+
+/// Whether all ranks have opened the same data: each may have found other files under its path. Collective.
+/// Errors: Mismatch, the same on all ranks: names the first rank that has others than rank 0; Unavailable: a peer was
+/// lost.
+Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
+  const auto numbers = [](const checkpoint::DataSet& set) {
+    return nlohmann::json{set.images, set.class_names, set.labels, set.picture_names};
+  };
+  const auto data_set = [](const nlohmann::json& told) -> checkpoint::DataSet {
+    return {told.at(0), told.at(1), told.at(2), told.at(3)};
+  };
+  const checkpoint::DataParts parts = data_of(mine);
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> all,
+                   told_by_ranks(world.process_group, {numbers(parts.train), numbers(parts.valid)}));
+  const auto parts_of = [&](std::size_t rank) -> checkpoint::DataParts {
+    return {data_set(all[rank].at(0)), data_set(all[rank].at(1))};
+  };
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (const std::string what = difference_of(parts_of(rank), parts_of(0)); !what.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));  // all ranks come here
+      return fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, hosts[rank], what),
+                  "making it the same data on all nodes", ErrorKind::Mismatch);
+    }
+  }
+  return {};
+}
+
+/// For each rank the first one on its host.
+Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));
+  std::vector<std::uint32_t> firsts;
+  for (const std::string& host : hosts) {
+    firsts.push_back(static_cast<std::uint32_t>(std::find(hosts.begin(), hosts.end(), host) - hosts.begin()));
+  }
+  return firsts;
+}
+
+/// Rank 0's looking through the data, in a thread of its own, while all ranks wait in short collectives: it may take
+/// longer than a collective's time limit, and a rank that dies is noticed. Where the file system does not answer then,
+/// the thread is left behind: it owns what it touches.
+class FirstLook {
+ public:
+  FirstLook(const config::DataConfig& config, const World& world, std::shared_ptr<SourceIndices> indices)
+      : config_(config), world_(world), indices_(std::move(indices)) {}
+
+  /// Rank 0's data sets; on other ranks empty ones, once rank 0 has its own.
+  Result<data::Datasets> run() {
+    std::future<Result<data::Datasets>> looking;
+    if (world_.rank == 0) {
+      looking = begin();
+    }
+    std::int64_t done = 0;
+    while (done == 0) {
+      const auto ready = [&] { return looking.wait_for(std::chrono::seconds(1)) == std::future_status::ready; };
+      done = world_.rank == 0 && ready() ? 1 : 0;
+      tell_progress();
+      const auto told = numbers_of_rank_zero(world_.process_group, {done});
+      if (!told) {
+        indices_->stop = true;
+        return told.error();
+      }
+      done = told->front();
+    }
+    Result<data::Datasets> datasets = world_.rank == 0 ? looking.get() : Result<data::Datasets>(data::Datasets{});
+    const Result<void> agreed =
+        process_group::agree_or_fail(world_.process_group, datasets ? Result<void>() : Result<void>(datasets.error()));
+    return agreed ? std::move(datasets) : Result<data::Datasets>(agreed.error());
+  }
+
+ private:
+  [[nodiscard]] std::future<Result<data::Datasets>> begin() const {
+    std::packaged_task<Result<data::Datasets>()> task(
+        [options = config_.datasets, indices = indices_] { return data::make_datasets(options, *indices); });
+    std::future<Result<data::Datasets>> looking = task.get_future();
+    std::thread(std::move(task)).detach();
+    return looking;
+  }
+
+  void tell_progress() {
+    seconds_ += 1;
+    if (world_.rank == 0 && seconds_ % 10 == 0) {
+      fmt::print("looking through {}: {} images so far\n", config_.given, indices_->found.load());
+      std::fflush(stdout);
+    }
+  }
+
+  const config::DataConfig& config_;
+  const World& world_;
+  std::shared_ptr<SourceIndices> indices_;
+  int seconds_ = 0;
+};
+
+/// One index on its way from rank 0 to every rank.
+class Sending {
+ public:
+  Sending(const World& world, std::vector<std::uint32_t> firsts, const SampleIndex* index)
+      : world_(world), firsts_(std::move(firsts)), index_(index) {}
+
+  /// Errors (Unavailable): a peer was lost; on this rank: no memory.
+  Result<SampleIndex> run() {
+    const std::size_t bytes = index_ != nullptr ? index_->memory().bytes().size() : 0;
+    ASSIGN_OR_RETURN(const auto size, numbers_of_rank_zero(world_.process_group, {static_cast<std::int64_t>(bytes)}));
+    size_ = static_cast<std::size_t>(size.front());
+    const bool other_hosts = std::any_of(firsts_.begin(), firsts_.end(), [](std::uint32_t rank) { return rank != 0; });
+    RETURN_IF_ERROR(other_hosts ? send_to(is_first()) : Result<void>());
+    RETURN_IF_ERROR(share());
+    ASSIGN_OR_RETURN(const bool some_lack, any(index() == nullptr));
+    RETURN_IF_ERROR(some_lack ? send_to(index() == nullptr) : Result<void>());
+    return index() != nullptr ? Result<SampleIndex>(*index()) : Result<SampleIndex>(no_memory());
+  }
+
+ private:
+  [[nodiscard]] bool is_first() const { return firsts_[world_.rank] == world_.rank; }
+  [[nodiscard]] const SampleIndex* index() const { return received_ ? &*received_ : index_; }
+
+  /// In pieces, through all ranks; those that `keep` it hold it afterwards.
+  Result<void> send_to(bool keep) {
+    constexpr std::size_t kPiece = std::size_t{16} << 20;
+    std::optional<SharedMemory> memory = keep && index() == nullptr ? SharedMemory::make(size_) : std::nullopt;
+    at::Tensor piece = torch::empty({static_cast<std::int64_t>(std::min(kPiece, size_))}, at::kByte);
+    for (std::size_t begin = 0; begin < size_; begin += kPiece) {
+      const std::size_t bytes = std::min(kPiece, size_ - begin);
+      if (world_.rank == 0) {
+        std::memcpy(piece.data_ptr(), index_->memory().bytes().data() + begin, bytes);
+      }
+      if (Result<void> sent = process_group::broadcast(world_.process_group, piece); !sent) {
+        return sent;
+      }
+      if (memory) {
+        std::memcpy(memory->writable().data() + begin, piece.data_ptr(), bytes);
+      }
+    }
+    if (memory) {
+      received_ = SampleIndex::from(*std::move(memory));
+    }
+    return {};
+  }
+
+  /// The first rank of a host tells the others where it has the index.
+  Result<void> share() {
+    const SampleIndex* const mine = is_first() ? index() : nullptr;
+    const std::vector<int> own{mine != nullptr ? ::getpid() : -1, mine != nullptr ? mine->memory().descriptor() : -1};
+    ASSIGN_OR_RETURN(const auto places, told_by_ranks(world_.process_group, own));
+    const auto place = places[firsts_[world_.rank]].get<std::vector<int>>();
+    if (index() == nullptr && place[1] >= 0) {
+      auto memory = SharedMemory::of_process(place[0], place[1]);
+      if (memory && memory->bytes().size() == size_) {
+        received_ = SampleIndex::from(*std::move(memory));
+      }
+    }
+    return process_group::barrier(world_.process_group);  // the descriptors stay until all have been here
+  }
+
+  Result<bool> any(bool mine) {
+    at::Tensor sum = torch::tensor({mine ? 1 : 0}, at::kInt);
+    const Result<void> added = process_group::all_reduce_sum(world_.process_group, sum);
+    return added ? Result<bool>(sum.item<int>() > 0) : Result<bool>(added.error());
+  }
+
+  [[nodiscard]] Error no_memory() const {
+    return fail("--data", "", fmt::format("no memory for its index of {} bytes", size_), "more memory for each task",
+                ErrorKind::Unavailable);
+  }
+
+  const World& world_;
+  const std::vector<std::uint32_t> firsts_;
+  const SampleIndex* index_;  ///< rank 0's
+  std::optional<SampleIndex> received_;
+  std::size_t size_ = 0;
+};
+
+/// Afterwards `indices` are rank 0's on all ranks.
+Result<void> send_indices(const World& world, SourceIndices& indices) {
+  ASSIGN_OR_RETURN(const std::vector<std::uint32_t> firsts, first_ranks_of_hosts(world));
+  ASSIGN_OR_RETURN(const auto count,
+                   numbers_of_rank_zero(world.process_group, {static_cast<std::int64_t>(indices.all().size())}));
+  auto mine = indices.all().begin();
+  for (std::int64_t i = 0; i < count.front(); ++i) {
+    Result<SampleIndex> index = Sending(world, firsts, world.rank == 0 ? &(mine++)->second : nullptr).run();
+    Result<void> all_have =
+        process_group::agree_or_fail(world.process_group, index ? Result<void>() : Result<void>(index.error()));
+    if (!all_have) {
+      return all_have;
+    }
+    indices.receive(*index);
+  }
+  return {};
+}
+
+/// Collective. Errors (Unavailable): a peer was lost.
+Result<bool> all_have_the_same(const std::optional<data::Datasets>& ready, const config::DataConfig& config,
+                               const World& world) {
+  at::Tensor lacking = torch::tensor({ready ? 0 : 1}, at::kInt);
+  RETURN_IF_ERROR(process_group::all_reduce_sum(world.process_group, lacking));
+  if (lacking.item<int>() > 0) {
+    return false;
+  }
+  const Result<void> equal = confirm_equal_data(world, *ready, config.given);
+  const bool lost = !equal && process_group::is_of_peer(equal.error());
+  return lost ? equal.error() : Result<bool>(equal.has_value());
+}
+
+}  // namespace
+
+Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
+                                        std::vector<std::string>& warnings, std::optional<data::Datasets> ready) {
+  const Result<bool> all_ready = all_have_the_same(ready, config, world);
+  if (!all_ready || *all_ready) {
+    return all_ready ? Result<data::Datasets>(*std::move(ready)) : all_ready.error();
+  }
+  const auto shared = std::make_shared<SourceIndices>(config.index_folder);
+  SourceIndices& indices = *shared;
+  Result<data::Datasets> first = FirstLook(config, world, shared).run();
+  if (!first || world.world_size == 1) {
+    warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
+    return first;
+  }
+  RETURN_IF_ERROR(send_indices(world, indices));
+  warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
+  Result<data::Datasets> mine = world.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
+  RETURN_IF_ERROR(
+      process_group::agree_or_fail(world.process_group, mine ? Result<void>() : Result<void>(mine.error())));
+  const Result<void> equal = confirm_equal_data(world, *mine, config.given);
+  return equal ? std::move(mine) : Result<data::Datasets>(equal.error());
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,312 @@
+#include "trainer/train/elastic/neighbour_copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "trainer/distributed/errors/exceptions.h"
+#include "trainer/libtorch_version.h"
+#include "trainer/storage/crc.h"
+#include "trainer/train/elastic/survival.h"
+#include "trainer/train/exchange.h"
+
+namespace rollcall::train {
+namespace {
+
+using checkpoint::bytes_of;
+using checkpoint::MemoryPart;
+using checkpoint::PartName;
+using Json = nlohmann::json;
+using Bytes = std::vector<std::uint8_t>;
+
+constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
+
+Json to_json(const PartName& name) { return {name.generation, name.step, name.number, name.owners, name.owner}; }
+
+PartName name_of(const Json& json) {
+  return {.generation = json.at(0).get<std::int64_t>(),
+          .step = json.at(1).get<std::int64_t>(),
+          .number = json.at(2).get<std::int64_t>(),
+          .owners = json.at(3).get<std::uint32_t>(),
+          .owner = json.at(4).get<std::uint32_t>()};
+}
+
+/// Runs `work`, which allocates.
+Result<void> with_memory(const std::function<void()>& work) {
+  const auto caught = process_group::catch_exception(work);
+  if (!caught) {
+    return {};
+  }
+  return fail("--replicate-to", "neighbour", caught->error.reason, "more memory for each task, or leaving it out",
+              ErrorKind::Unavailable);
+}
+
+/// What `from` gives to this rank, while this rank gives `mine` to `to`, piece by piece: a collective that is given up
+/// may hold on to its piece for long. `most`: bytes of the longest on any rank. Collective.
+Result<void> pass_on(const at::Tensor& mine, std::uint32_t to, at::Tensor& theirs, std::uint32_t from,
+                     std::int64_t most, const process_group::Group& group) {
+  Result<void> passed;
+  for (std::int64_t begin = 0; passed && begin < most; begin += kPieceBytes) {
+    const auto rest = [&](const at::Tensor& all) {
+      return std::clamp<std::int64_t>(all.numel() - begin, 0, kPieceBytes);
+    };
+    std::vector<std::int64_t> given(process_group::world_size_of(group));
+    std::vector<std::int64_t> got = given;
+    given[to] = rest(mine);
+    got[from] = rest(theirs);
+    passed = process_group::guard_collective(group, [&] {
+      at::Tensor sent = mine.narrow(0, std::min(begin, mine.numel()), given[to]).clone();
+      at::Tensor arrived = torch::empty({got[from]}, at::kByte);
+      group->all_to_all_single(arrived, sent, got, given, process_group::awaited<c10d::AllToAllOptions>())->wait();
+      theirs.narrow(0, std::min(begin, theirs.numel()), got[from]).copy_(arrived);
+    });
+  }
+  return passed;
+}
+
+PartName owned_by(PartName name, std::uint32_t owner) {
+  name.owner = owner;
+  return name;
+}
+
+void drop_others(std::vector<MemoryPart>& parts, const std::optional<PartName>& kept) {
+  std::erase_if(parts, [&](const MemoryPart& part) { return owned_by(part.name, 0) != kept; });
+}
+
+/// What each rank is about to give, and where it is, by rank. Errors (Internal): not all are of one checkpoint.
+Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
+  const Json checkpoint = to_json(owned_by(mine.name, 0));
+  Result<std::vector<Json>> told = told_by_ranks(group, {{"checkpoint", checkpoint},
+                                                         {"host", place.host},
+                                                         {"local_rank", place.local_rank},
+                                                         {"bytes", mine.memory.numel()},
+                                                         {"table", mine.table_bytes},
+                                                         {"crc32c", mine.crc32c}});
+
+  if (told && std::ranges::any_of(*told, [&](const Json& rank) { return rank.at("checkpoint") != checkpoint; })) {
+    return fail("--replicate-to", "neighbour", "ranks copy the states of different steps", "reporting this",
+                ErrorKind::Internal);
+  }
+  return told;
+}
+
+/// Gives `mine` to this rank's neighbour: what the one has given whose neighbour it is. Collective.
+Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
+  ASSIGN_OR_RETURN(const std::vector<Json> told, introduce(mine, place, group));
+  std::vector<RankPlace> places;
+  std::int64_t most = 0;
+  for (const Json& rank : told) {
+    places.push_back({rank.at("host").get<std::string>(), rank.at("local_rank").get<std::uint32_t>()});
+    most = std::max(most, rank.at("bytes").get<std::int64_t>());
+  }
+  const std::vector<std::uint32_t> gives_to = neighbours(places);
+  const std::uint32_t to = gives_to[process_group::rank_of(group)];
+  const auto from =
+      static_cast<std::uint32_t>(std::ranges::find(gives_to, process_group::rank_of(group)) - gives_to.begin());
+  const Json& giver = told[from];
+  MemoryPart theirs{.name = owned_by(mine.name, from),
+                    .memory = {},
+                    .table_bytes = giver.at("table").get<std::size_t>(),
+                    .crc32c = giver.at("crc32c").get<std::uint32_t>()};
+  const Result<void> allocated =
+      with_memory([&] { theirs.memory = torch::empty({giver.at("bytes").get<std::int64_t>()}, at::kByte); });
+  Result<void> all = process_group::agree_or_fail(group, allocated);
+  all = all ? pass_on(mine.memory, to, theirs.memory, from, most, group) : all;
+  if (!all) {
+    return all.error();
+  }
+  if (!theirs.is_sound()) {
+    return fail("--replicate-to", "neighbour", fmt::format("rank {}'s part arrived otherwise than it was sent", from),
+                "looking at this node's memory and network", ErrorKind::InputOutput);
+  }
+  return theirs;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
+  // A circle through all nodes, then again through all with a second rank, and so on.
+  std::vector<std::uint32_t> circle(places.size());
+  std::iota(circle.begin(), circle.end(), 0U);
+  std::ranges::stable_sort(circle, {}, [&](std::uint32_t rank) {
+    return std::pair<std::uint32_t, std::string_view>(places[rank].local_rank, places[rank].host);
+  });
+  std::vector<std::uint32_t> of_rank(places.size());
+  for (std::size_t i = 0; i < circle.size(); ++i) {
+    of_rank[circle[i]] = circle[(i + 1) % circle.size()];
+  }
+  return of_rank;
+}
+
+Result<void> NeighbourCopies::exchange(const PartName& name, const checkpoint::format::Content& content,
+                                       const RankPlace& place, const process_group::Group& group) {
+  Result<void> all;
+  const Result<void> went =  // what else is thrown: other ranks said what cannot be read, or there is no memory to read
+      with_memory([&] { all = exchange_parts(name, content, place, group); });
+  return went ? all : went;
+}
+
+Result<void> NeighbourCopies::exchange_parts(const PartName& name, const checkpoint::format::Content& content,
+                                             const RankPlace& place, const process_group::Group& group) {
+  drop_others(parts_, whole_);  // of an exchange that failed
+  MemoryPart mine;
+  const Result<void> made = with_memory([&] { mine = checkpoint::make_part(name, content); });
+  Result<void> all = process_group::agree_or_fail(group, made);
+  if (all && process_group::world_size_of(group) > 1) {
+    Result<MemoryPart> theirs = part_of_giver(mine, place, group);
+    all = process_group::agree_or_fail(group, theirs ? Result<void>() : theirs.error());
+    if (theirs) {  // also where a peer is lost: others may have all that it takes
+      parts_.push_back(*std::move(theirs));
+      parts_.push_back(std::move(mine));
+    }
+  } else if (all) {
+    parts_.push_back(std::move(mine));
+  }
+  if (all) {
+    settle_on(owned_by(name, 0));
+  }
+  return all;
+}
+
+void NeighbourCopies::settle_on(const PartName& name) {
+  whole_ = name;
+  drop_others(parts_, whole_);
+}
+
+const MemoryPart* NeighbourCopies::find(const PartName& name) const {
+  const auto found = std::ranges::find(parts_, name, &MemoryPart::name);
+  return found == parts_.end() ? nullptr : &*found;
+}
+
+namespace {
+
+/// By owner the first rank that has its part.
+using Holders = std::map<std::uint32_t, std::uint32_t>;
+
+/// The newest checkpoint that is whole, as owner 0's part is named, and who has its parts.
+std::optional<std::pair<PartName, Holders>> newest_whole(const std::vector<Json>& told) {
+  std::map<PartName, Holders> checkpoints;
+  for (std::uint32_t rank = 0; rank < told.size(); ++rank) {
+    for (const Json& held : told[rank].at("parts")) {
+      PartName name = name_of(held);
+      const std::uint32_t owner = std::exchange(name.owner, 0U);
+      checkpoints[name].emplace(owner, rank);
+    }
+  }
+  for (auto newest = checkpoints.rbegin(); newest != checkpoints.rend(); ++newest) {  // NOLINT(modernize-loop-convert)
+    if (newest->second.size() == newest->first.owners) {
+      return *newest;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, const Recovery& recovery,
+                                               const World& world) {
+  Json names = Json::array();
+  for (const MemoryPart& part : mine.parts()) {
+    if (part.is_sound()) {
+      names.push_back(to_json(part.name));
+    }
+  }
+  const bool lived_on = !recovery.cause.empty();
+  ASSIGN_OR_RETURN(const std::vector<Json> held,
+                   told_by_ranks(world.process_group,
+                                 {{"parts", std::move(names)}, {"recovery", lived_on ? to_json(recovery) : Json()}}));
+  const auto newest = newest_whole(held);
+  if (!newest) {
+    return std::optional<FoundCopies>();
+  }
+  Json tables = Json::object();  // those that this rank is to show
+  for (const auto& [owner, holder] : newest->second) {
+    if (holder == world.rank) {
+      const MemoryPart& part = *mine.find(owned_by(newest->first, owner));
+      tables[std::to_string(owner)] = {Json::binary({part.table().begin(), part.table().end()}), part.crc32c,
+                                       part.data().numel()};
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<Json> told, told_by_ranks(world.process_group, tables));
+  std::vector<std::uint32_t> holders;
+  std::vector<std::uint32_t> checksums;
+  std::vector<std::uint32_t> of_tables;
+  std::vector<std::uint64_t> sizes;
+  std::vector<Bytes> of_owners;
+  for (const auto& [owner, holder] : newest->second) {
+    const Json& part = told[holder].at(std::to_string(owner));
+    holders.push_back(holder);
+    of_owners.push_back(part.at(0).get_binary());
+    sizes.push_back(part.at(2).get<std::uint64_t>());
+    checksums.push_back(part.at(1).get<std::uint32_t>());
+    of_tables.push_back(storage::crc32c(std::as_bytes(std::span(of_owners.back()))));
+  }
+  auto checkpoint = checkpoint::MemoryCheckpoint::of(
+      fmt::format("the memory of {} of {} ranks",
+                  std::ranges::count_if(told, [](const Json& of) { return !of.empty(); }), newest->first.owners),
+      of_owners);
+  if (!checkpoint) {
+    return checkpoint.error();
+  }
+  for (std::uint32_t owner = 0; owner < sizes.size(); ++owner) {
+    if (checkpoint->part_bytes(owner) != sizes[owner]) {
+      return fail("checkpoint", checkpoint->path(),
+                  fmt::format("rank {}'s part is not as long as its table says", owner), "reporting this",
+                  ErrorKind::Internal);
+    }
+  }
+  FoundCopies found{
+      newest->first, std::move(holders), std::move(checksums), std::move(of_tables), *std::move(checkpoint), -1, {}};
+  const auto values = found.checkpoint.values();
+  if (const auto line = values->find(kLineBeginsAt); line != values->end()) {
+    found.line_begins_at = std::get<std::int64_t>(line->second);
+  }
+  const auto first = std::ranges::find_if(held, [](const Json& rank) { return !rank.at("recovery").is_null(); });
+  if (first != held.end()) {
+    found.recovery = recovery_of(first->at("recovery"));
+  }
+  return std::optional(std::move(found));
+}
+
+Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World& world) {
+  at::Tensor arrived;
+  const Result<void> allocated = with_memory([&] { arrived = torch::empty({kPieceBytes}, at::kByte); });
+  if (Result<void> all = process_group::agree_or_fail(world.process_group, allocated); !all) {
+    return all;
+  }
+  Result<void> fetched;
+  for (std::uint32_t owner = 0; owner < found.holders.size(); ++owner) {
+    const bool shows = found.holders[owner] == world.rank;
+    const at::Tensor own = shows ? mine.find(owned_by(found.name, owner))->data() : at::Tensor();
+    const auto total = static_cast<std::int64_t>(found.checkpoint.part_bytes(owner));
+    std::uint32_t checksum = found.of_table[owner];
+    for (std::int64_t begin = 0; begin < total; begin += kPieceBytes) {
+      const std::int64_t bytes = std::min(kPieceBytes, total - begin);
+      at::Tensor piece = shows ? own.narrow(0, begin, bytes) : arrived.narrow(0, 0, bytes);
+      if (Result<void> sent = process_group::broadcast(world.process_group, piece, found.holders[owner]); !sent) {
+        return sent;
+      }
+      checksum = storage::crc32c(bytes_of(piece), checksum);
+      found.checkpoint.take(owner, static_cast<std::uint64_t>(begin), bytes_of(piece));
+    }
+    if (checksum != found.crc32c[owner] && fetched) {  // the others go on with the next part
+      fetched =
+          fail("checkpoint", found.checkpoint.path(),
+               fmt::format("the part of rank {} arrived otherwise than rank {} holds it", owner, found.holders[owner]),
+               "submitting again: the newest checkpoint is sound; and looking at this node's memory and network",
+               ErrorKind::BadData);
+    }
+  }
+  if (fetched && found.checkpoint.missing() != 0) {
+    fetched = fail("checkpoint", found.checkpoint.path(),
+                   fmt::format("{} bytes of it are in no rank's part", found.checkpoint.missing()), "reporting this",
+                   ErrorKind::Internal);
+  }
+  return fetched;
+}
+
+}  // namespace rollcall::train

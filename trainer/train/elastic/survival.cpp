@@ -1,0 +1,265 @@
+#include "trainer/train/elastic/survival.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/optim/optimizer_kind.h"
+#include "trainer/train/exchange.h"
+#include "trainer/train/process.h"
+
+namespace rollcall::train {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Calls `each` with every parameter that `optimizer` updates, in its order.
+void for_each_parameter(const torch::optim::Optimizer& optimizer, const std::function<void(const at::Tensor&)>& each) {
+  for (const auto& group : optimizer.param_groups()) {
+    std::ranges::for_each(group.params(), each);
+  }
+}
+
+/// For each parameter the names of its tensors and its numbers: {"tensors": ["exp_avg"], "numbers": {"step": 7}}, or
+/// null where it has no state.
+Json state_description(const torch::optim::Optimizer& optimizer) {
+  const optim::OptimizerKind* const kind = optim::kind_of(optimizer);
+  Json all = Json::array();
+  for_each_parameter(optimizer, [&](const at::Tensor& parameter) {
+    Json& of_parameter = all.emplace_back();
+    const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+    if (kind != nullptr && found != optimizer.state().end()) {
+      of_parameter = {{"tensors", Json::array()}, {"numbers", Json::object()}};
+      kind->save_state(
+          *found->second,
+          {.tensor = [&](const std::string& name, const at::Tensor&) { of_parameter["tensors"].push_back(name); },
+           .number = [&](const std::string& name, std::int64_t number) { of_parameter["numbers"][name] = number; }});
+    }
+  });
+  return all;
+}
+
+/// The state of `parameter` in `optimizer` under `name`; undefined where there is none.
+at::Tensor state_tensor(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
+                        const std::string& name) {
+  at::Tensor found;
+  const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
+  if (state != optimizer.state().end()) {
+    optim::kind_of(optimizer)->save_state(*state->second, {.tensor =
+                                                               [&](const std::string& each, const at::Tensor& tensor) {
+                                                                 if (each == name) {
+                                                                   found = tensor;
+                                                                 }
+                                                               },
+                                                           .number = [](const std::string&, std::int64_t) {}});
+  }
+  return found;
+}
+
+/// Gives `optimizer` the state that `description` names, of `old`'s tensors where there are some and else of new ones,
+/// which are all added to `tensors`.
+void make_state(torch::optim::Optimizer& optimizer, const Json& description, const torch::optim::Optimizer* old,
+                std::vector<at::Tensor>& tensors) {
+  const optim::OptimizerKind* const kind = optim::kind_of(optimizer);
+  std::size_t next = 0;
+  for_each_parameter(optimizer, [&](const at::Tensor& parameter) {
+    const Json& of_parameter = description.at(next++);
+    if (of_parameter.is_null()) {
+      return;
+    }
+    const auto tensor = [&](const std::string& name) -> at::Tensor {
+      const Json& names = of_parameter.at("tensors");
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        return {};
+      }
+      const at::Tensor kept = old != nullptr ? state_tensor(*old, parameter, name) : at::Tensor();
+      return tensors.emplace_back(kept.defined() ? kept : torch::empty_like(parameter.detach()));
+    };
+    const auto number = [&](const std::string& name) -> std::optional<std::int64_t> {
+      const Json& numbers = of_parameter.at("numbers");
+      return numbers.contains(name) ? std::optional(numbers.at(name).get<std::int64_t>()) : std::nullopt;
+    };
+    if (auto state = kind->load_state({.tensor = tensor, .number = number})) {
+      optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+    }
+  });
+}
+
+Json describe(const Kept& kept) {
+  return {{"progress", checkpoint::progress_to_text(kept.progress)},
+          {"config", kept.config_json},
+          {"optimizer", state_description(*kept.optimizer)},
+          {"line_begins_at", kept.line_begins_at},
+          {"gradient_order", kept.gradient_order},
+          {"recovery", to_json(kept.recovery)}};
+}
+
+/// How far a rank has come.
+struct Reached {
+  std::int64_t generation = -1;  ///< in which it was last; -1: it has kept nothing
+  std::int64_t steps = -1;       ///< that it has finished
+  friend bool operator<(const Reached& one, const Reached& other) {
+    return std::pair(one.generation, one.steps) < std::pair(other.generation, other.steps);
+  }
+};
+
+/// By rank.
+Result<std::vector<Reached>> reached_by_ranks(const std::optional<Kept>& kept, const World& world) {
+  const Reached mine = kept && kept->model ? Reached{kept->generation, kept->progress.global_step} : Reached();
+  ASSIGN_OR_RETURN(const std::vector<Json> all, told_by_ranks(world.process_group, {mine.generation, mine.steps}));
+  std::vector<Reached> found;
+  for (const Json& told : all) {
+    found.push_back({told.at(0), told.at(1)});
+  }
+  return found;
+}
+
+/// Of the ranks that were in the newest generation the first of those that finished the most steps. Others, who were
+/// cut off before, count for nothing. Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer
+/// was lost.
+Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world) {
+  ASSIGN_OR_RETURN(const std::vector<Reached> of_ranks, reached_by_ranks(kept, world));
+  const auto most = std::max_element(of_ranks.begin(), of_ranks.end());  // the first of them
+  if (most->generation < 0) {
+    return std::optional<Living>();
+  }
+  Living living;
+  living.generation = most->generation;
+  living.source = static_cast<std::uint32_t>(most - of_ranks.begin());
+  const auto first = std::ranges::find(of_ranks, most->generation, &Reached::generation);
+  living.source_of_buffers = static_cast<std::uint32_t>(first - of_ranks.begin());
+  ASSIGN_OR_RETURN(const std::vector<Json> all,
+                   told_by_ranks(world.process_group, world.rank == living.source ? describe(*kept) : Json()));
+  const Json& told = all[living.source];
+  living.earlier = {.path = fmt::format("the memory of rank {}", living.source),
+                    .progress = checkpoint::progress_of_text(told.at("progress").get<std::string>()),
+                    .config_json = told.at("config").get<std::string>(),
+                    .job = ""};
+  living.optimizer_state = told.at("optimizer").dump();
+  living.line_begins_at = told.at("line_begins_at").get<std::int64_t>();
+  living.gradient_order = told.at("gradient_order").get<std::vector<std::int64_t>>();
+  living.recovery = recovery_of(told.at("recovery"));
+  return std::optional(std::move(living));
+}
+
+/// The step of the newest of the checkpoints that this run has written or went on from, as find_resume_point() would
+/// find it; 0: none of a later step than `step`.
+Result<std::int64_t> newest_own_step_after(std::int64_t step, const config::TrainConfig& config,
+                                           const Environment& environment) {
+  const auto listed = checkpoint::format::list_own_checkpoints(config.checkpoint.load.folder);
+  if (listed && (listed->empty() || listed->front().step <= step)) {
+    return 0;  // as nearly always: whose they are takes longer to find out, the longer the run's records are
+  }
+  ASSIGN_OR_RETURN(const bool own, restarted_job_goes_on(config, environment));
+  checkpoint::LoadOptions options = config.checkpoint.load;
+  options.passes_over_others = true;
+  options.resume = own ? "auto" : options.resume;
+  ASSIGN_OR_RETURN(const auto found, find_earlier_training(options));
+  return found ? found->progress.global_step : 0;
+}
+
+/// Whether rank 0 finds a checkpoint of a later step. Collective.
+Result<bool> saved_since(std::int64_t step, const config::TrainConfig& config, const Environment& environment,
+                         const World& world) {
+  const Result<std::int64_t> saved =
+      world.rank == 0 ? newest_own_step_after(step, config, environment) : Result<std::int64_t>(0);
+  const auto newest = numbers_of_rank_zero(world.process_group, {saved ? *saved : 0});
+  if (!saved || !newest) {
+    return saved ? newest.error() : saved.error();
+  }
+  return newest->front() > step;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Recovery& recovery) {
+  return {{"cause", recovery.cause},
+          {"since", seconds_now() - recovery.noticed},
+          {"hold", recovery.hold},
+          {"released", recovery.released},
+          {"joined", recovery.joined}};
+}
+
+Recovery recovery_of(const nlohmann::json& json) {
+  return {.cause = json.at("cause").get<std::string>(),
+          .noticed = seconds_now() - json.at("since").get<double>(),
+          .released = json.at("released").get<double>(),
+          .hold = json.at("hold").get<double>(),
+          .joined = json.at("joined").get<double>()};
+}
+
+Recovery FoundInMemory::recovery() const { return living ? living->recovery : copies ? copies->recovery : Recovery(); }
+
+Result<std::optional<EarlierTraining>> FoundInMemory::earlier() const {
+  if (living) {
+    return std::optional(living->earlier);
+  }
+  if (!copies) {
+    return std::optional<EarlierTraining>();
+  }
+  ASSIGN_OR_RETURN(EarlierTraining of_copies, earlier_training_of(copies->checkpoint));
+  if (of_copies.progress.global_step != copies->name.step) {
+    return fail("checkpoint", of_copies.path, "is not of the step that its name says", "reporting this",
+                ErrorKind::Internal);
+  }
+  return std::optional(std::move(of_copies));
+}
+
+Result<FoundInMemory> find_in_memory(std::optional<Kept>& kept, const NeighbourCopies& copies,
+                                     const config::TrainConfig& config, const Environment& environment,
+                                     const World& world) {
+  ASSIGN_OR_RETURN(std::optional<Living> living, find_living(kept, world));
+  Result<std::optional<FoundCopies>> parts = std::optional<FoundCopies>();
+  if (!living && config.parallel.replicate_steps > 0) {
+    parts = find_copies(copies, kept ? kept->recovery : Recovery(), world);
+  }
+  if (!parts || (!living && !*parts)) {
+    return parts ? Result<FoundInMemory>(FoundInMemory()) : parts.error();
+  }
+  // Of one step the file goes before copies: it came later, with an epoch's end and its validation.
+  const std::int64_t step = living ? living->earlier.progress.global_step : (*parts)->name.step - 1;
+  ASSIGN_OR_RETURN(const bool newer, saved_since(step, config, environment, world));
+  if (newer) {
+    if (living) {
+      kept.reset();
+    }
+    return FoundInMemory();
+  }
+  return FoundInMemory{.living = std::move(living), .copies = *std::move(parts)};
+}
+
+Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& training, const World& world) {
+  constexpr std::size_t kLongestPiece = std::size_t{256} << 20;
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> state = training.model->parameters();
+  make_state(*training.optimizer, Json::parse(living.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
+  std::vector<at::Tensor> buffers = training.model->buffers();
+  // A rank that was in the step that another one has finished has the statistics of that step already.
+  const bool same_step = kept && kept->generation == living.generation &&
+                         kept->progress.global_step == living.earlier.progress.global_step;
+  for (std::size_t i = 0; same_step && i < kept->buffers_before.size(); ++i) {
+    buffers[i].copy_(kept->buffers_before[i]);
+  }
+  Result<void> filled;
+  if (world.process_group) {
+    filled = process_group::guard_collective(world.process_group, [&] {
+      c10d::broadcast_coalesced(world.process_group, state, kLongestPiece, static_cast<int>(living.source));
+      c10d::broadcast_coalesced(world.process_group, buffers, kLongestPiece,
+                                static_cast<int>(living.source_of_buffers));
+    });
+  }
+  if (filled || !same_step) {
+    kept.reset();
+  } else {
+    kept->buffers_before.clear();  // they are the model's again
+  }
+  return filled;
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,176 @@
+#include "trainer/train/resume/lost_checkpoints.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <filesystem>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "trainer/report/record_file.h"
+
+namespace rollcall::train {
+namespace {
+
+std::string records_of(const std::string& folder) { return (std::filesystem::path(folder) / "metrics.jsonl").string(); }
+
+/// Takes in the records one after the other.
+class SavesReader {
+ public:
+  SavesReader(const std::string& folder, Restart restart)
+      : given_(absolute_folder(folder)), resolved_(resolved_folder(folder)), restart_(std::move(restart)) {}
+
+  void take(const report::ReadRecord& record) {
+    if (record.event() == "begin") {
+      begin(record);
+    } else if (record.event() == "checkpoint" && record.number("written") == 1) {
+      came_further();
+      saved(record.integer("step"));
+    } else if (record.event() == "step" || record.event() == "end") {
+      came_further();
+    }
+  }
+
+  [[nodiscard]] const RecordedSaves& saves() const { return saves_; }
+
+ private:
+  void begin(const report::ReadRecord& record) {
+    saves_.any_start = true;
+    folder_ = record.text("checkpoint_folder");
+    is_here_ = folder_.empty() || folder_ == given_ || record.text("resolved_checkpoint_folder") == resolved_;
+    is_own_ = (!restart_.job.empty() && record.text("job") == restart_.job) ||
+              (!restart_.run.empty() && record.text("run") == restart_.run);
+    count_start(record);
+    std::int64_t& newest = is_here_ ? saves_.of_training : saves_.elsewhere;
+    const std::int64_t step = record.integer("step");  // what was saved beyond it was given up, or was lost
+    newest = step == 0 ? -1 : std::min(newest, step);
+  }
+
+  /// A start by Slurm counts once, whatever steps or generations it had, and the present one not yet.
+  void count_start(const report::ReadRecord& record) {
+    const std::int64_t restarts = record.integer("restart_count", 0);
+    const bool is_counted = restarts == last_restarts_ || restarts == restart_.count;
+    if (!is_here_ || restart_.job.empty() || record.text("job") != restart_.job || is_counted) {
+      return;
+    }
+    last_restarts_ = restarts;
+    const std::int64_t step = record.integer("step");
+    saves_.in_vain = step == saves_.last_began_at ? saves_.in_vain + 1 : 1;
+    saves_.last_began_at = step;
+  }
+
+  void came_further() { saves_.in_vain = is_here_ ? 0 : saves_.in_vain; }
+
+  void saved(std::int64_t step) {
+    if (!is_here_) {
+      saves_.elsewhere = std::max(saves_.elsewhere, step);
+      saves_.other_folder = folder_;
+      return;
+    }
+    saves_.of_training = std::max(saves_.of_training, step);
+    saves_.of_restart = is_own_ ? std::max(saves_.of_restart, step) : saves_.of_restart;
+  }
+
+  std::string given_;
+  std::string resolved_;
+  Restart restart_;
+  std::string folder_;
+  bool is_here_ = true;
+  bool is_own_ = false;
+  std::int64_t last_restarts_ = -1;
+  RecordedSaves saves_;
+};
+
+}  // namespace
+
+Restart restart_of(const Environment& environment) {
+  const auto given = [&](std::string_view name) { return environment.get_non_empty(name).value_or(""); };
+  Restart restart;
+  restart.count = parse_integer<std::uint32_t>(given(env::kSlurmRestartCount)).value_or(0);
+  restart.job = restart.count > 0 ? given(env::kSlurmJobId) : "";
+  if (parse_integer<std::uint32_t>(given(env::kGeneration)).value_or(0) > 1) {
+    restart.run = given(env::kRun);
+  }
+  return restart;
+}
+
+std::string resolved_folder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, error);
+  return error ? folder : resolved.string();
+}
+
+std::string absolute_folder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(folder, error).lexically_normal();
+  return error ? folder : (absolute.has_filename() ? absolute : absolute.parent_path()).string();
+}
+
+Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const Restart& restart) {
+  const std::string path = records_of(config.run.folder);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) {
+    return RecordedSaves();
+  }
+  ASSIGN_OR_RETURN(report::RecordFile file, report::RecordFile::open(path));
+  SavesReader reader(config.checkpoint.load.folder, restart);
+  if (Result<void> read = file.read([&](const report::ReadRecord& record) { reader.take(record); }); !read) {
+    return read.error();
+  }
+  return reader.saves();
+}
+
+Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume, const Restart& restart,
+                             const Result<RecordedSaves>& saves, std::vector<std::string>& warnings) {
+  const std::string& folder = config.checkpoint.load.folder;
+  const bool goes_on = config.checkpoint.load.resume == "auto";
+  if (!goes_on && restart.is_first()) {
+    return {};
+  }
+  RETURN_IF_ERROR(saves);
+  const std::int64_t lost = std::max(goes_on ? saves->of_training : -1, saves->of_restart);
+  if (lost >= 0) {
+    return fail("--resume", resume,
+                fmt::format("{} holds no checkpoint, though {} tells of one of step {} that was written", folder,
+                            records_of(config.run.folder), lost),
+                "looking where the files are (deleted by the site, a file system that is not mounted), --resume=FILE "
+                "with a copy of one, or a new job with --resume=never to begin at step 0",
+                ErrorKind::NoInput);
+  }
+  if (goes_on && saves->elsewhere >= 0) {
+    warnings.push_back(fmt::format(
+        "--checkpoint-dir: {}: holds no checkpoint; {} tells of one of step {} that was written to another folder ({})",
+        folder, records_of(config.run.folder), saves->elsewhere, saves->other_folder));
+  }
+  if (!restart.job.empty() && !saves->any_start) {
+    warnings.push_back(
+        fmt::format("job {} was started again (restart count {}), and {} holds neither checkpoints nor records of its "
+                    "earlier start",
+                    restart.job, restart.count, folder));
+  }
+  return {};
+}
+
+Result<void> check_comes_further(const Restart& restart, const Result<RecordedSaves>& saves, std::int64_t step) {
+  if (restart.job.empty() || !saves || saves->last_began_at != step || saves->in_vain < kStartsInVain) {
+    return {};
+  }
+  return fail("job", restart.job,
+              fmt::format("was started {} times at step {}, and came to no checkpoint behind it, nor recorded a step",
+                          saves->in_vain, step),
+              "looking at what ended these starts, then submitting again, which goes on from this step",
+              ErrorKind::Usage);
+}
+
+void warn_of_older_checkpoint(const config::TrainConfig& config, const Result<RecordedSaves>& saves, std::int64_t step,
+                              std::vector<std::string>& warnings) {
+  if (!saves) {
+    warnings.push_back("whether a newer checkpoint was lost is not known: " + saves.error().text());
+  } else if (saves->of_training > step) {
+    warnings.push_back(fmt::format(
+        "--checkpoint-dir: {}: its newest checkpoint that can be read is of step {}; {} tells of one of step {} that "
+        "was written there and is gone: what was trained since is done again",
+        config.checkpoint.load.folder, step, records_of(config.run.folder), saves->of_training));
+  }
+}
+
+}  // namespace rollcall::train

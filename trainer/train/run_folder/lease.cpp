@@ -1,0 +1,336 @@
+#include "trainer/train/run_folder/lease.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <algorithm>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/own_file.h"
+#include "runtime/base/small_file.h"
+#include "runtime/base/text.h"
+#include "trainer/storage/file.h"
+#include "trainer/train/run_folder/lease_holder.h"
+
+namespace rollcall::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFileName = "lease.json";
+constexpr std::chrono::milliseconds kLook{500};    ///< between two looks at another's lease
+constexpr std::chrono::seconds kPatienceAtEnd{2};  ///< with a file system that stands still
+
+/// When it was renewed; nothing where it is gone. Opened, since a network file system looks at its server then.
+std::optional<timespec> renewed(const std::string& path) {
+  const storage::File file(path, O_RDONLY | O_NONBLOCK);
+  struct stat status {};
+  return file && ::fstat(file.descriptor(), &status) == 0 ? std::optional(status.st_mtim) : std::nullopt;
+}
+
+bool same_time(const std::optional<timespec>& a, const std::optional<timespec>& b) {
+  return a && b && a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+std::string file_in(const Lease::Folder& folder) { return (fs::path(folder.path) / kFileName).string(); }
+
+Error cannot_create(const Lease::Folder& folder, int code) {
+  return fail(folder.setting, file_in(folder), "cannot be created: " + errno_text(code),
+              "making its folder writable, or another " + folder.setting, ErrorKind::CannotCreate);
+}
+
+Error held(const Lease::Folder& folder, const Holder& holder) {
+  return fail(folder.setting, folder.path, text_of(holder) + " writes there",
+              "waiting until that has ended, or another --run-name or " + folder.setting, ErrorKind::CannotCreate);
+}
+
+/// Whether the file was made: it is there already where not. One who dies before it is written leaves an empty one.
+Result<bool> create(const Lease::Folder& folder, const Holder& self) {
+  const std::string path = file_in(folder);
+  const storage::File file(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file) {
+    return errno == EEXIST ? Result<bool>(false) : cannot_create(folder, errno);
+  }
+  const std::string text = to_json(self);
+  // NFS tells of a full disk only here; an empty file would be held by nobody, and a second run would take it for dead.
+  if (!file.write_at(std::as_bytes(std::span(text)), 0) || !file.sync(storage::Cached::Keep)) {
+    const int code = errno;
+    struct stat own {};
+    struct stat there {};
+    // Another run may have taken it for a dead one's while the server did not answer.
+    if (fstat(file.descriptor(), &own) == 0 && stat(path.c_str(), &there) == 0 && own.st_ino == there.st_ino) {
+      ::unlink(path.c_str());
+    }
+    return cannot_create(folder, code);
+  }
+  return true;
+}
+
+/// Takes a dead holder's file away; of several runs that try, one does. What turns out to be a new holder's comes back.
+/// Errors (CannotCreate): it cannot be renamed, as another user's in a sticky folder.
+Result<void> remove_dead(const Lease::Folder& folder, const Holder& holder, const Holder& self) {
+  const std::string path = file_in(folder);
+  const std::string away = path + ".dead-" + self.nonce;
+  if (std::rename(path.c_str(), away.c_str()) != 0) {
+    const int code = errno;
+    return code == ENOENT
+               ? Result<void>()
+               : fail(folder.setting, path, "is a dead run's and cannot be taken away: " + why_refused(path, code),
+                      "having it removed, or another " + folder.setting, ErrorKind::CannotCreate);
+  }
+  if (from_json(content_of(away)).nonce == holder.nonce || std::rename(away.c_str(), path.c_str()) != 0) {
+    ::unlink(away.c_str());
+  }
+  return {};
+}
+
+/// A look at another one's lease, and what has been seen of it so far.
+class Watch {
+ public:
+  Watch(std::string path, const Holder& self, const Environment& environment)
+      : path_(std::move(path)), self_(self), environment_(environment) {}
+
+  /// How the holder stands, as far as is known by now. Where the waiting is `over`, Unknown means that renewals
+  /// have come and one is overdue: one more, or three that do not come, decide. Slurm may not know a job that lives
+  /// (PrivateData hides it), so its word counts only where nothing is renewed.
+  [[nodiscard]] Standing look(bool over) {
+    take_in();
+    const Standing known = is_earlier_start(*holder_, self_) ? Standing::Dead : by_kernel(*holder_, self_);
+    if (known != Standing::Unknown) {
+      return known;
+    }
+    const auto quiet = std::chrono::steady_clock::now() - last_sign_;
+    if (quiet <= Lease::kRenewal + std::chrono::seconds(1)) {
+      return over ? Standing::Alive : Standing::Unknown;
+    }
+    if (!slurms_word_) {
+      slurms_word_ = by_slurm(*holder_, self_, environment_);
+    }
+    if (slurms_word_ == Standing::Dead && !renewals_) {
+      return Standing::Dead;
+    }
+    if (!over) {
+      return Standing::Unknown;
+    }
+    if (slurms_word_ == Standing::Alive) {
+      return Standing::Alive;
+    }
+    if (quiet >= 3 * Lease::kRenewal) {
+      return Standing::Dead;
+    }
+    return renewals_ ? Standing::Unknown : Standing::Alive;
+  }
+
+  [[nodiscard]] const Holder& holder() const { return *holder_; }
+
+ private:
+  void take_in() {
+    Holder holder = from_json(content_of(path_));
+    const auto time = renewed(path_);
+    if (!holder_ || holder.nonce != holder_->nonce) {
+      holder_ = std::move(holder);
+      note_sign(false);
+    } else if (!same_time(time, time_)) {
+      note_sign(true);
+    }
+    time_ = time;
+  }
+
+  void note_sign(bool renewal) {
+    last_sign_ = std::chrono::steady_clock::now();
+    renewals_ = renewal;
+    slurms_word_.reset();
+  }
+
+  std::string path_;
+  const Holder& self_;
+  const Environment& environment_;
+  std::optional<Holder> holder_;
+  std::chrono::steady_clock::time_point last_sign_;  ///< a renewal, or that it was first seen
+  std::optional<timespec> time_;
+  bool renewals_ = false;                ///< seen
+  std::optional<Standing> slurms_word_;  ///< asked for where no renewal came, once
+};
+
+}  // namespace
+
+struct Lease::State {
+  std::string nonce;
+  std::vector<Folder> folders;  ///< with `mutex`
+  std::atomic<std::size_t> lost_folder = 0;
+  std::atomic<bool> lost = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ending = false;
+  bool ended = false;
+
+  /// The thread's: it keeps the state alive by itself, as a file system that stands still may hold it for ever.
+  void renew_until_ending() {
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, kRenewal, [this] { return ending; })) {
+      lock.unlock();
+      renew();
+      lock.lock();
+    }
+    lock.unlock();
+    for (const Folder& folder : held_folders()) {
+      if (is_own(file_in(folder))) {
+        ::unlink(file_in(folder).c_str());
+      }
+    }
+    lock.lock();
+    ended = true;
+    changed.notify_all();
+  }
+
+  [[nodiscard]] std::vector<Folder> held_folders() {
+    const std::scoped_lock lock(mutex);
+    return folders;
+  }
+
+  void add(const Folder& folder) {
+    const std::scoped_lock lock(mutex);
+    folders.push_back(folder);
+  }
+
+  [[nodiscard]] bool is_own(const std::string& path) const { return from_json(content_of(path)).nonce == nonce; }
+
+  void renew() {
+    const std::vector<Folder> held = held_folders();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (look(file_in(held[i]), i)) {
+        (void)::utimensat(AT_FDCWD, file_in(held[i]).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+      }
+    }
+  }
+
+  void look() {
+    const std::vector<Folder> held = held_folders();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      (void)look(file_in(held[i]), i);
+    }
+  }
+
+  /// Whether the file, of folder `number`, says that it is this run's; notes where it is another's, or was and is gone.
+  bool look(const std::string& path, std::size_t number) {
+    std::string content;
+    FileReading reading = read_small_file(path, kMostLeaseBytes, content);
+    if (reading.error_number == ENOENT) {  // or is put back this moment: see remove_dead()
+      std::this_thread::sleep_for(kLook);
+      content.clear();
+      reading = read_small_file(path, kMostLeaseBytes, content);
+    }
+    const bool own = reading.reason.empty() && from_json(content).nonce == nonce;
+    if (reading.error_number == ENOENT || (!content.empty() && !own)) {
+      lost_folder = number;
+      lost = true;
+    }
+    return own;
+  }
+};
+
+Lease::Lease(std::shared_ptr<State> state) : state_(std::move(state)) {
+  std::thread([state = state_] { state->renew_until_ending(); }).detach();
+}
+
+Lease::Lease(Lease&&) noexcept = default;
+Lease& Lease::operator=(Lease&&) noexcept = default;
+
+Lease::~Lease() {
+  if (state_ == nullptr) {
+    return;
+  }
+  std::unique_lock lock(state_->mutex);
+  state_->ending = true;
+  state_->changed.notify_all();
+  (void)state_->changed.wait_for(lock, kPatienceAtEnd, [this] { return state_->ended; });
+}
+
+Error taken_over(const Lease::Folder& folder) {
+  return fail(folder.setting, folder.path, "another run writes there, which took this one for dead",
+              "looking why this one stood still for so long, or a longer --lease-timeout of the other",
+              ErrorKind::CannotCreate);
+}
+
+bool Lease::lost() const { return state_->lost; }
+
+bool Lease::lost_by_now() const {
+  state_->look();
+  return state_->lost;
+}
+
+Error Lease::taken_over() const { return train::taken_over(state_->held_folders()[state_->lost_folder]); }
+
+namespace {
+
+/// Waits at most `patience` for one folder. `dead`: holders of whom that is known; one that is found out is added.
+Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const Environment& environment,
+                         std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say,
+                         std::set<std::string>& dead) {
+  const std::string path = file_in(folder);
+  const auto begin = std::chrono::steady_clock::now();
+  Watch watch(path, self, environment);
+  bool told = false;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool created, create(folder, self));
+    if (created) {
+      return {};
+    }
+    const bool over = std::chrono::steady_clock::now() - begin >= patience;
+    const Standing standing = watch.look(over);
+    if (standing == Standing::Dead || dead.contains(to_json(watch.holder()))) {
+      if (!watch.holder().nonce.empty()) {  // a lease that is being written has none yet
+        dead.insert(to_json(watch.holder()));
+      }
+      if (Result<void> removed = remove_dead(folder, watch.holder(), self); !removed) {
+        return removed;
+      }
+      continue;
+    }
+    if (over && standing == Standing::Alive) {
+      return held(folder, watch.holder());
+    }
+    if (!std::exchange(told, true)) {
+      say(fmt::format("{}: {} writes there; waiting up to {:.0f} s for its end, or for it to give no sign of life",
+                      folder.path, text_of(watch.holder()), patience.count()));
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+}  // namespace
+
+Result<Lease> Lease::take(const std::vector<Folder>& folders, const Environment& environment,
+                          std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say) {
+  const Holder self = this_run(environment);
+  auto state = std::make_shared<State>();
+  state->nonce = self.nonce;
+  Lease lease(state);  // renews what is held while the next one is waited for
+  const auto begin = std::chrono::steady_clock::now();
+  std::set<std::string> dead;
+  for (const Folder& folder : folders) {
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    if (Result<void> taken =
+            take_folder(folder, self, environment, std::max(patience - waited, 0 * patience), say, dead);
+        !taken) {
+      return taken.error();
+    }
+    state->add(folder);
+  }
+  return lease;
+}
+
+}  // namespace rollcall::train

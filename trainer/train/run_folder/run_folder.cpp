@@ -1,0 +1,132 @@
+#include "trainer/train/run_folder/run_folder.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "runtime/settings/values.h"
+#include "runtime/storage/folders.h"
+#include "runtime/storage/purge_age.h"
+#include "trainer/checkpoint/background/commit.h"
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/train/resume/resume_point.h"
+
+namespace rollcall::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error unusable_stage(const config::CheckpointConfig& config, const std::string& reason, const std::string& action) {
+  return fail("--checkpoint-stage", config.stage_given, reason, action, ErrorKind::CannotCreate);
+}
+
+Result<std::string> prepare_stage(const config::TrainConfig& train, const Environment& environment) {
+  const config::CheckpointConfig& config = train.checkpoint;
+  const storage::FolderObjection objection = storage::make_own_folder(fs::absolute(config.stage).string());
+  if (!objection.reason.empty()) {
+    return unusable_stage(config, objection.reason, "another folder of this node");
+  }
+  ASSIGN_OR_RETURN(const bool keeps, config.load.resume == "auto" ? true : restarted_job_goes_on(train, environment));
+  if (!keeps) {  // what lies there is another run's, and goes when this one saves
+    return std::string();
+  }
+  ASSIGN_OR_RETURN(const auto published, checkpoint::background::publish_left_over(config.stage, config.load.folder));
+  if (published.passed_over) {
+    return fmt::format("the checkpoint of step {} in {} is of a training that was given up: {} holds one made since",
+                       *published.passed_over, config.stage, config.load.folder);
+  }
+  return published.step ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", *published.step,
+                                      config.stage, config.load.folder)
+                        : std::string();
+}
+
+bool lies_below(const std::string& path, const std::string& folder) {
+  std::error_code ignored;
+  const fs::path relative =
+      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// The folder of checkpoints, and that of records where it is another one.
+Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& config) {
+  const std::string& checkpoints = config.checkpoint.load.folder;
+  RETURN_IF_ERROR(checkpoint::format::prepare_folder(checkpoints));
+  std::vector<Lease::Folder> folders{{"--checkpoint-dir", checkpoints}};
+  std::error_code error;
+  fs::create_directories(config.run.folder, error);
+  const bool same = !error && fs::equivalent(config.run.folder, checkpoints, error);
+  if (error) {
+    return fail("--run-dir", config.run.folder, "cannot be made: " + errno_text(error.value()),
+                "naming a folder that can be written to", ErrorKind::CannotCreate);
+  }
+  if (!same) {
+    folders.push_back({"--run-dir", config.run.folder});
+  }
+  return folders;
+}
+
+}  // namespace
+
+Result<std::string> prepare_folders(const config::TrainConfig& train, const World& world,
+                                    const Environment& environment, std::optional<Lease>& lease) {
+  const config::CheckpointConfig& config = train.checkpoint;
+  if (!config.stage.empty() && world.num_nodes > 1) {
+    return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
+                          "leaving it out: --checkpoint-mode=async writes from memory");
+  }
+  if (world.rank != 0) {
+    lease.reset();  // of the world before, whose rank 0 this process was
+    return std::string();
+  }
+  ASSIGN_OR_RETURN(const std::vector<Lease::Folder> folders, make_folders(train));
+  std::chrono::duration<double> patience(config.lease_timeout);
+  if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
+    // Less than three renewals cannot find out that a holder elsewhere is dead.
+    const std::chrono::duration<double> most = std::max<std::chrono::duration<double>>(
+        world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
+    patience = std::min(patience, most);
+  }
+  if (!lease || lease->lost_by_now()) {
+    lease.reset();
+    ASSIGN_OR_RETURN(lease, Lease::take(folders, environment, patience,
+                                        [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); }));
+  }
+  return config.stage.empty() ? std::string() : prepare_stage(train, environment);
+}
+
+std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch, const Environment& environment,
+                                                    const std::string& folder) {
+  const auto days = static_cast<std::uint32_t>(launch.integer("scratch.purge-days"));
+  const Result<std::string> scratch =
+      settings::expand_path(launch.text("scratch.folder"), environment, "scratch.folder");
+  if (days == 0 || !scratch || scratch->empty() || !lies_below(folder, *scratch)) {
+    return std::nullopt;
+  }
+  const Result<storage::PurgeAge> age = storage::purge_age(folder, days, storage::kAtLaunch);
+  if (!age || !age->days_left || *age->days_left > static_cast<double>(launch.integer("scratch.warn-days"))) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "{} will be deleted by the site in {:.0f} days: what lies in {} unused for {} days goes; copy what "
+      "you want to keep to another file system",
+      age->oldest, *age->days_left, *scratch, days);
+}
+
+std::optional<std::string> shared_folder_warning(const config::TrainConfig& config) {
+  for (const auto& [setting, folder] :
+       {std::pair("--run-dir", config.run.folder), std::pair("--checkpoint-dir", config.checkpoint.load.folder)}) {
+    if (const std::string known = checkpoint::format::exposure(folder); !known.empty()) {
+      return fmt::format(
+          "{}: {}: {}, and so can stop this run and, but for a sticky folder (chmod +t), replace its records and "
+          "checkpoints; try chmod go-w, or another folder, where that is not meant",
+          setting, folder, known);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace rollcall::train

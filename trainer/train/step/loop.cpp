@@ -1,0 +1,392 @@
+#include "trainer/train/step/loop.h"
+
+#include <fmt/format.h>
+#include <cmath>
+#include <utility>
+
+#include "runtime/elastic/worker_link.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
+#include "trainer/train/checkpoints/checkpoints.h"
+#include "trainer/train/observer/step_trace.h"
+#include "trainer/train/process.h"
+#include "trainer/train/step/step.h"
+#include "trainer/train/step/validation.h"
+#include "trainer/train/stop_request.h"
+
+namespace rollcall::train {
+namespace {
+
+/// What is due between two steps, and at an epoch's end. Its members are the run that it works on, and where that is.
+class Loop {
+ public:
+  explicit Loop(const Run& run) : run_(run) {}
+
+  [[nodiscard]] LoopEnd run() {
+    first_step_of_run_ = progress_.global_step + 1;
+    Outcome outcome = run_epochs();
+    if (outcome.ending != Ending::Failed) {
+      const Result<void> traced = trace_.finish(outcome.ending);
+      outcome = traced ? outcome : failed(traced.error());
+    }
+    return {std::move(outcome), steps_.is_between_updates(), steps_.take_buffers_before()};
+  }
+
+ private:
+  // Each returns nothing to go on, or the outcome that ends the run.
+  using Stop = std::optional<Outcome>;
+
+  Outcome run_epochs() {
+    if (config_.run.valid_epochs == 0) {
+      progress_.validation_due = 0;  // none is wanted any more
+    }
+    if (Stop stop = finish_interrupted()) {
+      return *stop;
+    }
+    if (checkpoints_.ends_an_epoch() && at_last_step() &&
+        progress_.epoch < config_.run.epochs) {  // a kill came between its last step and its end
+      observer_.begin_epoch(progress_.step_in_epoch);
+      if (Stop stop = after_epoch()) {
+        return *stop;
+      }
+    }
+    while (progress_.epoch < config_.run.epochs && !at_last_step()) {
+      if (Stop stop = train_epoch()) {
+        return *stop;
+      }
+    }
+    return Outcome{};
+  }
+
+  /// What the step where this run begins had come to, but not to the end of: its validation and, where ranks go on with
+  /// what they have in memory, its save.
+  Stop finish_interrupted() {
+    const bool last = progress_.epoch == config_.run.epochs || at_last_step();
+    const bool due = progress_.step_in_epoch > 0 ? checkpoints_.due_after_step(progress_.global_step)
+                                                 : checkpoints_.due_after_epoch(progress_.epoch);
+    validates_again_ = progress_.validation_due != 0;
+    const bool saving = checkpoints_.went_on_from_memory() && progress_.global_step > 0 && (last || due);
+    Stop stop = save_and_validate(saving, last);
+    validates_again_ = false;
+    return stop;
+  }
+
+  Stop train_epoch() {
+    DataPipeline& data = training_.data;
+    data.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
+    if (const Result<void> started = data.train_loader->start(*data.train_sampler); !started) {
+      return failed(started.error());
+    }
+    training_.model->train();
+    steps_.begin_epoch();
+    steps_in_epoch_ = progress_.step_in_epoch + data.train_sampler->steps();
+    observer_.begin_epoch(steps_in_epoch_);
+    while (progress_.step_in_epoch < steps_in_epoch_) {
+      if (const Result<void> traced = trace_.before_step(progress_.global_step + 1); !traced) {
+        return failed(traced.error());
+      }
+      if (Stop stop = steps_.take([this] { return asked(); })) {
+        return stop;
+      }
+      const Stop ended = hear_of_steps();
+      if (const Result<void> traced = trace_.after_step(progress_.global_step); !ended && !traced) {
+        return failed(traced.error());
+      }
+      if (Stop stop = ended ? ended : after_step()) {
+        return stop;
+      }
+    }
+    trace_.no_step();
+    return after_epoch();
+  }
+
+  /// Whether a save, a copy or an end lies between this step and the next.
+  bool is_due_after_step() const {
+    const std::int64_t step = progress_.global_step;
+    return progress_.step_in_epoch == steps_in_epoch_ || at_last_step() || checkpoints_.due_after_step(step) ||
+           checkpoints_.replica_due_after_step(step);
+  }
+
+  /// Of all steps but, on a device, the last one; of that too where something is due behind it.
+  Stop hear_of_steps() {
+    const std::size_t later = steps_.lags() && !is_due_after_step() ? 1 : 0;
+    while (steps_.under_way() > (heard_.ask_to_act() ? 0 : later)) {
+      if (Stop stop = hear()) {
+        return stop;
+      }
+    }
+    return std::nullopt;
+  }
+
+  Stop hear() {
+    Step step;
+    if (Stop stop = steps_.hear(step)) {
+      return stop;
+    }
+    heard_ = step.totals;
+    const metrics::DataWait wait{.waited = heard_.waited / world_.world_size,
+                                 .elapsed = step.times.elapsed,
+                                 .loading = step.loading,
+                                 .workers = training_.data.train_loading.workers};
+    observer_.step_took(step.times, wait);
+    progress_.epoch_totals += heard_.average;
+    progress_.unrecorded += heard_.average;
+    observer_.step_done(progress_, heard_.average, step.numbers);
+    if (!std::isfinite(heard_.average.loss_sum)) {
+      const bool first_of_run = step.numbers.step == first_step_of_run_ && step.numbers.step > 1;
+      return all_fail(loss_not_finite(heard_.average.loss(), step.numbers.step, first_of_run));
+    }
+    if (Stop stop = too_many_bad(progress_.epoch_totals, training_.data.datasets.train->size(), "training")) {
+      return stop;
+    }
+    return adjust_workers(step.waited, wait);
+  }
+
+  /// For --train-num-workers=auto: after a step for whose data this rank `waited` seconds.
+  Stop adjust_workers(double waited, const metrics::DataWait& step) {
+    DataPipeline& data = training_.data;
+    const std::optional<int> workers = data.tuning.after_step(waited, step.elapsed, step.loading);
+    if (!workers) {
+      return std::nullopt;
+    }
+    const std::int64_t next_batch = steps_.next_batch_of_epoch();
+    const Result<void> changed = data.continue_with_workers(*workers, next_batch);
+    if (changed) {
+      observer_.note(fmt::format("step {}: training waited for data: {} workers from here on, {} before",
+                                 progress_.global_step, *workers, step.workers));
+      return std::nullopt;
+    }
+    observer_.warn(fmt::format("{} workers as before: {}", step.workers, changed.error().reason));
+    data.tuning = {};
+    const Result<void> as_before = data.continue_with_workers(step.workers, next_batch);
+    return as_before ? std::nullopt : Stop(failed(as_before.error()));
+  }
+
+  Stop after_step() {
+    tell_saves();
+    others_saving_ = heard_.saving > 0;
+    if (heard_.gave_up > 0) {
+      const Error error = checkpoints_.writer().last_failure();
+      tell_saves();
+      return failed_everywhere(error);
+    }
+    if (heard_.evicted > 0) {
+      return failed(checkpoints_.taken_over());  // every rank has it
+    }
+    if (ends_in_mid_epoch()) {
+      progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
+    }
+    // Where the run's last step ends an epoch too, only its end is left: after_epoch(), whose validation hears a stop.
+    if (heard_.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
+      return interrupted();
+    }
+    if (heard_.regrouping > 0 && !at_last_step()) {
+      return regrouped();
+    }
+    if (ends_in_mid_epoch()) {
+      const Stop stop = save_and_validate(true, true);
+      return stop ? stop : Outcome{};
+    }
+    const bool copy_first = !others_saving_ && checkpoints_.replica_overdue_after_step(progress_.global_step);
+    if (checkpoints_.due_after_step(progress_.global_step) && !copy_first) {
+      return save(Urgency::MaySkip);
+    }
+    if (checkpoints_.replica_due_after_step(progress_.global_step)) {
+      return replicate(true);
+    }
+    return catch_training_errors(world_, [&] { checkpoints_.make_room(progress_); });
+  }
+
+  Stop after_epoch() {
+    observer_.end_epoch(progress_);
+    progress_.epoch += 1;
+    progress_.step_in_epoch = 0;
+    progress_.sample_position = 0;
+    progress_.epoch_totals = {};
+    const bool last = progress_.epoch == config_.run.epochs || at_last_step();
+    const std::int64_t every = config_.run.valid_epochs;
+    progress_.validation_due = every > 0 && (last || progress_.epoch % every == 0) ? 1 : 0;
+    return save_and_validate(last || checkpoints_.due_after_epoch(progress_.epoch), last);
+  }
+
+  /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and
+  /// saves the outcome where the run ends here or the model is among the best.
+  Stop save_and_validate(bool saving, bool last) {
+    const bool validating = progress_.validation_due != 0;
+    if (saving) {
+      if (Stop stop = save(last ? Urgency::Final : Urgency::Due)) {
+        return stop;
+      }
+    }
+    if (!validating) {
+      return std::nullopt;
+    }
+    if (Stop stop = validate()) {
+      return stop;
+    }
+    progress_.validation_due = 0;
+    return last || among_best_ ? save(last ? Urgency::Final : Urgency::Due) : std::nullopt;
+  }
+
+  /// An interruption during it is one before it: a resumed run validates from the beginning.
+  Stop validate() {
+    const double begun = seconds_now();
+    metrics::RunningAverage sums;
+    std::optional<Outcome> ended = run_validation(
+        run_, [this] { return asked(); }, sums);
+    if (ended) {
+      return ended->ending == Ending::Interrupted ? interrupted_validation(seconds_now() - begun)
+             : ended->ending == Ending::Regrouped ? regrouped()
+                                                  : ended;
+    }
+    observer_.validated(progress_, sums, seconds_now() - begun);
+    if (!std::isfinite(sums.loss_sum)) {
+      return all_fail(validation_not_finite(sums.loss(), progress_.global_step));
+    }
+    if (Stop stop = too_many_bad(sums, training_.data.datasets.valid->size(), "validation")) {
+      return stop;
+    }
+    const Result<bool> among_best = checkpoints_.best().note(progress_, sums.top1());
+    if (!among_best) {
+      return failed(among_best.error());
+    }
+    among_best_ = *among_best;
+    return std::nullopt;
+  }
+
+  /// Ends a run that leaves out more of its `images` than --max-bad-samples allows.
+  Stop too_many_bad(const metrics::RunningAverage& sums, std::int64_t images, const char* part) {
+    if (static_cast<double>(sums.bad()) <= config_.run.max_bad_samples * static_cast<double>(images)) {
+      return std::nullopt;
+    }
+    return all_fail(too_many_bad_samples(sums, images, part, config_.data.given));
+  }
+
+  /// What every rank came to by the same numbers. All are there still, so that a save under way is not lost with them.
+  Stop all_fail(Error error) {
+    checkpoints_.writer().finish_save();
+    tell_saves();
+    return failed(std::move(error));
+  }
+
+  Stop interrupted() {
+    const Stop stop = save(Urgency::Final);
+    return stop ? stop : Outcome{Ending::Interrupted, std::nullopt};
+  }
+
+  /// After so many seconds of it. A run that has done nothing else, as the one before it had not come to its end
+  /// either, is no step further than that: ends so that the job is not requeued for ever.
+  Stop interrupted_validation(double seconds) {
+    const bool in_vain = validates_again_ && progress_.validation_due >= kValidationsInVain;
+    if (validates_again_) {  // who submits it again after that has changed something
+      progress_.validation_due = in_vain ? 1 : progress_.validation_due + 1;
+    }
+    if (!in_vain) {
+      return interrupted();
+    }
+    const Stop stop = save(Urgency::Final);
+    return stop ? stop : all_fail(validation_does_not_fit(seconds, progress_.global_step));
+  }
+
+  Stop save(Urgency urgency) {
+    bool saved = false;
+    const Stop stop = keep_state([&] { return checkpoints_.save(progress_, urgency, others_saving_); }, saved);
+    if (!stop && !saved) {
+      observer_.save_skipped(progress_.global_step);
+    }
+    return stop;
+  }
+
+  /// Nodes come or go: where the model is divided, what ranks do not have whole is copied first, if that takes no time
+  /// to speak of.
+  Stop regrouped() {
+    // An agent ends workers that do not let go in time (--shutdown-timeout), and with them the copy of before.
+    constexpr double kMostSeconds = 5;
+    const Outcome regrouped{Ending::Regrouped, std::nullopt};
+    observer_.record_steps(progress_);
+    if (config_.parallel.replicate_steps == 0) {
+      return regrouped;
+    }
+    const bool takes_long = others_saving_ || copy_seconds_ > kMostSeconds;
+    at::Tensor slow = torch::tensor({takes_long ? 1 : 0}, at::kInt);
+    if (Result<void> told = process_group::all_reduce_sum(world_.process_group, slow); !told) {
+      return failed(told.error());
+    }
+    const Stop stop = slow.item<int>() == 0 ? replicate(false) : std::nullopt;
+    return stop ? stop : regrouped;
+  }
+
+  /// To a neighbour's memory.
+  Stop replicate(bool may_skip) {
+    bool begun = false;
+    return keep_state([&] { return checkpoints_.replicate(progress_, others_saving_, may_skip); }, begun);
+  }
+
+  /// `done`: what `save` says. Every rank has its error, and rank 0 tells it.
+  Stop keep_state(const std::function<Result<bool>()>& save, bool& done) {
+    observer_.record_steps(progress_);
+    Result<bool> saved = false;
+    if (Stop failed = catch_training_errors(world_, [&] { saved = save(); })) {  // the device, say
+      return failed;
+    }
+    tell_saves();
+    if (!saved) {
+      return failed(saved.error());
+    }
+    done = *saved;
+    return std::nullopt;
+  }
+
+  void tell_saves() {
+    for (const SaveReport& report : checkpoints_.writer().take_reports()) {
+      observer_.saved(report);
+      if (report.copied_bytes) {
+        copy_seconds_ = report.outcome.durable_seconds;
+        continue;
+      }
+      const std::string slow = slow_save_warning(report.outcome.durable_seconds, run_.limit.notice(),
+                                                 config_.checkpoint.save_before_limit > 0);
+      if (!slow.empty() && !std::exchange(warned_of_slow_save_, true)) {
+        observer_.warn(slow);
+      }
+    }
+  }
+
+  Asked asked() {
+    const double now = wall_seconds_now();
+    if (stop_signal() == 0 && run_.limit.near(now)) {
+      observer_.note("the job's time limit is near (--save-before-limit)");
+    }
+    return {.to_stop = stop_signal() != 0 || run_.limit.near(now),
+            .to_regroup = run_.agent != nullptr && run_.agent->told_to_hold()};
+  }
+
+  bool at_last_step() const { return config_.run.max_steps > 0 && progress_.global_step >= config_.run.max_steps; }
+
+  /// --max-steps ends the run here, before the end of an epoch.
+  bool ends_in_mid_epoch() const { return at_last_step() && progress_.step_in_epoch < steps_in_epoch_; }
+
+  const Run& run_;
+  const config::TrainConfig& config_ = run_.config;
+  const World& world_ = run_.world;
+  Training& training_ = run_.training;
+  Checkpoints& checkpoints_ = run_.checkpoints;
+  Observer& observer_ = run_.observer;
+  checkpoint::Progress& progress_ = run_.progress;
+  StepTrace trace_{config_.run, world_, observer_};
+  Steps steps_{run_};
+  std::int64_t steps_in_epoch_ = 0;
+  Totals heard_;                        ///< of the last step that was heard of
+  std::int64_t first_step_of_run_ = 0;  ///< that this run does
+  bool warned_of_slow_save_ = false;
+  bool validates_again_ = false;  ///< what an earlier run did not come to the end of; no step was done since
+  bool among_best_ = false;       ///< the last validation's checkpoint is to be kept
+  double copy_seconds_ = 0;       ///< that the last copy to a neighbour took
+  bool others_saving_ = false;    ///< a rank's save was under way when the last step ended
+};
+
+}  // namespace
+
+LoopEnd run_loop(const Run& run) { return Loop(run).run(); }
+
+}  // namespace rollcall::train

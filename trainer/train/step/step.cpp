@@ -1,0 +1,343 @@
+#include "trainer/train/step/step.h"
+
+#include <ATen/record_function.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "trainer/precision/loss_scaler.h"
+#include "trainer/torch.h"
+#include "trainer/train/checkpoints/checkpoints.h"
+#include "trainer/train/process.h"
+#include "trainer/train/step/fitting_batch.h"
+
+namespace rollcall::train {
+
+Steps::Steps(const Run& run)
+    : run_(run),
+      config_(run.config),
+      world_(run.world),
+      training_(run.training),
+      replica_(*run.training.replica),
+      batches_(virtual_ranks(run.config, run.world).mine * run.config.grad_accumulation()),
+      update_graph_(run.world) {
+  if (run.captures) {
+    graph_.emplace(world_, static_cast<std::size_t>(batches_), config_.data.datasets.augment.mixes_batches());
+  }
+  const checkpoint::Progress& progress = run.progress;
+  training_.loss_scaler.set_state({.scale = progress.loss_scale, .good_steps = progress.loss_scale_good_steps});
+  const bool computes_there = world_.device.type() != at::kCPU && !config_.parallel.replica.sharding.cpu_offload;
+  if (computes_there && run.agent == nullptr) {
+    training_.loss_scaler.move_to(world_.device.device());
+    on_device_.emplace(*training_.optimizer);
+  }
+}
+
+std::optional<Outcome> Steps::take(const std::function<Asked()>& asked) {
+  Step& step = under_way_.emplace_back(Step{.numbers = {}, .begin = seconds_now()});
+  std::optional<Error> unread;
+  std::vector<std::int64_t> shape;  // of the images that are computed with
+  std::optional<Outcome> stop = catch_training_errors(world_, [&] {
+    begin(step);
+    for (std::int64_t done = 0; done < batches_; ++done) {
+      const double waits = seconds_now();
+      const Result<data::Batch> batch = next_batch();
+      if (!batch) {
+        unread = batch.error();
+        return;
+      }
+      step.waited += seconds_now() - waits;
+      run_.observer.bad_samples(batch->bad);
+      count_bad_samples(*batch, step.totals.average);
+      shape = batch->images.sizes().vec();
+      add(*batch, done, step);
+      shape.clear();
+    }
+    finish_gradients(step);
+    tell_ranks(step, asked());
+    lags() ? update_on_device(step) : update_by_host(step);
+  });
+  if (stop && !shape.empty() && !graph_) {  // whose memory is nobody else's
+    stop->failure->error = with_fitting_batch(stop->failure->error, training_, config_, world_, shape);
+  }
+  if (stop || unread) {
+    return unread ? failed(*unread) : stop;
+  }
+  step.times.elapsed = seconds_now() - step.begin;
+  count_step();
+  return std::nullopt;
+}
+
+std::int64_t Steps::schedule_step() const {
+  const checkpoint::Progress& progress = run_.progress;
+  if (config_.optim.schedule == optim::ScheduleKind::Cosine && config_.run.max_steps > 0 &&
+      training_.schedule.total_steps == config_.run.max_steps) {
+    return progress.global_step;
+  }
+  return progress.epoch * training_.steps_of_epoch +
+         progress.sample_position / (progress.world_size * progress.batch_size);
+}
+
+void Steps::begin(Step& step) {
+  step.numbers = {.step = run_.progress.global_step + 1,
+                  .step_in_epoch = run_.progress.step_in_epoch + 1,
+                  .learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
+  optim::set_learning_rate(*training_.optimizer, step.numbers.learning_rate);
+  if (run_.agent != nullptr) {
+    buffers_before_ = parallel::copies_of(training_.model->buffers());
+  }
+  if (!is_graph_ready()) {  // of which it is a part
+    replica_.zero_grad();
+  }
+}
+
+Result<data::Batch> Steps::next_batch() {
+  RECORD_USER_SCOPE("data: wait for a batch");
+  ASSIGN_OR_RETURN(std::optional<data::Batch> batch, training_.data.train_loader->next());
+  if (!batch.has_value()) {
+    return fail("data", "", "an epoch's batches ended before its steps", "reporting it", ErrorKind::Internal);
+  }
+  return *std::move(batch);
+}
+
+/// Batch `done` of the step, counted from 0. A graph computes all of them once the last one is there.
+void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
+  const data::StageTimes& times = read.times;
+  step.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
+  run_.observer.batch_read(step.numbers.step, read.images);
+  const double begun = seconds_now();
+  const data::Batch batch = training_.data.copies->place(read);
+  if (is_graph_ready()) {
+    graph_->keep(static_cast<std::size_t>(done), batch);
+    if (done + 1 == batches_) {
+      step.counted =
+          graph_->compute([this](const std::vector<data::Batch>& all) { return forward_backward_of_all(all); });
+      step.captured = true;
+    }
+    step.times.forward += seconds_now() - begun;
+    return;
+  }
+  step.times.forward += seconds_now() - begun;
+  const at::Tensor counted = forward_backward(batch, done, step.times);
+  step.counted = step.counted.defined() ? step.counted + counted : counted;
+}
+
+/// Batch `done`, of which the host may know nothing but its tensors; what it counts.
+at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, metrics::StepTimes& times) {
+  replica_.set_gradient_sync(done + 1 == batches_);
+  const double begun = seconds_now();
+  at::Tensor outputs;
+  at::Tensor losses;
+  const at::Tensor loss = replica_.forward([&] {
+    RECORD_USER_SCOPE("phase: forward");
+    outputs = outputs_of(training_, config_, world_, batch.images);
+    losses = losses_of(outputs, batch, config_.optim.label_smoothing);
+    return losses.mean();
+  });
+  const double forwarded = seconds_now();
+  // The gradient of the mean over the whole step, of one virtual rank; dividing by 1 changes nothing.
+  {
+    RECORD_USER_SCOPE("phase: backward");
+    training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
+  }
+  times.forward += forwarded - begun;
+  times.backward += seconds_now() - forwarded;
+  return count(outputs, batch.labels, losses, batch.counted);
+}
+
+/// All of a step, its batches on the device, as a graph.
+at::Tensor Steps::forward_backward_of_all(const std::vector<data::Batch>& batches) {
+  metrics::StepTimes unknown;  // of the device's work, which is only captured
+  replica_.zero_grad();
+  at::Tensor counted = forward_backward(batches.front(), 0, unknown);
+  for (std::int64_t done = 1; done < batches_; ++done) {
+    counted = counted + forward_backward(batches[static_cast<std::size_t>(done)], done, unknown);
+  }
+  replica_.finish_gradients();
+  return counted;
+}
+
+/// Waits for what the ranks exchange: gradients are those of all then.
+void Steps::finish_gradients(Step& step) {
+  if (is_graph_ready()) {
+    return;
+  }
+  const double begun = seconds_now();
+  replica_.finish_gradients();
+  step.times.backward += seconds_now() - begun;
+  if (graph_) {
+    graph_->step_was_done_before(seconds_now());
+  }
+}
+
+/// What this rank's host has to say, on its way to where the training computes.
+void Steps::tell_ranks(Step& step, const Asked& asked) {
+  CheckpointWriter& writer = run_.checkpoints.writer();
+  step.totals.stopping = asked.to_stop ? 1 : 0;
+  step.totals.regrouping = asked.to_regroup ? 1 : 0;
+  step.totals.saving = writer.under_way() ? 1 : 0;
+  step.totals.gave_up = writer.gave_up() ? 1 : 0;
+  step.totals.evicted = run_.checkpoints.lost_folder() ? 1 : 0;
+  step.totals.waited = step.waited;
+  step.times.data = step.waited;
+  step.times.steps = 1;
+  step.of_ranks =
+      SumsOfRanks(step.totals, run_.observer.tell_of_rank(step.numbers.step), world_.process_group, world_.device);
+}
+
+/// What the ranks' totals say decides whether the update is taken.
+void Steps::update_by_host(Step& step) {
+  const bool finite = gradients_are_finite();
+  const double done = seconds_now();
+  const at::Tensor non_finite = torch::full({1}, finite ? 0 : 1, world_.device.options());
+  step.of_ranks.send_back(exchange(step.counted, non_finite, step.of_ranks.of_host()));
+  const bool all_finite = step.of_ranks.read(world_.longest_wait()).totals.non_finite == 0;
+  const double told = seconds_now();
+  step.times.wait += told - done;
+  is_ahead_ = true;
+  if (all_finite) {
+    at::Tensor norm;
+    clip(norm);
+    step.numbers.gradient_norm = norm.defined() ? norm.item<double>() : step.numbers.gradient_norm;
+    run_.checkpoints.writer().before_update();
+    {
+      RECORD_USER_SCOPE("compute: optimizer");
+      training_.optimizer->step();
+    }
+    run_.observer.updated(step.numbers.step, replica_);
+  }
+  training_.loss_scaler.update();
+  step.times.optimizer += seconds_now() - told;
+}
+
+/// The same without a look by the host.
+void Steps::update_on_device(Step& step) {
+  const double begun = seconds_now();
+  is_ahead_ = true;
+  run_.checkpoints.writer().before_update();
+  on_device_->begin();
+  const at::Tensor& of_host = step.of_ranks.of_host();
+  step.of_ranks.send_back(step.captured ? enqueue_update_as_graph(step.counted, of_host)
+                                        : enqueue_update(step.counted, of_host));
+  on_device_->was_given();
+  run_.observer.updated(step.numbers.step, replica_);
+  step.times.optimizer += seconds_now() - begun;
+}
+
+/// All that the device does of it; what the host is to hear.
+at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& of_host) {
+  precision::LossScaler& scaler = training_.loss_scaler;
+  const at::Tensor sums = exchange(counted, scaler.unscale_there(*training_.optimizer), of_host);
+  const at::Tensor non_finite = any_non_finite(sums);
+  at::Tensor norm = torch::full({1}, StepNumbers{}.gradient_norm, world_.device.options());
+  clip(norm);
+  {
+    RECORD_USER_SCOPE("compute: optimizer");
+    on_device_->enqueue(non_finite);
+  }
+  scaler.update(non_finite);
+  return with_extra(sums, {norm, scaler.factor(), scaler.good_steps()});
+}
+
+at::Tensor Steps::enqueue_update_as_graph(const at::Tensor& counted, const at::Tensor& of_host) {
+  RECORD_USER_SCOPE("phase: graph of the optimizer's step");
+  if (!told_.defined()) {
+    told_ = at::empty_like(of_host);
+  }
+  told_.copy_(of_host);
+  update_graph_.enqueue([&] { back_ = enqueue_update(counted, told_); });
+  return back_;
+}
+
+/// The sums over all ranks, where the training computes.
+at::Tensor Steps::exchange(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host) {
+  RECORD_USER_SCOPE("phase: totals of all ranks");
+  return add_up(counted, non_finite, of_host, world_.process_group);
+}
+
+/// The gradients of this rank; takes the loss scale out of them.
+bool Steps::gradients_are_finite() {
+  precision::LossScaler& scaler = training_.loss_scaler;
+  return scaler.on() ? scaler.unscale(*training_.optimizer, world_.process_group)
+                     : precision::all_finite(precision::gradients_of(*training_.optimizer));
+}
+
+void Steps::clip(at::Tensor& norm) {
+  if (config_.optim.clip_grad_norm > 0) {
+    RECORD_USER_SCOPE("compute: clip gradients");
+    norm = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
+  }
+}
+
+/// The update was taken or enqueued: it belongs to the run's progress.
+void Steps::count_step() {
+  checkpoint::Progress& progress = run_.progress;
+  buffers_before_.clear();
+  progress.global_step += 1;
+  progress.step_in_epoch += 1;
+  progress.sample_position = training_.data.train_sampler->position_after(progress.step_in_epoch - first_step_);
+  is_ahead_ = false;
+}
+
+std::optional<Outcome> Steps::hear(Step& heard) {
+  const double begun = seconds_now();
+  Step& step = under_way_.front();
+  std::optional<Outcome> end;
+  const auto stop = catch_training_errors(world_, [&] {
+    const SumsOfRanks::Read read = step.of_ranks.read(world_.longest_wait());
+    step.totals = read.totals;
+    run_.observer.rank_times().hear(step.numbers.step, read.more);
+    precision::LossScale scale;
+    if (lags()) {
+      step.numbers.gradient_norm =
+          read.totals.non_finite == 0 ? read.extra[0] : std::numeric_limits<double>::quiet_NaN();
+      scale = {.scale = read.extra[1], .good_steps = static_cast<std::int64_t>(read.extra[2])};
+    } else {
+      scale = training_.loss_scaler.state();
+    }
+    if (training_.loss_scaler.on()) {
+      run_.progress.loss_scale = step.numbers.loss_scale = scale.scale;
+      run_.progress.loss_scale_good_steps = scale.good_steps;
+    }
+    end = after(step);
+  });
+  Step& last = under_way_.back();  // of the time that the host spent, this is the last step's
+  last.times.wait += seconds_now() - begun;
+  last.times.elapsed = seconds_now() - last.begin;
+  heard = std::move(step);
+  under_way_.pop_front();
+  return stop ? stop : end;
+}
+
+std::optional<Outcome> Steps::after(const Step& step) {
+  if (step.totals.non_finite == 0) {
+    skipped_in_a_row_ = 0;
+    return std::nullopt;
+  }
+  if (on_device_) {
+    on_device_->left_out();
+  }
+  if (!std::isfinite(step.totals.average.loss_sum)) {
+    return std::nullopt;  // which ends the run
+  }
+  const bool scaled = training_.loss_scaler.on();
+  run_.progress.skipped_steps += 1;
+  skipped_in_a_row_ += 1;
+  // On a device the gradients are those of the step behind it by now.
+  const std::string where =
+      lags() ? "on the device" : place_of(precision::first_gradient_not_finite(replica_.named_parameters()));
+  run_.observer.skipped_step(step.numbers.step, run_.progress, scaled, where);
+  constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
+  const std::int64_t most = config_.run.max_skipped_steps;
+  const bool too_small = scaled && run_.progress.loss_scale < kSmallest;
+  if (!too_small && (scaled || most == 0 || skipped_in_a_row_ < most)) {
+    return std::nullopt;
+  }
+  // Every rank comes here: none is to take a save under way from the others by its end, and rank 0 tells.
+  run_.checkpoints.writer().finish_save();
+  return failed(too_small ? gradients_not_finite_at_any_scale()
+                          : gradients_not_finite(where, skipped_in_a_row_, step.numbers.step));
+}
+
+}  // namespace rollcall::train

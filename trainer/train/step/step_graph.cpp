@@ -1,0 +1,78 @@
+#include "trainer/train/step/step_graph.h"
+
+#include <ATen/record_function.h>
+
+#include <cstdint>
+
+#include "trainer/torch.h"
+
+namespace rollcall::train {
+namespace {
+
+/// Why steps cannot be captured; empty: they can.
+std::string obstacle(const config::TrainConfig& config, const World& world, bool regroups) {
+  const device::Plugin* const plugin = world.device.plugin();
+  const parallel::ReplicaOptions& replica = config.parallel.replica;
+  if (plugin == nullptr) {
+    return "this training computes on CPUs, which have no graphs";
+  }
+  if (plugin->capture == nullptr) {
+    return "devices of this kind have no graphs";
+  }
+  if (regroups || replica.exact.virtual_ranks > 0) {
+    return "ranks that come and go (--elastic) change what a graph is of";
+  }
+  if (replica.sharding.cpu_offload) {
+    return "with --cpu-offload the host computes, too";
+  }
+  if (replica.data_parallel.find_unused_parameters) {
+    return "--find-unused-parameters looks at each step on the host";
+  }
+  return "";
+}
+
+/// `place`: where the graph reads what `tensor` is.
+void keep_in(at::Tensor& place, const at::Tensor& tensor) {
+  if (!place.defined()) {
+    place = at::empty_like(tensor);
+  }
+  place.copy_(tensor);
+}
+
+}  // namespace
+
+Result<bool> captures_steps(const config::TrainConfig& config, const World& world, bool regroups) {
+  if (config.parallel.graphs != config::StepGraphs::On) {
+    return false;
+  }
+  const std::string reason = obstacle(config, world, regroups);
+  return reason.empty() ? Result<bool>(true) : fail("--cuda-graph", "on", reason, "--cuda-graph=auto");
+}
+
+StepGraph::StepGraph(const World& world, std::size_t batches, bool mixes)
+    : world_(world), mixes_(mixes), places_(batches), graph_(world) {}
+
+void StepGraph::keep(std::size_t number, const data::Batch& batch) {
+  const torch::NoGradGuard no_grad;
+  data::Batch& place = places_.at(number);
+  keep_in(place.images, batch.images);
+  keep_in(place.labels, batch.labels);
+  keep_in(place.counted, batch.counted);
+  if (!mixes_) {
+    return;
+  }
+  if (!place.label_weights.defined()) {
+    place.label_weights = torch::empty({2}, world_.device.options());
+  }
+  keep_in(place.second_labels, batch.second_labels.defined() ? batch.second_labels : batch.labels);
+  place.label_weights.select(0, 0).fill_(batch.label_weight);
+  place.label_weights.select(0, 1).fill_(1 - batch.label_weight);
+}
+
+at::Tensor StepGraph::compute(const Gradients& gradients) {
+  RECORD_USER_SCOPE("phase: graph of forward and backward");
+  graph_.enqueue([&] { counted_ = gradients(places_); }, std::chrono::duration<double>(longest_before_));
+  return counted_;
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,181 @@
+#include "trainer/train/step/training.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/model/state.h"
+#include "trainer/precision/autocast.h"
+#include "trainer/train/data/shared_data.h"
+
+namespace rollcall::train {
+namespace {
+
+Result<void> build_model(Training& training, const config::TrainConfig& config, const device::Device& device) {
+  const config::ModelConfig& wanted = config.model;
+  const auto classes = static_cast<std::int64_t>(training.data.datasets.class_names.size());
+  if (wanted.num_classes != 0 && wanted.num_classes < classes) {
+    return fail("--num-classes", std::to_string(wanted.num_classes), fmt::format("the data has {} classes", classes),
+                "leaving it out");
+  }
+  device.seed(config.run.seed);
+  const std::int64_t outputs = wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
+  ASSIGN_OR_RETURN(
+      model::ResNet made,
+      model::make_model(wanted.name, {.num_classes = outputs, .zero_init_residual = wanted.zero_init_residual}));
+  training.model = std::move(made);
+  device.place(*training.model);
+  if (wanted.memory_format == at::MemoryFormat::ChannelsLast) {
+    model::use_channels_last(*training.model);
+  }
+  return {};
+}
+
+/// The options for a step's whole batch, by one of the two scaling rules: batches whose gradients are accumulated count
+/// as ranks do, so that a training is the same on more ranks with less accumulation.
+Result<optim::OptimizerOptions> scaled_options(const config::TrainConfig& config, const World& world) {
+  optim::OptimizerOptions options = config.optim.optimizer;
+  const auto batches = static_cast<std::uint32_t>(virtual_ranks(config, world).all * config.grad_accumulation());
+  if (config.optim.scale_optim_params) {
+    return optim::scale_optim_params(options, batches);
+  }
+  options.learning_rate = optim::scaled_learning_rate(options.learning_rate, config.optim.scaling, batches);
+  return options;
+}
+
+optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double learning_rate,
+                                     std::int64_t steps_per_epoch) {
+  const auto steps = [&](double epochs) {
+    return static_cast<std::int64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
+  };
+  optim::ScheduleOptions schedule;
+  schedule.learning_rate = learning_rate;
+  schedule.kind = config.optim.schedule;
+  schedule.warmup_steps = steps(config.optim.warmup_epochs);
+  schedule.steps_per_drop = std::max<std::int64_t>(1, steps(config.optim.epochs_per_drop));
+  schedule.drop_factor = config.optim.drop_factor;
+  schedule.total_steps = config.run.epochs * steps_per_epoch;
+  if (config.run.max_steps > 0) {
+    schedule.total_steps = std::min(schedule.total_steps, config.run.max_steps);
+  }
+  return schedule;
+}
+
+/// What --elastic-exact makes slower than it need be.
+void warn_of_shares(const config::TrainConfig& config, const World& world, std::vector<std::string>& warnings) {
+  const std::int64_t all = config.parallel.replica.exact.virtual_ranks;
+  if (all == 0) {
+    return;
+  }
+  const std::int64_t most = (all + world.world_size - 1) / world.world_size;
+  const std::int64_t as_fast = (all + most - 1) / most;
+  if (as_fast < world.world_size) {
+    warnings.push_back(
+        fmt::format("--elastic-exact: {}: a rank of {} computes up to {} virtual ranks, and steps take as long as with "
+                    "{}; try a number of ranks that divides it",
+                    all, world.world_size, most, as_fast));
+  }
+  const std::uint32_t idle = world.share.cpus - std::min(world.share.cpus, world.share.compute_cpus + 1);
+  if (idle > world.share.compute_cpus) {
+    warnings.push_back(
+        fmt::format("--elastic-exact-threads: {}: each rank has {} CPUs; a training that begins anew may "
+                    "take more of them",
+                    world.share.compute_cpus, world.share.cpus));
+  }
+}
+
+}  // namespace
+
+Result<Training> make_training(const config::TrainConfig& config, const World& world, Ready ready) {
+  Training training;
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(data::Datasets datasets, open_shared_data(config.data, world, warnings, std::move(ready.datasets)));
+  ASSIGN_OR_RETURN(DataPipeline data,
+                   make_data_pipeline(std::move(datasets), config.data, world, virtual_ranks(config, world),
+                                      config.model.compute_type.value_or(at::kFloat)));
+  training.data = std::move(data);
+  training.data.warnings.insert(training.data.warnings.end(), warnings.begin(), warnings.end());
+  warn_of_shares(config, world, training.data.warnings);
+  RETURN_IF_ERROR(precision::check_operators(config.model.compute_type, world.device));
+  training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
+  training.model = std::move(ready.model);
+  if (Result<void> built = training.model.is_empty() ? build_model(training, config, world.device) : Result<void>();
+      !built) {
+    return built.error();
+  }
+  model::use_kernels(*training.model, world.device.kernels());
+  return training;
+}
+
+Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world, bool filled,
+                         std::vector<std::int64_t> gradient_order) {
+  if (config.parallel.sync_batch_norms) {
+    parallel::synchronise_batch_norms(*training.model, world.process_group);
+  }
+  parallel::ReplicaOptions options = config.parallel.replica;
+  options.data_parallel.broadcast_at_first = !filled;
+  options.data_parallel.gradient_order = std::move(gradient_order);
+  options.data_parallel.kernels = world.device.kernels();
+  options.exact.broadcast_at_first = !filled;
+  options.exact.accumulation = config.grad_accumulation();
+  ASSIGN_OR_RETURN(auto made, parallel::make_replica(training.model.ptr(), options,
+                                                     {world.process_group, world.group_store, world.group_options}));
+  training.replica = std::move(made);
+  return {};
+}
+
+Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world) {
+  ASSIGN_OR_RETURN(const optim::OptimizerOptions options, scaled_options(config, world));
+  ASSIGN_OR_RETURN(auto made, optim::make_optimizer(options, training.replica->named_parameters()));
+  training.optimizer = std::move(made);
+  training.steps_of_epoch = training.data.train_sampler->steps();
+  training.schedule = make_schedule(config, options.learning_rate, training.steps_of_epoch);
+  return {};
+}
+
+Result<void> warm_up(Training& training, const config::TrainConfig& config, const World& world) {
+  // Each rank needs more than one value per channel in every BatchNorm, so two images where they shrink to a pixel.
+  constexpr std::int64_t kSmallest = 32;
+  const std::int64_t size = std::min<std::int64_t>(kSmallest, config.data.datasets.image_size);
+  const at::Tensor images = torch::zeros({2, 3, size, size}, world.device.options());
+  const at::Tensor labels = torch::zeros({2}, world.device.options().dtype(at::kLong));
+  training.model->train();
+  return training.replica->warm_up(
+      [&] { return torch::nn::functional::cross_entropy(outputs_of(training, config, world, images), labels); });
+}
+
+Result<Ready> rehearse(const config::TrainConfig& config) {
+  const World alone;
+  ASSIGN_OR_RETURN(Training training, make_training(config, alone));
+  model::ResNet model = training.model;
+  const std::vector<at::Tensor> buffers = parallel::copies_of(model->buffers());
+  model->train();
+  const std::int64_t size = config.data.datasets.image_size;
+  const at::Tensor images =
+      torch::zeros({config.batch_size(), 3, size, size}, alone.device.options()).contiguous(config.model.memory_format);
+  const at::Tensor labels = torch::zeros({config.batch_size()}, alone.device.options().dtype(at::kLong));
+  {
+    const precision::Autocast autocast(config.model.compute_type, alone.device.type());
+    torch::nn::functional::cross_entropy(model->forward(images).to(at::kFloat), labels).backward();
+  }
+  parallel::copy_values(model->buffers(), buffers);
+  for (at::Tensor& parameter : model->parameters()) {
+    parameter.mutable_grad().reset();
+  }
+  return Ready{.model = std::move(model), .datasets = std::move(training.data.datasets)};
+}
+
+at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,
+                      const at::Tensor& images) {
+  const precision::Autocast autocast(config.model.compute_type, world.device.type());
+  // One channels-last image would make all that is computed from it channels-last, whatever the weights are.
+  const bool is_computed_in = images.scalar_type() == config.model.compute_type;
+  const at::Tensor input =
+      (is_computed_in ? images : images.to(training.replica->input_type())).contiguous(config.model.memory_format);
+  return training.model->forward(input).to(at::kFloat);
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,81 @@
+#include "trainer/train/step/validation.h"
+
+#include "trainer/train/observer/observer.h"
+#include "trainer/train/step/totals.h"
+#include "trainer/train/step/training.h"
+
+namespace rollcall::train {
+namespace {
+
+std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainConfig& config, const World& world,
+                                   Training& training, Totals& sums, at::Tensor& counted) {
+  count_bad_samples(read, sums.average);
+  return catch_training_errors(world, [&] {
+    const torch::NoGradGuard no_grad;
+    const data::Batch batch = training.data.copies->place(read);
+    const at::Tensor outputs =
+        training.replica->evaluate([&] { return outputs_of(training, config, world, batch.images); });
+    const at::Tensor of_batch = count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
+    counted = counted.defined() ? counted + of_batch : of_batch;
+  });
+}
+
+/// The ending that any rank was asked for; nothing: to go on. The hosts tell each other: no device is waited for.
+Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& world) {
+  Totals mine;
+  mine.stopping = asked.to_stop ? 1 : 0;
+  mine.regrouping = asked.to_regroup ? 1 : 0;
+  ASSIGN_OR_RETURN(const Totals totals,
+                   over_ranks(mine, {}, world.process_group, device::Device(), world.longest_wait()));
+  return totals.stopping > 0     ? std::optional(Ending::Interrupted)
+         : totals.regrouping > 0 ? std::optional(Ending::Regrouped)
+                                 : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Outcome> run_validation(const Run& run, const std::function<Asked()>& asked,
+                                      metrics::RunningAverage& sums) {
+  const World& world = run.world;
+  Training& training = run.training;
+  DataPipeline& data = training.data;
+  data.valid_sampler->set_epoch(0, 0);
+  if (const Result<void> started = data.valid_loader->start(*data.valid_sampler); !started) {
+    return failed(started.error());
+  }
+  if (const Result<void> synchronised = training.replica->sync_buffers(); !synchronised) {
+    return failed(synchronised.error());
+  }
+  training.model->eval();
+  Totals mine;
+  at::Tensor counted;
+  while (true) {
+    Result<std::optional<data::Batch>> batch = data.valid_loader->next();
+    if (!batch) {
+      return failed(batch.error());
+    }
+    if (!batch->has_value()) {  // after equally many batches on every rank: the sampler pads
+      break;
+    }
+    run.observer.bad_samples((*batch)->bad);
+    run.observer.measure_energy();
+    if (auto stop = count_batch(**batch, run.config, world, training, mine, counted)) {
+      return stop;
+    }
+    const Result<std::optional<Ending>> ending = ending_asked_for(asked(), world);
+    if (!ending) {
+      return failed(ending.error());
+    }
+    if (*ending) {
+      return Outcome{**ending, std::nullopt};
+    }
+  }
+  const Result<Totals> totals = over_ranks(mine, counted, world.process_group, world.device, world.longest_wait());
+  if (!totals) {
+    return failed(totals.error());
+  }
+  sums = totals->average;
+  return std::nullopt;
+}
+
+}  // namespace rollcall::train
