@@ -71,15 +71,12 @@ void BatchNormImpl::use_kernels(const device::Kernels* kernels) {
 BatchNormPassesPtr BatchNormImpl::passes_for(const at::Tensor& x) const {
   const bool shares = is_training() && ranks_;
   TORCH_CHECK(!shares || x.dim() == 4, "batch normalisation wants [N, C, H, W] and got ", x.sizes());
-  if (kernels_ && kernels_->take(x, weight)) {
+  if (kernels_ && kernels_take(x, weight)) {
     const bool has_variance = shares || x.numel() > x.size(1);
     const bool records = torch::GradMode::is_enabled();
     return (is_training() ? has_variance : !records) ? kernels_ : BatchNormPassesPtr();
   }
-  if (!shares) {
-    return {};
-  }
-  return row_passes()->take(x, weight) ? row_passes() : operator_passes();
+  return shares ? operator_passes() : BatchNormPassesPtr();
 }
 
 at::Tensor BatchNormImpl::run(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {

@@ -12,7 +12,7 @@ namespace rollcall::model {
 /// - use_kernels(): what follows the normalisation, and the sums over a batch, cost a device no passes of their own.
 ///
 /// With either of the last two it is one operation with one gradient (batch_norm_passes.h): by the kernels where they
-/// take its input; else, with shared statistics, by the CPU's loops or by LibTorch's operators. Otherwise it is
+/// take its input; else, with shared statistics, by LibTorch's operators. Otherwise it is
 /// LibTorch's batch normalisation, and what follows one after the other.
 ///
 /// With shared statistics outputs, running statistics and input gradients are those of one process with the ranks'

@@ -17,6 +17,9 @@ bool lies_on_16_bytes(const at::Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
 }
 
+/// Nobody else can see what is written into it.
+bool is_ours_alone(const at::Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
+
 /// `other` as the kernels read it beside x.
 at::Tensor like(const at::Tensor& x, at::Tensor other) {
   other = other.to(x.scalar_type()).contiguous(kLayout);
@@ -44,13 +47,6 @@ at::Tensor doubles(const at::Tensor& x, std::int64_t count) {
 class KernelPasses final : public BatchNormPasses {
  public:
   explicit KernelPasses(const device::Kernels& kernels) : kernels_(kernels) {}
-
-  bool take(const at::Tensor& x, const at::Tensor& weight) const override {
-    // Where ranks share, all of them must decide alike: an empty batch has no layout of its own.
-    const bool laid_out = x.numel() == 0 || (x.is_contiguous(kLayout) && lies_on_16_bytes(x));
-    return !x.is_cpu() && x.layout() == at::kStrided && x.dim() == 4 && x.size(1) > 0 && element_type(x) && laid_out &&
-           weight.scalar_type() == at::kFloat && weight.is_contiguous();
-  }
 
   BatchStatistics statistics(const at::Tensor& x, const RunningStatistics& running,
                              StatisticsRanks* ranks) const override {
@@ -144,6 +140,13 @@ class KernelPasses final : public BatchNormPasses {
 };
 
 }  // namespace
+
+bool kernels_take(const at::Tensor& x, const at::Tensor& weight) {
+  // Where ranks share, all of them must decide alike: an empty batch has no layout of its own.
+  const bool laid_out = x.numel() == 0 || (x.is_contiguous(kLayout) && lies_on_16_bytes(x));
+  return !x.is_cpu() && x.layout() == at::kStrided && x.dim() == 4 && x.size(1) > 0 && element_type(x) && laid_out &&
+         weight.scalar_type() == at::kFloat && weight.is_contiguous();
+}
 
 BatchNormPassesPtr kernel_passes(const device::Kernels& kernels) { return c10::make_intrusive<KernelPasses>(kernels); }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/OpMathType.h>
-
 #include "trainer/device/kernels.h"
 #include "trainer/torch.h"
 
@@ -12,18 +10,10 @@ namespace rollcall::model {
 // stand a few numbers a channel, and those are what ranks share to normalise with the batch of all of them.
 //
 // x, y and their gradients: [N, C, H, W], any floating type, device and layout; N may be 0. Statistics, weight and
-// bias: [C] in statistics_type(x). None of it records gradients. Nothing of it is decided by values of a device, so
-// that the host does not wait for one.
+// bias: [C], float64 for an x of float64, else float32. None of it records gradients. Nothing of it is decided by
+// values of a device, so that the host does not wait for one.
 
 using device::kernels::Epilogue;
-
-/// float64 for float64, else float32.
-[[nodiscard]] inline at::ScalarType statistics_type(const at::Tensor& x) { return at::toOpMathType(x.scalar_type()); }
-
-/// Nobody else can see what is written into it.
-[[nodiscard]] inline bool is_ours_alone(const at::Tensor& tensor) {
-  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
-}
 
 /// The ranks that normalise with the batches of all of them together. The model knows no more of parallelism.
 /// Collective; throws what c10d throws.
@@ -79,8 +69,6 @@ struct Gradients {
 /// Who computes it.
 class BatchNormPasses : public torch::CustomClassHolder {
  public:
-  /// Whether these are for such an x and weight.
-  [[nodiscard]] virtual bool take(const at::Tensor& x, const at::Tensor& weight) const = 0;
   /// Of x, and of the batches of `ranks` (null: x alone); `running` takes them in.
   [[nodiscard]] virtual BatchStatistics statistics(const at::Tensor& x, const RunningStatistics& running,
                                                    StatisticsRanks* ranks) const = 0;
@@ -92,15 +80,15 @@ class BatchNormPasses : public torch::CustomClassHolder {
 };
 using BatchNormPassesPtr = c10::intrusive_ptr<BatchNormPasses>;
 
-/// By the project's own kernels of a device, on the current stream: float32, float16 and bfloat16 in channels-last
-/// memory there. One value a channel in all has no variance, and makes the running one NaN.
+/// By the project's own kernels of a device, on the current stream; for what kernels_take(). One value a channel in all
+/// has no variance, and makes the running one NaN.
 [[nodiscard]] BatchNormPassesPtr kernel_passes(const device::Kernels& kernels);
 
-/// On CPUs, by loops that read each input once (batch_norm_kernels.h): float32 and bfloat16 in channels-last memory.
-/// Throws c10::Error where a channel has less than two values in all.
-[[nodiscard]] BatchNormPassesPtr row_passes();
+/// float32, float16 and bfloat16 in channels-last memory of a device, with a weight of float32.
+[[nodiscard]] bool kernels_take(const at::Tensor& x, const at::Tensor& weight);
 
-/// By LibTorch's operators: whatever they take. Throws, on CPUs, as row_passes().
+/// By LibTorch's operators: whatever they take. On CPUs it throws c10::Error where a channel has less than two values
+/// in all.
 [[nodiscard]] BatchNormPassesPtr operator_passes();
 
 }  // namespace rollcall::model

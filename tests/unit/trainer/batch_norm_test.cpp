@@ -1,11 +1,9 @@
 #include <gtest/gtest.h>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "trainer/model/batch_norm.h"
-#include "trainer/model/batch_norm_kernels.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 
@@ -184,66 +182,6 @@ TEST(SharedBatchNorm, AResNetsStateAndLossesStayTheSame) {
   }
   for (std::size_t i = 0; i < losses[0].size(); ++i) {
     EXPECT_NEAR(losses[1][i], losses[0][i], 1e-3 * losses[0][i]);
-  }
-}
-
-/// All nine passes of a set on the same inputs, one row of results.
-template <typename T>
-std::vector<T> all_passes(const BatchNormKernels<T>& kernels, std::int64_t channels) {
-  constexpr std::int64_t kRows = 7;
-  const auto count = static_cast<std::size_t>(kRows * channels);
-  at::manual_seed(5);
-  const at::ScalarType type = std::is_same_v<T, float> ? at::kFloat : at::kBFloat16;
-  const auto draw = [&](std::int64_t size, at::ScalarType as) { return torch::randn({size}).to(as); };
-  const at::Tensor x = draw(kRows * channels, type), g = draw(kRows * channels, type), r = draw(kRows * channels, type);
-  const at::Tensor mean = draw(channels, at::kFloat), factor = draw(channels, at::kFloat),
-                   bias = draw(channels, at::kFloat);
-  const ChannelScale scale{mean.const_data_ptr<float>(), factor.const_data_ptr<float>(), bias.const_data_ptr<float>()};
-  const ChannelGradient of_sums{bias.const_data_ptr<float>(), mean.const_data_ptr<float>()};
-  const auto* const xs = static_cast<const T*>(x.const_data_ptr());
-  const auto* const gs = static_cast<const T*>(g.const_data_ptr());
-  const auto* const rs = static_cast<const T*>(r.const_data_ptr());
-  std::vector<std::vector<T>> outputs(6, std::vector<T>(count));
-  std::vector<float> sums(static_cast<std::size_t>(8 * channels));
-  const auto sum = [&](std::int64_t i) { return sums.data() + i * channels; };
-  kernels.normalise(xs, outputs[0].data(), kRows, channels, scale);
-  kernels.normalise_relu(xs, outputs[1].data(), kRows, channels, scale);
-  kernels.normalise_add_relu(xs, rs, outputs[2].data(), kRows, channels, scale);
-  kernels.add_sums(xs, kRows, channels, mean.const_data_ptr<float>(), sum(0), sum(1));
-  kernels.add_gradient_sums(gs, xs, kRows, channels, scale, sum(2), sum(3));
-  kernels.add_relu_gradient_sums(gs, xs, kRows, channels, scale, sum(4), sum(5));
-  kernels.add_shortcut_gradient_sums(gs, outputs[2].data(), xs, outputs[3].data(), kRows, channels, scale, sum(6),
-                                     sum(7));
-  kernels.input_gradient(gs, xs, outputs[4].data(), kRows, channels, scale, of_sums);
-  kernels.relu_input_gradient(gs, xs, outputs[5].data(), kRows, channels, scale, of_sums);
-  std::vector<T> all;
-  for (const std::vector<T>& output : outputs) {
-    all.insert(all.end(), output.begin(), output.end());
-  }
-  for (const float value : sums) {
-    if constexpr (std::is_same_v<T, float>) {
-      all.push_back(value);
-    }
-  }
-  return all;
-}
-
-at::Tensor as_double(const std::vector<float>& values) { return torch::tensor(values).to(at::kDouble); }
-at::Tensor as_double(const std::vector<std::uint16_t>& values) {
-  at::Tensor tensor = torch::empty({static_cast<std::int64_t>(values.size())}, at::kBFloat16);
-  std::memcpy(tensor.mutable_data_ptr(), values.data(), values.size() * sizeof(std::uint16_t));
-  return tensor.to(at::kDouble);
-}
-
-TEST(SharedBatchNorm, EveryInstructionSetComputesTheSame) {
-  for (const BatchNormKernelSet* const set : usable_batch_norm_kernels()) {
-    SCOPED_TRACE(set->name);
-    for (const std::int64_t channels : {1, 7, 16, 37}) {
-      EXPECT_TRUE(torch::allclose(as_double(all_passes(set->float32, channels)),
-                                  as_double(all_passes(kPortableBatchNorm.float32, channels)), 1e-5, 1e-5));
-      EXPECT_TRUE(torch::allclose(as_double(all_passes(set->bfloat16, channels)),
-                                  as_double(all_passes(kPortableBatchNorm.bfloat16, channels)), 0.01, 0.01));
-    }
   }
 }
 
