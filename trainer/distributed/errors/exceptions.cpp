@@ -24,6 +24,13 @@ Error device_fails(const std::string& reason) {
               "nvidia-smi and the kernel's log on this node, then submitting again without it, which goes on from the "
               "last checkpoint",
               ErrorKind::DeviceLost);
+Error out_of_device_memory(const std::string& reason) {
+  return fail("device memory", "", reason,
+              "a smaller --batch-size with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, "
+              "which divides parameters, gradients and optimizer state among the ranks",
+              ErrorKind::DeviceOutOfMemory);
+}
+
 }
 
 Error misused(const std::string& reason) {
@@ -34,16 +41,6 @@ Error misused(const std::string& reason) {
 
 std::string Speaker::text() const {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + this_host_name();
-}
-
-Error out_of_device_memory(const std::string& reason, std::optional<std::int64_t> fitting) {
-  const std::string batch =
-      fitting ? "--batch-size=" + std::to_string(*fitting) + ", which has fitted here," : "a smaller --batch-size";
-  return fail("device memory", "", reason,
-              batch +
-                  " with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, which divides "
-                  "parameters, gradients and optimizer state among the ranks",
-              ErrorKind::DeviceOutOfMemory);
 }
 
 std::optional<Error> out_of_memory(const std::exception& error) {

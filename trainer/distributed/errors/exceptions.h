@@ -37,9 +37,6 @@ struct Speaker {
 /// other exception.
 [[nodiscard]] std::optional<Error> out_of_memory(const std::exception& error);
 
-/// The Error (DeviceOutOfMemory) of a device whose memory ran out. `fitting`: a batch size that was seen to fit.
-[[nodiscard]] Error out_of_device_memory(const std::string& reason, std::optional<std::int64_t> fitting = std::nullopt);
-
 /// The Error of what a device's driver says to this process alone: (DeviceOutOfMemory, DeviceLost) where it is the
 /// memory or the device that fails; (Internal) a program that used it wrongly. Nothing for any other exception.
 [[nodiscard]] std::optional<Error> failure_of_device(const std::exception& error);

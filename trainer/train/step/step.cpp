@@ -10,7 +10,6 @@
 #include "trainer/torch.h"
 #include "trainer/train/checkpoints/checkpoints.h"
 #include "trainer/train/process.h"
-#include "trainer/train/step/fitting_batch.h"
 
 namespace rollcall::train {
 
@@ -37,7 +36,6 @@ Steps::Steps(const Run& run)
 std::optional<Outcome> Steps::take(const std::function<Asked()>& asked) {
   Step& step = under_way_.emplace_back(Step{.numbers = {}, .begin = seconds_now()});
   std::optional<Error> unread;
-  std::vector<std::int64_t> shape;  // of the images that are computed with
   std::optional<Outcome> stop = catch_training_errors(world_, [&] {
     begin(step);
     for (std::int64_t done = 0; done < batches_; ++done) {
@@ -50,17 +48,12 @@ std::optional<Outcome> Steps::take(const std::function<Asked()>& asked) {
       step.waited += seconds_now() - waits;
       run_.observer.bad_samples(batch->bad);
       count_bad_samples(*batch, step.totals.average);
-      shape = batch->images.sizes().vec();
       add(*batch, done, step);
-      shape.clear();
     }
     finish_gradients(step);
     tell_ranks(step, asked());
     lags() ? update_on_device(step) : update_by_host(step);
   });
-  if (stop && !shape.empty() && !graph_) {  // whose memory is nobody else's
-    stop->failure->error = with_fitting_batch(stop->failure->error, training_, config_, world_, shape);
-  }
   if (stop || unread) {
     return unread ? failed(*unread) : stop;
   }
