@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/device/device.h"
+#include "trainer/device/amx.h"
 
 namespace rollcall::parallel {
 namespace {

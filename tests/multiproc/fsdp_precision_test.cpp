@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/device/device.h"
+#include "trainer/device/amx.h"
 
 namespace rollcall::parallel {
 namespace {

@@ -1,53 +1,134 @@
-#include "trainer/device/device.h"
+#include <c10/core/CachingDeviceAllocator.h>
+#include <fmt/format.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#include <algorithm>
 #include <cstdlib>
+
+#include "runtime/job/gpu_request.h"
+#include "trainer/device/device.h"
 
 namespace rollcall::device {
 namespace {
 
-#if defined(__x86_64__)
-// Leaves, bits and numbers: Intel's Software Developer's Manual (CPUID), Linux's Documentation/arch/x86/xstate.rst.
-bool names_amx() {
-  constexpr unsigned kAmxTile = 1U << 24;
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxTile) != 0;
-}
+constexpr const char* kGpus = "cuda";
 
-bool has_tiles() {
-  constexpr unsigned kTileLeaf = 0x1D;
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid_count(kTileLeaf, 0, &a, &b, &c, &d) != 0 && a != 0;
+Result<Device> device_of(const Plugin& plugin, const Place& place) {
+  ASSIGN_OR_RETURN(const std::uint32_t visible, plugin.count());
+  ASSIGN_OR_RETURN(const std::uint32_t index, device_index(place, visible));
+  Result<Facts> facts = plugin.open(index);
+  return facts ? Result<Device>(Device(plugin, index, *std::move(facts))) : facts.error();
 }
-
-bool kernel_permits_tiles() {
-  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr int kTileData = 18;               // XFEATURE_XTILE_DATA
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
-bool amx_is_unusable() { return names_amx() && !(has_tiles() && kernel_permits_tiles()); }
-#else
-bool amx_is_unusable() { return false; }
-#endif
 
 }  // namespace
 
-void avoid_unusable_amx() {
-  if (amx_is_unusable()) {
-    constexpr int kKeepTheUsers = 0;
-    setenv("ONEDNN_MAX_CPU_ISA", "AVX10_1_512", kKeepTheUsers);
+Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
+  if (visible == 1) {  // a task's own, or one for all: then another rank has the same UUID
+    return 0;
   }
+  if (place.local_rank < visible && place.local_world_size <= visible) {
+    return place.local_rank;
+  }
+  return fail("--device", place.asked,
+              visible == 0
+                  ? "no device is visible to this task"
+                  : fmt::format("{} ranks on this node, and each sees {} devices", place.local_world_size, visible),
+              visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
+                           : "as many GPUs as tasks on a node, which each task then sees: " +
+                                 job::gpus_for_every_task(place.local_world_size),
+              ErrorKind::Unavailable);
+}
+
+bool is_cpu(const Place& place) { return place.asked == "cpu" || (place.asked == "auto" && place.gpus == 0); }
+
+void Device::place(torch::nn::Module& module) const {
+  const torch::NoGradGuard no_grad;
+  const auto move = [this](const at::Tensor& tensor) {
+    if (tensor.device() != device_) {
+      // As Module::to() does (Variable::set_data), which takes no devices that a plugin has brought.
+      tensor.unsafeGetTensorImpl()->shallow_copy_from(tensor.detach().to(device_).getIntrusivePtr());
+    }
+  };
+  std::ranges::for_each(module.parameters(), move);
+  std::ranges::for_each(module.buffers(), move);
+}
+
+void Device::use(const Arithmetic& arithmetic) {
+  own_kernels_ = arithmetic.own_kernels;
+  if (plugin_ == nullptr) {
+    return;
+  }
+  at::Context& context = at::globalContext();
+  const auto precision = arithmetic.tf32 ? at::Float32Precision::TF32 : at::Float32Precision::IEEE;
+  context.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL, precision);
+  context.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV, precision);
+  context.setBenchmarkCuDNN(!arithmetic.deterministic);
+  context.setDeterministicCuDNN(arithmetic.deterministic);
+  // An operator that knows no other way says so, and goes on.
+  context.setDeterministicAlgorithms(arithmetic.deterministic, /*warn_only=*/true);
+  context.setDeterministicFillUninitializedMemory(false);  // which each empty tensor would pay for
+  if (arithmetic.deterministic) {
+    constexpr int kKeepTheUsers = 0;
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepTheUsers);  // NVIDIA's cuBLAS manual, "Results reproducibility"
+  }
+}
+
+Result<void> Device::make_current() const {
+  if (plugin_ == nullptr) {
+    return {};
+  }
+  const Result<Facts> opened = plugin_->open(static_cast<std::uint32_t>(device_.index()));
+  return opened ? Result<void>() : opened.error();
+}
+
+Result<Device> choose_device(const Place& place) {
+  if (is_cpu(place)) {
+    return Device();
+  }
+  const bool automatic = place.asked == "auto";
+  const Result<const Plugin*> plugin = open_plugin(automatic ? kGpus : place.asked);
+  if (plugin) {
+    return device_of(**plugin, place);
+  }
+  const bool not_built = plugin.error().kind == ErrorKind::Usage;  // see idle_gpus_warning()
+  return automatic && not_built ? Result<Device>(Device()) : plugin.error();
+}
+
+std::string idle_gpus_warning(const Place& place, const Device& device) {
+  if (place.asked != "auto" || place.gpus == 0 || device.plugin() != nullptr) {
+    return {};
+  }
+  return fmt::format(
+      "--device: auto: computes on CPUs although {} GPU{} visible, since this rollcall was built without CUDA; try a "
+      "build with it (docs/gpu.md), or --device=cpu if that is meant",
+      place.gpus, place.gpus == 1 ? " is" : "s are");
+}
+
+std::optional<MemoryPeak> memory_peak(const Device& device) {
+  if (device.plugin() == nullptr) {
+    return std::nullopt;
+  }
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  if (allocator == nullptr || !allocator->initialized()) {
+    return std::nullopt;
+  }
+  const c10::CachingDeviceAllocator::DeviceStats stats = allocator->getDeviceStats(device.device().index());
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return MemoryPeak{.allocated = static_cast<std::uint64_t>(stats.allocated_bytes.at(kAll).peak),
+                    .reserved = static_cast<std::uint64_t>(stats.reserved_bytes.at(kAll).peak)};
+}
+
+std::string missing_kernels_warning(const Device& device) {
+  if (device.type() != at::kCUDA || !device.lacks_kernels()) {
+    return {};
+  }
+  constexpr const char* kInstead = "so LibTorch's operators compute, in more passes over memory; try";
+  if (const std::string& reason = device.facts().without_kernels; !reason.empty()) {
+    return fmt::format("--own-kernels: on: {}, {} --own-kernels=off if that is meant", reason, kInstead);
+  }
+  return fmt::format(
+      "--own-kernels: on: rollcall_cuda.so was built without nvcc and has none, {} a build where CMake finds nvcc "
+      "(docs/gpu.md), or --own-kernels=off if that is meant",
+      kInstead);
 }
 
 }  // namespace rollcall::device

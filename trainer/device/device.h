@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -88,17 +89,20 @@ struct Place {
 /// Why `auto` computes on the CPU although there are GPUs; empty: it does not.
 [[nodiscard]] std::string idle_gpus_warning(const Place& place, const Device& device);
 
+/// The most bytes of a device's memory that LibTorch's allocator has had. Plain value.
+struct MemoryPeak {
+  std::uint64_t allocated = 0;  ///< to tensors
+  std::uint64_t reserved = 0;   ///< taken from the device: tensors' and what is kept for later ones
+};
+
+/// Nothing: the CPU, or an allocator that does not count. The host waits for nothing. Thread-safe.
+[[nodiscard]] std::optional<MemoryPeak> memory_peak(const Device& device);
+
 /// That `device`, a GPU, has none of the project's own kernels although they were not switched off; empty: it has, or
 /// is none.
 [[nodiscard]] std::string missing_kernels_warning(const Device& device);
 
 /// The number of the device that a rank takes of `visible` ones. Errors (Unavailable): they are fewer than ranks. Pure.
 [[nodiscard]] Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible);
-
-/// Makes oneDNN do without AMX where the processor names it and cannot be used with it: some virtual machines show the
-/// feature but not its tiles, or their kernel refuses tile state, and the first bfloat16 matrix product then ends the
-/// process with SIGILL. Sets ONEDNN_MAX_CPU_ISA of this process unless it is set. Call it before the first tensor is
-/// computed with; not thread-safe, as setenv(3).
-void avoid_unusable_amx();
 
 }  // namespace rollcall::device

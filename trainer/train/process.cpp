@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "trainer/device/device.h"
+#include "trainer/device/amx.h"
 
 namespace rollcall::train {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "trainer/device/device.h"
+#include "trainer/device/amx.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/precision/autocast.h"

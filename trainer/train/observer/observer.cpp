@@ -10,7 +10,6 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/time_limit.h"
-#include "trainer/device/memory_use.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/train/process.h"
 
@@ -145,9 +144,9 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
 }
 
 std::vector<double> Observer::tell_of_rank(std::int64_t step) {
-  if (const auto use = device::memory_use(device_)) {
+  if (const auto peak = device::memory_peak(device_)) {
     rank_times_.set_device_memory(
-        {.allocated = static_cast<double>(use->peak_allocated), .reserved = static_cast<double>(use->peak_reserved)});
+        {.allocated = static_cast<double>(peak->allocated), .reserved = static_cast<double>(peak->reserved)});
   }
   return rank_times_.tell(step);
 }
