@@ -12,7 +12,6 @@
 #include "trainer/metrics/step_times.h"
 #include "trainer/optim/device_step.h"
 #include "trainer/train/observer/observer.h"
-#include "trainer/train/step/captured_work.h"
 #include "trainer/train/step/loop.h"
 #include "trainer/train/step/step_graph.h"
 #include "trainer/train/step/totals.h"

@@ -1,9 +1,10 @@
 #include "trainer/train/step/step_graph.h"
 
 #include <ATen/record_function.h>
+#include <c10/util/Exception.h>
 
-#include <cstdint>
-
+#include "trainer/distributed/errors/exceptions.h"
+#include "trainer/streams.h"
 #include "trainer/torch.h"
 
 namespace rollcall::train {
@@ -47,6 +48,31 @@ Result<bool> captures_steps(const config::TrainConfig& config, const World& worl
   }
   const std::string reason = obstacle(config, world, regroups);
   return reason.empty() ? Result<bool>(true) : fail("--cuda-graph", "on", reason, "--cuda-graph=auto");
+}
+
+void CapturedWork::enqueue(const std::function<void()>& work, std::chrono::duration<double> own) {
+  if (!replay_) {
+    capture(work);
+  }
+  replay_();
+  collectives_.replayed(world_.device.device(), own);
+}
+
+void CapturedWork::capture(const std::function<void()>& work) {
+  current_stream(world_.device.device()).synchronize();  // what failed before is no failure of the capture
+  try {
+    replay_ = world_.device.plugin()->capture([&] { collectives_.capture(work); });
+  } catch (const c10::OutOfMemoryError& error) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (with --cuda-graph=off a step takes less)");
+  } catch (const c10::DistError&) {  // a rank was lost meanwhile
+    throw;
+  } catch (const c10::Error& error) {
+    if (const auto failure = process_group::failure_of_device(error);
+        failure && process_group::is_of_device(*failure)) {
+      throw;
+    }
+    TORCH_CHECK(false, "a step cannot be captured (--cuda-graph=off computes without): ", error.msg());
+  }
 }
 
 StepGraph::StepGraph(const World& world, std::size_t batches, bool mixes)
