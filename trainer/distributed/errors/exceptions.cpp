@@ -11,8 +11,6 @@
 namespace rollcall::process_group {
 namespace {
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 // cudaError_t (CUDA's driver_types.h): no memory; and what the device or its driver is to blame for: devices
 // unavailable, none, ECC, NVLink, contained errors, a launch that took too long, the stack, a launch that failed, the
 // system not ready, a driver that does not match, MPS, unknown. All else is a program's own.
@@ -24,6 +22,8 @@ Error device_fails(const std::string& reason) {
               "nvidia-smi and the kernel's log on this node, then submitting again without it, which goes on from the "
               "last checkpoint",
               ErrorKind::DeviceLost);
+}
+
 Error out_of_device_memory(const std::string& reason) {
   return fail("device memory", "", reason,
               "a smaller --batch-size with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, "
@@ -31,13 +31,13 @@ Error out_of_device_memory(const std::string& reason) {
               ErrorKind::DeviceOutOfMemory);
 }
 
-}
-
 Error misused(const std::string& reason) {
   return fail("training step", "", reason, "a smaller --batch-size if memory ran out", ErrorKind::Internal);
 }
 
 }  // namespace
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string Speaker::text() const {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + this_host_name();

@@ -33,6 +33,9 @@ struct Speaker {
   [[nodiscard]] std::string text() const;
 };
 
+/// Of what an exception says: LibTorch's have stacks in further lines.
+[[nodiscard]] std::string first_line(const std::string& text);
+
 /// The Error (Unavailable) of what LibTorch or the standard library throws when an allocation fails; nothing for any
 /// other exception.
 [[nodiscard]] std::optional<Error> out_of_memory(const std::exception& error);

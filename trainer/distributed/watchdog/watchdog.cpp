@@ -20,17 +20,12 @@ using std::chrono::steady_clock;
 
 constexpr std::uint64_t kSignaturesKept = 1024;  // a rank may be this many collectives ahead of the slowest
 
-std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
-std::string text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
 std::string signature_key(std::uint64_t number) { return "signature/" + std::to_string(number); }
 
 std::string seconds_text(milliseconds time) {
   const std::string digits = std::to_string(static_cast<double>(time.count()) / 1000);
   return digits.substr(0, digits.find('.') + 2) + " s";
 }
-
-std::string first_line(const std::string& what) { return what.substr(0, what.find('\n')); }
 
 /// Rank 0 serves all looks of a step: fewer of them where there are many ranks.
 milliseconds interval_of(const WatchdogOptions& options) {
@@ -171,7 +166,7 @@ std::uint64_t Watchdog::issued() const { return shared_->progress().issued; }
 void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
   const std::string mine = signature(call);
   if (options_.rank == 0) {
-    store_->set(signature_key(call.number), bytes(mine));
+    store_->set(signature_key(call.number), mine);
     if (call.number > kSignaturesKept) {
       store_->deleteKey(signature_key(call.number - kSignaturesKept));
     }
@@ -181,7 +176,7 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
   std::string of_rank_0;
   try {
     store_->wait({signature_key(call.number)}, options_.timeout);
-    of_rank_0 = text(store_->get(signature_key(call.number)));
+    of_rank_0 = store_->get_to_str(signature_key(call.number));
   } catch (const std::exception& error) {
     throw CollectiveFailure(explain(call, since, error.what()));
   }
