@@ -36,9 +36,9 @@ class Experiment {
     constexpr int kTrial = 100;
     multiply(kTrial);
     const double once = seconds_of([this] { multiply(kTrial); }) / kTrial;
-    std::vector<at::Tensor> fastest{torch::tensor({once}, at::kDouble)};
-    group_->allreduce(fastest, {.reduceOp = c10d::ReduceOp::MIN})->wait();  // the same number on all ranks
-    products_ = std::max(1, static_cast<int>(compute_seconds / fastest[0].item<double>()));
+    std::vector<at::Tensor> slowest{torch::tensor({once}, at::kDouble)};
+    group_->allreduce(slowest, {.reduceOp = c10d::ReduceOp::MAX})->wait();  // the same number on all ranks
+    products_ = std::max(1, static_cast<int>(compute_seconds / slowest[0].item<double>()));
   }
 
   void run_once(Times& times) {

@@ -16,13 +16,6 @@ bool full_sweep() {
   return sweep != nullptr && std::string_view(sweep) == "full";
 }
 
-Limits limits_of(const std::string& backend) {
-  if (backend == "gloo") {
-    return {.strided = false, .int16 = false, .reduce_scatter_lists = true, .all_to_all_lists = false};
-  }
-  return {};
-}
-
 void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::string& what) {
   if (!torch::equal(got, expected)) {
     throw std::runtime_error(what + ": wrong values");
@@ -48,9 +41,6 @@ std::vector<Shape> shapes_of(const CollectivePlace& place, const std::vector<at:
     for (const std::int64_t count : counts) {
       shapes.push_back({type, count});
     }
-    if (place.limits.strided) {
-      shapes.push_back({type, 1001, true});
-    }
   }
   // Long enough for halving, and for rings of several segments.
   shapes.push_back({at::kFloat, 60001});
@@ -65,13 +55,8 @@ std::vector<Shape> shapes_of(const CollectivePlace& place, const std::vector<at:
   return shapes;
 }
 
-std::vector<at::ScalarType> reduced_types(const CollectivePlace& place) {
-  std::vector<at::ScalarType> types{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,
-                                    at::kByte,  at::kInt,    at::kLong, at::kBool};
-  if (place.limits.int16) {
-    types.push_back(at::kShort);
-  }
-  return types;
+std::vector<at::ScalarType> reduced_types() {
+  return {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kInt, at::kLong};
 }
 
 std::vector<at::ScalarType> moved_types() {

@@ -13,22 +13,11 @@ using testing_support::Shape;
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 
-/// What a backend cannot do, as docs/backends.md says.
-struct Limits {
-  bool strided = true;  ///< takes tensors that are not contiguous
-  bool int16 = true;    ///< reduces 16-bit integers
-  bool reduce_scatter_lists = true;
-  bool all_to_all_lists = true;  ///< of tensors of several sizes
-};
-
-[[nodiscard]] Limits limits_of(const std::string& backend);
-
 /// One rank's view of the group under test.
 struct CollectivePlace {
   Group group;
   std::uint32_t rank;
   std::uint32_t size;
-  Limits limits;
 
   [[nodiscard]] std::int64_t signed_size() const { return static_cast<std::int64_t>(size); }
 };
@@ -40,7 +29,7 @@ void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::
 /// `parts`: of a tensor for each rank, so that the longest of all ranks together are the longest.
 [[nodiscard]] std::vector<Shape> shapes_of(const CollectivePlace& place, const std::vector<at::ScalarType>& types,
                                            bool parts = false);
-[[nodiscard]] std::vector<at::ScalarType> reduced_types(const CollectivePlace& place);
+[[nodiscard]] std::vector<at::ScalarType> reduced_types();
 [[nodiscard]] std::vector<at::ScalarType> moved_types();
 
 /// Everybody's tensor of `shape`, one after the other.

@@ -1,4 +1,4 @@
-// Every collective and message of c10d on every backend that this program was built with;
+// Every collective and message that trainings call on every backend that this program was built with;
 // tests/slurm/test_backend_mpi.py has MPI, which needs a launcher.
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST_P(CollectivesMatrix, EveryOperationAgreesWithAScalarReference) {
   const int world_size = std::get<1>(GetParam());
   const std::vector<RankResult> ranks = spawn(static_cast<std::uint32_t>(world_size), [&](Rank& rank) {
     rank.backend = backend;
-    check_every_collective(rank.make_group(), backend);
+    check_every_collective(rank.make_group());
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }

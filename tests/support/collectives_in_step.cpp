@@ -28,7 +28,7 @@ int check(const std::string& backend, const std::string& file) {
     return 1;
   }
   try {
-    pg::check_every_collective(made->process_group, backend);
+    pg::check_every_collective(made->process_group);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rank %u: %s\n", rank, error.what());
     return 1;

@@ -156,7 +156,7 @@ class SimulatedRank {
  private:
   void begin(const Work& work, const std::vector<std::unique_ptr<SimulatedRank>>& ranks) {
     const Plan& plan = work.plans[rank_];
-    const Combining add{*combine_function(ElementType::Int32, Reduction::Sum), sizeof(std::int32_t)};
+    const Combining add{combine_function(ElementType::Int32, Reduction::Sum), sizeof(std::int32_t)};
     scratch_.emplace_back(plan.scratch_bytes, std::byte{0x5a});
     RankMemory& memory = (*work.memory)[rank_];
     Areas areas{.input = reinterpret_cast<const std::byte*>(memory.input.data()),

@@ -53,14 +53,8 @@ struct PlanContext {
 /// Output (`bytes`) becomes `root`'s.
 [[nodiscard]] Plan plan_broadcast(const PlanContext& context, std::size_t bytes, std::uint32_t root);
 
-/// Output (`bytes`) of `root` becomes the combination of all ranks' Output; the others' stay as they are.
-[[nodiscard]] Plan plan_reduce(const PlanContext& context, std::size_t bytes, std::uint32_t root);
-
 /// Output (world_size x `bytes`, on `root` only) becomes all ranks' Input (`bytes`) by rank.
 [[nodiscard]] Plan plan_gather(const PlanContext& context, std::size_t bytes, std::uint32_t root);
-
-/// Output (`bytes`) becomes part `rank` of `root`'s Input (world_size x `bytes`, on `root` only).
-[[nodiscard]] Plan plan_scatter(const PlanContext& context, std::size_t bytes, std::uint32_t root);
 
 /// The part of Output from rank r, `receive_bytes`[r], becomes the part of rank r's Input for this rank, of its
 /// `send_bytes`[rank]. Parts lie back to back in the order of ranks.

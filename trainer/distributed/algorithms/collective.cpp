@@ -2,9 +2,7 @@
 
 namespace rollcall::process_group {
 
-bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce || kind == CollectiveKind::ReduceScatter;
-}
+bool reduces(CollectiveKind kind) { return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter; }
 
 Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t world_size, std::size_t window_bytes) {
   const PlanContext context{.rank = rank,
@@ -14,8 +12,6 @@ Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t wor
   switch (collective.kind) {
     case CollectiveKind::AllReduce:
       return plan_all_reduce(context, collective.bytes);
-    case CollectiveKind::Reduce:
-      return plan_reduce(context, collective.bytes, collective.root);
     case CollectiveKind::ReduceScatter:
       return plan_reduce_scatter(context, collective.bytes);
     case CollectiveKind::AllGather:
@@ -24,8 +20,6 @@ Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t wor
       return plan_broadcast(context, collective.bytes, collective.root);
     case CollectiveKind::Gather:
       return plan_gather(context, collective.bytes, collective.root);
-    case CollectiveKind::Scatter:
-      return plan_scatter(context, collective.bytes, collective.root);
     case CollectiveKind::AllToAll:
       return collective.parts_differ() ? plan_all_to_all(context, collective.send_bytes, collective.receive_bytes)
                                        : plan_all_to_all(context, collective.bytes);
@@ -39,7 +33,7 @@ Combining combining_of(const Collective& collective) {
   if (!reduces(collective.kind)) {
     return {};
   }
-  return Combining{combine_function(collective.element, collective.reduction).value(), collective.element_bytes};
+  return Combining{combine_function(collective.element, collective.reduction), collective.element_bytes};
 }
 
 }  // namespace rollcall::process_group

@@ -10,27 +10,17 @@
 
 namespace rollcall::process_group {
 
-enum class CollectiveKind : std::uint8_t {
-  AllReduce,
-  Reduce,
-  ReduceScatter,
-  AllGather,
-  Broadcast,
-  Gather,
-  Scatter,
-  AllToAll,
-  Barrier
-};
+enum class CollectiveKind : std::uint8_t { AllReduce, ReduceScatter, AllGather, Broadcast, Gather, AllToAll, Barrier };
 
 /// A collective as one rank calls it; what each kind makes of input and output is said in algorithms.h. Pure data;
 /// owns no tensor's memory.
 struct Collective {
   CollectiveKind kind = CollectiveKind::Barrier;
-  std::uint32_t root = 0;                              ///< of Reduce, Broadcast, Gather and Scatter
-  std::size_t bytes = 0;                               ///< of one rank's part: `bytes` of algorithms.h
-  std::size_t element_bytes = 1;                       ///< no part ends inside of an element
-  ElementType element = ElementType::UInt8;            ///< of reductions, like the next
-  Reduction reduction = Reduction::Sum;                ///< one that combine_function() knows for `element`
+  std::uint32_t root = 0;                      ///< of Broadcast and Gather
+  std::size_t bytes = 0;                       ///< of one rank's part: `bytes` of algorithms.h
+  std::size_t element_bytes = 1;               ///< no part ends inside of an element
+  ElementType element = ElementType::Float32;  ///< of reductions, like the next
+  Reduction reduction = Reduction::Sum;
   std::vector<std::size_t> send_bytes, receive_bytes;  ///< of an AllToAll whose parts may differ, by rank
   const std::byte* input = nullptr;                    ///< null where the kind has none on this rank
   std::byte* output = nullptr;                         ///< likewise

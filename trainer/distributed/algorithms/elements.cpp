@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
-#include <functional>
-#include <limits>
 #include <type_traits>
 
 #include "runtime/base/bfloat16.h"
@@ -54,35 +52,10 @@ struct Add {
   template <typename T>
   static T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
-      // Unsigned, where overflow is defined; 64 bits, because smaller types would be promoted to int.
+      // Unsigned, where overflow is defined.
       return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
     } else {
       return a + b;
-    }
-  }
-};
-
-struct Multiply {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-    } else {
-      return a * b;
-    }
-  }
-};
-
-struct Minimum {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (a == T{0} && b == T{0}) {
-        return std::signbit(a) ? a : b;
-      }
-      return a != a || a < b ? a : b;
-    } else {
-      return std::min(a, b);
     }
   }
 };
@@ -101,14 +74,6 @@ struct Maximum {
   }
 };
 
-template <typename Function>
-struct Bitwise {
-  template <typename T>
-  static T apply(T a, T b) {
-    return static_cast<T>(Function{}(a, b));
-  }
-};
-
 template <typename Operation, typename T>
 ROLLCALL_VECTOR_LEVELS void combine(void* target_bytes, const void* source_bytes, std::size_t count) {
   auto* __restrict target = static_cast<T*>(target_bytes);
@@ -123,74 +88,28 @@ ROLLCALL_VECTOR_LEVELS void combine(void* target_bytes, const void* source_bytes
 }
 
 template <typename T>
-std::optional<CombineFunction> arithmetic(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::Sum:
-      return &combine<Add, T>;
-    case Reduction::Product:
-      return &combine<Multiply, T>;
-    case Reduction::Min:
-      return &combine<Minimum, T>;
-    case Reduction::Max:
-      return &combine<Maximum, T>;
-    default:
-      return std::nullopt;
-  }
-}
-
-template <typename T>
-std::optional<CombineFunction> bitwise(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::BitAnd:
-      return &combine<Bitwise<std::bit_and<>>, T>;
-    case Reduction::BitOr:
-      return &combine<Bitwise<std::bit_or<>>, T>;
-    case Reduction::BitXor:
-      return &combine<Bitwise<std::bit_xor<>>, T>;
-    default:
-      return arithmetic<T>(reduction);
-  }
-}
-
-std::optional<CombineFunction> logical(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::Sum:
-    case Reduction::Max:
-      return bitwise<std::uint8_t>(Reduction::BitOr);
-    case Reduction::Product:
-    case Reduction::Min:
-      return bitwise<std::uint8_t>(Reduction::BitAnd);
-    default:
-      return bitwise<std::uint8_t>(reduction);
-  }
+CombineFunction function_of(Reduction reduction) {
+  return reduction == Reduction::Sum ? &combine<Add, T> : &combine<Maximum, T>;
 }
 
 }  // namespace
 
-std::optional<CombineFunction> combine_function(ElementType type, Reduction reduction) {
+CombineFunction combine_function(ElementType type, Reduction reduction) {
   switch (type) {
     case ElementType::Float32:
-      return arithmetic<float>(reduction);
+      return function_of<float>(reduction);
     case ElementType::Float64:
-      return arithmetic<double>(reduction);
+      return function_of<double>(reduction);
     case ElementType::Float16:
-      return arithmetic<Float16>(reduction);
+      return function_of<Float16>(reduction);
     case ElementType::BFloat16:
-      return arithmetic<BFloat16>(reduction);
-    case ElementType::Int8:
-      return bitwise<std::int8_t>(reduction);
-    case ElementType::UInt8:
-      return bitwise<std::uint8_t>(reduction);
-    case ElementType::Int16:
-      return bitwise<std::int16_t>(reduction);
+      return function_of<BFloat16>(reduction);
     case ElementType::Int32:
-      return bitwise<std::int32_t>(reduction);
+      return function_of<std::int32_t>(reduction);
     case ElementType::Int64:
-      return bitwise<std::int64_t>(reduction);
-    case ElementType::Bool:
-      return logical(reduction);
+      break;
   }
-  return std::nullopt;
+  return function_of<std::int64_t>(reduction);
 }
 
 }  // namespace rollcall::process_group

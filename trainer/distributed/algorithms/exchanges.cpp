@@ -1,4 +1,4 @@
-// Gather, scatter, all-to-all and barrier: who sends what to whom, with nothing combined.
+// Gather, all-to-all and barrier: who sends what to whom, with nothing combined.
 #include "trainer/distributed/algorithms/algorithms.h"
 #include "trainer/distributed/algorithms/windows.h"
 
@@ -26,20 +26,6 @@ Plan plan_gather(const PlanContext& context, std::size_t bytes, std::uint32_t ro
   for (std::uint32_t distance = 1; distance < context.world_size; ++distance) {
     const std::uint32_t from = (root + distance) % context.world_size;
     builder.receive(from, kOutput + from * bytes, bytes);
-  }
-  return std::move(builder).take();
-}
-
-Plan plan_scatter(const PlanContext& context, std::size_t bytes, std::uint32_t root) {
-  PlanBuilder builder(context.world_size);
-  if (context.rank != root) {
-    builder.receive(root, kOutput, bytes);
-    return std::move(builder).take();
-  }
-  builder.copy(kOutput, kInput + root * bytes, bytes);
-  for (std::uint32_t distance = 1; distance < context.world_size; ++distance) {
-    const std::uint32_t to = (root + distance) % context.world_size;
-    builder.send(to, kInput + to * bytes, bytes);
   }
   return std::move(builder).take();
 }

@@ -2,10 +2,145 @@
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include "trainer/distributed/backends/c10d/tensors.h"
-
 namespace rollcall::process_group {
 namespace {
+
+// Between tensors and the bytes that the engine moves. All of it throws c10::Error for what cannot be done.
+
+ElementType element_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return ElementType::Float32;
+    case at::kDouble:
+      return ElementType::Float64;
+    case at::kHalf:
+      return ElementType::Float16;
+    case at::kBFloat16:
+      return ElementType::BFloat16;
+    case at::kInt:
+      return ElementType::Int32;
+    case at::kLong:
+      return ElementType::Int64;
+    default:
+      TORCH_CHECK_TYPE(false, "no reduction of ", type);
+  }
+}
+
+Reduction reduction_of(const c10d::ReduceOp& operation) {
+  const auto asked = static_cast<c10d::ReduceOp::RedOpType>(operation);
+  TORCH_CHECK_VALUE(asked == c10d::ReduceOp::SUM || asked == c10d::ReduceOp::MAX, "a reduction is SUM or MAX here");
+  return asked == c10d::ReduceOp::SUM ? Reduction::Sum : Reduction::Max;
+}
+
+/// The bytes of one of `world_size` equal parts of `tensor`.
+std::size_t equal_part(const at::Tensor& tensor, int world_size) {
+  TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, tensor.size(0),
+                    " rows cannot be divided evenly among ", world_size, " ranks");
+  return tensor.nbytes() / static_cast<std::size_t>(world_size);
+}
+
+/// The bytes of each rank's rows of `tensor`; equal parts where `rows` is empty.
+std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& rows, int world_size) {
+  const auto ranks = static_cast<std::size_t>(world_size);
+  if (rows.empty()) {
+    return std::vector<std::size_t>(ranks, equal_part(tensor, world_size));
+  }
+  TORCH_CHECK_VALUE(rows.size() == ranks, "as many split sizes as ranks are needed");
+  const std::int64_t all = tensor.dim() == 0 ? 1 : tensor.size(0);
+  std::vector<std::size_t> bytes;
+  std::int64_t sum = 0;
+  for (const std::int64_t count : rows) {
+    bytes.push_back(all == 0 ? 0 : tensor.nbytes() / static_cast<std::size_t>(all) * static_cast<std::size_t>(count));
+    sum += count;
+  }
+  TORCH_CHECK_VALUE(sum == all, "split sizes add up to ", sum, " of ", all, " rows");
+  return bytes;
+}
+
+/// The memory of a contiguous tensor.
+std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
+
+/// Throws unless `tensor` is contiguous and on the CPU.
+void check_tensor(const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "a tensor is on ", tensor.device(), ", not on the CPU");
+  TORCH_CHECK_VALUE(tensor.layout() == at::kStrided && tensor.is_contiguous(), "a tensor is not contiguous");
+}
+
+/// The only one of `tensors`, checked.
+const at::Tensor& only(const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK_VALUE(tensors.size() == 1, tensors.size(), " tensors where one is expected");
+  check_tensor(tensors[0]);
+  return tensors[0];
+}
+
+/// A reduction of `kind` of parts as large as `part`. Throws where there is none of such elements.
+Collective reducing(CollectiveKind kind, const at::Tensor& part, const c10d::ReduceOp& operation) {
+  Collective collective;
+  collective.kind = kind;
+  collective.bytes = part.nbytes();
+  collective.element = element_type(part.scalar_type());
+  collective.reduction = reduction_of(operation);
+  return collective;
+}
+
+/// A collective of `kind` that only moves bytes, `bytes` of each rank.
+Collective copying(CollectiveKind kind, std::size_t bytes, std::int64_t root = 0) {
+  Collective collective;
+  collective.kind = kind;
+  collective.bytes = bytes;
+  collective.root = static_cast<std::uint32_t>(root);
+  return collective;
+}
+
+/// The all-to-all of `input` and `output`, which are divided into `rows` of each rank, or where there are none equally:
+/// a caller that gives none says that nobody's parts differ.
+Collective exchanging(const at::Tensor& input, const std::vector<std::int64_t>& input_rows, const at::Tensor& output,
+                      const std::vector<std::int64_t>& output_rows, int world_size) {
+  if (!input_rows.empty() || !output_rows.empty()) {
+    Collective collective = copying(CollectiveKind::AllToAll, 0);
+    collective.send_bytes = part_bytes(input, input_rows, world_size);
+    collective.receive_bytes = part_bytes(output, output_rows, world_size);
+    return collective;
+  }
+  TORCH_CHECK_VALUE(input.nbytes() == output.nbytes(), "equal parts of ", input.nbytes(), " bytes cannot become ",
+                    output.nbytes(), " bytes");
+  return copying(CollectiveKind::AllToAll, equal_part(input, world_size));
+}
+
+/// Memory for as many `part`s as there are ranks.
+at::Tensor room_for(const at::Tensor& part, int world_size) {
+  return at::empty({part.numel() * world_size}, part.options());
+}
+
+/// Throws unless `list` has a tensor for each rank, of the size and type of `part`.
+void check_list(const std::vector<at::Tensor>& list, const at::Tensor& part, int world_size) {
+  TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(world_size), list.size(), " tensors for ", world_size,
+                    " ranks");
+  for (const at::Tensor& tensor : list) {
+    check_tensor(tensor);
+    TORCH_CHECK_VALUE(tensor.numel() == part.numel() && tensor.scalar_type() == part.scalar_type(),
+                      "tensors of the list differ in size or type from this rank's");
+  }
+}
+
+/// Throws unless `whole` is as large as `world_size` tensors like `part`, and of its type.
+void check_whole(const at::Tensor& whole, const at::Tensor& part, int world_size) {
+  check_tensor(whole);
+  check_tensor(part);
+  TORCH_CHECK_TYPE(whole.scalar_type() == part.scalar_type(), "tensors of different types: ", whole.scalar_type(),
+                   " and ", part.scalar_type());
+  TORCH_CHECK_VALUE(whole.numel() == part.numel() * world_size, "a tensor of ", whole.numel(), " elements is not ",
+                    world_size, " times one of ", part.numel());
+}
+
+/// `flat`'s elements into `tensors`, one after the other.
+void unpack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
+  std::int64_t offset = 0;
+  for (const at::Tensor& tensor : tensors) {
+    tensor.copy_(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+    offset += tensor.numel();
+  }
+}
 
 /// An operation of the backend, as its caller sees it. Thread-safe.
 class EngineWork final : public c10d::Work {
@@ -72,14 +207,6 @@ void EngineWork::complete(const std::string& failure, int source, const std::fun
   finish(error);
 }
 
-/// What completes a reduction into `staged`.
-std::function<void()> finish_reduction(const Staged& staged, const c10d::ReduceOp& operation, int world_size) {
-  return [staged, operation, world_size] {
-    finish_average(staged.memory, operation, world_size);
-    staged.write_back();
-  };
-}
-
 std::string key_of(int rank) { return "address/" + std::to_string(rank); }
 
 }  // namespace
@@ -142,132 +269,62 @@ EngineBackend::WorkPointer EngineBackend::run_message(c10d::OpType type, Tensors
   TORCH_CHECK_VALUE(!peer || (*peer < static_cast<std::uint32_t>(size_) && *peer != static_cast<std::uint32_t>(rank_)),
                     "no message from or to rank ", *peer, " of ", size_, " at rank ", rank_);
   const bool sends = type == c10d::OpType::SEND;
-  const Staged staged(only(tensors), sends);
+  const at::Tensor& tensor = only(tensors);
   const auto work = c10::make_intrusive<EngineWork>(rank_, type, ++sequence_, tensors, engine_);
   Operation operation;
-  operation.name = name_ + (sends ? ": send of " : ": recv of ") + std::to_string(staged.memory.nbytes()) + " bytes";
+  operation.name = name_ + (sends ? ": send of " : ": recv of ") + std::to_string(tensor.nbytes()) + " bytes";
   operation.timeout = timeout_;
   operation.message = PointToPoint{.sends = sends,
                                    .peer = peer,
                                    .tag = static_cast<std::uint32_t>(tag),
-                                   .data = bytes_of(staged.memory),
-                                   .bytes = staged.memory.nbytes()};
-  const std::function<void()> finish = sends ? std::function<void()>() : [staged] { staged.write_back(); };
-  operation.done = [work, staged, finish](const std::string& failure, std::uint32_t source) {
-    work->complete(failure, static_cast<int>(source), finish);
+                                   .data = bytes_of(tensor),
+                                   .bytes = tensor.nbytes()};
+  operation.done = [work, tensor](const std::string& failure, std::uint32_t source) {
+    work->complete(failure, static_cast<int>(source), {});
   };
   engine_->submit(std::move(operation));
   return work;
 }
 
 EngineBackend::WorkPointer EngineBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const Staged staged(reducible(only(tensors), options.reduceOp), true);
+  const at::Tensor& tensor = only(tensors);
   Call call = call_of(c10d::OpType::ALLREDUCE, "all_reduce", options,
-                      reducing(CollectiveKind::AllReduce, staged.memory, options.reduceOp));
-  call.output = staged.memory;
+                      reducing(CollectiveKind::AllReduce, tensor, options.reduceOp));
+  call.output = tensor;
   call.results = tensors;
-  call.finish = finish_reduction(staged, options.reduceOp, size_);
-  return run(std::move(call));
-}
-
-EngineBackend::WorkPointer EngineBackend::allreduce_coalesced(Tensors& tensors,
-                                                              const c10d::AllreduceCoalescedOptions& options) {
-  TORCH_CHECK_VALUE(!tensors.empty(), "no tensors to reduce");
-  const at::Tensor flat = packed(tensors);
-  const at::Tensor numbers = reducible(flat, options.reduceOp);
-  Call call = call_of(c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", options,
-                      reducing(CollectiveKind::AllReduce, numbers, options.reduceOp));
-  call.output = numbers;
-  call.results = tensors;
-  call.finish = [flat, numbers, tensors, operation = options.reduceOp, size = size_] {
-    finish_average(numbers, operation, size);
-    unpack(flat, tensors);
-  };
-  return run(std::move(call));
-}
-
-EngineBackend::WorkPointer EngineBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  const Staged staged(reducible(only(tensors), options.reduceOp), true);
-  Call call = call_of(c10d::OpType::REDUCE, "reduce", options,
-                      reducing(CollectiveKind::Reduce, staged.memory, options.reduceOp));
-  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
-  call.output = staged.memory;
-  call.results = tensors;
-  if (options.rootRank == rank_) {
-    call.finish = finish_reduction(staged, options.reduceOp, size_);
-  }
   return run(std::move(call));
 }
 
 EngineBackend::WorkPointer EngineBackend::reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                                                 const c10d::ReduceScatterOptions& options) {
   check_whole(input, output, size_);
-  const Staged staged(reducible(output, options.reduceOp), false);
+  TORCH_CHECK_VALUE(!output.is_alias_of(input), "partial sums in the output would overwrite what is still to be added");
   Call call = call_of(c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter", options,
-                      reducing(CollectiveKind::ReduceScatter, staged.memory, options.reduceOp));
-  // Where the output lies inside of the input, partial sums would overwrite what is still to be added.
-  call.input = output.is_alias_of(input) ? input.clone(at::MemoryFormat::Contiguous) : input.contiguous();
-  call.output = staged.memory;
+                      reducing(CollectiveKind::ReduceScatter, output, options.reduceOp));
+  call.input = input;
+  call.output = output;
   call.results = {output};
-  call.finish = finish_reduction(staged, options.reduceOp, size_);
   return run(std::move(call));
 }
 
-EngineBackend::WorkPointer EngineBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                                                         const c10d::ReduceScatterOptions& options) {
-  at::Tensor output = only(outputs);
-  TORCH_CHECK_VALUE(inputs.size() == 1 && inputs[0].size() == static_cast<std::size_t>(size_),
-                    "reduce_scatter takes one input for each rank");
-  for (const at::Tensor& input : inputs[0]) {
-    TORCH_CHECK_VALUE(input.numel() == output.numel(), "reduce_scatter's inputs differ in size from its output");
-  }
-  at::Tensor input = packed(inputs[0]);
-  return reduce_scatter_single(output, input, options);
-}
-
-EngineBackend::WorkPointer EngineBackend::reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                          const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(), "as many outputs as inputs, at least one");
-  // They run in order, and the first failure ends the group: the last one stands for all.
-  WorkPointer last;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    last = reduce_scatter_single(outputs[i], inputs[i], options);
-  }
-  return last;
-}
-
 EngineBackend::WorkPointer EngineBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
-  const Staged staged(only(tensors), true);
+  const at::Tensor& tensor = only(tensors);
   Call call = call_of(c10d::OpType::BROADCAST, "broadcast", options,
-                      copying(CollectiveKind::Broadcast, staged.memory.nbytes(), options.rootRank));
-  call.output = staged.memory;
+                      copying(CollectiveKind::Broadcast, tensor.nbytes(), options.rootRank));
+  call.output = tensor;
   call.results = tensors;
-  call.finish = [staged] { staged.write_back(); };
   return run(std::move(call));
 }
 
 EngineBackend::WorkPointer EngineBackend::all_gather_single(at::Tensor& output, at::Tensor& input,
                                                             const c10d::AllgatherOptions& options) {
   check_whole(output, input, size_);
-  const Staged staged(output, false);
   Call call =
       call_of(c10d::OpType::_ALLGATHER_BASE, "all_gather", options, copying(CollectiveKind::AllGather, input.nbytes()));
-  call.input = input.contiguous();
-  call.output = staged.memory;
+  call.input = input;
+  call.output = output;
   call.results = {output};
-  call.finish = [staged] { staged.write_back(); };
   return run(std::move(call));
-}
-
-EngineBackend::WorkPointer EngineBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                      const c10d::AllgatherOptions& options) {
-  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(), "as many outputs as inputs, at least one");
-  // They run in order, and the first failure ends the group: the last one stands for all.
-  WorkPointer last;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    last = all_gather_single(outputs[i], inputs[i], options);
-  }
-  return last;
 }
 
 EngineBackend::WorkPointer EngineBackend::allgather(TensorLists& outputs, Tensors& inputs,
@@ -277,7 +334,7 @@ EngineBackend::WorkPointer EngineBackend::allgather(TensorLists& outputs, Tensor
   check_list(outputs[0], input, size_);
   Call call =
       call_of(c10d::OpType::ALLGATHER, "all_gather", options, copying(CollectiveKind::AllGather, input.nbytes()));
-  call.input = input.contiguous();
+  call.input = input;
   call.output = room_for(input, size_);
   call.results = outputs[0];
   call.finish = [flat = call.output, list = outputs[0]] { unpack(flat, list); };
@@ -289,7 +346,7 @@ EngineBackend::WorkPointer EngineBackend::gather(TensorLists& outputs, Tensors& 
   const at::Tensor& input = only(inputs);
   Call call = call_of(c10d::OpType::GATHER, "gather", options,
                       copying(CollectiveKind::Gather, input.nbytes(), options.rootRank));
-  call.input = input.contiguous();
+  call.input = input;
   if (options.rootRank == rank_) {
     TORCH_CHECK_VALUE(outputs.size() == 1, "gather takes one list of outputs on its root");
     check_list(outputs[0], input, size_);
@@ -300,47 +357,17 @@ EngineBackend::WorkPointer EngineBackend::gather(TensorLists& outputs, Tensors& 
   return run(std::move(call));
 }
 
-EngineBackend::WorkPointer EngineBackend::scatter(Tensors& outputs, TensorLists& inputs,
-                                                  const c10d::ScatterOptions& options) {
-  const Staged staged(only(outputs), false);
-  Call call = call_of(c10d::OpType::SCATTER, "scatter", options,
-                      copying(CollectiveKind::Scatter, staged.memory.nbytes(), options.rootRank));
-  if (options.rootRank == rank_) {
-    TORCH_CHECK_VALUE(inputs.size() == 1, "scatter takes one list of inputs on its root");
-    check_list(inputs[0], staged.memory, size_);
-    call.input = packed(inputs[0]);
-  }
-  call.output = staged.memory;
-  call.results = outputs;
-  call.finish = [staged] { staged.write_back(); };
-  return run(std::move(call));
-}
-
 EngineBackend::WorkPointer EngineBackend::all_to_all_single(at::Tensor& output, at::Tensor& input,
                                                             std::vector<std::int64_t>& output_rows,
                                                             std::vector<std::int64_t>& input_rows,
                                                             const c10d::AllToAllOptions& options) {
   check_tensor(input);
   check_tensor(output);
-  const Staged staged(output, false);
   Call call = call_of(c10d::OpType::ALLTOALL_BASE, "all_to_all", options,
                       exchanging(input, input_rows, output, output_rows, size_));
-  call.input = input.contiguous();
-  call.output = staged.memory;
+  call.input = input;
+  call.output = output;
   call.results = {output};
-  call.finish = [staged] { staged.write_back(); };
-  return run(std::move(call));
-}
-
-EngineBackend::WorkPointer EngineBackend::alltoall(Tensors& outputs, Tensors& inputs,
-                                                   const c10d::AllToAllOptions& options) {
-  TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_) && inputs.size() == outputs.size(),
-                    "all_to_all takes one input and one output for each rank");
-  Call call = call_of(c10d::OpType::ALLTOALL, "all_to_all", options, exchanging(inputs, outputs));
-  call.input = packed(inputs);
-  call.output = at::empty_like(packed(outputs));
-  call.results = outputs;
-  call.finish = [flat = call.output, outputs] { unpack(flat, outputs); };
   return run(std::move(call));
 }
 

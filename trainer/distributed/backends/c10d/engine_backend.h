@@ -17,8 +17,8 @@
 
 namespace rollcall::process_group {
 
-/// c10d's collectives and messages over an Engine, for dense CPU tensors of any strides (those that are not contiguous
-/// are copied). What each does is c10d's contract; docs/backends.md has the table.
+/// Of c10d's collectives those that trainings call, and messages, over an Engine, for contiguous CPU tensors. What each
+/// does is c10d's contract; docs/backends.md has the table.
 ///
 /// All operations are asynchronous and go on while the caller computes (see Engine). Collectives run in the order in
 /// which they are called, on all ranks the same; send and recv run beside them. Every one has a timeout, its own or the
@@ -49,24 +49,15 @@ class EngineBackend final : public c10d::Backend {
   void shutdown() override;
 
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
-  WorkPointer allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
-  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
-  WorkPointer reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) override;
   WorkPointer reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                     const c10d::ReduceScatterOptions& options) override;
-  WorkPointer reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                              const c10d::ReduceScatterOptions& options) override;
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPointer allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
   WorkPointer all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
-  WorkPointer all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options) override;
   WorkPointer gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
-  WorkPointer scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) override;
   WorkPointer all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_rows,
                                 std::vector<std::int64_t>& input_rows, const c10d::AllToAllOptions& options) override;
-  WorkPointer alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
 
   WorkPointer send(Tensors& tensors, int peer, int tag) override;

@@ -13,28 +13,12 @@ namespace {
 
 template <ElementType kElement, Reduction kReduction>
 void combine(void* source, void* target, int* count, MPI_Datatype* /*type*/) {
-  (*combine_function(kElement, kReduction))(target, source, static_cast<std::size_t>(*count));
+  combine_function(kElement, kReduction)(target, source, static_cast<std::size_t>(*count));
 }
 
 template <ElementType kElement>
 MPI_User_function* function_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::Sum:
-      return &combine<kElement, Reduction::Sum>;
-    case Reduction::Product:
-      return &combine<kElement, Reduction::Product>;
-    case Reduction::Min:
-      return &combine<kElement, Reduction::Min>;
-    case Reduction::Max:
-      return &combine<kElement, Reduction::Max>;
-    case Reduction::BitAnd:
-      return &combine<kElement, Reduction::BitAnd>;
-    case Reduction::BitOr:
-      return &combine<kElement, Reduction::BitOr>;
-    case Reduction::BitXor:
-      break;
-  }
-  return &combine<kElement, Reduction::BitXor>;
+  return reduction == Reduction::Sum ? &combine<kElement, Reduction::Sum> : &combine<kElement, Reduction::Max>;
 }
 
 /// Null where MPI knows the type.
@@ -44,8 +28,6 @@ MPI_User_function* own_function(ElementType element, Reduction reduction) {
       return function_of<ElementType::Float16>(reduction);
     case ElementType::BFloat16:
       return function_of<ElementType::BFloat16>(reduction);
-    case ElementType::Bool:
-      return function_of<ElementType::Bool>(reduction);
     default:
       return nullptr;
   }
@@ -60,43 +42,16 @@ MPI_Datatype type_of(ElementType element) {
     case ElementType::Float16:
     case ElementType::BFloat16:
       return MPI_UINT16_T;  // what an operation of ours is told
-    case ElementType::Int8:
-      return MPI_INT8_T;
-    case ElementType::UInt8:
-    case ElementType::Bool:
-      return MPI_UINT8_T;
-    case ElementType::Int16:
-      return MPI_INT16_T;
     case ElementType::Int32:
       return MPI_INT32_T;
     case ElementType::Int64:
-      return MPI_INT64_T;
-  }
-  return MPI_DATATYPE_NULL;
-}
-
-MPI_Op operation_of_mpi(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::Sum:
-      return MPI_SUM;
-    case Reduction::Product:
-      return MPI_PROD;
-    case Reduction::Min:
-      return MPI_MIN;
-    case Reduction::Max:
-      return MPI_MAX;
-    case Reduction::BitAnd:
-      return MPI_BAND;
-    case Reduction::BitOr:
-      return MPI_BOR;
-    case Reduction::BitXor:
       break;
   }
-  return MPI_BXOR;
+  return MPI_INT64_T;
 }
 
 /// How elements are combined. MPI's own operations where MPI knows the type; operations of ours, which call
-/// combine_function(), for half precision and bools.
+/// combine_function(), for half precision.
 struct Reducing {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op operation = MPI_OP_NULL;
@@ -125,7 +80,7 @@ Result<Reducing> reducing(ElementType element, Reduction reduction) {
   static std::map<std::pair<ElementType, Reduction>, MPI_Op> own;
   MPI_User_function* const function = own_function(element, reduction);
   if (function == nullptr) {
-    return Reducing{type_of(element), operation_of_mpi(reduction)};
+    return Reducing{type_of(element), reduction == Reduction::Sum ? MPI_SUM : MPI_MAX};
   }
   const auto [place, is_new] = own.try_emplace({element, reduction}, MPI_OP_NULL);
   if (is_new) {
@@ -160,23 +115,16 @@ struct Arguments {
   Reducing reducing;
   int root = 0;
   int rank = 0;
-
-  [[nodiscard]] bool is_root() const { return rank == root; }
 };
 
 int start_reduction(const Arguments& arguments, MPI_Request* request) {
   void* const output = arguments.collective.output;
   const auto [type, operation] = arguments.reducing;
-  switch (arguments.collective.kind) {
-    case CollectiveKind::AllReduce:
-      return MPI_Iallreduce(MPI_IN_PLACE, output, arguments.count, type, operation, arguments.communicator, request);
-    case CollectiveKind::Reduce:
-      return MPI_Ireduce(arguments.is_root() ? MPI_IN_PLACE : output, arguments.is_root() ? output : nullptr,
-                         arguments.count, type, operation, arguments.root, arguments.communicator, request);
-    default:
-      return MPI_Ireduce_scatter_block(arguments.collective.input, output, arguments.count, type, operation,
-                                       arguments.communicator, request);
+  if (arguments.collective.kind == CollectiveKind::AllReduce) {
+    return MPI_Iallreduce(MPI_IN_PLACE, output, arguments.count, type, operation, arguments.communicator, request);
   }
+  return MPI_Ireduce_scatter_block(arguments.collective.input, output, arguments.count, type, operation,
+                                   arguments.communicator, request);
 }
 
 int start_copy(const Arguments& arguments, MPI_Request* request) {
@@ -196,9 +144,6 @@ int start_copy(const Arguments& arguments, MPI_Request* request) {
     case CollectiveKind::AllToAll:
       return MPI_Ialltoall(collective.input, count, type, collective.output, count, type, arguments.communicator,
                            request);
-    case CollectiveKind::Scatter:
-      return MPI_Iscatter(collective.input, count, type, collective.output, count, type, arguments.root,
-                          arguments.communicator, request);
     default:
       return MPI_Ibcast(collective.output, count, type, arguments.root, arguments.communicator, request);
   }
