@@ -45,6 +45,7 @@ Result<std::vector<std::string_view>> named(const CommandContext& context, const
     const auto found = std::ranges::find(doctor::kChecks, name, &Check::name);
     if (found == doctor::kChecks.end()) {
       std::vector<std::string> known;
+      known.reserve(doctor::kChecks.size());
       for (const Check& check : doctor::kChecks) {
         known.emplace_back(check.name);
       }
