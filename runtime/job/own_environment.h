@@ -12,8 +12,8 @@ namespace rollcall::job {
 
 // Whose is a value of the environment? `sbatch` and `salloc` called inside a job copy that job's variables into the new
 // one, and Slurm overwrites only those that it sets there: a batch script has the SLURM_STEP_* of the step that
-// submitted it, a job that is no array the SLURM_ARRAY_* of one, and either what a torchrun or mpirun around `sbatch`
-// or `srun` told its own ranks. Each program of ours asks here once, when it takes its environment; nothing below it
+// submitted it, a job that is no array the SLURM_ARRAY_* of one. A job or step that a rank of torchrun or mpirun starts
+// has what these told that rank. Each program of ours asks here once, when it takes its environment; nothing below it
 // asks again.
 
 /// The step that a process runs in, whatever its environment says.
@@ -39,7 +39,7 @@ struct Witnesses {
 /// - in salloc's shell inside a step the task's own numbers, node and job end as well;
 /// - SLURM_HET_SIZE and node lists of a het job with another number;
 /// - SLURM_ARRAY_* and SLURM_RESTART_COUNT where the witness says otherwise;
-/// - what torchrun, mpirun and mpiexec tell their ranks where the step's first process was given it already: a launcher
+/// - what torchrun and mpirun tell their ranks where the step's first process was given it already: a launcher
 ///   inside of the step starts later. These stay, empty, so that resolve() sees what the program is not to have either.
 /// Pure.
 [[nodiscard]] Environment without_values_of_others(Environment environment, const Witnesses& witnesses);
