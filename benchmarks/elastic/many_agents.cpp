@@ -25,6 +25,7 @@
 #include "runtime/elastic/connection.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/handshake.h"
 
 namespace {
 
@@ -70,6 +71,7 @@ class Agents {
       newcomer_.node.address = fmt::format("127.0.{}.{}", number / 250, 1 + number % 250);
       newcomer_.node.port =
           static_cast<std::uint16_t>(32768 + random_() % 28000);  // as a kernel gives it: nobody listens
+      agent.connection->send(to_text(rollcall::rendezvous::Hello{.role = "agent"}));
       say(agent, {.kind = Report::Kind::Join, .port = 1, .newcomer = newcomer_});
       if (number % 16 == 0 && !turn(Clock::now())) {
         return false;
@@ -150,7 +152,7 @@ class Agents {
   std::mt19937 random_{1};
   Clock::time_point next_heartbeat_ = Clock::now();
   bool failed_ = false;
-  rollcall::elastic::EventLoop loop_;
+  rollcall::rendezvous::EventLoop loop_;
   std::vector<Agent> agents_;
 };
 

@@ -295,7 +295,7 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
                : asked_once_on_host(fmt::format("head-of-{}", rendezvous::world_name(step)), kSlurmPatience,
                                     [&] { return slurms_address_of(step.head_host); });
   };
-  ASSIGN_OR_RETURN(Socket rank_0, find_rank_0(candidates, secret, {step.rank, false}, slurms_address,
+  ASSIGN_OR_RETURN(Socket rank_0, find_rank_0(candidates, secret, {.rank = step.rank}, slurms_address,
                                               after(limits.timeout_seconds), task.head));
   const Clock::time_point deadline = after(2 * limits.timeout_seconds) + kMargin;
   RETURN_IF_ERROR(rank_0.send_frame(to_json_text(task), deadline));

@@ -9,7 +9,6 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/elastic/coordination.h"
-#include "runtime/elastic/event_loop.h"
 #include "runtime/elastic/launch_request.h"
 #include "runtime/elastic/log_folders.h"
 #include "runtime/elastic/log_pump.h"

@@ -5,33 +5,31 @@
 #include <string_view>
 
 #include "runtime/elastic/coordinator.h"
-#include "runtime/elastic/event_loop.h"
+#include "runtime/rendezvous/event_loop.h"
 #include "runtime/rendezvous/socket.h"
 
 namespace rollcall::elastic {
+
+using rendezvous::EventLoop;
 
 /// A connection between two agents in an event loop: frames go out without waiting, what does not fit is kept. What the
 /// other end can cost is bounded: a turn of the loop takes 16 KiB from it, and where it does not read, 8 MiB are kept.
 /// Owns the socket. Not movable: the loop knows it.
 class Connection {
  public:
-  /// `ready` is called when something arrived, or the other end is gone. `longest`: bytes that a text may have; a
-  /// longer one breaks the connection, and so does an other end that does not know the socket's secret.
-  Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready, std::size_t longest = kLongest);
+  /// `ready` is called when something arrived, or the other end is gone. An other end that does not know the socket's
+  /// secret breaks the connection, and so does a text of more than kLongest bytes.
+  Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// Bytes of the longest text that is taken from who is known.
+  /// Bytes of the longest text that is taken.
   static constexpr std::size_t kLongest = rendezvous::kLongestFrame;
 
   void send(std::string_view text);
   /// The other end has shown that it knows the secret.
   [[nodiscard]] bool proven() const { return frames().proven(); }
-  /// It is a rollcall, and does not know it.
-  [[nodiscard]] bool knows_another_secret() const { return frames().opened() && frames().broken() && !proven(); }
-  /// The other end has shown who it is: texts of kLongest bytes from now on.
-  void trust() { longest_ = kLongest; }
   /// Nothing that it says counts any longer: what has arrived and what will arrive is thrown away.
   void stop_hearing();
   /// The next message that arrived, or nothing yet.
@@ -55,7 +53,6 @@ class Connection {
   EventLoop& loop_;
   rendezvous::Socket socket_;
   EventLoop::Ready ready_;
-  std::size_t longest_;
   bool hears_ = true;
   bool waits_to_write_ = false;
   bool broken_ = false;

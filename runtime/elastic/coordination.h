@@ -10,9 +10,9 @@
 
 #include "runtime/elastic/connection.h"
 #include "runtime/elastic/coordinator.h"
-#include "runtime/elastic/event_loop.h"
 #include "runtime/elastic/launch_request.h"
 #include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/newcomers.h"
 
 namespace rollcall::elastic {
 
@@ -61,7 +61,7 @@ class Host : public Coordination {
        std::chrono::milliseconds heartbeat_timeout);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
-  ~Host() override;
+  ~Host() override = default;
 
   void report(const Report& report) override;
   [[nodiscard]] std::vector<Order> take_orders() override;
@@ -82,17 +82,14 @@ class Host : public Coordination {
     std::optional<Clock::time_point> heard_us = {};
     Nodes told = {};  ///< the world that it was told of
     bool joined = false;
-    bool closing = false;   ///< its last order is on its way, and nothing that it says counts
-    bool sent_all = false;  ///< and was sent
+    bool closing = false;  ///< its last order is on its way, and nothing that it says counts
   };
-  void listen();
-  void accept_waiting();
+  void greet(rendezvous::Socket socket);
+  void send_away(const rendezvous::Stranger& stranger);
   void hear(MemberId id);
   /// False where a member says what is no report.
   [[nodiscard]] bool hear_one(MemberId id, Peer& peer, const std::string& text);
-  [[nodiscard]] bool is_another_user(const Peer& peer);
-  void warn(const std::string& warning);
-  void refuse(MemberId id, Peer& peer, const std::string& text);
+  void refuse(MemberId id, Peer& peer);
   void close_after_last(MemberId id, Peer& peer);
   void deliver();
   void tell(Peer& peer, Order order);
@@ -107,18 +104,17 @@ class Host : public Coordination {
   std::optional<Entrance> entrance_;
   std::string own_address_;
   std::chrono::milliseconds heartbeat_timeout_;
-  std::size_t longest_join_;
   Clock::time_point began_;
   Clock::time_point next_heartbeat_;
   Clock::duration probing_left_;  ///< until the next heartbeat
-  bool listens_ = false;
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
-  std::set<MemberId> strangers_;  ///< of the peers who have not joined, or are closing
-  Nodes newest_world_;            ///< which newest_world_text_ says
+  std::set<MemberId> closing_;  ///< of the peers
+  Nodes newest_world_;          ///< which newest_world_text_ says
   std::string newest_world_text_;
   std::set<std::string> warned_;
   std::vector<Order> own_orders_;
+  std::optional<rendezvous::Newcomers> newcomers_;  ///< at the entrance
 };
 
 /// A coordinator elsewhere. It is gone when its process has ended, or after `heartbeat_timeout` without a word: until
@@ -126,7 +122,7 @@ class Host : public Coordination {
 /// this agent: a generation without a place for it, or a message that no agent sends, ends the talk.
 class Guest : public Coordination {
  public:
-  /// `first_timeout`: how long to wait for its first word. `endpoint`: where it listens.
+  /// Says hello on `socket`. `first_timeout`: how long to wait for its first word. `endpoint`: where it listens.
   Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout,
         std::chrono::milliseconds first_timeout, rendezvous::Endpoint endpoint);
 

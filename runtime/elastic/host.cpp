@@ -1,9 +1,6 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <tuple>
 #include <utility>
 
@@ -12,27 +9,20 @@
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
 #include "runtime/rendezvous/connect.h"
-#include "runtime/rendezvous/port_owner.h"
+#include "runtime/rendezvous/endpoint.h"
 
 namespace rollcall::elastic {
 namespace {
 
 using std::chrono::milliseconds;
 constexpr MemberId kOwnAgent = 1;
-/// For whoever connects to say who it is, and for who was sent away to go.
+/// For who knows the secret to join, and for who was sent away to go.
 constexpr std::chrono::seconds kPatience{5};
 /// Of who was not let in: a stranger fills nobody's log.
 constexpr std::size_t kMostWarnings = 8;
-/// Nobody makes agents of other users hold descriptors here without end, or accept without end.
-constexpr std::size_t kMostSilent = 256;
-/// In one turn of the loop: what they say is read before more are taken, so that many honest ones are never
-/// kMostSilent.
-constexpr int kMostAccepted = 64;
 /// A host that is up says at once that nobody listens. Heartbeats wait meanwhile, for a quarter of their timeout at
 /// most.
 constexpr milliseconds kProbe{100};
-/// Bytes of a Join: a run's name, a host, an address, a role.
-constexpr std::size_t kLongestJoin = 8192;
 
 /// Whether an address of the node means the same host here: one behind a tunnel or a bridge does not.
 bool same_host_here(const Node& node, int connection) {
@@ -49,54 +39,37 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> ent
       entrance_(std::move(entrance)),
       own_address_(std::move(own_address)),
       heartbeat_timeout_(heartbeat_timeout),
-      // Who lost the coordinator brings the generation along that it knows, which may be a newer and longer one.
-      longest_join_(kLongestJoin +
-                    2 * to_text(Order{.kind = Order::Kind::Wait, .generation = coordinator_.generation()}).size()),
       began_(Clock::now()),
       next_heartbeat_(began_),
       probing_left_(heartbeat_timeout / 4) {
   if (entrance_) {
-    const int listener = entrance_->listener.descriptor();
-    fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) | O_NONBLOCK);
-    listen();
+    newcomers_.emplace(
+        loop_, entrance_->seal, coordinator_.generation().world.size(),
+        [this](rendezvous::Socket socket, const rendezvous::Hello&) { greet(std::move(socket)); },
+        [this](const rendezvous::Stranger& stranger) { send_away(stranger); });
+    newcomers_->listen(entrance_->listener.descriptor());
   }
 }
 
-void Host::listen() {
-  listens_ = true;
-  loop_.watch(entrance_->listener.descriptor(), [this] { accept_waiting(); });
+void Host::greet(rendezvous::Socket socket) {
+  const MemberId id = ++last_id_;
+  Peer& peer = peers_[id];
+  peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, id] { hear(id); });
+  peer.since = Clock::now();
+  hear(id);  // what came with its hello
 }
 
-Host::~Host() {
-  if (entrance_) {
-    loop_.forget(entrance_->listener.descriptor());
-  }
-}
-
-void Host::accept_waiting() {
-  const std::size_t most = kMostSilent + coordinator_.generation().world.size();
-  for (int i = 0; i < kMostAccepted; ++i) {
-    const int accepted = accept4(entrance_->listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    const bool no_room = accepted < 0 && (errno == EMFILE || errno == ENFILE);
-    if (accepted < 0 && !no_room) {
-      return;
-    }
-    if ((no_room && !strangers_.empty()) || strangers_.size() >= most) {
-      drop(*strangers_.begin(), Why::Silent, "");  // the oldest: who is honest says at once who it is
-    }
-    if (no_room) {
-      listens_ = false;  // until the next heartbeat: it stays readable
-      loop_.forget(entrance_->listener.descriptor());
-      return;
-    }
-    rendezvous::Socket socket(accepted, rendezvous::End::Server, entrance_->seal);
-    const MemberId id = ++last_id_;
-    const bool reuniting = coordinator_.phase() == Coordinator::Phase::Reuniting;
-    Peer& peer = peers_[id];
-    peer.connection = std::make_unique<Connection>(
-        loop_, std::move(socket), [this, id] { hear(id); }, reuniting ? longest_join_ : kLongestJoin);
-    peer.since = Clock::now();
-    strangers_.insert(id);
+void Host::send_away(const rendezvous::Stranger& stranger) {
+  const std::string warning =
+      stranger.knows_the_secret
+          ? fmt::format("{} connected from this host with this run's secret, and was not let in; try another secret",
+                        stranger.who)
+          : fmt::format(
+                "an agent at {} was not let in: it does not know this run's secret; try the same "
+                "--rdzv-conf=secret=FILE on all nodes",
+                stranger.who);
+  if (warned_.size() < kMostWarnings && warned_.insert(warning).second) {
+    entrance_->tell("rollcall: run: warning: " + warning);
   }
 }
 
@@ -115,12 +88,6 @@ void Host::hear(MemberId id) {
     makes_sense = hear_one(id, peer, *text);
     deliver();  // it may have been refused: then stop_hearing() took what else it said
   }
-  if (peer.connection->knows_another_secret()) {
-    warn(
-        fmt::format("an agent at {} was not let in: it does not know this run's secret; try the same "
-                    "--rdzv-conf=secret=FILE on all nodes",
-                    peer_address(peer.connection->descriptor())));
-  }
   if (!makes_sense) {
     drop(id, Why::Silent, "its agent said what is no report");
   } else if (peer.connection->broken()) {
@@ -129,40 +96,17 @@ void Host::hear(MemberId id) {
   deliver();
 }
 
-/// Whatever it knows: on this host the kernel says whose it is.
-bool Host::is_another_user(const Peer& peer) {
-  const std::string stranger = rendezvous::stranger_who_connected(peer.connection->descriptor());
-  if (!stranger.empty()) {
-    warn(fmt::format("{} connected from this host with this run's secret, and was not let in; try another secret",
-                     stranger));
-  }
-  return !stranger.empty();
-}
-
-void Host::warn(const std::string& warning) {
-  if (warned_.size() < kMostWarnings && warned_.insert(warning).second) {
-    entrance_->tell("rollcall: run: warning: " + warning);
-  }
-}
-
 bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
-  if (!peer.joined && !peer.closing && is_another_user(peer)) {
-    return false;
-  }
   std::optional<Report> report = parse_report(text);
   const bool joins = report && report->kind == Report::Kind::Join && report->newcomer;
   if (peer.joined && !report) {
     return false;
   }
   if (!peer.joined && !joins) {
-    refuse(id, peer, text);
+    refuse(id, peer);
     return true;
   }
-  if (!peer.joined) {
-    peer.joined = true;
-    strangers_.erase(id);
-    peer.connection->trust();
-  }
+  peer.joined = true;
   if (joins) {
     std::string& address = report->newcomer->node.address;
     address = address.empty() ? peer_address(peer.connection->descriptor()) : address;
@@ -177,20 +121,14 @@ bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
 }
 
 /// Who did not begin with a Join.
-void Host::refuse(MemberId id, Peer& peer, const std::string& text) {
-  const std::string protocol = protocol_of(text);
-  const Order refusal{.kind = Order::Kind::Refused,
-                      .reason = protocol.empty() || protocol == kProtocol
-                                    ? "that is no report of an agent"
-                                    : fmt::format("this agent speaks {}, not {}: another version of rollcall",
-                                                  kProtocol, protocol.substr(0, 40))};
-  peer.connection->send(to_text(refusal));
+void Host::refuse(MemberId id, Peer& peer) {
+  peer.connection->send(to_text(Order{.kind = Order::Kind::Refused, .reason = "that is no report of an agent"}));
   close_after_last(id, peer);
 }
 
 void Host::close_after_last(MemberId id, Peer& peer) {
   peer.closing = true;
-  strangers_.insert(id);
+  closing_.insert(id);
   peer.since = Clock::now();
   peer.connection->stop_hearing();
 }
@@ -225,7 +163,7 @@ void Host::drop(MemberId id, Why why, const std::string& reason) {
   }
   coordinator_.lost(id, reason, dead, now);
   peers_.erase(id);
-  strangers_.erase(id);
+  closing_.erase(id);
 }
 
 void Host::deliver() {
@@ -245,11 +183,9 @@ void Host::deliver() {
       close_after_last(id, found->second);
     }
   }
-  for (const MemberId id : strangers_) {
-    Peer& peer = peers_.at(id);
-    if (peer.closing && !peer.sent_all && peer.connection->flushed()) {
-      peer.sent_all = true;
-      peer.connection->end_sending();
+  for (const MemberId id : closing_) {
+    if (Connection& last = *peers_.at(id).connection; last.flushed()) {
+      last.end_sending();
     }
   }
 }
@@ -275,11 +211,9 @@ void Host::tell(Peer& peer, Order order) {
 /// The others see the connections end, and turn to the successor without waiting for this node's workers.
 void Host::hand_over() {
   peers_.clear();
-  strangers_.clear();
-  if (entrance_) {
-    loop_.forget(entrance_->listener.descriptor());
-    entrance_.reset();
-  }
+  closing_.clear();
+  newcomers_.reset();
+  entrance_.reset();
 }
 
 void Host::report(const Report& report) {
@@ -299,8 +233,8 @@ void Host::tick(Clock::time_point now) {
     const bool held_up = now > next_heartbeat_ + heartbeat_timeout_ / 4;
     next_heartbeat_ = now + heartbeat_timeout_ / 4;
     probing_left_ = heartbeat_timeout_ / 4;
-    if (entrance_ && !listens_) {
-      listen();
+    if (newcomers_) {
+      newcomers_->tick(now);
     }
     const Order alive{.beat = beat_at(now), .settled = coordinator_.settled()};
     std::vector<std::tuple<MemberId, Why, std::string>> gone;
@@ -328,12 +262,12 @@ void Host::tick(Clock::time_point now) {
 
 std::optional<Clock::time_point> Host::next_tick() const {
   const std::optional<Clock::time_point> next = coordinator_.next_tick();
-  const bool waits_to_listen = entrance_ && !listens_;
-  return peers_.empty() && !waits_to_listen ? next : std::min(next.value_or(next_heartbeat_), next_heartbeat_);
+  const bool anybody = !peers_.empty() || (newcomers_ && newcomers_->anybody_waits());
+  return anybody ? std::min(next.value_or(next_heartbeat_), next_heartbeat_) : next;
 }
 
 std::string Host::where() const {
-  return entrance_ ? rendezvous::to_text({own_address_, entrance_->listener.port()}) : "";
+  return entrance_ ? to_text(rendezvous::Endpoint{own_address_, entrance_->listener.port()}) : "";
 }
 
 bool Host::finished() const {

@@ -10,7 +10,7 @@
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
 #include "runtime/rendezvous/connect.h"
-#include "runtime/rendezvous/port_owner.h"
+#include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::elastic {
@@ -93,17 +93,6 @@ rendezvous::Seal seal_of(const LaunchRequest& request) {
   return {rendezvous::Secret::of(request.meeting.secret, "rollcall run"), "elastic"};
 }
 
-/// Over the connection `descriptor`, which it takes over.
-Result<std::unique_ptr<Coordination>> guest_at(EventLoop& loop, const LaunchRequest& request, int descriptor,
-                                               const rendezvous::Endpoint& endpoint, milliseconds first_timeout) {
-  rendezvous::Socket socket(descriptor, rendezvous::End::Client, seal_of(request));
-  if (const std::string stranger = rendezvous::stranger_at_other_end(descriptor); !stranger.empty()) {
-    return not_ours(endpoint, stranger);
-  }
-  return std::unique_ptr<Coordination>(
-      std::make_unique<Guest>(loop, std::move(socket), request.meeting.heartbeat_timeout, first_timeout, endpoint));
-}
-
 std::unique_ptr<Coordination> host_at(EventLoop& loop, const LaunchRequest& request, std::optional<Entrance> entrance,
                                       const std::string& address) {
   return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::move(entrance),
@@ -132,7 +121,9 @@ Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_
       // Not by its name: a name server that is slow would hold up all that this thread does.
       connected_to_(by_address(socket.descriptor(), endpoint_)),
       next_heartbeat_(Clock::now()),
-      connection_(loop, std::move(socket), [this] { hear(); }) {}
+      connection_(loop, std::move(socket), [this] { hear(); }) {
+  connection_.send(to_text(rendezvous::Hello{.role = "agent", .host = this_host_name()}));
+}
 
 void Guest::report(const Report& given) {
   Report report = given;
@@ -151,6 +142,9 @@ void Guest::hear() {
       break;
     }
     std::optional<Order> order = parse_order(*text);
+    if (std::optional<std::string> reason = rendezvous::reason_of_refusal(*text)) {
+      order = Order{.kind = Order::Kind::Refused, .reason = *std::move(reason)};
+    }
     if (!order || !take(*std::move(order))) {
       gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where()), true};
       connection_.stop_hearing();
@@ -246,18 +240,21 @@ Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tel
         return cannot_listen(listener.error(), meeting);
       }
     }
-    const rendezvous::Attempt attempt =
-        rendezvous::connect_once(endpoint, std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
-    if (attempt.descriptor >= 0) {
-      Result<std::unique_ptr<Coordination>> guest =
-          guest_at(loop, request, attempt.descriptor, endpoint, meeting.heartbeat_timeout);
-      return guest ? Result<Met>(Met{*std::move(guest)}) : guest.error();
+    Result<rendezvous::Socket> socket = rendezvous::connect_sealed(
+        endpoint, seal_of(request), std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
+    if (socket) {
+      const milliseconds timeout = meeting.heartbeat_timeout;
+      return Met{std::make_unique<Guest>(loop, *std::move(socket), timeout, timeout, endpoint)};
+    }
+    const std::string& reason = socket.error().reason;
+    if (socket.error().kind == ErrorKind::Mismatch) {
+      return not_ours(endpoint, reason);
     }
     if (Clock::now() + pause >= deadline) {
-      return unreachable(endpoint, attempt.reason, meeting.join_timeout);
+      return unreachable(endpoint, reason, meeting.join_timeout);
     }
-    if (attempt.reason != told && Clock::now() - began > kStartTogether) {
-      told = attempt.reason;
+    if (reason != told && Clock::now() - began > kStartTogether) {
+      told = reason;
       tell(still_looking(endpoint, told, meeting.join_timeout));
     }
     if (const int signal = rest(loop, request.signals, Clock::now() + pause); signal != 0) {
@@ -268,11 +265,14 @@ Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tel
 
 Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchRequest& request, const Node& successor) {
   const rendezvous::Endpoint endpoint{successor.address, successor.port};
-  const rendezvous::Attempt attempt = rendezvous::connect_once(endpoint, Clock::now() + kAttemptAtSuccessor);
-  if (attempt.descriptor < 0) {
-    return unreachable(endpoint, attempt.reason, kAttemptAtSuccessor);
+  Result<rendezvous::Socket> socket =
+      rendezvous::connect_sealed(endpoint, seal_of(request), Clock::now() + kAttemptAtSuccessor);
+  if (socket) {
+    return std::unique_ptr<Coordination>(std::make_unique<Guest>(
+        loop, *std::move(socket), request.meeting.heartbeat_timeout, reunion_timeout(request), endpoint));
   }
-  return guest_at(loop, request, attempt.descriptor, endpoint, reunion_timeout(request));
+  return socket.error().kind == ErrorKind::Mismatch ? not_ours(endpoint, socket.error().reason)
+                                                    : unreachable(endpoint, socket.error().reason, kAttemptAtSuccessor);
 }
 
 std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,

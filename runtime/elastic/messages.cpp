@@ -232,7 +232,7 @@ auto parsed(std::string_view text, Read read) -> std::optional<decltype(read(jso
     return std::nullopt;
   }
   try {
-    return from->at("protocol") == kProtocol ? std::optional(read(*from)) : std::nullopt;
+    return read(*from);
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -241,10 +241,7 @@ auto parsed(std::string_view text, Read read) -> std::optional<decltype(read(jso
 }  // namespace
 
 std::string to_text(const Report& report) {
-  json text{{"protocol", kProtocol},
-            {"report", static_cast<int>(report.kind)},
-            {"generation", report.generation},
-            {"beat", report.beat}};
+  json text{{"report", static_cast<int>(report.kind)}, {"generation", report.generation}, {"beat", report.beat}};
   if (report.kind == Report::Kind::Alive) {
     return dump(text);
   }
@@ -260,10 +257,7 @@ std::string to_text(const Report& report) {
 }
 
 std::string to_text(const Order& order) {
-  json text{{"protocol", kProtocol},
-            {"order", static_cast<int>(order.kind)},
-            {"beat", order.beat},
-            {"settled", order.settled}};
+  json text{{"order", static_cast<int>(order.kind)}, {"beat", order.beat}, {"settled", order.settled}};
   if (order.kind == Order::Kind::Alive) {
     return dump(text);
   }
@@ -321,12 +315,6 @@ std::optional<Order> parse_order(std::string_view text) {
     }
     return order;
   });
-}
-
-std::string protocol_of(std::string_view text) {
-  const json from = parse_untrusted(text).value_or(json());
-  const bool claims = from.is_object() && from.contains("protocol") && from["protocol"].is_string();
-  return claims ? from["protocol"].get<std::string>() : "";
 }
 
 }  // namespace rollcall::elastic

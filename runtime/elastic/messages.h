@@ -8,22 +8,15 @@
 
 namespace rollcall::elastic {
 
-/// The first frame on a connection between agents is this line and then a Join; one of another version is refused by
-/// name.
-inline constexpr std::string_view kProtocol = "rollcall run 5";
-
-// Frames of runtime/rendezvous/socket.h hold one message each, as compact JSON; an Order::Kind::World as that deflated
-// (RFC 1950).
+// After the hello (runtime/rendezvous/handshake.h), frames hold one message each, as compact JSON; an
+// Order::Kind::World as that deflated (RFC 1950).
 
 [[nodiscard]] std::string to_text(const Report& report);
 [[nodiscard]] std::string to_text(const Order& order);
 
-/// The reverse; nothing where the text is no such message, of another version, or has a number that no agent says: an
-/// exit code that is none, a node without workers. A reader believes no size in it.
+/// The reverse; nothing where the text is no such message, or has a number that no agent says: an exit code that is
+/// none, a node without workers. A reader believes no size in it.
 [[nodiscard]] std::optional<Report> parse_report(std::string_view text);
 [[nodiscard]] std::optional<Order> parse_order(std::string_view text);
-
-/// The "protocol" that a text claims to be of; empty where it claims none.
-[[nodiscard]] std::string protocol_of(std::string_view text);
 
 }  // namespace rollcall::elastic

@@ -54,8 +54,8 @@ std::string ask_one(const std::string& name) {
   if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 && is_ours(descriptor)) {
     fcntl(descriptor, F_SETFL, 0);
     std::array<char, 4096> piece{};
-    const Clock::time_point until = Clock::now() + kAnswerTime;
-    for (ssize_t count = 0; answer.size() < kLongestAnswer && Clock::now() < until &&
+    const rendezvous::Clock::time_point until = rendezvous::Clock::now() + kAnswerTime;
+    for (ssize_t count = 0; answer.size() < kLongestAnswer && rendezvous::Clock::now() < until &&
                             (count = read(descriptor, piece.data(), piece.size())) > 0;) {
       answer.append(piece.data(), static_cast<std::size_t>(count));
     }

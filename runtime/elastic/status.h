@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "runtime/elastic/event_loop.h"
+#include "runtime/rendezvous/event_loop.h"
 
 namespace rollcall::elastic {
+
+using rendezvous::EventLoop;
 
 /// Answers `rollcall run --status`: a socket in the abstract namespace of unix(7), named after the user and this
 /// process, which leaves nothing behind. Only the same user and root get an answer. Not movable: the loop knows it.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
-#include "runtime/elastic/event_loop.h"
+#include "runtime/rendezvous/event_loop.h"
 
 // Between an agent and each of its workers there is a pair of connected sockets (unix(7), SOCK_SEQPACKET: messages are
 // whole or not there). A worker inherits its end, whose number ROLLCALL_AGENT_LINK says. Programs that do not know of
@@ -23,6 +23,8 @@
 // variables of the next generation. One whose peers do not answer, while nobody has told it to hold, says "waits in
 // vain".
 namespace rollcall::elastic {
+
+using rendezvous::EventLoop;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 

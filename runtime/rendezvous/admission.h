@@ -2,35 +2,21 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
 #include "runtime/rendezvous/secret.h"
+#include "runtime/rendezvous/seek.h"
 #include "runtime/rendezvous/socket.h"
 #include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::rendezvous {
 
-// No listener is believed because it listens, and nobody because he connects: both ends of a connection show that they
-// know their world's secret (sealing.h), and who does not is told nothing. Texts: the rank says its rank, the world's
-// size and its host, a line each; rank 0 answers "here" and its nonce, or "refused" and the reason; and once all have
-// come, "begin", or "failed" and the reason.
-
-/// What a rank says first.
-struct Hello {
-  std::uint32_t rank = 0;
-  std::uint32_t world_size = 0;
-  std::string host;
-};
-
-[[nodiscard]] std::string to_text(const Hello& hello);
-[[nodiscard]] std::optional<Hello> parse_hello(const std::string& text);
+// How the ranks of a world come together: each says its hello to rank 0 (handshake.h), which answers with the world's
+// nonce, and once all have come, "begin", or "failed" and the reason.
 
 /// The other ranks' connections, which stay open.
 using Members = std::map<std::uint32_t, Socket>;
@@ -41,20 +27,6 @@ using Members = std::map<std::uint32_t, Socket>;
 /// Errors (Unavailable): not all came within `timeout`; names who is missing and who was sent away. All that came know.
 [[nodiscard]] Result<Members> admit_others(const Listener& listener, const WorldKey& key, const Secret& secret,
                                            std::uint32_t world_size, std::chrono::duration<double> timeout);
-
-/// Where rank 0 may be.
-struct Place {
-  Endpoint endpoint;
-  Secret secret;  ///< the world's, as far as this place goes
-};
-
-/// What is known now of where rank 0 is; asked again before every round. `refusal`: why something that was found is not
-/// believed.
-struct Places {
-  std::vector<Place> places = {};
-  std::string refusal = {};
-};
-using PlaceSource = std::function<Places()>;
 
 /// Who wants to be admitted.
 struct Newcomer {

@@ -1,8 +1,8 @@
 #include "runtime/rendezvous/newcomers.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
@@ -17,27 +17,12 @@ namespace {
 
 /// For a newcomer to say who it is.
 constexpr std::chrono::seconds kToSpeak{5};
-/// In one turn: enough for the ranks of many nodes, and over in milliseconds.
-constexpr int kMostAccepted = 256;
+/// In one turn: what they say is read before more are taken, so that many honest ones are never kMostStrangers.
+constexpr int kMostAccepted = 64;
 /// Strangers that wait at a time: some 5 KB each.
-constexpr std::size_t kMostStrangers = 1024;
+constexpr std::size_t kMostStrangers = 256;
 /// After what the network or the system refused.
 constexpr std::chrono::milliseconds kAfterRefusal{2};
-
-enum class Accepted { One, NobodyWaits, NoDescriptor, Refused };
-
-/// From `listener`; whatever happened to one that left before it was accepted, the next may do.
-Accepted accept_next(int listener, const Seal& seal, Socket& socket) {
-  const int descriptor = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (descriptor >= 0) {
-    socket = Socket(descriptor, End::Server, seal);
-    return Accepted::One;
-  }
-  if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    return Accepted::NobodyWaits;
-  }
-  return errno == EMFILE || errno == ENFILE ? Accepted::NoDescriptor : Accepted::Refused;
-}
 
 /// accept(2) also gives errors of the network, which concern one connection.
 bool concerns_the_listener(int error) {
@@ -46,75 +31,111 @@ bool concerns_the_listener(int error) {
 
 }  // namespace
 
-Newcomers::Newcomers(Seal seal, std::size_t longest, std::size_t expected)
-    : seal_(std::move(seal)), longest_(longest), most_(kMostStrangers + expected) {}
-
-std::string Newcomers::turn(int listener, const Greet& greet) {
-  Accepted accepted = Accepted::One;
-  for (int i = 0; i < kMostAccepted && accepted == Accepted::One; ++i) {
-    Socket socket;
-    accepted = accept_next(listener, seal_, socket);
-    if (accepted == Accepted::One) {
-      waiting_.push_back({std::move(socket), Clock::now() + kToSpeak});
-    }
-  }
-  const int error = errno;
-  const std::size_t before = waiting_.size();
-  hear_all(greet);
-  if (waiting_.size() > most_) {
-    close_longest(waiting_.size() - most_);
-  }
-  if (accepted == Accepted::NoDescriptor && before > 0) {
-    if (waiting_.size() == before) {
-      close_longest((before + 3) / 4);  // a flood costs a turn for many, not for each
-    }
-    return "";
-  }
-  if (accepted == Accepted::NoDescriptor || accepted == Accepted::Refused) {
-    std::this_thread::sleep_for(kAfterRefusal);
-    return concerns_the_listener(error) ? errno_text(error) : "";
-  }
-  return "";
+std::string to_text(const Stranger& stranger) {
+  return stranger.who + (stranger.knows_the_secret ? "" : ", which does not know the secret (rendezvous.secret)");
 }
 
-void Newcomers::hear_all(const Greet& greet) {
-  for (Waiting& newcomer : waiting_) {
-    hear(newcomer.socket, greet);
+Newcomers::Newcomers(EventLoop& loop, Seal seal, std::size_t expected, Greet greet, SendAway send_away)
+    : loop_(loop),
+      seal_(std::move(seal)),
+      most_(kMostStrangers + expected),
+      greet_(std::move(greet)),
+      send_away_(std::move(send_away)) {}
+
+Newcomers::~Newcomers() {
+  close_longest(waiting_.size());
+  for (const auto& [listener, flags] : listeners_) {
+    loop_.forget(listener);
+    fcntl(listener, F_SETFL, flags);
   }
-  std::erase_if(waiting_, [now = Clock::now()](const Waiting& newcomer) {
-    return !newcomer.socket.is_open() || newcomer.until < now;
-  });
 }
 
-void Newcomers::hear(Socket& newcomer, const Greet& greet) {
+void Newcomers::listen(int listener) {
+  const int flags = fcntl(listener, F_GETFL);
+  fcntl(listener, F_SETFL, flags | O_NONBLOCK);
+  listeners_.emplace_back(listener, flags);
+  loop_.watch(listener, [this, listener] { accept_from(listener); });
+}
+
+void Newcomers::accept_from(int listener) {
+  for (int i = 0; i < kMostAccepted; ++i) {
+    const int descriptor = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (descriptor < 0) {
+      cannot_accept(errno);
+      return;
+    }
+    if (waiting_.size() >= most_) {
+      close_longest(1);
+    }
+    const std::uint64_t number = ++came_;
+    waiting_.emplace(number, Waiting{Socket(descriptor, End::Server, seal_), Clock::now() + kToSpeak});
+    loop_.watch(descriptor, [this, number] { hear(number); });
+    hear(number);  // who spoke with his coming is not taken for a silent one
+  }
+}
+
+void Newcomers::cannot_accept(int error) {
+  if (error == EAGAIN || error == EWOULDBLOCK) {
+    return;
+  }
+  if ((error == EMFILE || error == ENFILE) && !waiting_.empty()) {
+    close_longest((waiting_.size() + 3) / 4);  // a flood costs a turn for many, not for each
+    return;
+  }
+  problem_ = concerns_the_listener(error) ? errno_text(error) : "";
+  std::this_thread::sleep_for(kAfterRefusal);
+}
+
+void Newcomers::hear(std::uint64_t number) {
+  const Place place = waiting_.find(number);
+  Socket& newcomer = place->second.socket;
   FrameBuffer& frames = newcomer.frames();
-  const bool alive = newcomer.take_arrived(frames.most(longest_));
+  const bool alive = newcomer.take_arrived(frames.most(kLongestHello));
   if (const std::optional<std::string> text = frames.next()) {
-    const std::string stranger = stranger_who_connected(newcomer.descriptor());
-    Socket known = std::exchange(newcomer, Socket());
-    if (stranger.empty()) {
-      greet(std::move(known), *text);
-    } else {
-      sent_away_ = stranger;
-    }
-  } else if (!alive || frames.broken(longest_)) {
+    loop_.forget(newcomer.descriptor());
+    Socket known = std::move(newcomer);
+    waiting_.erase(place);
+    hear_hello(std::move(known), *text);
+  } else if (!alive || frames.broken(kLongestHello)) {
     if (frames.opened() && frames.broken()) {
-      sent_away_ = peer_address(newcomer.descriptor()) + ", which does not know the secret (rendezvous.secret)";
+      send_away_({peer_address(newcomer.descriptor())});
     }
-    newcomer = Socket();
+    forget(place);
   }
 }
 
+void Newcomers::hear_hello(Socket newcomer, const std::string& text) {
+  if (const std::string stranger = stranger_who_connected(newcomer.descriptor()); !stranger.empty()) {
+    send_away_({stranger, true});
+    return;
+  }
+  if (const std::optional<Hello> hello = parse_hello(text)) {
+    greet_(std::move(newcomer), *hello);
+  } else if (const std::string reason = refusal_of_another_version(text); !reason.empty()) {
+    (void)newcomer.send_frame(refusal(reason), Clock::now());  // a few bytes into an empty buffer: this does not wait
+  }
+}
+
+void Newcomers::tick(Clock::time_point now) {
+  for (Place place = waiting_.begin(); place != waiting_.end() && place->second.until < now;) {
+    place = forget(place);
+  }
+}
+
+/// Those first that have said nothing.
 void Newcomers::close_longest(std::size_t count) {
-  std::stable_partition(waiting_.begin(), waiting_.end(),
-                        [](Waiting& newcomer) { return !newcomer.socket.frames().opened(); });
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  for (const bool opened : {false, true}) {
+    for (Place place = waiting_.begin(); place != waiting_.end() && count > 0;) {
+      const bool is_meant = place->second.socket.frames().opened() == opened;
+      count -= is_meant ? 1 : 0;
+      place = is_meant ? forget(place) : std::next(place);
+    }
+  }
 }
 
-void Newcomers::add_to(std::vector<pollfd>& waiting) const {
-  for (const Waiting& newcomer : waiting_) {
-    waiting.push_back({newcomer.socket.descriptor(), POLLIN, 0});
-  }
+Newcomers::Place Newcomers::forget(Place place) {
+  loop_.forget(place->second.socket.descriptor());
+  return waiting_.erase(place);
 }
 
 }  // namespace rollcall::rendezvous

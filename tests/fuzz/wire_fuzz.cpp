@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "runtime/doctor/wire/message.h"
-#include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/endpoint.h"
+#include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/socket.h"
 #include "tests/fuzz/require.h"
 
@@ -19,11 +19,6 @@ using fuzz::require;
 
 /// What is read as a message is written and read again as the same.
 void check_message(std::string_view text) {
-  if (const auto greeting = doctor::parse_greeting(text)) {
-    const std::string again = to_text(*greeting);
-    const auto back = doctor::parse_greeting(again);
-    require(back && to_text(*back) == again, "a greeting survives the journey");
-  }
   if (const auto request = doctor::parse_request(text, 4)) {
     const std::string again = to_text(*request);
     const auto back = doctor::parse_request(again, 4);
@@ -40,8 +35,11 @@ void check_message(std::string_view text) {
   }
   if (const auto hello = rendezvous::parse_hello(std::string(text))) {
     const auto back = rendezvous::parse_hello(to_text(*hello));
-    require(back && to_text(*back) == to_text(*hello), "a rank's first word survives the journey");
+    require(back && to_text(*back) == to_text(*hello), "a hello survives the journey");
   }
+  require(rendezvous::refusal_of_another_version(std::string(text)).size() < 200, "what is said again is short");
+  require(rendezvous::reason_of_refusal(std::string(text)).value_or("").size() <= text.size(),
+          "a reason is a part of the text");
   if (const auto endpoint = rendezvous::parse_endpoint(text)) {
     require(endpoint->port != 0, "an endpoint has a port");
   }

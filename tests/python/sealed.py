@@ -7,6 +7,7 @@ import os
 import socket
 
 OPENING = b"rollcall sealed1"
+HELLO = b"rollcall 6\nagent\n0\n0\nthere"  # what the client says first (runtime/rendezvous/handshake.h)
 HEADER, TAG, STATE, MESSAGE = 24, 17, 52, 0
 
 
@@ -36,7 +37,7 @@ def received(connection, size):
 
 
 class Sealed:
-    """One end of a connection of `rollcall run`, after the openings."""
+    """One end of a connection of `rollcall run`, after the openings and the hello."""
 
     def __init__(self, connection, drawn, server, purpose=b"elastic"):
         self.connection, self.sodium = connection, sodium()
@@ -52,6 +53,10 @@ class Sealed:
             return hmac.digest(secret_of(drawn, "rollcall run"), sender + openings + purpose, "sha256")
         self.own_key, self.others_key = (key(b"s"), key(b"c")) if server else (key(b"c"), key(b"s"))
         self.outgoing = self.incoming = None
+        if server:
+            assert self.hear().split(b"\n")[:2] == HELLO.split(b"\n")[:2]
+        else:
+            self.say(HELLO)
 
     def say(self, text):
         header = b""

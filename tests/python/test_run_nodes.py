@@ -222,7 +222,7 @@ class Peer:
         self.sealed = Sealed(connection, secret.read_text().strip(), server)
 
     def say(self, **message):
-        self.sealed.say(json.dumps({"protocol": "rollcall run 5", "beat": 0, "settled": 0, **message}).encode())
+        self.sealed.say(json.dumps({"beat": 0, "settled": 0, **message}).encode())
 
     def hear(self):
         """The next message; None where the agent is gone."""

@@ -34,7 +34,7 @@ def told(said):
             heard += piece
         return heard
 def join(name):
-    text = json.dumps({"protocol": "rollcall run 5", "report": 0, "generation": 0, "beat": 0, "port": 4711, "causes": [], "newcomer": {
+    text = json.dumps({"report": 0, "generation": 0, "beat": 0, "port": 4711, "causes": [], "newcomer": {
         "run_id": name, "min_nodes": 1, "max_nodes": 2, "node": ["here", "127.0.0.1", 1, "default", 0], "heartbeat_timeout": 2000}})
     return struct.pack(">I", len(text)) + text.encode()
 for name in ("guess", "private-7f3a"):

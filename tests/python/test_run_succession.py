@@ -238,7 +238,7 @@ def test_a_stranger_who_waits_at_a_member_does_not_hinder_it(nodes, last):
     generation = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [node], "address": "", "port": 0,
                   "run": told[1]["ROLLCALL_RUN"],
                   "coordinator": 0, "unsettled": [], **last}
-    text = json.dumps({"protocol": "rollcall run 5", "report": 0, "generation": 0, "beat": 0, "port": 1, "causes": [],
+    text = json.dumps({"report": 0, "generation": 0, "beat": 0, "port": 1, "causes": [],
                        "newcomer": {"run_id": "test", "min_nodes": 1, "max_nodes": 3, "heartbeat_timeout": 500, "node": node,
                                     "last": generation}}).encode()
     with contextlib.ExitStack() as strangers:

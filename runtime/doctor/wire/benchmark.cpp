@@ -1,16 +1,16 @@
 #include "runtime/doctor/wire/benchmark.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/rendezvous/event_loop.h"
 #include "runtime/rendezvous/newcomers.h"
 
 namespace rollcall::doctor {
@@ -77,9 +77,6 @@ std::string measure(Ring& ring, const Size& size, Benchmark& benchmark) {
   return "";
 }
 
-/// What neighbours say to each other. Nothing else is read with it: data may follow at once.
-constexpr std::string_view kHere = "here";
-
 }  // namespace
 
 std::span<float> Ring::part(std::span<float> data, std::int64_t i) const {
@@ -145,7 +142,6 @@ Benchmark combine(const std::vector<Benchmark>& members) {
 RingMember::RingMember(const rendezvous::Secret& secret) : seal_{secret, "ring"} {
   if (Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0)) {
     listener_ = std::move(*listener);
-    fcntl(listener_->descriptor(), F_SETFL, fcntl(listener_->descriptor(), F_GETFL) | O_NONBLOCK);
   }
 }
 
@@ -160,7 +156,7 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
       continue;
     }
     right_ = Socket(attempt.descriptor, rendezvous::End::Client, seal_);
-    right_.frames().say(kHere);
+    right_.frames().say(to_text(rendezvous::Hello{}));
     if (right_.flush()) {
       return "";
     }
@@ -173,31 +169,40 @@ Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   const auto lost = [](const std::string& reason) {
     return fail("doctor", "", reason, "looking at the other node", ErrorKind::Unavailable);
   };
-  rendezvous::Newcomers newcomers(seal_, kHere.size(), 0);
+  rendezvous::EventLoop loop;
   Socket left;
-  bool right_is_known = false;
-  while (!left.is_open() || !right_is_known) {
-    std::vector<pollfd> waiting{{listener_->descriptor(), POLLIN, 0},
-                                {right_is_known ? -1 : right_.descriptor(), POLLIN, 0}};
-    newcomers.add_to(waiting);
-    if (poll(waiting.data(), waiting.size(), rendezvous::milliseconds_until(deadline)) == 0) {
-      return lost(newcomers.sent_away().empty() ? "no answer in time"
-                                                : "no answer in time, but from " + newcomers.sent_away());
+  std::string sent_away;
+  rendezvous::Newcomers newcomers(
+      loop, seal_, 0,
+      [&](Socket newcomer, const rendezvous::Hello&) {
+        if (!left.is_open() && newcomer.send_frame(rendezvous::welcome(""), Clock::now())) {
+          left = std::move(newcomer);
+        }
+      },
+      [&](const rendezvous::Stranger& stranger) { sent_away = to_text(stranger); });
+  newcomers.listen(listener_->descriptor());
+  std::optional<std::string> answer;
+  std::string problem;
+  loop.watch(right_.descriptor(), [&] {
+    const bool open = right_.take_arrived();  // it says no more than its answer: data go the other way
+    answer = right_.frames().next();
+    if (!answer && (!open || right_.frames().broken())) {
+      problem =
+          open ? "the right neighbour does not know this step's secret" : "the right neighbour closed the connection";
     }
-    const std::string problem = newcomers.turn(listener_->descriptor(), [&](Socket newcomer, const std::string& text) {
-      if (text == kHere && !left.is_open() && newcomer.send_frame(kHere, Clock::now())) {
-        left = std::move(newcomer);
-      }
-    });
-    if (!right_is_known && !right_.take_arrived(right_.frames().most(kHere.size()))) {
-      return lost("the right neighbour closed the connection");
+    if (answer || !problem.empty()) {
+      loop.forget(right_.descriptor());
     }
-    right_is_known |= right_.frames().next().has_value();
-    if (!problem.empty() || right_.frames().broken()) {
-      return lost(problem.empty() ? "the right neighbour does not know this step's secret" : problem);
+  });
+  while (problem.empty() && (!left.is_open() || !answer)) {
+    if (Clock::now() >= deadline) {
+      return lost(sent_away.empty() ? "no answer in time" : "no answer in time, but from " + sent_away);
     }
+    loop.wait(deadline);
+    newcomers.tick(Clock::now());
+    problem = problem.empty() ? newcomers.problem() : problem;
   }
-  return left;
+  return problem.empty() ? Result<Socket>(std::move(left)) : lost(problem);
 }
 
 Benchmark RingMember::measure(std::uint32_t index, std::uint32_t size, Clock::time_point deadline) {

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <thread>
+#include <chrono>
+#include <optional>
+#include <utility>
 
-#include "runtime/rendezvous/port_owner.h"
+#include "runtime/rendezvous/seek.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -15,41 +16,18 @@ using rendezvous::Endpoint;
 constexpr std::chrono::seconds kOneAttempt{2};
 /// For the attempt whose failure is reported: a busy rank 0 is no blocked port.
 constexpr std::chrono::seconds kLastAttempt{5};
-/// Rank 0 may start a little later than the others: until then only the expected endpoint is tried, so that a healthy
-/// step asks no name server for names that nobody needs.
-constexpr std::chrono::seconds kUntilOthers{1};
+/// Rank 0 may start a little later than the others: until then nobody is asked who need not be.
+constexpr std::chrono::seconds kUntilFurther{1};
 
-/// A connection on which rank 0 greeted back, or why not; ErrorKind::Mismatch where somebody listens there.
-Result<Socket> greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, const Greeting& greeting,
-                        Clock::time_point deadline) {
-  const auto failed = [&](const std::string& reason, ErrorKind kind = ErrorKind::Mismatch) {
-    return fail("doctor", rendezvous::to_text(endpoint), reason, "rollcall env", kind);
-  };
-  rendezvous::Attempt attempt = rendezvous::connect_once(endpoint, deadline);
-  if (attempt.descriptor < 0) {
-    return failed(attempt.reason, ErrorKind::Unavailable);
-  }
-  Socket socket(attempt.descriptor, rendezvous::End::Client, {secret, kDoctor});
-  if (const std::string stranger = rendezvous::stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
-    return failed(stranger + ", which cannot be rank 0");
-  }
-  if (!socket.send_frame(to_text(greeting), deadline)) {
-    return failed("something else listens there");
-  }
-  const Result<std::string> answer = socket.receive_frame(deadline);
-  const std::optional<Greeting> welcome = answer ? parse_greeting(*answer) : std::nullopt;
-  if (!welcome || welcome->rank != 0) {
-    return failed("a rollcall listens there that does not know this step's secret (rendezvous.secret), or is gone");
-  }
-  return socket;
-}
+using Greeted = Result<rendezvous::Welcomed>;
 
-Clock::time_point attempt_deadline(Clock::time_point deadline, std::chrono::seconds patience = kOneAttempt) {
-  return std::min<Clock::time_point>(deadline, Clock::now() + patience);
+Greeted greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, const rendezvous::Hello& hello,
+                 std::chrono::seconds patience, Clock::time_point deadline) {
+  return rendezvous::introduce(endpoint, {secret, kDoctor}, hello, "this step's secret", patience, deadline);
 }
 
 /// Rank 0 listens now, so one failure is the truth.
-std::string why_not_expected(const Candidates& candidates, const rendezvous::Secret& secret, Greeting greeting,
+std::string why_not_expected(const Candidates& candidates, const rendezvous::Secret& secret, rendezvous::Hello hello,
                              Clock::time_point deadline) {
   if (!candidates.expected) {
     return "nothing says where rank 0 is";
@@ -57,9 +35,8 @@ std::string why_not_expected(const Candidates& candidates, const rendezvous::Sec
   if (!candidates.expected_error.empty()) {
     return candidates.expected_error;
   }
-  greeting.probe = true;
-  const Result<Socket> probe =
-      greet_at(*candidates.expected, secret, greeting, attempt_deadline(deadline, kLastAttempt));
+  hello.role = kProbe;
+  const Greeted probe = greet_at(*candidates.expected, secret, hello, kLastAttempt, deadline);
   return probe ? "" : probe.error().reason;
 }
 
@@ -94,48 +71,54 @@ Error nobody(const Candidates& candidates, std::size_t tried, const std::string&
 
 }  // namespace
 
-Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secret& secret, const Greeting& greeting,
-                           const std::function<std::string()>& further_host, Clock::time_point deadline,
-                           HeadFacts& head) {
+Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secret& secret,
+                           const rendezvous::Hello& hello, const std::function<std::string()>& further_host,
+                           Clock::time_point deadline, HeadFacts& head) {
   const bool usable = candidates.expected && candidates.expected_error.empty();
-  head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
+  const Clock::time_point ask_further = Clock::now() + kUntilFurther;
   Candidates known = candidates;
-  std::vector<Endpoint> endpoints = endpoints_of(known);
-  const Clock::time_point begin = Clock::now();
-  const Clock::time_point try_others = begin + kUntilOthers;
   bool asked_further = false;
-  bool answered = false;
-  std::string first_reason = candidates.expected_error;
-  while (true) {
-    const bool others = !usable || Clock::now() > try_others;
-    const std::size_t count = others ? endpoints.size() : 1;
-    for (std::size_t i = 0; i < count && Clock::now() < deadline; ++i) {
-      Result<Socket> rank_0 = greet_at(endpoints[i], secret, greeting, attempt_deadline(deadline));
-      if (rank_0 && (i > 0 || !usable)) {
-        head.used = rendezvous::to_text(endpoints[i]);
-        head.error = why_not_expected(candidates, secret, greeting, deadline);
-      }
-      if (rank_0) {
-        head.silent_addresses = silent_addresses(candidates);
-        return rank_0;
-      }
-      // Who listened there says more than that nobody does any longer.
-      if (i == 0 && usable && (!answered || rank_0.error().kind == ErrorKind::Mismatch)) {
-        answered = rank_0.error().kind == ErrorKind::Mismatch;
-        first_reason = rank_0.error().reason;
-      }
-    }
-    if (!asked_further && Clock::now() > try_others) {
+  const auto places = [&] {
+    if (!asked_further && Clock::now() > ask_further) {
       asked_further = true;
-      known.hosts.push_back(further_host());
-      endpoints = known.hosts.back().empty() ? endpoints : endpoints_of(known);
+      const std::string host = further_host();
+      known.hosts.insert(known.hosts.end(), host.empty() ? 0 : 1, host);
     }
-    const auto rest = rendezvous::rest_after(Clock::now() - begin);
-    if (Clock::now() + rest >= deadline) {
-      return nobody(candidates, endpoints.size(), first_reason);
+    rendezvous::Places all;
+    for (const Endpoint& endpoint : endpoints_of(known)) {
+      all.places.push_back({endpoint, secret});
     }
-    std::this_thread::sleep_for(rest);
+    return all;
+  };
+  head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
+  std::string used;
+  std::string reason = candidates.expected_error;
+  bool met_another = false;
+  Socket rank_0;
+  const auto not_found = rendezvous::seek(places, deadline, [&](const rendezvous::Place& place) {
+    Greeted greeted = greet_at(place.endpoint, secret, hello, kOneAttempt, deadline);
+    used = rendezvous::to_text(place.endpoint);
+    if (greeted) {
+      rank_0 = std::move(greeted->socket);
+      return std::optional<Error>();
+    }
+    // Who listened there says more than that nobody does any longer.
+    const bool another = greeted.error().kind == ErrorKind::Mismatch;
+    if (usable && used == head.endpoint && (another || !met_another)) {
+      met_another = another;
+      reason = greeted.error().reason;
+    }
+    return std::optional(greeted.error());
+  });
+  if (not_found) {
+    return nobody(candidates, endpoints_of(known).size(), reason);
   }
+  head.silent_addresses = silent_addresses(candidates);
+  if (!usable || used != head.endpoint) {
+    head.used = used;
+    head.error = why_not_expected(candidates, secret, hello, deadline);
+  }
+  return rank_0;
 }
 
 Result<void> serve(Socket& rank_0, std::uint32_t world_size, const std::function<std::string(const Request&)>& answer,

@@ -7,6 +7,7 @@
 #include "runtime/doctor/facts.h"
 #include "runtime/doctor/wire/candidates.h"
 #include "runtime/doctor/wire/message.h"
+#include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/socket.h"
 
 namespace rollcall::doctor {
@@ -20,8 +21,9 @@ using rendezvous::Socket;
 /// works: where the greeting came by another one, the expected one is tried again, since rank 0 is known to listen by
 /// then; and which addresses of its name are silent. Errors (Unavailable): nobody greeted back.
 [[nodiscard]] Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secret& secret,
-                                         const Greeting& greeting, const std::function<std::string()>& further_host,
-                                         Clock::time_point deadline, HeadFacts& head);
+                                         const rendezvous::Hello& hello,
+                                         const std::function<std::string()>& further_host, Clock::time_point deadline,
+                                         HeadFacts& head);
 
 /// Answers rank 0's requests until it says Leave. `answer` gives the text of the reply to one that can be met in a
 /// world of this size (parse_request). Errors (Unavailable): rank 0 died, or was silent beyond `deadline`; (Mismatch):

@@ -14,7 +14,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Endpoint, host, port)
 
 namespace rollcall::doctor {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Greeting, rank, probe)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Request, what, index, size, neighbours)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measurement, operation, bytes, seconds, gigabytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Benchmark, ranks, error, rows)
@@ -55,8 +54,6 @@ Result<TaskFacts> task_facts_from_json(std::string_view text) {
               ErrorKind::Mismatch);
 }
 
-std::string to_text(const Greeting& greeting) { return dump(greeting); }
-std::optional<Greeting> parse_greeting(std::string_view text) { return parse<Greeting>(text); }
 std::string to_text(const Request& request) { return dump(request); }
 
 std::optional<Request> parse_request(std::string_view text, std::uint32_t world_size) {

@@ -19,11 +19,8 @@ namespace rollcall::doctor {
 /// secret.
 inline constexpr const char* kDoctor = "doctor";
 
-/// The first message on every connection.
-struct Greeting {
-  std::uint32_t rank = 0;  ///< of the sender
-  bool probe = false;      ///< only asks whether this is rank 0's port; the connection ends after the answer
-};
+/// The role of who only asks whether this is rank 0's port (rendezvous::Hello).
+inline constexpr const char* kProbe = "probe";
 
 /// What rank 0 asks of another rank.
 struct Request {
@@ -40,8 +37,6 @@ struct Request {
   std::vector<rendezvous::Endpoint> neighbours;  ///< Connect: the right neighbour's endpoints, best first
 };
 
-[[nodiscard]] std::string to_text(const Greeting& greeting);
-[[nodiscard]] std::optional<Greeting> parse_greeting(std::string_view text);
 [[nodiscard]] std::string to_text(const Request& request);
 /// Nothing where the text is none, or asks to measure with a ring that cannot be: one of fewer than two members or of
 /// more than the world has ranks, a place beyond its end. All memory and time that measuring takes depends on it.

@@ -1,8 +1,5 @@
 #include "runtime/doctor/wire/server.h"
 
-#include <fcntl.h>
-#include <poll.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -21,118 +18,102 @@ constexpr const char* kGone = "its connection ended: the process was killed or f
 }  // namespace
 
 Server::Server(std::vector<rendezvous::Listener> listeners, const rendezvous::Secret& secret, std::uint32_t world_size)
-    : listeners_(std::move(listeners)),
-      world_size_(world_size),
-      newcomers_({secret, kDoctor}, kLongestGreeting, world_size) {
+    : listeners_(std::move(listeners)), seal_{secret, kDoctor}, world_size_(world_size) {
   raise_open_files_limit();
-  for (const rendezvous::Listener& listener : listeners_) {
-    fcntl(listener.descriptor(), F_SETFL, fcntl(listener.descriptor(), F_GETFL) | O_NONBLOCK);
-  }
 }
 
-void Server::greet(Socket client, const std::string& text) {
-  const std::optional<Greeting> greeting = parse_greeting(text);
-  if (!greeting || greeting->rank == 0 || greeting->rank >= world_size_) {
+void Server::greet(Socket client, const rendezvous::Hello& hello) {
+  const std::uint32_t rank = hello.rank;
+  if (rank == 0 || rank >= world_size_) {
     return;
   }
   // A few bytes into an empty socket buffer: this does not wait.
-  const bool told = client.send_frame(to_text(Greeting{0, greeting->probe}), Clock::now()).has_value();
-  if (told && !greeting->probe) {
-    losses_.erase(greeting->rank);
-    clients_.insert_or_assign(greeting->rank, std::move(client));
+  if (!client.send_frame(rendezvous::welcome(""), Clock::now()) || hello.role == kProbe) {
+    return;
+  }
+  drop(rank);
+  losses_.erase(rank);
+  loop_.watch(client.descriptor(), [this, rank] { hear(rank); });
+  clients_.emplace(rank, std::move(client));
+  hear(rank);  // what came with its hello
+}
+
+void Server::hear(std::uint32_t rank) {
+  Socket& client = clients_.at(rank);
+  const bool alive = client.take_arrived();
+  if (std::optional<std::string> text = client.frames().next()) {
+    heard_.insert_or_assign(rank, *std::move(text));
+  }
+  if (!alive || client.frames().broken()) {
+    lose(rank);
+    last_loss_ = Clock::now();
   }
 }
 
-void Server::hear_newcomers() {
-  for (const rendezvous::Listener& listener : listeners_) {
-    // What keeps it from accepting shows as ranks that are missing at the deadline.
-    (void)newcomers_.turn(listener.descriptor(),
-                          [this](Socket newcomer, const std::string& text) { greet(std::move(newcomer), text); });
+void Server::drop(std::uint32_t rank) {
+  if (const auto client = clients_.find(rank); client != clients_.end()) {
+    loop_.forget(client->second.descriptor());
+    clients_.erase(client);
   }
 }
 
-void Server::hear_clients(std::map<std::uint32_t, std::string>& answers) {
-  for (auto client = clients_.begin(); client != clients_.end();) {
-    auto& [rank, socket] = *client;
-    const bool alive = socket.take_arrived();
-    if (std::optional<std::string> text = socket.frames().next()) {
-      answers.insert_or_assign(rank, *std::move(text));
-    }
-    if (!alive || socket.frames().broken()) {
-      losses_.insert_or_assign(rank, kGone);
-      last_loss_ = Clock::now();
-      client = clients_.erase(client);
-    } else {
-      ++client;
-    }
-  }
+void Server::lose(std::uint32_t rank) {
+  losses_.insert_or_assign(rank, kGone);
+  drop(rank);
 }
 
-void Server::wait(Clock::time_point deadline, bool accepting) const {
-  std::vector<pollfd> waiting;
-  for (const rendezvous::Listener& listener : listeners_) {
-    waiting.push_back({accepting ? listener.descriptor() : -1, POLLIN, 0});
-  }
-  if (accepting) {
-    newcomers_.add_to(waiting);
-  }
-  for (const auto& [rank, socket] : clients_) {
-    waiting.push_back({socket.descriptor(), POLLIN, 0});
-  }
-  poll(waiting.data(), waiting.size(), rendezvous::milliseconds_until(deadline));
-}
-
-bool Server::all_accounted_for(const std::map<std::uint32_t, std::string>& reports) const {
-  std::size_t silent = 0;
-  for (const auto& [rank, reason] : losses_) {
-    silent += reports.contains(rank) ? 0U : 1U;
-  }
+bool Server::all_accounted_for() const {
+  const auto silent = static_cast<std::size_t>(
+      std::ranges::count_if(losses_, [&](const auto& loss) { return !heard_.contains(loss.first); }));
   const bool given_up = silent == 0 || Clock::now() > last_loss_ + kGrace;
-  return reports.size() + silent + 1 >= world_size_ && given_up;
+  return heard_.size() + silent + 1 >= world_size_ && given_up;
 }
 
 std::map<std::uint32_t, std::string> Server::gather(Clock::time_point deadline) {
-  std::map<std::uint32_t, std::string> reports;
-  while (!all_accounted_for(reports) && Clock::now() < deadline) {
-    const bool in_grace = Clock::now() < last_loss_ + kGrace;
-    wait(in_grace ? std::min(deadline, last_loss_ + kGrace) : deadline, true);
-    hear_newcomers();
-    hear_clients(reports);
+  rendezvous::Newcomers newcomers(
+      loop_, seal_, world_size_,
+      [this](Socket client, const rendezvous::Hello& hello) { greet(std::move(client), hello); },
+      [this](const rendezvous::Stranger& stranger) { sent_away_ = to_text(stranger); });
+  for (const rendezvous::Listener& listener : listeners_) {
+    newcomers.listen(listener.descriptor());
   }
-  return reports;
+  // What keeps it from accepting shows as ranks that are missing at the deadline.
+  while (!all_accounted_for() && Clock::now() < deadline) {
+    const bool in_grace = Clock::now() < last_loss_ + kGrace;
+    loop_.wait(in_grace ? std::min(deadline, last_loss_ + kGrace) : deadline);
+    newcomers.tick(Clock::now());
+  }
+  return std::exchange(heard_, {});
 }
 
 void Server::tell(const std::map<std::uint32_t, std::string>& texts, Clock::time_point deadline) {
   for (const auto& [rank, text] : texts) {
     const auto client = clients_.find(rank);
     if (client != clients_.end() && !client->second.send_frame(text, deadline)) {
-      losses_.insert_or_assign(rank, kGone);
-      clients_.erase(client);
+      lose(rank);
     }
   }
 }
 
 std::map<std::uint32_t, std::string> Server::ask(const std::map<std::uint32_t, std::string>& texts,
                                                  Clock::time_point deadline, const std::function<void()>& meanwhile) {
+  heard_.clear();
   tell(texts, deadline);
   if (meanwhile) {
     meanwhile();
   }
-  std::map<std::uint32_t, std::string> answers;
-  const auto awaited = [&] {
-    return std::ranges::any_of(
-        texts, [&](const auto& entry) { return clients_.contains(entry.first) && !answers.contains(entry.first); });
+  const auto is_awaited = [&](const auto& entry) {
+    return clients_.contains(entry.first) && !heard_.contains(entry.first);
   };
-  while (awaited() && Clock::now() < deadline) {
-    wait(deadline, false);
-    hear_clients(answers);
+  while (std::ranges::any_of(texts, is_awaited) && Clock::now() < deadline) {
+    loop_.wait(deadline);
   }
-  for (const auto& [rank, text] : texts) {
-    if (clients_.contains(rank) && !answers.contains(rank)) {
-      losses_.insert_or_assign(rank, "it did not answer in time");
+  for (const auto& entry : texts) {
+    if (is_awaited(entry)) {
+      losses_.insert_or_assign(entry.first, "it did not answer in time");
     }
   }
-  return answers;
+  return std::exchange(heard_, {});
 }
 
 }  // namespace rollcall::doctor

@@ -20,6 +20,7 @@ namespace {
 
 using rendezvous::encode_frame;
 using rendezvous::FrameBuffer;
+using rendezvous::Hello;
 using rendezvous::Listener;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -57,7 +58,7 @@ std::thread client(std::uint16_t port, std::uint32_t rank, const std::string& te
     candidates.expected = {"127.0.0.1", port};
     HeadFacts head;
     Result<Socket> rank_0 = find_rank_0(
-        candidates, of_step(), {rank, false}, [] { return ""; }, soon(), head);
+        candidates, of_step(), {.rank = rank}, [] { return ""; }, soon(), head);
     ASSERT_TRUE(rank_0) << rank_0.error().message();
     EXPECT_EQ(head.error, "");
     ASSERT_TRUE(rank_0->send_frame(text, soon()));
@@ -131,7 +132,6 @@ TEST(DoctorMessage, SurvivesTheJourney) {
   EXPECT_EQ(back->what, Request::What::Connect);
   EXPECT_EQ(back->neighbours[0].port, 4711);
   EXPECT_FALSE(parse_request("{}", 4));
-  EXPECT_FALSE(parse_greeting("null"));
   EXPECT_EQ(parse_benchmark("?").error, "a rank's answer cannot be read");
 }
 
@@ -205,9 +205,9 @@ TEST(DoctorServer, ListensToItsOwnStepOnly) {
   Socket browser = connected(port);
   ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, soon()));
   Socket other_step = connected_as(of_step("7.1.0"), port);
-  other_step.frames().say(to_text(Greeting{1, false}));
+  other_step.frames().say(to_text(Hello{.rank = 1}));
   Socket no_such_rank = connected_as(of_step(), port);
-  no_such_rank.frames().say(to_text(Greeting{2, false}));
+  no_such_rank.frames().say(to_text(Hello{.rank = 2}));
   ASSERT_TRUE(other_step.flush() && no_such_rank.flush());
   std::thread strangers([&] {
     EXPECT_FALSE(other_step.receive_frame(soon()));
@@ -247,7 +247,7 @@ TEST(DoctorServer, StopsWaitingAtTheDeadlineAndSoonAfterALoss) {
   EXPECT_THAT(server.gather(Clock::now() + std::chrono::milliseconds(50)), IsEmpty());
   std::thread dying([port] {
     Socket rank = connected_as(of_step(), port);
-    EXPECT_TRUE(rank.send_frame(to_text(Greeting{1, false}), soon()) && rank.receive_frame(soon()));
+    EXPECT_TRUE(rank.send_frame(to_text(Hello{.rank = 1}), soon()) && rank.receive_frame(soon()));
   });
   EXPECT_THAT(server.gather(Clock::now() + std::chrono::hours(1)), IsEmpty());
   dying.join();
@@ -260,7 +260,7 @@ TEST(DoctorServer, NamesARankThatDiesWhileItIsAsked) {
   Server server(one(std::move(own)), of_step(), 2);
   Socket dying = connected_as(of_step(), port);
   std::thread reporting([&] {
-    EXPECT_TRUE(dying.send_frame(to_text(Greeting{1, false}), soon()));
+    EXPECT_TRUE(dying.send_frame(to_text(Hello{.rank = 1}), soon()));
     EXPECT_TRUE(dying.send_frame("one", soon()));
   });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
@@ -281,7 +281,7 @@ TEST(DoctorClient, TakesAnotherWayAndTellsWhatIsWrongWithTheFirst) {
   std::future<HeadFacts> head = std::async(std::launch::async, [&] {
     HeadFacts found;
     Result<Socket> rank_0 = find_rank_0(
-        candidates, of_step(), {1, false}, [] { return ""; }, soon(), found);
+        candidates, of_step(), {.rank = 1}, [] { return ""; }, soon(), found);
     EXPECT_TRUE(rank_0 && rank_0->send_frame("one", soon()));
     return found;
   });
@@ -302,7 +302,7 @@ TEST(DoctorClient, OnThisHostAnotherUsersListenerIsToldNothing) {
   candidates.expected = {"127.0.0.1", foreign.port()};
   HeadFacts head;
   const Result<Socket> nobody = find_rank_0(
-      candidates, of_step(), {1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(200), head);
+      candidates, of_step(), {.rank = 1}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(200), head);
   ASSERT_FALSE(nobody);
   EXPECT_THAT(nobody.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
   Result<Socket> asked = rendezvous::accept_one(foreign.descriptor(), soon());
@@ -318,7 +318,7 @@ TEST(DoctorClient, AsksForAFurtherHostOnceWhereNoneWorks) {
   std::thread guest_thread([&] {
     HeadFacts found;
     const Result<Socket> rank_0 = find_rank_0(
-        candidates, of_step(), {1, false}, [] { return "127.0.0.1"; }, soon(), found);
+        candidates, of_step(), {.rank = 1}, [] { return "127.0.0.1"; }, soon(), found);
     EXPECT_TRUE(rank_0);
     EXPECT_EQ(found.error, "nothing says where rank 0 is");
   });
@@ -331,7 +331,7 @@ TEST(DoctorClient, GivesUpAtTheDeadline) {
   candidates.expected = {"127.0.0.1", 1};
   HeadFacts head;
   const Result<Socket> nobody = find_rank_0(
-      candidates, of_step(), {1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(100), head);
+      candidates, of_step(), {.rank = 1}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(100), head);
   ASSERT_FALSE(nobody);
   EXPECT_THAT(nobody.error().message(), HasSubstr("127.0.0.1:1: rank 0 does not answer"));
 }

@@ -14,6 +14,7 @@
 #include "runtime/elastic/coordination.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/handshake.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -50,8 +51,15 @@ struct HostOfTwo {
     return {rendezvous::Secret::of(drawn, "run"), purpose};
   }
 
-  [[nodiscard]] rendezvous::Socket connected(const rendezvous::Seal& with = seal()) const {
+  [[nodiscard]] rendezvous::Socket connected_silently(const rendezvous::Seal& with = seal()) const {
     return {rendezvous::connect_once({"127.0.0.1", port}, soon()).descriptor, rendezvous::End::Client, with};
+  }
+
+  /// A hello goes before all else that is said on it.
+  [[nodiscard]] rendezvous::Socket connected(const rendezvous::Seal& with = seal()) const {
+    rendezvous::Socket socket = connected_silently(with);
+    socket.frames().say(to_text(rendezvous::Hello{.role = "agent"}));
+    return socket;
   }
 
   void turn() {
@@ -213,9 +221,19 @@ TEST(Host, TakesNobodyInWhoWasRefused) {
   EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
 }
 
+TEST(Host, RefusesAnotherVersionByName) {
+  HostOfTwo two;
+  rendezvous::Socket other = two.connected_silently();
+  two.say(other, {"rollcall 99\nagent\n0\n0\nthere"});
+  bool open = true;
+  (void)two.answers(other, open);
+  EXPECT_FALSE(open);
+  EXPECT_TRUE(other.frames().proven()) << "who knows the secret is told why";
+}
+
 TEST(Host, AFirstFrameThatIsTooLongIsNotAwaited) {
   HostOfTwo two;
-  rendezvous::Socket stranger = two.connected();
+  rendezvous::Socket stranger = two.connected_silently();
   two.say(stranger, {std::string(1 << 20, 'x')});
   bool open = true;
   EXPECT_THAT(two.answers(stranger, open), IsEmpty());
@@ -226,7 +244,7 @@ TEST(Host, TheSilentMakeRoomForWhoSaysWhoItIs) {
   HostOfTwo two;
   std::vector<rendezvous::Socket> silent;
   for (int i = 0; i < 400; ++i) {
-    silent.push_back(two.connected());
+    silent.push_back(two.connected_silently());
     two.turn();
   }
   rendezvous::Socket agent = two.connected();

@@ -32,8 +32,7 @@ TEST(Messages, AWorldOfThousandsIsToldInFewBytes) {
 
 TEST(Messages, AFewBytesDoNotBecomeMoreThanAWorldHas) {
   const auto packed = [](std::size_t spaces) {
-    const std::string text =
-        R"({"protocol":"rollcall run 5","order":6,"beat":7,"settled":0)" + std::string(spaces, ' ') + "}";
+    const std::string text = R"({"order":6,"beat":7,"settled":0)" + std::string(spaces, ' ') + "}";
     uLongf size = compressBound(text.size());
     std::string small(size, '\0');
     compress(reinterpret_cast<Bytef*>(small.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size());
@@ -45,10 +44,10 @@ TEST(Messages, AFewBytesDoNotBecomeMoreThanAWorldHas) {
 
 TEST(Messages, ABeatIsACount) {
   const auto report = [](const std::string& beat) {
-    return parse_report(R"({"protocol":"rollcall run 5","report":99,"generation":1,"beat":)" + beat + "}");
+    return parse_report(R"({"report":99,"generation":1,"beat":)" + beat + "}");
   };
   const auto order = [](const std::string& beat) {
-    return parse_order(R"({"protocol":"rollcall run 5","order":6,"settled":0,"beat":)" + beat + "}");
+    return parse_order(R"({"order":6,"settled":0,"beat":)" + beat + "}");
   };
   EXPECT_TRUE(report("9223372036854775807") && order("9223372036854775807"));
   for (const char* const beat : {"1e300", "-1e300", "1.0", "-1", "18446744073709551615", "true", "null"}) {
@@ -58,7 +57,7 @@ TEST(Messages, ABeatIsACount) {
 }
 
 TEST(Messages, AFewBytesDoNotBecomeManyValues) {
-  std::string text = R"({"protocol":"rollcall run 5","order":6,"beat":7,"settled":0,"more":[0)";
+  std::string text = R"({"order":6,"beat":7,"settled":0,"more":[0)";
   for (int i = 0; i < (1 << 20); ++i) {
     text += ",0";
   }
@@ -70,7 +69,6 @@ TEST(Messages, AFewBytesDoNotBecomeManyValues) {
   EXPECT_LT(small.size(), std::size_t{1} << 13);
   EXPECT_FALSE(parse_order(small));
   EXPECT_FALSE(parse_report(text));
-  EXPECT_EQ(protocol_of(text), "") << "who is refused by its version is read as carefully";
 }
 
 TEST(Messages, AnAddressIsNothingThatAShellWouldTakeForMore) {
@@ -88,7 +86,7 @@ TEST(Messages, AnAddressIsNothingThatAShellWouldTakeForMore) {
 
 TEST(Messages, WhatIsLittleButBracketsIsNotRead) {
   const auto with = [](const std::string& more) {
-    return parse_order(R"({"protocol":"rollcall run 5","order":6,"beat":7,"settled":0,"more":)" + more + "}");
+    return parse_order(R"({"order":6,"beat":7,"settled":0,"more":)" + more + "}");
   };
   EXPECT_TRUE(with(R"("[[[[[[[[[[[[[[[[[[[[[[\"[[[[[[[[[[[[")")) << "a text";
   EXPECT_TRUE(with("[[[[[[]]]]]]"));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/socket.h"
 #include "tests/support/crowd.h"
 
@@ -65,7 +66,9 @@ Socket saying(const Listener& own, const std::string& text, const Seal& with = o
   return socket;
 }
 
-std::string hello(int number, int size) { return std::to_string(number) + "\n" + std::to_string(size) + "\nfar"; }
+std::string hello(std::uint32_t number, std::uint32_t size) {
+  return to_text(Hello{.rank = number, .world_size = size, .host = "far"});
+}
 
 /// A connection that somebody accepted who knows the secret.
 Result<Socket> accepted_as_rank_0(const Listener& own) {
@@ -170,8 +173,9 @@ TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
   auto zero = rank_0(own, 3);
   const Socket one = saying(own, hello(1, 3));
   for (const auto& [number, size, reason] :
-       {std::tuple{2, 4, "rank 2 of 4 is none of the 3 ranks"}, std::tuple{3, 3, "rank 3 of 3 is none"},
-        std::tuple{0, 3, "rank 0 of 3 is none"}, std::tuple{1, 3, "rank 1 of 4711-0-0 is there already, from far"}}) {
+       {std::tuple{2U, 4U, "rank 2 of 4 is none of the 3 ranks"}, std::tuple{3U, 3U, "rank 3 of 3 is none"},
+        std::tuple{0U, 3U, "rank 0 of 3 is none"},
+        std::tuple{1U, 3U, "rank 1 of 4711-0-0 is there already, from far"}}) {
     const Result<std::string> answer = saying(own, hello(number, size)).receive_frame(in_time());
     ASSERT_TRUE(answer);
     EXPECT_THAT(*answer, AllOf(testing::StartsWith("refused\n"), HasSubstr(reason)));
@@ -189,6 +193,8 @@ TEST(Admission, StrangersThatSayAnythingElseDoNotDisturb) {
   ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, in_time()));
   EXPECT_FALSE(browser.receive_frame(in_time())) << "is hung up on";
   EXPECT_FALSE(saying(own, "4\n2").receive_frame(in_time()));
+  const Result<std::string> other_version = saying(own, "rollcall 99\nrank\n1\n2\nfar").receive_frame(in_time());
+  EXPECT_TRUE(other_version && other_version->ends_with("not rollcall 99: another version of rollcall"));
   EXPECT_FALSE(saying(own, "").receive_frame(in_time()));
   EXPECT_TRUE(rank(own, 1, 2).get());
   EXPECT_TRUE(zero.get());
@@ -275,7 +281,7 @@ TEST(Admission, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
   const Result<Admission> one = come(at(own), {kKey.name, 1, 2});
   EXPECT_TRUE(one) << one.error().message();
   EXPECT_TRUE(zero.get());
-  EXPECT_LT(resident_kilobytes(), before + 16'384) << "some 1,000 wait at a time, with 4 KiB each";
+  EXPECT_LT(resident_kilobytes(), before + 16'384) << "some 256 wait at a time, with 4 KiB each";
 }
 
 TEST(Admission, OtherPlacesThatAreSilentDoNotHoldUpTheFirst) {

@@ -1,6 +1,5 @@
 #include "runtime/rendezvous/newcomers.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,28 +28,30 @@ TEST(Newcomers, ATurnEndsHoweverManyMoreWait) {
   }
   const auto own = Listener::on_all_addresses(0);
   ASSERT_TRUE(own);
-  fcntl(own->descriptor(), F_SETFL, fcntl(own->descriptor(), F_GETFL) | O_NONBLOCK);
   const Clock::time_point soon = Clock::now() + std::chrono::seconds(30);
   std::vector<Socket> queue;
   while (queue.size() < kQueue) {
     queue.emplace_back(connect_once({"127.0.0.1", own->port()}, soon).descriptor, End::Client, of_newcomers());
     ASSERT_TRUE(queue.back().is_open());
-    queue.back().frames().say("hello");
+    queue.back().frames().say(to_text(Hello{.rank = 1}));
     ASSERT_TRUE(queue.back().flush());
   }
   std::size_t greeted = 0;
-  const auto greet = [&](const Socket& newcomer, const std::string& text) {
-    greeted += newcomer.is_open() && text == "hello" ? 1U : 0U;
-  };
-  Newcomers newcomers(of_newcomers(), 64, 0);
+  EventLoop loop;
+  Newcomers newcomers(
+      loop, of_newcomers(), 0,
+      [&](const Socket& newcomer, const Hello& hello) { greeted += newcomer.is_open() && hello.rank == 1 ? 1U : 0U; },
+      [](const Stranger&) {});
+  newcomers.listen(own->descriptor());
   const auto turn = [&] {
-    EXPECT_EQ(newcomers.turn(own->descriptor(), greet), "");
+    loop.wait(soon);
+    EXPECT_EQ(newcomers.problem(), "");
     for (Socket& one : queue) {
       (void)one.take_arrived();  // who was greeted is closed
     }
   };
   turn();  // openings
-  EXPECT_EQ(newcomers.turn(own->descriptor(), greet), "");
+  loop.wait(soon);
   EXPECT_THAT(greeted, AllOf(Gt(0U), Lt(kQueue))) << "then the caller looks at its deadline";
   while (greeted < kQueue && Clock::now() < soon) {
     turn();

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/elastic/coordinator.h"
+#include "runtime/rendezvous/connect.h"
 
-namespace rollcall::elastic {
+namespace rollcall::rendezvous {
 
 /// Waits for descriptors and signals, in one thread (epoll(7)). Signals that are handled stay blocked in this thread
 /// and those that it starts, for as long as the loop lives.
@@ -41,4 +41,4 @@ class EventLoop {
   sigset_t before_{};
 };
 
-}  // namespace rollcall::elastic
+}  // namespace rollcall::rendezvous

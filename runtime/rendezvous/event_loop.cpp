@@ -1,27 +1,15 @@
-#include "runtime/elastic/event_loop.h"
+#include "runtime/rendezvous/event_loop.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
-namespace rollcall::elastic {
-namespace {
-
-int milliseconds_left(std::optional<Clock::time_point> until) {
-  if (!until) {
-    return -1;
-  }
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
-  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
-}
-
-}  // namespace
+namespace rollcall::rendezvous {
 
 EventLoop::EventLoop() : epoll_(epoll_create1(EPOLL_CLOEXEC)) { pthread_sigmask(SIG_SETMASK, nullptr, &before_); }
 
@@ -74,7 +62,8 @@ void EventLoop::handle_signals(const std::vector<int>& signals) {
 
 std::vector<int> EventLoop::wait(std::optional<Clock::time_point> until) {
   std::array<epoll_event, 64> events{};
-  const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), milliseconds_left(until));
+  const int count =
+      epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), until ? milliseconds_until(*until) : -1);
   for (int i = 0; i < count; ++i) {
     const auto found = ready_.find(events[static_cast<std::size_t>(i)].data.fd);
     if (found != ready_.end()) {  // one before may have made it forgotten
@@ -90,4 +79,4 @@ std::vector<int> EventLoop::wait(std::optional<Clock::time_point> until) {
   return arrived;
 }
 
-}  // namespace rollcall::elastic
+}  // namespace rollcall::rendezvous
