@@ -37,4 +37,13 @@ class Buffer {
   bool ok_ = true;
 };
 
+/// Users' terminals and logs take lines, not control characters: these become '?'.
+inline void make_printable(char* text) {
+  for (; *text != '\0'; ++text) {
+    if (static_cast<unsigned char>(*text) < ' ' || *text == '\x7f') {
+      *text = '?';
+    }
+  }
+}
+
 }  // namespace rollcall::spank

@@ -1,4 +1,4 @@
-#include "spank_plugin/find_program.h"
+#include "spank_plugin/program.h"
 
 #include <fcntl.h>
 #include <link.h>

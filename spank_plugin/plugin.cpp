@@ -5,13 +5,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "runtime/contract/env_vars.h"
 #include "spank_plugin/request.h"
-#include "spank_plugin/secret.h"
 #include "spank_plugin/site.h"
 #include "spank_plugin/slurm_spank.h"
-#include "spank_plugin/step_log.h"
 #include "spank_plugin/submit.h"
 #include "spank_plugin/task.h"
 
@@ -37,6 +36,27 @@ char g_usage[] =
     "LOCAL_RANK, "
     "interfaces, ...); key=value,... overrides settings for this step (a comma inside a value is written +), off turns "
     "it off; 'rollcall env' shows the values, 'man rollcall-spank' the rest";
+
+/// The arguments of this plugin's line in plugstack.conf, which SPANK keeps as long as the plugin is loaded.
+spank::Site read_site(int argument_count, char** arguments) {
+  spank::Site site;
+  const struct {
+    std::string_view key;
+    const char** value;
+  } known[]{{"config=", &site.config},
+            {"config_owner=", &site.config_owner},
+            {"task_prolog=", &site.task_prolog},
+            {"rollcall=", &site.program},
+            {"log=", &site.log}};
+  for (int i = 0; i < argument_count; ++i) {
+    for (const auto& [key, value] : known) {
+      if (std::string_view(arguments[i]).starts_with(key) && *value == nullptr) {
+        *value = arguments[i] + key.size();
+      }
+    }
+  }
+  return site;
+}
 
 /// Whether a line of this step goes to the system's log.
 bool is_logged(spank_t handle) {
@@ -95,7 +115,7 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
   if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) {
     return ESPANK_SUCCESS;
   }
-  g_site = spank::read_site(argument_count, arguments);
+  g_site = read_site(argument_count, arguments);
   if (context != S_CTX_REMOTE) {
     ::unsetenv(env::kSecretFd.data());    // of the step that this srun, sbatch or salloc was called in
     ::unsetenv(env::kStepSecret.data());  // the same, on a node without the plugin; slurmctld keeps what sbatch has

@@ -8,9 +8,7 @@
 #include <cstring>
 
 #include "runtime/contract/hook_wire.h"
-#include "spank_plugin/find_program.h"
 #include "spank_plugin/layout.h"
-#include "spank_plugin/printable.h"
 #include "spank_plugin/program.h"
 
 namespace rollcall::spank {

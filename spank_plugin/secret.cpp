@@ -1,9 +1,6 @@
-#include "spank_plugin/secret.h"
+#include "spank_plugin/task.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -12,32 +9,12 @@
 #include <string_view>
 
 #include "runtime/contract/env_vars.h"
-#include "spank_plugin/task.h"
+#include "runtime/contract/secret_memory.h"
 
 namespace rollcall::spank {
 namespace {
 
 constexpr std::size_t kBytes = 16;
-
-/// A sealed memfd with `text` that programs inherit, at a number beyond those that people choose (bash's are below
-/// 256); -1: the kernel refuses.
-int inherited_memory(std::string_view text) {
-  const int file = ::memfd_create("rollcall-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (file < 0) {
-    return -1;
-  }
-  int high = -1;
-  if (::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0) {
-    for (const int lowest : {900, 200, 20}) {
-      high = high < 0 ? ::fcntl(file, F_DUPFD, lowest) : high;
-    }
-  }
-  const int reason = errno;
-  ::close(file);
-  errno = reason;
-  return high;
-}
 
 }  // namespace
 
@@ -79,7 +56,7 @@ Failure StepSecret::hand_over(spank_t spank) const {
        {job.text(), std::string_view("."), step.text(), std::string_view(" "), digits_.text()}) {
     text.append(part);
   }
-  const int file = inherited_memory(text.text());
+  const int file = secret_memory(text.text(), true);
   if (file < 0) {
     const bool too_few = errno == EMFILE || errno == EINVAL;  // F_DUPFD's word for a number beyond the limit
     return failed(ExitCode::Unavailable, "rollcall: --ddp: this node cannot hand on the step's secret: %s; try %s",

@@ -11,7 +11,4 @@ struct Site {
   const char* log = nullptr;           ///< log=syslog
 };
 
-/// Kept by SPANK as long as the plugin is loaded.
-[[nodiscard]] Site read_site(int argument_count, char** arguments);
-
 }  // namespace rollcall::spank

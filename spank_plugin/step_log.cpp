@@ -1,4 +1,4 @@
-#include "spank_plugin/step_log.h"
+#include "spank_plugin/task.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,8 +13,6 @@
 #include <ctime>
 
 #include "spank_plugin/buffer.h"
-#include "spank_plugin/printable.h"
-#include "spank_plugin/task.h"
 
 namespace rollcall::spank {
 namespace {

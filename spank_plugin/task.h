@@ -51,4 +51,40 @@ void drop_values_of_other_steps(spank_t spank, const Site& site);
 /// Ends the task because of `failure`, which one task of this node tells.
 [[noreturn]] void end_task(const Failure& failure, const SharedByTasks& shared);
 
+// A step's secret, 128 random bits by which its processes know each other: srun draws it, and each task inherits it as
+// a file of memory. Only on the way between them it is a variable of the step's environment, which is in no record of
+// Slurm's: not in sbatch's and salloc's, whose environments slurmctld keeps.
+
+/// For slurm_spank_init_post_opt in srun, a later hook is too late for all components of a het step but the first:
+/// draws it, once in this srun, and puts it into its environment, from which that of the tasks is made. Programs that
+/// srun itself runs (SrunProlog, --epilog) see it there.
+[[nodiscard]] Failure draw_secret();
+
+class StepSecret {
+ public:
+  /// For slurm_spank_user_init: takes it out of the environment of tasks and epilogs.
+  void take(spank_t spank);
+  /// For task_init: gives the task a sealed memfd with "JOB.STEP SECRET" that its program inherits, and its number in
+  /// ROLLCALL_SECRET_FD. A failure where the kernel refuses: the other tasks have one, and would not know this task.
+  [[nodiscard]] Failure hand_over(spank_t spank) const;
+
+ private:
+  Buffer digits_;
+};
+
+/// With log=syslog in plugstack.conf: a line to the system's log for each step of srun --ddp, from the node of its rank
+/// 0 when the step has ended there:
+///
+///     rollcall[4711]: --ddp: user 1000, step 12.0, 2 nodes (jwb[0001-0002]), ended with 0
+class StepLog {
+ public:
+  /// For slurm_spank_task_exit.
+  void task_ended(spank_t spank);
+  /// For slurm_spank_exit. Waits for nothing, unlike syslog(3): a line that the log does not take at once is lost.
+  void write(spank_t spank) const;
+
+ private:
+  int highest_ = 0;  ///< exit code of this node's tasks; 128 + signal
+};
+
 }  // namespace rollcall::spank

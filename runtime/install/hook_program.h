@@ -10,7 +10,7 @@
 
 namespace rollcall::install {
 
-// The program `rollcall` that the plugin runs, as the plugin will find and judge it (spank_plugin/find_program.h).
+// The program `rollcall` that the plugin runs, as the plugin will find and judge it (spank_plugin/program.h).
 // Paths are as the system below `root` sees them.
 
 /// bin/rollcall in the nearest folder above the plugin at `plugin`, without links; nothing where there is none.
