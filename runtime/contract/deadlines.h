@@ -32,6 +32,19 @@ inline constexpr seconds kLastWord{1};
 /// Connections of devices, which all ranks let go of together: one of them may have ended meanwhile.
 inline constexpr seconds kDevicesLetGo{5};
 
+// While backends of ours close a group.
+
+/// A peer over UCX whose endpoint broke: over TCP its last message may come by another connection than that one.
+inline constexpr milliseconds kEndpointIsJudged{10};
+/// A rank over UCX that leaves: to close before all have read so could take it from them. A peer that hangs never does.
+inline constexpr milliseconds kGoodbyeIsRead{300};
+/// The same of one that has failed, and then until its endpoints are closed by force.
+inline constexpr milliseconds kFailureIsRead{100};
+/// Its endpoints, which are closed with all that is under way.
+inline constexpr seconds kEndpointsClose{2};
+/// A rank over MPI that leaves, for the others to come to the group's last barrier: where they do not, it stays behind.
+inline constexpr milliseconds kLastBarrier{300};
+
 // When a world ends.
 
 /// A store that is asked what the cause is. Rank 0 may be stopped.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/first_on_host.h"
+#include "runtime/contract/deadlines.h"
 #include "runtime/contract/exit_codes.h"
 
 namespace rollcall::train {
@@ -67,6 +68,8 @@ int FailureReport::may_survive(const Error& error) {
   end_process_within(deadline::kSaveEnds, to_int(error.exit_code()));
   return to_int(error.exit_code());
 }
+
+void FailureReport::lets_go(int code) { end_process_within(deadline::kGroupsGo, code); }
 
 void FailureReport::survives() {
   *ended_ = true;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/base/result.h"
-#include "runtime/contract/deadlines.h"
 #include "trainer/distributed/membership/membership.h"
 
 namespace rollcall::train {
@@ -48,7 +47,7 @@ class FailureReport {
   // A rank that may live on, without a word. It has time to finish a save that is under way, then to let go of its
   // groups; survives() says that it has.
   int may_survive(const Error& error);
-  void lets_go(int code) { end_process_within(deadline::kGroupsGo, code); }
+  void lets_go(int code);
   void survives();
 
   /// To be called when the process groups are gone: rank 0, which serves the store, stays until the others have asked

@@ -134,6 +134,11 @@ Result<void> dry_run(const World& world, const config::Options& options, metrics
   return {};
 }
 
+Error of_exception(const std::exception& error) {
+  return process_group::out_of_memory(error).value_or(
+      fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ErrorKind::Internal));
+}
+
 SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, FailureReport& report,
                     metrics::StartupTrace& trace) {
   const bool trains = input.options.request != config::Request::DryRun;
@@ -152,7 +157,11 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
     if (memory.kept) {
       memory.kept->recovery.joined = seconds_now() - memory.kept->recovery.noticed;
     }
-    end = run_session(input, report, world, std::move(memory));
+    try {
+      end = run_session(input, report, world, std::move(memory));
+    } catch (const std::exception& error) {  // told before the world goes, which others notice
+      end.exit_code = report.own(of_exception(error));
+    }
   }
   if (end.exit_code == to_int(ExitCode::Interrupted)) {
     leave_interrupted(world);
@@ -381,10 +390,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     }
     return join_and_work(*options, job::with_slurmctlds_word(environment), arguments, report, trace);
   } catch (const std::exception& error) {
-    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
-      return report.own(*memory);
-    }
-    return report.own(fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ErrorKind::Internal));
+    return report.own(of_exception(error));
   }
 }
 

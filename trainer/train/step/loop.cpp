@@ -322,7 +322,7 @@ class Loop {
     return keep_state([&] { return checkpoints_.replicate(progress_, others_saving_, may_skip); }, begun);
   }
 
-  /// `done`: what `save` says. Every rank has its error, and rank 0 tells it.
+  /// `done`: what `save` says. Every rank has its error, and one tells it.
   Stop keep_state(const std::function<Result<bool>()>& save, bool& done) {
     observer_.record_steps(progress_);
     Result<bool> saved = false;

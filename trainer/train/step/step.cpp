@@ -327,7 +327,7 @@ std::optional<Outcome> Steps::after(const Step& step) {
   if (!too_small && (scaled || most == 0 || skipped_in_a_row_ < most)) {
     return std::nullopt;
   }
-  // Every rank comes here: none is to take a save under way from the others by its end, and rank 0 tells.
+  // Every rank comes here: none is to take a save under way from the others by its end, and one tells.
   run_.checkpoints.writer().finish_save();
   return failed(too_small ? gradients_not_finite_at_any_scale()
                           : gradients_not_finite(where, skipped_in_a_row_, step.numbers.step));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/contract/deadlines.h"
 #include "trainer/distributed/backends/mpi/plugin/world.h"
 
 namespace rollcall::process_group::mpi {
@@ -18,7 +19,6 @@ constexpr microseconds kNap{40};
 /// MPI does not tell whether a question moved anything. One in vain takes less than a microsecond, one that copied a
 /// fragment more than this.
 constexpr microseconds kBusy{3};
-constexpr std::chrono::milliseconds kLeave{300};
 constexpr unsigned long kTimerSlackNanoseconds = 1000;  // Linux's own would double the nap
 
 }  // namespace
@@ -60,7 +60,7 @@ void Engine::run() {
 }
 
 void Engine::leave() {
-  const Clock::time_point deadline = Clock::now() + kLeave;
+  const Clock::time_point deadline = Clock::now() + deadline::kLastBarrier;
   MPI_Request barrier = MPI_REQUEST_NULL;
   std::unique_lock lock(mpi_mutex());
   MPI_Ibarrier(communicator_, &barrier);

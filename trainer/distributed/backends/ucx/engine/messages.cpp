@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/contract/deadlines.h"
+
 namespace rollcall::process_group::ucx {
 
 void Peers::fail_with(Failure failure) {
@@ -38,11 +40,9 @@ void Peers::suspect(std::uint32_t peer, const std::string& reason) {
 }
 
 void Peers::judge_suspects() {
-  // Over TCP its last message may come by another connection than the one that broke.
-  constexpr std::chrono::milliseconds kGrace{10};
   for (std::uint32_t rank = 0; rank < peers_.size() && suspects_ > 0; ++rank) {
     Peer& peer = peers_[rank];
-    if (!peer.suspicion.empty() && std::chrono::steady_clock::now() - peer.suspected > kGrace) {
+    if (!peer.suspicion.empty() && std::chrono::steady_clock::now() - peer.suspected > deadline::kEndpointIsJudged) {
       lose(rank, peer.suspicion);
       peer.suspicion.clear();
       suspects_ -= 1;

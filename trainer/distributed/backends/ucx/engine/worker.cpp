@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/contract/deadlines.h"
+
 namespace rollcall::process_group::ucx {
 namespace {
 
@@ -305,7 +307,7 @@ void Worker::tell_all() {
           return peers_.has_heard(endpoint.peer) || !is_reachable(endpoint);
         });
       },
-      milliseconds(failure ? 100 : 300));
+      failure ? deadline::kFailureIsRead : deadline::kGoodbyeIsRead);
 }
 
 void Worker::shutdown() {
@@ -342,7 +344,7 @@ void Worker::close_endpoints() {
     });
     return closing.empty();
   };
-  progress_until(all_closed, milliseconds(peers_.failure() ? 100 : 2000));
+  progress_until(all_closed, peers_.failure() ? deadline::kFailureIsRead : deadline::kEndpointsClose);
 }
 
 }  // namespace rollcall::process_group::ucx
