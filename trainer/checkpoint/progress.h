@@ -59,8 +59,7 @@ struct Progress {
 /// Adds /progress/... and /sampler/...
 void add_progress(std::map<std::string, format::Value>& values, const Progress& progress);
 
-/// Nothing where a part is missing or a number is none that a training has: a position below 0. Files of versions that
-/// did not have the sums or the loss scale give a fresh run's.
+/// Nothing where a part is missing or a number is none that a training has: a position below 0.
 [[nodiscard]] std::optional<Progress> read_progress(const OpenCheckpoint& stored);
 
 /// All of it, for another rank of the same program.

@@ -48,9 +48,7 @@ Result<void> check(const format::CheckpointReader& reader, std::span<const forma
       at += count;
       used += count;
       if (used == buffer.size()) {
-        if (auto read = reader.read(requests, format::VerifyLevel::Full, threads); !read) {
-          return read;
-        }
+        RETURN_IF_ERROR(reader.read(requests, format::VerifyLevel::Full, threads));
         requests.clear();
         used = 0;
       }
@@ -101,9 +99,8 @@ const CheckpointTensor* CheckpointFile::find(std::string_view name) const {
 }
 
 Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
-  const auto keys = values().find(format::schema::kModelKeys);
-  const auto* const names = keys == values().end() ? nullptr : std::get_if<std::vector<std::string>>(&keys->second);
-  if (names == nullptr) {
+  const auto names = value<std::vector<std::string>>(format::schema::kModelKeys);
+  if (!names) {
     return fail("checkpoint", path(), "holds no list of the model's tensors", "another checkpoint", ErrorKind::BadData);
   }
   std::map<std::string_view, const CheckpointTensor*> by_key;
@@ -210,9 +207,7 @@ std::string key_problem(const std::vector<StateTensor>& tensors) {
 
 Result<void> write_model_checkpoint(const std::string& path, bool overwrite, const std::vector<StateTensor>& tensors,
                                     std::map<std::string, format::Value> values) {
-  if (auto free = checkpoint::exchange::check_output_name(path, overwrite); !free) {
-    return free;
-  }
+  RETURN_IF_ERROR(checkpoint::exchange::check_output_name(path, overwrite));
   if (const std::string problem = key_problem(tensors); !problem.empty()) {
     return fail("state dict", path, problem, "renaming it before saving", ErrorKind::BadData);
   }

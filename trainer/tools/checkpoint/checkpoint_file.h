@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "runtime/base/result.h"
@@ -45,6 +46,14 @@ class CheckpointFile {
   [[nodiscard]] const checkpoint::format::FileInfo& info() const { return reader_->info(); }
   [[nodiscard]] const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
   [[nodiscard]] const std::map<std::string, checkpoint::format::Value>& values() const { return values_; }
+
+  /// Nothing where there is none of that path, or of another type.
+  template <typename T>
+  [[nodiscard]] std::optional<T> value(const std::string& path) const {
+    const auto found = values_.find(path);
+    const T* const value = found == values_.end() ? nullptr : std::get_if<T>(&found->second);
+    return value == nullptr ? std::nullopt : std::optional(*value);
+  }
 
   /// The tensor of that key or path, or null.
   [[nodiscard]] const CheckpointTensor* find(std::string_view name) const;

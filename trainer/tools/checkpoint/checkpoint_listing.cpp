@@ -17,13 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace format = checkpoint::format;
 
-template <typename T>
-std::optional<T> value_of(const CheckpointFile& file, const char* path) {
-  const auto found = file.values().find(path);
-  const auto* const value = found == file.values().end() ? nullptr : std::get_if<T>(&found->second);
-  return value == nullptr ? std::nullopt : std::optional(*value);
-}
-
 void add_content(ListedFile& listed) {
   const auto file = CheckpointFile::open(listed.path);
   if (!file) {
@@ -31,18 +24,15 @@ void add_content(ListedFile& listed) {
   }
   listed.created = file->info().created;
   if (!listed.step) {
-    listed.step = value_of<std::int64_t>(*file, "/progress/global_step");
+    listed.step = file->value<std::int64_t>("/progress/global_step");
   }
-  listed.epoch = value_of<std::int64_t>(*file, "/progress/epoch");
-  if (const auto best = value_of<std::string>(*file, format::kBestPath)) {
+  listed.epoch = file->value<std::int64_t>("/progress/epoch");
+  if (const auto best = file->value<std::string>(format::kBestPath)) {
     listed.best = format::best_from_json(*best);
   }
-  const auto best_step = value_of<std::int64_t>(*file, "/progress/best_step");
+  const auto best_step = file->value<std::int64_t>("/progress/best_step");
   if (best_step.value_or(-1) >= 0) {
-    listed.best_metric = value_of<double>(*file, "/progress/best_metric");
-    if (listed.best.empty() && listed.best_metric) {  // written before checkpoints had a list of them
-      listed.best.push_back({*best_step, *listed.best_metric});
-    }
+    listed.best_metric = file->value<double>("/progress/best_metric");
   }
 }
 
