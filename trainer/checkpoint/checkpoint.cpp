@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "trainer/checkpoint/exchange/several_files.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/init_plan.h"
@@ -145,7 +144,6 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
 
 /// A checkpoint, or a state dict of another program's.
 Result<exchange::Weights> open_weights(const std::string& path) {
-  if (exchange::is_state_dict(path) || exchange::several_files(path)) {  // of which reading tells what to do
     return exchange::open_state_dict(path);
   }
   auto reader = format::CheckpointReader::open(path);

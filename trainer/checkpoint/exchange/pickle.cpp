@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/exchange/pickle_machine.h"
@@ -28,75 +30,74 @@ constexpr std::array kStorageTypes{
 
 constexpr std::size_t kMostBytes = std::size_t{32} << 20;
 
-/// Decodes instructions, which are those of Python's Lib/pickletools.py, and hands them to the machine.
-class Reader {
+/// Decodes instructions, which are those of Python's Lib/pickletools.py, and carries them out.
+class Reader : public PickleMachine {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes), machine_(bytes.size()) {}
+  explicit Reader(std::span<const std::byte> bytes) : PickleMachine(bytes.size()), bytes_(bytes) {}
 
-  /// The tree, or nothing: failure() says why.
+  /// The tree, or nothing: failure() says why. Once.
   std::optional<PickleTree> run() {
-    bool stopped = false;
-    while (!stopped) {
-      if (at_ >= bytes_.size()) {
-        machine_.refuse("is damaged: it ends too early");
-        return std::nullopt;
-      }
+    while (at_ < bytes_.size()) {
       const auto code = std::to_integer<unsigned char>(bytes_[at_++]);
-      stopped = code == '.';
-      if (!stopped && !execute(code)) {
+      if (code == '.') {
+        return finish();
+      }
+      if (!execute(code)) {
         return std::nullopt;
       }
     }
-    return machine_.finish();
+    take(1);  // says what is wrong
+    return std::nullopt;
   }
-  [[nodiscard]] const std::string& failure() const { return machine_.failure(); }
 
  private:
   bool execute(unsigned char code) {
     switch (code) {
       case 'N':
-        return machine_.push(std::monostate());
+        return push(std::monostate());
       case 0x88:
       case 0x89:
-        return machine_.push(code == 0x88);
+        return push(code == 0x88);
       case '}':
-        return machine_.push(PickleDict());
+        return push(PickleDict());
       case ']':
-        return machine_.push(PickleSequence{false, {}});
+        return push(PickleSequence{false, {}});
       case ')':
-        return machine_.tuple(0);
+        return push(PickleSequence{true, {}});
       case 0x85:
       case 0x86:
       case 0x87:
-        return machine_.tuple(code - 0x84U);
+        return tuple(code - 0x84U);
       case 't':
-        return machine_.tuple_since_mark();
+        return with_items([this](Items items) { return push(PickleSequence{true, std::move(items)}); });
       case '(':
-        return machine_.push_mark();
+        marks_.push_back(stack_.size());
+        return true;
       case 'a':
-        return machine_.append_one();
+        return with_top([this](PickleIndex item) { return append({item}); });
       case 'e':
-        return machine_.append_since_mark();
+        return with_items([this](const Items& items) { return append(items); });
       case 's':
-        return machine_.set_one_item();
+        return with_two([this](PickleIndex key, PickleIndex value) { return set_items({key, value}); });
       case 'u':
-        return machine_.set_items_since_mark();
+        return with_items([this](const Items& items) { return set_items(items); });
       case 'R':
-        return machine_.reduce();
-      case 'Q':
-        return machine_.persistent_id();
-      case 'b':
-        return machine_.build();
-      case '0':
-        return machine_.drop_one();
-      case '1':
-        return machine_.drop_since_mark();
-      case '2':
-        return machine_.duplicate();
-      case 'o':
-        return machine_.object_since_mark();
       case 0x81:
-        return machine_.reduce();
+        return with_two([this](PickleIndex callable, PickleIndex arguments) { return reduce(callable, arguments); });
+      case 'Q':
+        return with_top([this](PickleIndex id) { return persistent_id(id); });
+      case 'b':
+        return with_top([this](PickleIndex state) { return build(state); });
+      case '0':
+        return with_top([](PickleIndex) { return true; });
+      case '1':
+        return with_items([](const Items&) { return true; });
+      case '2':
+        return with_top([this](PickleIndex top) { return push_again(top) && push_again(top); });
+      case 'o':
+        return with_items([this](const Items& items) {
+          return !items.empty() ? make(items.front(), {items.begin() + 1, items.end()}) : damaged();
+        });
       default:
         return execute_of_later_protocol(code);
     }
@@ -106,17 +107,17 @@ class Reader {
   bool execute_of_later_protocol(unsigned char code) {
     switch (code) {
       case 0x8f:
-        return machine_.unknown("builtins.set");
-      case 0x90:
-        return machine_.add_items_since_mark();
+        return unknown("builtins.set");
+      case 0x90:  // items of a set
+        return with_items([this](const Items&) { return top_is_unknown() || damaged(); });
       case 0x91:
-        return machine_.unknown_since_mark("builtins.frozenset");
-      case 0x92:
-        return machine_.reduce_with_names();
+        return with_items([this](const Items&) { return unknown("builtins.frozenset"); });
+      case 0x92:  // a dict of named arguments lies above the tuple
+        return with_top([this](PickleIndex) { return execute('R'); });
       case 0x93:
-        return machine_.global_of_texts();
+        return with_two([this](PickleIndex module, PickleIndex name) { return global_of_texts(module, name); });
       case 0x94:
-        return machine_.put_next();
+        return put(static_cast<std::uint32_t>(memo_.size()));
       case 0x95:
         return take(sizeof(std::uint64_t)) != nullptr;  // a frame's length, which is of use to streams
       case 'C':
@@ -138,7 +139,10 @@ class Reader {
   bool execute_with_operand(unsigned char code) {
     switch (code) {
       case 0x80:
-        return protocol();
+        return with_number<std::uint8_t>([this](auto version) {
+          return (version >= 2 && version <= 5) ||
+                 refuse(fmt::format("is of pickle protocol {}, and torch.save's are 2 to 5", version));
+        });
       case 'K':
         return push_integer<std::uint8_t>();
       case 'M':
@@ -149,32 +153,36 @@ class Reader {
         return long_integer<std::uint8_t>();
       case 0x8b:
         return long_integer<std::uint32_t>();
-      case 'G':
-        return floating_point();
+      case 'G':  // the one with a big-endian operand
+        return with_number<std::uint64_t>(
+            [this](auto bits) { return push(std::bit_cast<double>(__builtin_bswap64(bits))); });
       case 'X':
         return text<std::uint32_t>();
       case 'c':
-        return global();
+        return with_name([this](const std::string& module, const std::string& name) { return global(module, name); });
       case 'i':
-        return object();
+        return with_name([this](const std::string& module, const std::string& name) {
+          return with_items([&](Items items) { return global(module, name) && make(pop().value(), std::move(items)); });
+        });
       case 'h':
-        return with_number<std::uint8_t>([this](auto memo) { return machine_.get(memo); });
+        return with_number<std::uint8_t>([this](auto memo) { return get(memo); });
       case 'j':
-        return with_number<std::uint32_t>([this](auto memo) { return machine_.get(memo); });
+        return with_number<std::uint32_t>([this](auto memo) { return get(memo); });
       case 'q':
-        return with_number<std::uint8_t>([this](auto memo) { return machine_.put(memo); });
+        return with_number<std::uint8_t>([this](auto memo) { return put(memo); });
       case 'r':
-        return with_number<std::uint32_t>([this](auto memo) { return machine_.put(memo); });
+        return with_number<std::uint32_t>([this](auto memo) { return put(memo); });
       default:
-        return machine_.refuse(
-            fmt::format("uses instruction 0x{:02x}, which torch.save does not write for state dicts", code));
+        return refuse(fmt::format("uses instruction 0x{:02x}, which torch.save does not write for state dicts", code));
     }
   }
+
+  // Operands.
 
   /// The next `count` bytes; a null pointer where there are not so many.
   const std::byte* take(std::size_t count) {
     if (count > bytes_.size() - at_) {
-      machine_.refuse("is damaged: it ends too early");
+      refuse("is damaged: it ends too early");
       return nullptr;
     }
     at_ += count;
@@ -189,14 +197,7 @@ class Reader {
 
   template <typename Number>
   bool push_integer() {
-    return with_number<Number>([this](auto number) { return machine_.push(static_cast<std::int64_t>(number)); });
-  }
-
-  bool protocol() {
-    return with_number<std::uint8_t>([this](auto version) {
-      return (version >= 2 && version <= 5) ||
-             machine_.refuse(fmt::format("is of pickle protocol {}, and torch.save's are 2 to 5", version));
-    });
+    return with_number<Number>([this](auto number) { return push(static_cast<std::int64_t>(number)); });
   }
 
   /// A little-endian two's-complement number of any length; one of more than 64 bits (a generator's state) is unknown.
@@ -205,32 +206,25 @@ class Reader {
     return with_number<Length>([this](std::size_t count) {
       const std::byte* const digits = take(count);
       if (digits == nullptr || count > sizeof(std::int64_t)) {
-        return digits != nullptr && machine_.unknown("builtins.int");
+        return digits != nullptr && unknown("builtins.int");
       }
       const bool negative = count > 0 && (digits[count - 1] & std::byte{0x80}) != std::byte{0};
       std::int64_t number = negative ? -1 : 0;
       std::memcpy(&number, digits, count);
-      return machine_.push(number);
+      return push(number);
     });
-  }
-
-  /// The one instruction with a big-endian operand.
-  bool floating_point() {
-    return with_number<std::uint64_t>(
-        [this](auto bits) { return machine_.push(std::bit_cast<double>(__builtin_bswap64(bits))); });
   }
 
   template <typename Length>
   bool skip_bytes() {
-    return with_number<Length>(
-        [this](auto length) { return take(length) != nullptr && machine_.unknown("builtins.bytes"); });
+    return with_number<Length>([this](auto length) { return take(length) != nullptr && unknown("builtins.bytes"); });
   }
 
   template <typename Length>
   bool text() {
     return with_number<Length>([this](auto length) {
       const std::byte* const characters = take(length);
-      return characters != nullptr && machine_.push(std::string(reinterpret_cast<const char*>(characters), length));
+      return characters != nullptr && push(std::string(reinterpret_cast<const char*>(characters), length));
     });
   }
 
@@ -238,28 +232,23 @@ class Reader {
     const auto* const begin = reinterpret_cast<const char*>(bytes_.data()) + at_;
     const auto* const end = static_cast<const char*>(std::memchr(begin, '\n', bytes_.size() - at_));
     if (end == nullptr) {
-      machine_.refuse("is damaged: it ends too early");
+      take(bytes_.size());  // says what is wrong
       return std::nullopt;
     }
     at_ += static_cast<std::size_t>(end - begin) + 1;
     return std::string(begin, end);
   }
 
-  bool global() {
+  /// Two lines: the name of a module, and one in it.
+  template <typename Action>
+  bool with_name(Action action) {
     const auto module = line();
     const auto name = module ? line() : std::nullopt;
-    return name && machine_.global(*module, *name);
-  }
-
-  bool object() {
-    const auto module = line();
-    const auto name = module ? line() : std::nullopt;
-    return name && machine_.object_since_mark(*module, *name);
+    return name && action(*module, *name);
   }
 
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
-  PickleMachine machine_;
 };
 
 }  // namespace

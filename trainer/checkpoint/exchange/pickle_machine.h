@@ -5,84 +5,175 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "trainer/checkpoint/exchange/pickle.h"
 
 namespace rollcall::checkpoint::exchange {
 
-/// The stack, the marks and the memo of a pickle machine, and the values made so far (Python's pickletools.py describes
-/// it). Its functions are the instructions without their operands; each gives false where the pickle is refused, and
-/// failure() then says why.
+/// The stack, the marks and the memo of a pickle machine (Python's Lib/pickletools.py describes it), and the values
+/// made so far. What a function does is true, or false where the pickle is refused; failure() then says why.
 class PickleMachine {
  public:
   /// For a pickle of so many bytes, in proportion to which shapes and keys of storages may be copied.
   explicit PickleMachine(std::size_t bytes);
 
   [[nodiscard]] const std::string& failure() const { return failure_; }
-  bool refuse(std::string reason);
+
+ protected:
+  using Items = std::vector<PickleIndex>;
+
+  bool refuse(std::string reason) {
+    failure_ = std::move(reason);
+    return false;
+  }
+
+  bool damaged() { return refuse("is damaged: its instructions do not fit together"); }
 
   bool push(PickleValue value);
-  bool push_mark();
-  bool get(std::uint32_t memo);
-  bool put(std::uint32_t memo);
-  /// The same, as the memo's next number.
-  bool put_next();
-  /// A tuple of the `count` topmost values.
-  bool tuple(std::size_t count);
-  /// A tuple of all values since the last mark.
-  bool tuple_since_mark();
-  /// Appends to the list below: the topmost value, or all since the last mark.
-  bool append_one();
-  bool append_since_mark();
-  /// Sets items of the dict below: the two topmost values, or all pairs since the last mark.
-  bool set_one_item();
-  bool set_items_since_mark();
-  bool global(const std::string& module, const std::string& name);
-  /// The same, of the two topmost texts.
-  bool global_of_texts();
+
+  /// A value that is there already.
+  bool push_again(PickleIndex value) {
+    stack_.push_back(value);
+    return true;
+  }
+
+  std::optional<PickleIndex> pop() {
+    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+    if (stack_.size() <= floor) {
+      return std::nullopt;
+    }
+    const PickleIndex top = stack_.back();
+    stack_.pop_back();
+    return top;
+  }
+
+  template <typename Action>
+  bool with_top(Action action) {
+    const auto top = pop();
+    return top ? action(*top) : damaged();
+  }
+
+  /// The two topmost values, the lower one first.
+  template <typename Action>
+  bool with_two(Action action) {
+    const auto second = pop();
+    const auto first = second ? pop() : std::nullopt;
+    return first ? action(*first, *second) : damaged();
+  }
+
+  /// The values since the last mark, which are taken off together with it.
+  template <typename Action>
+  bool with_items(Action action) {
+    if (marks_.empty()) {
+      return damaged();
+    }
+    const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+    Items items(begin, stack_.end());
+    stack_.erase(begin, stack_.end());
+    marks_.pop_back();
+    return action(std::move(items));
+  }
+
+  bool get(std::uint32_t memo) {
+    const auto found = memo_.find(memo);
+    return found != memo_.end() ? push_again(found->second)
+                                : refuse("is damaged: it refers to a value that is not there");
+  }
+
+  bool put(std::uint32_t memo) {
+    if (stack_.empty()) {
+      return damaged();
+    }
+    memo_[memo] = stack_.back();
+    return true;
+  }
+
+  // Lists and dicts. What is put into something unknown is dropped.
+
+  bool tuple(std::size_t count) {
+    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+    if (stack_.size() - floor < count) {
+      return damaged();
+    }
+    const auto begin = stack_.end() - static_cast<std::ptrdiff_t>(count);
+    Items items(begin, stack_.end());
+    stack_.erase(begin, stack_.end());
+    return push(PickleSequence{true, std::move(items)});
+  }
+
+  template <typename T>
+  [[nodiscard]] T* top_as() {
+    return stack_.empty() ? nullptr : std::get_if<T>(&tree_.values[stack_.back()]);
+  }
+  [[nodiscard]] bool top_is_unknown() { return top_as<PickleUnknown>() != nullptr; }
+
+  bool append(const Items& items) {
+    auto* const list = top_as<PickleSequence>();
+    if (list == nullptr || list->is_tuple) {
+      return top_is_unknown() || damaged();
+    }
+    list->items.insert(list->items.end(), items.begin(), items.end());
+    return true;
+  }
+
+  bool set_items(const Items& items) {
+    auto* const dict = top_as<PickleDict>();
+    if (dict == nullptr || items.size() % 2 != 0) {
+      return top_is_unknown() || damaged();
+    }
+    for (std::size_t i = 0; i < items.size(); i += 2) {
+      dict->items.emplace_back(items[i], items[i + 1]);
+    }
+    return true;
+  }
+
+  /// Attributes of a dict, as state dicts carry (`_metadata`), and of what is unknown: dropped.
+  bool build(PickleIndex state) {
+    const bool is_dict = tree_.as<PickleDict>(state) != nullptr && top_as<PickleDict>() != nullptr;
+    return is_dict || top_is_unknown() ||
+           refuse("sets attributes of what is no state dict, which might run code; nothing was run");
+  }
+
+  // Names, and what is made with them.
+
+  bool count_copy(std::size_t bytes);
   /// A value that is only named: Python makes it with this.
   bool unknown(const std::string& name);
+  bool global(const std::string& module, const std::string& name);
+  bool global_of_texts(PickleIndex first, PickleIndex second);
+  /// reduce() with arguments that are no value yet.
+  bool make(PickleIndex callable, Items arguments);
   /// Calls a known name with a tuple, in effect: makes a dict or a tensor. Of an unknown name, an unknown value.
-  bool reduce();
-  /// The same with a dict of named arguments above the tuple.
-  bool reduce_with_names();
-  /// The same of a class that lies with its arguments above the last mark, or that has them there.
-  bool object_since_mark();
-  bool object_since_mark(const std::string& module, const std::string& name);
-  /// Takes off the topmost value, or all since the last mark and the mark itself; gives the topmost value once more.
-  bool drop_one();
-  bool drop_since_mark();
-  bool duplicate();
+  bool reduce(PickleIndex callable, PickleIndex arguments);
+  std::optional<std::vector<std::int64_t>> numbers(PickleIndex index) const;
+  /// Arguments: storage, offset, shape, strides, requires_grad, backward hooks, and sometimes metadata.
+  bool rebuild_tensor(const Items& arguments);
+  /// Arguments: tensor, requires_grad, backward hooks, and sometimes attributes.
+  bool rebuild_parameter(const Items& arguments);
+  /// Arguments: function, type, the function's arguments, attributes. Of tensors with attributes (torch.nn.Buffer),
+  /// whose function is RebuildTensor, and of other types with elements elsewhere (DTensor).
+  bool rebuild_from_type(const Items& arguments);
   /// A storage, from torch's tuple ("storage", type, key, location, elements).
-  bool persistent_id();
-  /// Attributes of a dict, as state dicts carry (`_metadata`), and of what is unknown: dropped.
-  bool build();
-  /// Items of a set, which is unknown: dropped.
-  bool add_items_since_mark();
-  /// An unknown value of all since the last mark.
-  bool unknown_since_mark(const std::string& name);
+  bool persistent_id(PickleIndex id);
 
-  /// The tree, whose root is the only value on the stack. Call it at the end; nothing works after it.
-  [[nodiscard]] std::optional<PickleTree> finish();
+  std::optional<PickleTree> finish() {
+    if (stack_.size() != 1 || !marks_.empty()) {
+      refuse("is damaged: it does not end with one value");
+      return std::nullopt;
+    }
+    tree_.root = stack_.front();
+    return std::move(tree_);
+  }
 
- private:
-  bool count_copy(std::size_t bytes);
-  std::optional<PickleIndex> pop();
-  /// The values since the last mark, which are taken off together with it.
-  std::optional<std::vector<PickleIndex>> pop_to_mark();
-  bool append(const std::vector<PickleIndex>& items);
-  bool set_items(const std::vector<PickleIndex>& items);
-  bool call(const PickleGlobal& known, const std::vector<PickleIndex>& arguments);
-  bool rebuild_tensor(const std::vector<PickleIndex>& arguments);
-  bool rebuild_parameter(const std::vector<PickleIndex>& arguments);
-  bool rebuild_from_type(const std::vector<PickleIndex>& arguments);
-  std::optional<std::vector<std::int64_t>> numbers(PickleIndex tuple) const;
-
-  PickleTree tree_;
-  std::vector<PickleIndex> stack_;
+  Items stack_;
   std::vector<std::size_t> marks_;
   std::map<std::uint32_t, PickleIndex> memo_;
+
+ private:
+  PickleTree tree_;
   std::map<std::string, std::uint32_t> number_of_name_;  ///< in PickleTree::names
   std::size_t may_copy_;                                 ///< bytes
   std::string failure_;

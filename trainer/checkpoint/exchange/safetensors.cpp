@@ -163,13 +163,9 @@ Result<void> write_safetensors(OutputFile& out, std::span<const StateTensor> ten
   std::ranges::stable_sort(
       ordered, [](std::size_t a, std::size_t b) { return a > b; },
       [](const StateTensor* tensor) { return format::dtype_size(tensor->dtype); });
-  if (auto written = out.append(header_of(ordered)); !written) {
-    return written;
-  }
+  RETURN_IF_ERROR(out.append(header_of(ordered)));
   for (const StateTensor* const tensor : ordered) {
-    if (auto written = out.append(tensor->bytes); !written) {
-      return written;
-    }
+    RETURN_IF_ERROR(out.append(tensor->bytes));
   }
   return {};
 }

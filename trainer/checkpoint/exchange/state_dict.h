@@ -54,6 +54,11 @@ void remove_wrapper_prefixes(StateDict& state);
 /// Errors: NoInput, BadData (the message says what to do in Python), InputOutput.
 [[nodiscard]] Result<StateDict> read_state_dict(const std::string& path, const std::string& key = "");
 
+/// What to do in Python with a model that lies in several files, of which `path` is one, their table or their folder:
+/// torch.distributed.checkpoint's, DeepSpeed's, shards of safetensors and torch.save. Nothing for other paths, which
+/// are not looked into. Errors: NoInput for a folder, else BadData.
+[[nodiscard]] std::optional<Error> several_files(const std::string& path);
+
 /// Whether a file begins as one that read_state_dict() takes; false where it cannot be read.
 [[nodiscard]] bool is_state_dict(const std::string& path);
 

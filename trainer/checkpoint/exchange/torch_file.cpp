@@ -235,14 +235,10 @@ Result<void> write_torch_file(OutputFile& out, std::span<const StateTensor> tens
                                                                   {"byteorder", "little"},
                                                                   {"version", "3\n"}}};
   for (const auto& [name, text] : texts) {
-    if (auto added = add_text(name, text); !added) {
-      return added;
-    }
+    RETURN_IF_ERROR(add_text(name, text));
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (auto added = zip.add("archive/data/" + std::to_string(i), tensors[i].bytes); !added) {
-      return added;
-    }
+    RETURN_IF_ERROR(zip.add("archive/data/" + std::to_string(i), tensors[i].bytes));
   }
   return zip.finish();
 }

@@ -280,9 +280,7 @@ Result<std::unique_ptr<std::byte[]>> ZipArchive::read(const ZipEntry& entry) con
 
 Result<void> ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   entries_.push_back({name, bytes.size(), storage::crc32(bytes), out_.size()});
-  if (auto written = out_.append(local_header(entries_.back())); !written) {
-    return written;
-  }
+  RETURN_IF_ERROR(out_.append(local_header(entries_.back())));
   return out_.append(bytes);
 }
 
