@@ -106,8 +106,8 @@ std::string options_of(std::span<const command_line::Flag> flags, settings::Tabl
 
 std::string values_of(const Setting& setting) {
   std::string words(setting.kind == Kind::Switch ? "on|off" : "");
-  words += words.empty() || setting.choices.empty() ? "" : "|";
-  words += setting.choices;
+  words += words.empty() || setting.words().empty() ? "" : "|";
+  words += setting.words();
   std::ranges::replace(words, '|', ' ');
   return words;
 }

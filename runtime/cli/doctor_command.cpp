@@ -77,7 +77,7 @@ Result<std::vector<std::string_view>> wanted_checks(const CommandContext& contex
 /// The backends that --collectives names; none for its default word. Whether this build of the trainer has them is for
 /// rollcall-bench-collectives to say.
 Result<std::vector<std::string>> wanted_backends(const CommandContext& context) {
-  const std::vector<std::string> known = split(kDoctorTable[2].choices, '|');
+  const std::vector<std::string> known = split(kDoctorTable[2].words(), '|');
   const std::vector<std::string> backends = context.options.list("collectives");
   for (const std::string& name : backends) {
     if (name == kDoctorTable[2].default_text) {

@@ -166,8 +166,8 @@ std::string setting_entry(const settings::Setting& setting) {
   const std::string option =
       fmt::format("{}{}={}{}", name, is_switch ? "[" : "", setting.argument, is_switch ? "]" : "");
   std::string help(setting.help);
-  if (setting.kind == settings::Kind::Choice && setting.argument != setting.choices) {
-    help += fmt::format(": {}", setting.choices);
+  if (setting.kind == settings::Kind::Choice && setting.argument != setting.words()) {
+    help += fmt::format(": {}", setting.words());
   }
   if (!setting.default_text.empty()) {
     help += fmt::format(" [{}]", setting.default_text);

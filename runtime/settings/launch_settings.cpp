@@ -12,15 +12,14 @@ constexpr std::string_view kPolicies = "shared|local|job|off";
 
 constexpr std::array kLaunchTable{
     Setting{"world", Kind::Choice, "job", "job|component",
-            "what is one world of ranks in a step of a het job: all of it, or each component by itself", "Ranks",
-            "job|component"},
+            "what is one world of ranks in a step of a het job: all of it, or each component by itself", "Ranks"},
     Setting{"host.template", Kind::Text, "{host}", "TEXT",
             "name under which the head node is reached; {host} is its name in Slurm, so \"{host}i\" appends an i; "
             "{nodeaddr} alone is its address in Slurm, where only Slurm knows the nodes' names",
             "Network"},
     Setting{"host.loopback", Kind::Choice, "refuse", "refuse|allow",
             "whether a head node of several may resolve to a loopback address (only where all nodes are one machine)",
-            "Network", "refuse|allow"},
+            "Network"},
     Setting{"interface.gloo", Kind::List, "auto", "NAME[,NAME...]",
             "interfaces for Gloo and TensorPipe, first existing one wins; auto: the one that routes to the head node; "
             "none: leave unset",
@@ -36,7 +35,7 @@ constexpr std::array kLaunchTable{
     Setting{"rendezvous", Kind::Choice, "auto", "auto|pmix|file|address",
             "how the trainer's ranks find rank 0: over PMIx, through a file on a shared file system, or by MASTER_ADDR "
             "and MASTER_PORT",
-            "Network", "auto|pmix|file|address"},
+            "Network"},
     Setting{"rendezvous.folder", Kind::Path, "", "DIR", "shared folder for rendezvous=file", "Network"},
     Setting{"rendezvous.secret", Kind::Path, "", "FILE",
             "file with the secret by which the processes of a step or run know each other, which only you may read; "
@@ -65,7 +64,7 @@ constexpr std::array kLaunchTable{
             "OMP_NUM_THREADS: a number, auto (the CPUs of the task) or keep (leave unset)", "Task", "auto|keep", 1,
             65536},
     Setting{"gpus.visible", Kind::Choice, "own", "own|node",
-            "whether a task sees the GPUs that Slurm gave it or all of its step on the node", "Task", "own|node"},
+            "whether a task sees the GPUs that Slurm gave it or all of its step on the node", "Task"},
     Setting{"gpus.architectures", Kind::Text, "", "LIST",
             "GPU architectures to compile extensions for, as in 8.0;9.0 (TORCH_CUDA_ARCH_LIST); empty: leave unset",
             "Task"},

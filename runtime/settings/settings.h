@@ -21,7 +21,7 @@ enum class Kind {
   Integer,    ///< a decimal integer within [minimum, maximum]
   Number,     ///< a finite decimal number within [minimum, maximum]
   Switch,     ///< true|false, also on|off, yes|no, 1|0; an option without a value means true
-  Choice,     ///< one of `choices`
+  Choice,     ///< one of its words()
   Path,       ///< a path; may hold ${SCRATCH}-like variables of a fixed list, see values.h
   List,       ///< words separated by commas, at least one
   PortRange,  ///< "first-last", 1 <= first <= last <= 65535
@@ -38,10 +38,15 @@ struct Setting {
   std::string_view argument;      ///< shown in --help: "N", "DIR", "NAME[,NAME...]"
   std::string_view help;          ///< one sentence, no full stop, unit included where there is one
   std::string_view group;         ///< heading in --help and docs
-  std::string_view choices =
-      "";                   ///< Kind::Choice: "sgd|adamw". Others: further fixed words that are accepted too, as "auto"
-  double minimum = -1e300;  ///< Integer, Number: inclusive
-  double maximum = 1e300;   ///< Integer, Number: inclusive
+  std::string_view choices = "";  ///< Kind::Choice: "sgd|adamw", where `argument` says something else. Others: further
+                                  ///< fixed words that are accepted too, as "auto"
+  double minimum = -1e300;        ///< Integer, Number: inclusive
+  double maximum = 1e300;         ///< Integer, Number: inclusive
+
+  /// The fixed words that it accepts, with '|' between them.
+  [[nodiscard]] constexpr std::string_view words() const {
+    return kind == Kind::Choice && choices.empty() ? argument : choices;
+  }
 };
 
 using Table = std::span<const Setting>;

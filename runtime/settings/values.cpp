@@ -49,7 +49,7 @@ std::string base_phrase(const Setting& setting) {
     case Kind::Switch:
       return "true or false (also on|off, yes|no, 1|0)";
     case Kind::Choice:
-      return fmt::format("{}", fmt::join(split(setting.choices, '|'), ", "));
+      return fmt::format("{}", fmt::join(split(setting.words(), '|'), ", "));
     case Kind::Path:
       return "a path";
     case Kind::List:
@@ -100,7 +100,7 @@ Result<std::string> normal_list(const Setting& setting, std::string_view text, c
 }
 
 Error bad_choice(const Setting& setting, std::string_view text, const std::string& subject) {
-  const std::vector<std::string> choices = split(setting.choices, '|');
+  const std::vector<std::string> choices = split(setting.words(), '|');
   const std::optional<std::string> meant = nearest(text, choices);
   return fail(subject, std::string(text), fmt::format("is none of {}", fmt::join(choices, ", ")),
               meant.value_or(choices.front()));
@@ -149,8 +149,8 @@ Result<std::string> replace_variables(std::string_view path, const std::string& 
 
 std::string accepted_values(const Setting& setting) {
   std::string phrase = base_phrase(setting);
-  if (setting.kind != Kind::Choice && !setting.choices.empty()) {
-    phrase += fmt::format(", or {}", fmt::join(split(setting.choices, '|'), ", "));
+  if (setting.kind != Kind::Choice && !setting.words().empty()) {
+    phrase += fmt::format(", or {}", fmt::join(split(setting.words(), '|'), ", "));
   }
   return phrase;
 }
@@ -162,7 +162,7 @@ Result<std::string> normal_form(const Setting& setting, std::string_view text, c
   if (std::ranges::any_of(text, is_control)) {
     return refuse("holds a control character");
   }
-  const std::vector<std::string> words = split(setting.choices, '|');
+  const std::vector<std::string> words = split(setting.words(), '|');
   if (std::ranges::find(words, text) != words.end()) {
     return std::string(text);
   }

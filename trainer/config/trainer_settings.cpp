@@ -52,11 +52,11 @@ constexpr std::array kTrainerTable{
     Setting{"image-dtype", Kind::Choice, "float32", "float32|bfloat16|uint8",
             "type in which images are prefetched and copied: bfloat16 takes half the memory; uint8 a quarter, and is "
             "normalised where the model computes",
-            "Data", "float32|bfloat16|uint8"},
+            "Data"},
     Setting{"last-batch", Kind::Choice, "drop", "drop|pad",
             "what does not fill a global batch of training: leave it out, or fill it from the epoch's beginning as "
             "torch's DistributedSampler does",
-            "Data", "drop|pad"},
+            "Data"},
     Setting{
         "shuffle-window", Kind::Integer, "0", "N",
         "read N consecutive images at about the same time, 64 such windows mixed (for packed files on parallel file "
@@ -66,15 +66,13 @@ constexpr std::array kTrainerTable{
             "turn pictures as their EXIF orientation says; torchvision does not", "Data"},
     Setting{"dct-scaling", Kind::Switch, "false", "on|off", "decode large crops at half size: faster, but other pixels",
             "Data"},
-    Setting{"bad-samples", Kind::Choice, "skip", "skip|fail", "what an image that cannot be decoded does", "Data",
-            "skip|fail"},
+    Setting{"bad-samples", Kind::Choice, "skip", "skip|fail", "what an image that cannot be decoded does", "Data"},
     Setting{"max-bad-samples", Kind::Number, "0.05", "X",
             "bad-samples=skip: the run ends once more than this share of an epoch's images could not be read", "Data",
             "", 0, 1},
 
     Setting{"auto-augment", Kind::Choice, "none", "none|randaugment|trivial",
-            "random operations on each training image: RandAugment or TrivialAugmentWide", "Augmentation",
-            "none|randaugment|trivial"},
+            "random operations on each training image: RandAugment or TrivialAugmentWide", "Augmentation"},
     Setting{"randaugment-ops", Kind::Integer, "2", "N", "auto-augment=randaugment: operations for an image",
             "Augmentation", "", 0, 10},
     Setting{"randaugment-magnitude", Kind::Integer, "9", "N", "auto-augment=randaugment: strength of the operations",
@@ -90,7 +88,7 @@ constexpr std::array kTrainerTable{
     Setting{"random-erase", Kind::Number, "0", "PROBABILITY", "probability that a box of the image is erased",
             "Augmentation", "", 0, 1},
     Setting{"random-erase-value", Kind::Choice, "zero", "zero|random", "what random-erase fills its box with",
-            "Augmentation", "zero|random"},
+            "Augmentation"},
     Setting{"mixup", Kind::Number, "0", "ALPHA",
             "mix the images of a batch, weights from Beta(ALPHA, ALPHA); 0: do not", "Augmentation", "", 0, 100},
     Setting{"cutmix", Kind::Number, "0", "ALPHA",
@@ -122,13 +120,13 @@ constexpr std::array kTrainerTable{
         "Training", "", 1, 1e6},
     Setting{"seed", Kind::Integer, "0", "N",
             "decides the initial weights, the order of the images and their augmentation", "Training", "", 0, kMost},
-    Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "optimizer", "Training", kOptimizers},
+    Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "optimizer", "Training"},
     Setting{"lr", Kind::Number, "3e-4", "RATE", "base learning rate, for one rank and micro-batch", "Training", "", 0,
             1e6},
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
-            "how the learning rate grows with the number of ranks x grad-accumulation", "Training", "linear|sqrt|none"},
+            "how the learning rate grows with the number of ranks x grad-accumulation", "Training"},
     Setting{"lr-schedule", Kind::Choice, "none", "none|cosine|step", "course of the learning rate after warm-up",
-            "Training", "none|cosine|step"},
+            "Training"},
     Setting{"lr-step-epochs", Kind::Number, "30", "EPOCHS", "lr-schedule=step: epochs between two drops", "Training",
             "", 1e-6, 1e9},
     Setting{"lr-step-factor", Kind::Number, "0.1", "FACTOR", "lr-schedule=step: factor of each drop", "Training", "", 0,
@@ -157,13 +155,13 @@ constexpr std::array kTrainerTable{
         "precision", Kind::Choice, "fp32", "fp32|bf16|fp16",
         "type in which convolutions and matrix products compute; weights, their updates, statistics and the loss stay "
         "fp32; fp16 also scales the loss",
-        "Training", "fp32|bf16|fp16"},
+        "Training"},
     Setting{"label-smoothing", Kind::Number, "0", "FACTOR", "label smoothing of the loss", "Training", "", 0, 1},
 
     Setting{"parallel", Kind::Choice, "ddp", "ddp|fsdp|none",
             "how ranks share the work; ddp: each has the model; fsdp: each has a part of it; none: this process trains "
             "alone",
-            "Parallel", "ddp|fsdp|none"},
+            "Parallel"},
     Setting{
         "elastic", Kind::Switch, "false", "on|off",
         "under `rollcall run`: ranks that are left when others are lost or come go on in the same process, from what "
@@ -173,7 +171,7 @@ constexpr std::array kTrainerTable{
             "with elastic and parallel=fsdp: while training goes on, each rank copies its part of the model and of the "
             "optimizer's state to a rank of another node, so that a lost rank or node costs the steps since then and "
             "not those since the newest checkpoint; takes memory of the host for four times that part",
-            "Parallel", "none|neighbour"},
+            "Parallel"},
     Setting{"replicate-steps", Kind::Integer, "10", "N", "steps from one such copy to the next", "Parallel", "", 1,
             kMost},
     Setting{"elastic-exact", Kind::Integer, "0", "N",
@@ -185,7 +183,7 @@ constexpr std::array kTrainerTable{
             "up otherwise with another number",
             "Parallel", "", 1, 4096},
     Setting{"gradient-compression", Kind::Choice, "none", "none|bf16|fp16",
-            "ddp: type in which gradients travel, half as wide (fsdp: reduce-dtype)", "Parallel", "none|bf16|fp16"},
+            "ddp: type in which gradients travel, half as wide (fsdp: reduce-dtype)", "Parallel"},
     Setting{"find-unused-parameters", Kind::Switch, "false", "on|off",
             "ddp: allow parameters that a step's loss does not depend on; costs a search of each step's graph",
             "Parallel"},
@@ -214,13 +212,13 @@ constexpr std::array kTrainerTable{
         "Parallel", "on|off", 2, 1e6},
     Setting{"param-dtype", Kind::Choice, "fp32", "fp32|bf16",
             "fsdp: type in which parameters travel and compute; the optimizer's copy and batch norms stay fp32",
-            "Parallel", "fp32|bf16"},
+            "Parallel"},
     Setting{"reduce-dtype", Kind::Choice, "fp32", "fp32|bf16|fp16",
-            "fsdp: type in which gradients travel; they are added up in fp32", "Parallel", "fp32|bf16|fp16"},
+            "fsdp: type in which gradients travel; they are added up in fp32", "Parallel"},
     Setting{"accumulate", Kind::Choice, "whole", "whole|shards",
             "fsdp with grad-accumulation: add gradients up whole on every rank and reduce them once, or reduce each "
             "micro-batch's into the shards, which takes 1/ranks of the memory and N times the traffic",
-            "Parallel", "whole|shards"},
+            "Parallel"},
     Setting{"cpu-offload", Kind::Switch, "false", "on|off",
             "fsdp: keep shards, their gradients and the optimizer's state in main memory and update them there; saves "
             "memory of GPUs, not of CPUs",
@@ -242,7 +240,7 @@ constexpr std::array kTrainerTable{
             "GPUs are given a step as two graphs, captured after 11 steps, instead of "
             "one kernel after the other, for small batches; on: or it is an error; auto: off, until it was measured on "
             "hardware",
-            "Parallel", "auto|on|off"},
+            "Parallel"},
     Setting{
         "own-kernels", Kind::Switch, "true", "on|off",
         "GPUs compute batch norms with what follows them, images of uint8 and compressed gradients by rollcall's own "
@@ -251,7 +249,7 @@ constexpr std::array kTrainerTable{
     Setting{"backend", Kind::Choice, "auto", kBackendNames,
             "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
-            "Parallel", kBackendNames},
+            "Parallel"},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS",
             "a collective that takes longer is an error, which names the ranks that did not come; so is a GPU that "
             "stands still",
@@ -283,7 +281,7 @@ constexpr std::array kTrainerTable{
     Setting{"checkpoint-mode", Kind::Choice, "async", "async|sync",
             "async: training goes on while a copy of its state is written; sync: it waits, and needs no memory for a "
             "copy",
-            "Checkpoints", "async|sync"},
+            "Checkpoints"},
     Setting{
         "checkpoint-stage", Kind::Path, "", "DIR",
         "fast folder of the node, as /dev/shm, in which a checkpoint is made before it is copied to checkpoint-dir; "
@@ -291,12 +289,12 @@ constexpr std::array kTrainerTable{
         "Checkpoints"},
     Setting{"checkpoint-overlap", Kind::Choice, "skip", "skip|wait",
             "a save by checkpoint-steps that is due while another is being written: leave it out, or wait",
-            "Checkpoints", "skip|wait"},
+            "Checkpoints"},
     Setting{
         "checkpoint-read-back", Kind::Choice, "memory", "memory|device",
         "where a checkpoint is read back from before it gets its name; memory: the kernel's, while the device still "
         "writes; device: past the kernel's memory, which takes two to three times as long",
-        "Checkpoints", "memory|device"},
+        "Checkpoints"},
     Setting{"checkpoint-retries", Kind::Integer, "2", "N",
             "further tries of a save that failed, after 1, 2, 4 ... seconds", "Checkpoints", "", 0, 100},
     Setting{"checkpoint-failures", Kind::Integer, "3", "N",
@@ -316,7 +314,7 @@ constexpr std::array kTrainerTable{
     Setting{
         "verify", Kind::Choice, "full", "full|metadata",
         "what loading a checkpoint compares with its checksums: everything it reads, or the table of contents alone",
-        "Checkpoints", "full|metadata"},
+        "Checkpoints"},
     Setting{"init-from", Kind::Text, "", "FILE",
             "begin with the model of this checkpoint, or file of torch.save or safetensors, where there is nothing to "
             "resume; the last layer may have another number of classes, and then begins afresh",
@@ -329,7 +327,7 @@ constexpr std::array kTrainerTable{
             "--benchmark-data: passes over the training data; the first of several warms up and is not counted",
             "Output", "", 1, 1e6},
     Setting{"progress", Kind::Choice, "auto", "auto|bar|lines|none",
-            "progress display; auto: a bar on a terminal, else lines", "Output", "auto|bar|lines|none"},
+            "progress display; auto: a bar on a terminal, else lines", "Output"},
     Setting{"log-steps", Kind::Integer, "10", "N", "steps between two progress lines and two records of metrics.jsonl",
             "Output", "", 1, kMost},
     Setting{
