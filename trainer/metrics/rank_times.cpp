@@ -13,15 +13,14 @@ namespace {
 constexpr std::size_t kNumbers = 10;         // of a place
 constexpr std::size_t kNumbersOfDevice = 7;  // behind them, on devices
 
-/// `[0.0123,null]`: four digits tell ranks apart, and a record of thousands of them stays small.
-template <typename Number>
-RawJson array_of(std::size_t count, const Number& number) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::optional<double> value = number(i);
-    text += i > 0 ? "," : "";
-    value ? fmt::format_to(std::back_inserter(text), "{:.4g}", *value)
-          : fmt::format_to(std::back_inserter(text), "null");
+/// `[0.0123,null]`, null where it is not a number: four digits tell ranks apart, and a record of thousands of them
+/// stays small.
+template <typename Ranks, typename Number>
+RawJson array_of(const Ranks& ranks, const Number& number) {
+  std::string text;
+  for (const auto& rank : ranks) {
+    const double value = number(rank);
+    text += (text.empty() ? "[" : ",") + (std::isnan(value) ? "null" : fmt::format("{:.4g}", value));
   }
   return {text + "]"};
 }
@@ -121,12 +120,8 @@ void RankTimes::hear_of_device(std::size_t rank, std::span<const double> numbers
 
 template <typename Number>
 void RankTimes::add_known(Record& record, const char* name, const Number& number) const {
-  const auto known = [&](std::size_t rank) {
-    const double value = number(told_[rank]);
-    return std::isnan(value) ? std::nullopt : std::optional(value);
-  };
   if (std::ranges::any_of(told_, [&](const Told& told) { return !std::isnan(number(told)); })) {
-    record.emplace_back(name, array_of(told_.size(), known));
+    record.emplace_back(name, array_of(told_, number));
   }
 }
 
@@ -155,11 +150,15 @@ std::optional<Record> RankTimes::take_record(std::int64_t step) {
   if (std::ranges::none_of(told_, [](const Told& told) { return told.times.steps > 0; })) {
     return std::nullopt;
   }
-  const auto mean = [this](double StepTimes::*part) {
-    return array_of(told_.size(), [this, part](std::size_t rank) {
-      const StepTimes& times = told_[rank].times;
-      return times.steps > 0 ? std::optional(times.*part / static_cast<double>(times.steps)) : std::nullopt;
-    });
+  const auto of_step = [](const Told& told, double sum) {
+    return told.times.steps > 0 ? sum / static_cast<double>(told.times.steps) : std::nan("");
+  };
+  const auto mean = [&](double StepTimes::*part) {
+    return array_of(told_, [&](const Told& told) { return of_step(told, told.times.*part); });
+  };
+  const auto some = [](double number) { return number > 0 ? number : std::nan(""); };
+  const auto loader_use = [](const Told& told) {
+    return told.loader_seconds > 0 ? std::min(1.0, told.loading / told.loader_seconds) : std::nan("");
   };
   Record record{
       {"event", std::string("ranks")},
@@ -168,29 +167,10 @@ std::optional<Record> RankTimes::take_record(std::int64_t step) {
       {"forward_seconds", mean(&StepTimes::forward)},
       {"backward_seconds", mean(&StepTimes::backward)},
       {"wait_seconds", mean(&StepTimes::wait)},
-      {"peak_memory_mib", array_of(told_.size(),
-                                   [this](std::size_t rank) {
-                                     const double bytes = told_[rank].peak_memory;
-                                     return bytes > 0 ? std::optional(bytes / (1 << 20)) : std::nullopt;
-                                   })},
-      {"cpu_seconds", array_of(told_.size(),
-                               [this](std::size_t rank) {
-                                 const Told& told = told_[rank];
-                                 return told.times.steps > 0
-                                            ? std::optional(told.cpu_seconds / static_cast<double>(told.times.steps))
-                                            : std::nullopt;
-                               })},
-      {"loader_utilisation", array_of(told_.size(), [this](std::size_t rank) {
-         const Told& told = told_[rank];
-         return told.loader_seconds > 0 ? std::optional(std::min(1.0, told.loading / told.loader_seconds))
-                                        : std::nullopt;
-       })}};
-  if (std::ranges::any_of(told_, [](const Told& told) { return told.energy > 0; })) {
-    record.emplace_back("energy_joules", array_of(told_.size(), [this](std::size_t rank) {
-                          const double joules = told_[rank].energy;
-                          return joules > 0 ? std::optional(joules) : std::nullopt;
-                        }));
-  }
+      {"peak_memory_mib", array_of(told_, [&](const Told& told) { return some(told.peak_memory / (1 << 20)); })},
+      {"cpu_seconds", array_of(told_, [&](const Told& told) { return of_step(told, told.cpu_seconds); })},
+      {"loader_utilisation", array_of(told_, loader_use)}};
+  add_known(record, "energy_joules", [&](const Told& told) { return some(told.energy); });
   add_devices(record);
   for (Told& told : told_) {
     told = told.begun_anew();
