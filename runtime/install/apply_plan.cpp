@@ -67,9 +67,7 @@ Result<void> make_folders(const fs::path& folder, bool for_all_users) {
   if (fs::is_directory(folder, error) || folder == folder.parent_path()) {
     return {};
   }
-  if (Result<void> above = make_folders(folder.parent_path(), for_all_users); !above) {
-    return above;
-  }
+  RETURN_IF_ERROR(make_folders(folder.parent_path(), for_all_users));
   if (::mkdir(folder.c_str(), kAsUmaskSays) != 0) {
     const int error_number = errno;
     return error_number == EEXIST && fs::is_directory(folder, error) ? Result<void>() : cannot(folder, error_number);
@@ -87,9 +85,7 @@ Result<void> apply_one(const FileChange& change, const ImageRoot& root, bool for
   if (!change.text && !change.link_to) {
     return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(path, errno);
   }
-  if (Result<void> made = make_folders(fs::path(path).parent_path(), for_all_users); !made) {
-    return made;
-  }
+  RETURN_IF_ERROR(make_folders(fs::path(path).parent_path(), for_all_users));
   constexpr mode_t kProgram = 0755;
   constexpr mode_t kFile = 0644;
   return change.text ? replace(path, *change.text, change.executable ? kProgram : kFile)
@@ -112,9 +108,7 @@ std::optional<std::string> read_link(const std::string& path) {
 
 Result<void> apply(const Plan& plan, const ImageRoot& root) {
   for (const FileChange& change : plan.changes) {
-    if (Result<void> done = apply_one(change, root, plan.for_all_users); !done) {
-      return done;
-    }
+    RETURN_IF_ERROR(apply_one(change, root, plan.for_all_users));
   }
   for (const std::string& folder : plan.folders_to_remove) {
     ::rmdir(root.entry_on_this_machine(folder).c_str());  // only where it is empty

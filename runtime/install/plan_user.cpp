@@ -16,9 +16,7 @@ Result<void> check_paths(const UserInput& input) {
                                    {"--slurm-conf", &input.slurm_conf},
                                    {"--plugin", &input.plugin},
                                    {"rollcall", &input.program}}) {
-    if (Result<void> checked = check_slurm_path(name, *path); !checked) {
-      return checked;
-    }
+    RETURN_IF_ERROR(check_slurm_path(name, *path));
   }
   return {};
 }

@@ -39,9 +39,7 @@ std::uint64_t whole_bytes(const format::Content& content) {
 }
 
 Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
-  if (Result<void> prepared = format::prepare_folder(folder); !prepared) {
-    return prepared;
-  }
+  RETURN_IF_ERROR(format::prepare_folder(folder));
   format::remove_stale_temporaries(folder);  // before the look: they may be what fills the disk
   const std::optional<format::FreeSpace> space = format::free_space_at(folder);
   return space ? format::check_free_space(folder, *space, bytes) : Result<void>();
@@ -100,9 +98,7 @@ Result<void> commit(const Destination& destination, const format::Content& conte
   const bool leads = group.rank() == 0;
   const bool stages = !destination.stage.empty();
   const std::uint64_t bytes = whole_bytes(content);
-  if (Result<void> agreed = format::agree(group, leads ? prepare(destination, bytes) : Result<void>()); !agreed) {
-    return agreed;
-  }
+  RETURN_IF_ERROR(format::agree(group, leads ? prepare(destination, bytes) : Result<void>()));
   const std::filesystem::path first(stages ? destination.stage : destination.folder);
   format::WriterOptions in_folder = options;
   if (!stages) {
@@ -194,15 +190,11 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
   const std::string from = (fs::path(staged) / format::checkpoint_name(step)).string();
   const std::string path = (fs::path(folder) / format::checkpoint_name(step)).string();
   const Temporary temporary(format::temporary_name(path));
-  if (Result<void> copied = copy_file(from, temporary.path()); !copied) {
-    return copied;
-  }
+  RETURN_IF_ERROR(copy_file(from, temporary.path()));
   if (const Result<void> sound = format::verify_file(temporary.path(), format::VerifyLevel::Full); !sound) {
     return format::write_failure(temporary.path(), "reading back the copy failed: " + sound.error().reason);
   }
-  if (Result<void> ours = asked(is_ours); !ours) {
-    return ours;
-  }
+  RETURN_IF_ERROR(asked(is_ours));
   if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
     return fail("checkpoint", path, "the finished file cannot be given its name: " + why_refused(path, errno),
                 "removing what is in the way", ErrorKind::CannotCreate);

@@ -83,9 +83,7 @@ BackgroundSaver::~BackgroundSaver() {
 Result<void> BackgroundSaver::start(std::int64_t step, LiveContent live, Write write) {
   assert(!busy() && !outcome_);
   const auto started = std::chrono::steady_clock::now();
-  if (Result<void> begun = snapshot_.begin(std::move(live)); !begun) {
-    return begun;
-  }
+  RETURN_IF_ERROR(snapshot_.begin(std::move(live)));
   copier_.start([this] { snapshot_.copy_rest(); });
   writer_.start([this, step, started, write = std::move(write)] {
     snapshot_.wait_copied();

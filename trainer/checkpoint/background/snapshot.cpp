@@ -45,9 +45,7 @@ Result<void> Snapshot::begin(LiveContent live) {
   for (const LiveTensor& tensor : live.tensors) {
     bytes += padded(bytes_to_copy(tensor));
   }
-  if (Result<void> reserved = reserve(bytes); !reserved) {
-    return reserved;
-  }
+  RETURN_IF_ERROR(reserve(bytes));
   content_.tensors.clear();
   content_.values = std::move(live.values);
   rest_.clear();

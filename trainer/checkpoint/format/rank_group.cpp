@@ -34,9 +34,7 @@ Result<void> agree(RankGroup& group, const Result<void>& mine) {
       break;
     }
   }
-  if (Result<void> told = group.broadcast(first_failure); !told) {
-    return told;
-  }
+  RETURN_IF_ERROR(group.broadcast(first_failure));
   return from_bytes(first_failure);
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/format/writer.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -128,13 +129,7 @@ Result<std::vector<PlacedSlice>> place(const Content& content, const std::vector
 }
 
 /// ISO 8601 in UTC: "2025-01-31T23:59:59Z".
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
+std::string now_text() { return fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr))); }
 
 Error system_failure(const std::string& path, const std::string& what, int error_number) {
   return write_failure(path, what + ": " + errno_text(error_number));
@@ -180,9 +175,7 @@ class Write {
   Result<void> run() {
     for (const auto step : {&Write::create, &Write::write_data, &Write::gather_checksums, &Write::sync_and_verify,
                             &Write::finish_after_all, &Write::seal, &Write::rename}) {
-      if (Result<void> done = agree(group_, (this->*step)()); !done) {
-        return done;
-      }
+      RETURN_IF_ERROR(agree(group_, (this->*step)()));
     }
     return {};
   }
@@ -212,9 +205,7 @@ class Write {
   }
 
   Result<void> write_data() {
-    if (Result<void> shared = share(plan_, group_); !shared) {
-      return shared;
-    }
+    RETURN_IF_ERROR(share(plan_, group_));
     ASSIGN_OR_RETURN(auto slices, place(content_, values_, plan_));
     ASSIGN_OR_RETURN(auto file,
                      BlockFile::open(plan_.temporary, options_.read_back, options_.threads, group_.size() > 1));
@@ -276,9 +267,7 @@ class Write {
     if (!leads_) {
       return {};
     }
-    if (Result<void> sealed = put_seal(own_entry_); !sealed) {
-      return sealed;
-    }
+    RETURN_IF_ERROR(put_seal(own_entry_));
     passed(WritePoint::Sealed);
     // What other hosts wrote is not theirs alone to look at where each sees its own pages.
     const VerifyLevel level = blocks_->past_caches() ? VerifyLevel::Full : VerifyLevel::Metadata;
@@ -309,9 +298,7 @@ class Write {
     if (!leads_) {
       return {};
     }
-    if (Result<void> may = options_.before_rename ? options_.before_rename() : Result<void>(); !may) {
-      return may;
-    }
+    RETURN_IF_ERROR(options_.before_rename ? options_.before_rename() : Result<void>());
     if (std::rename(plan_.temporary.c_str(), path_.c_str()) != 0) {
       return fail("checkpoint", path_, "the finished file cannot be given its name: " + why_refused(path_, errno),
                   "removing what is in the way", ErrorKind::CannotCreate);

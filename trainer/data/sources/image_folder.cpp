@@ -107,9 +107,7 @@ class ClassScan {
 
   /// The images in os.walk's sorted order: by folder path, then by name.
   Result<void> run(std::uint32_t label) {
-    if (Result<void> listed = list(name_); !listed) {
-      return listed;
-    }
+    RETURN_IF_ERROR(list(name_));
     std::sort(folders_.begin(), folders_.end(), [](const Folder& a, const Folder& b) { return a.path < b.path; });
     for (Folder& folder : folders_) {
       std::sort(folder.images.begin(), folder.images.end());
@@ -170,9 +168,7 @@ class ClassScan {
     indices_.found += static_cast<std::int64_t>(images.size());
     folders_.push_back({path, std::move(images)});
     for (const std::string& name : below) {
-      if (Result<void> listed = list(std::string(path).append("/").append(name)); !listed) {
-        return listed;
-      }
+      RETURN_IF_ERROR(list(std::string(path).append("/").append(name)));
     }
     open_.pop_back();
     return {};

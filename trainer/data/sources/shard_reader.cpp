@@ -88,9 +88,7 @@ class ShardReader {
     if (!size) {
       return unreadable_shard(path_, errno, ErrorKind::NoInput);
     }
-    if (Result<void> plain = check_plain(*size); !plain) {
-      return plain;
-    }
+    RETURN_IF_ERROR(check_plain(*size));
     const Result<std::uint64_t> zeros = index_tar(
         *size, [&](std::span<std::byte> bytes, std::uint64_t at) { return reads_.read_at(bytes, at); },
         [&](const TarMember& member) { return take(member); }, [&](const TarMember& link) { return refuse(link); });
@@ -141,9 +139,7 @@ class ShardReader {
     }
     const auto& [key, ending] = *name;
     if (key != key_) {
-      if (auto finished = finish_sample(); !finished) {
-        return finished;
-      }
+      RETURN_IF_ERROR(finish_sample());
       key_ = key;
     }
     if (is_picture_ending(ending)) {

@@ -165,10 +165,7 @@ class Indexer {
     if (stored > archive_bytes_ - at_) {
       return damaged_tar(fmt::format("it is cut in the member at {} ({} bytes)", at_, stored));
     }
-    if (const Result<void> taken = extension ? take_extension(header.type, stored) : take_member(header, stored);
-        !taken) {
-      return taken.error();
-    }
+    RETURN_IF_ERROR(extension ? take_extension(header.type, stored) : take_member(header, stored));
     // The last member's padding may be missing.
     const std::uint64_t padded = stored + (kBlock - stored % kBlock) % kBlock;
     at_ += std::min(padded, archive_bytes_ - at_);
