@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/format/reader.h"
+#include "tests/support/read_checkpoint.h"
 #include "trainer/checkpoint/format/writer.h"
 
 namespace {

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/read_checkpoint.h"
 #include "tests/support/socket_group.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"

@@ -22,6 +22,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "runtime/base/text.h"
+#include "tests/support/read_checkpoint.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/distributed/process_group/factory.h"

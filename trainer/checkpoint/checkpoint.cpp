@@ -121,10 +121,7 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   std::uint32_t digest = 0;
   const format::UseCheckpoint use = [&](const format::CheckpointReader& reader) -> Result<void> {
     return without_exceptions(reader.path(), [&]() -> Result<void> {
-      if (Result<void> sound = group.rank() == 0 ? reader.verify(format::VerifyLevel::Metadata, 1) : Result<void>();
-          !sound) {
-        return sound;
-      }
+      RETURN_IF_ERROR(group.rank() == 0 ? reader.verify(format::VerifyLevel::Metadata, 1) : Result<void>());
       ASSIGN_OR_RETURN(auto read, read_all(reader, state, options.verify));
       loaded = std::move(read);
       digest = digest_of(reader);
@@ -144,6 +141,7 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
 
 /// A checkpoint, or a state dict of another program's.
 Result<exchange::Weights> open_weights(const std::string& path) {
+  if (exchange::is_state_dict(path) || exchange::several_files(path)) {  // of which reading tells what to do
     return exchange::open_state_dict(path);
   }
   auto reader = format::CheckpointReader::open(path);
@@ -199,10 +197,7 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
   return without_exceptions("", [&]() -> Result<StateParts> {
     StateParts parts;
     add_model(parts, state.model, state.sharding);
-    if (auto added = add_optimizer(parts, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding);
-        !added) {
-      return added.error();
-    }
+    RETURN_IF_ERROR(add_optimizer(parts, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding));
     parts.share(rank, size);
     if (rank == 0) {
       add_progress(parts.values, state.progress);
@@ -224,12 +219,8 @@ Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result
                   format::RankGroup& group) {
   auto planned =
       without_exceptions(checkpoint.path(), [&] { return read_all(checkpoint, state, format::VerifyLevel::Metadata); });
-  if (Result<void> all = format::agree(group, planned ? Result<void>() : planned.error()); !all) {
-    return all;
-  }
-  if (Result<void> all = format::agree(group, without_exceptions(checkpoint.path(), fetch)); !all) {
-    return all;
-  }
+  RETURN_IF_ERROR(format::agree(group, planned ? Result<void>() : planned.error()));
+  RETURN_IF_ERROR(format::agree(group, without_exceptions(checkpoint.path(), fetch)));
   carry_out(*std::move(planned), state);
   return {};
 }

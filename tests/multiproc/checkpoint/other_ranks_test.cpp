@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/multiproc.h"
+#include "tests/support/read_checkpoint.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/config/options.h"
 #include "trainer/train/checkpoints/checkpoints.h"

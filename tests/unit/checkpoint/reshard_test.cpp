@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "tests/support/whole_checkpoint.h"
 #include "tests/support/socket_group.h"
 #include "tests/support/whole_checkpoint.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/torch.h"
 
 namespace rollcall::checkpoint {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/read_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,12 +42,6 @@ using Value = std::variant<std::int64_t, std::uint64_t, double, std::string, std
 struct Content {
   std::vector<TensorView> tensors;
   std::map<std::string, Value> values;  ///< by path: "/progress/epoch", "/model_keys", "/config/json"
-};
-
-/// Content that was read from a file, together with the memory that its views point into. Move only.
-struct LoadedContent {
-  Content content;
-  std::vector<std::unique_ptr<std::byte[]>> storage;
 };
 
 /// "[64,3,7,7]", as messages show shapes.

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -49,30 +48,6 @@ void cut_at_pieces(const ReadRequest& request, std::uint64_t piece_bytes, std::v
     parts.push_back({request.entry, at, rest.first(count)});
     rest = rest.subspan(count);
     at += count;
-  }
-}
-
-std::uint64_t aligned(std::uint64_t number, std::uint64_t alignment) {
-  return (number + alignment - 1) / alignment * alignment;
-}
-
-/// One stretch of memory for all tensors, in huge pages where the system has them: to get 300 MB page by page takes as
-/// long as to read them.
-void place_in_memory(LoadedContent& loaded, std::vector<ReadRequest>& requests) {
-  constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20U;
-  std::uint64_t total = 0;
-  for (const ReadRequest& request : requests) {
-    total += aligned(request.entry->bytes, kAlignment);
-  }
-  auto& memory = loaded.storage.emplace_back(std::make_unique_for_overwrite<std::byte[]>(total + kHugePage));
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory.get());
-  std::byte* next = memory.get() + (aligned(begin, kHugePage) - begin);
-  static_cast<void>(::madvise(next, total, MADV_HUGEPAGE));
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const std::uint64_t bytes = requests[i].entry->bytes;
-    requests[i].into = {next, bytes};
-    loaded.content.tensors[i].bytes = requests[i].into;
-    next += aligned(bytes, kAlignment);
   }
 }
 
@@ -140,7 +115,7 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner o
 
 Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_bytes) {
   if (starts_as_hdf5(seal_bytes)) {
-    return damaged("has no seal: another program wrote the file anew, or a version before format 1.1");
+    return damaged("has no seal: another program wrote the file anew");
   }
   if (seal_bytes.size() == kSealBytes && all_zero(seal_bytes)) {
     return damaged("was never finished");
@@ -289,24 +264,6 @@ std::size_t default_threads() { return std::clamp(std::thread::hardware_concurre
 Result<void> verify_file(const std::string& path, VerifyLevel level) {
   const auto reader = CheckpointReader::open(path);
   return reader ? reader->verify(level, default_threads()) : reader.error();
-}
-
-Result<LoadedContent> read_checkpoint(const std::string& path) {
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::open(path));
-  LoadedContent loaded;
-  std::vector<ReadRequest> requests;
-  for (const ManifestEntry& entry : reader.datasets()) {
-    const auto dtype = entry.kind == Kind::Tensor ? dtype_from_name(entry.type) : std::nullopt;
-    if (dtype) {
-      loaded.content.tensors.push_back({entry.name, entry.state_dict_key, *dtype, entry.shape, {}});
-      requests.push_back({&entry, 0, {}});
-    }
-  }
-  place_in_memory(loaded, requests);
-  ASSIGN_OR_RETURN(auto values, reader.values());
-  loaded.content.values = std::move(values);
-  RETURN_IF_ERROR(reader.read(requests, VerifyLevel::Full, default_threads()));
-  return loaded;
 }
 
 }  // namespace rollcall::checkpoint::format

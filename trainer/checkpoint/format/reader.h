@@ -69,9 +69,6 @@ class CheckpointReader final : public CheckpointSource {
 /// How many threads verify and load a file at most: more do not make a disk faster.
 [[nodiscard]] std::size_t default_threads();
 
-/// Reads a whole checkpoint into memory, every byte checked. Errors: see CheckpointReader.
-[[nodiscard]] Result<LoadedContent> read_checkpoint(const std::string& path);
-
 /// Opens and verifies. Errors: see CheckpointReader.
 [[nodiscard]] Result<void> verify_file(const std::string& path, VerifyLevel level);
 
