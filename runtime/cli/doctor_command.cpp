@@ -99,17 +99,6 @@ std::string list_text() {
   return text;
 }
 
-/// The first of these that is set decides (locale(7)).
-bool speaks_utf8(const Environment& environment) {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    if (std::optional<std::string> locale = environment.get_non_empty(name)) {
-      std::ranges::transform(*locale, locale->begin(), [](unsigned char c) { return static_cast<char>(tolower(c)); });
-      return locale->ends_with("utf-8") || locale->ends_with("utf8");
-    }
-  }
-  return false;
-}
-
 bool contains(const std::vector<std::string_view>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -153,9 +142,9 @@ Result<void> run_doctor(CommandContext& context) {
   }
   const std::vector<doctor::Checked> findings = doctor::run_checks(**world, *wanted);
   const bool colour = isatty(STDOUT_FILENO) == 1 && !context.environment.get_non_empty("NO_COLOR");
-  context.out << (line.has("json")
-                      ? doctor::report_json(**world, findings)
-                      : doctor::report_text(**world, findings, {speaks_utf8(context.environment), colour}));
+  context.out << (line.has("json") ? doctor::report_json(**world, findings)
+                                   : doctor::report_text(**world, findings,
+                                                         {command_line::speaks_utf8(context.environment), colour}));
   context.out.flush();
   return verdict(findings);
 }

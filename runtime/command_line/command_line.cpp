@@ -207,6 +207,16 @@ Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets,
   return parsed;
 }
 
+bool speaks_utf8(const Environment& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (std::optional<std::string> locale = environment.get_non_empty(name)) {
+      std::ranges::transform(*locale, locale->begin(), [](unsigned char c) { return static_cast<char>(tolower(c)); });
+      return locale->ends_with("utf-8") || locale->ends_with("utf8");
+    }
+  }
+  return false;
+}
+
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   std::string lines;
   std::size_t column = 0;

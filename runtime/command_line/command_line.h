@@ -46,6 +46,9 @@ enum class StopAt {
 /// have at most 100 columns.
 [[nodiscard]] std::string help_text(std::span<const Flag> flags, std::span<const settings::Table> tables);
 
+/// Whether a terminal shows UTF-8, by the locale (locale(7)).
+[[nodiscard]] bool speaks_utf8(const Environment& environment);
+
 /// `text` broken at blanks into lines of at most `width` columns, all but the first indented by `indent` blanks; a word
 /// that is longer keeps a line of its own.
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);

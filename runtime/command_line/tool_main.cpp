@@ -4,6 +4,7 @@
 #include <new>
 #include <ostream>
 #include <string>
+#include <vector>
 
 namespace rollcall::command_line {
 namespace {
@@ -34,6 +35,28 @@ int tool_main(std::string_view program, std::string_view for_less_memory, std::o
   } catch (const std::exception& error) {
     return told(fail(std::string(program), "", error.what(), "reporting this: it is a bug", ErrorKind::Internal));
   }
+}
+
+Result<std::optional<ParsedCommandLine>> read_tools_command_line(const Tool& tool,
+                                                                 std::span<settings::Settings* const> targets,
+                                                                 std::span<const std::string> arguments,
+                                                                 std::ostream& out) {
+  std::vector<Flag> flags{{"help", 'h', "show this text"}, {"version", 0, "show the version"}};
+  flags.insert(flags.end(), tool.flags.begin(), tool.flags.end());
+  ASSIGN_OR_RETURN(ParsedCommandLine line, parse_command_line(targets, flags, arguments));
+  if (line.has("help")) {
+    std::vector<settings::Table> tables;
+    for (const settings::Settings* const settings : targets) {
+      tables.push_back(settings->table());
+    }
+    out << tool.usage << "\n" << help_text(flags, tables) << tool.closing;
+  } else if (line.has("version")) {
+    out << tool.name << " " << tool.version << "\n";
+  } else {
+    line.positional.insert(line.positional.end(), line.program.begin(), line.program.end());
+    return std::optional(std::move(line));
+  }
+  return std::optional<ParsedCommandLine>();
 }
 
 }  // namespace rollcall::command_line

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "tests/support/whole_checkpoint.h"
 #include "tests/support/socket_group.h"
 #include "tests/support/whole_checkpoint.h"
 #include "tests/unit/checkpoint_format/sample_content.h"

@@ -36,10 +36,7 @@
 namespace rollcall::bench_collectives {
 namespace {
 
-enum class Request { Measure, Help, Version };
-
 struct Options {
-  Request request = Request::Measure;
   bool json = false;
   std::vector<std::string> backends{};    ///< measured in turn, so that they meet the same noise
   std::string device{};                   ///< as rollcall-train's; "auto": the one whose tensors the backends carry
@@ -69,8 +66,6 @@ constexpr std::array kTable{
 };
 
 constexpr std::array kFlags{
-    command_line::Flag{"help", 'h', "show this text"},
-    command_line::Flag{"version", 0, "show the version"},
     command_line::Flag{"json", 0, "print one JSON object a line instead of a table"},
 };
 
@@ -110,8 +105,9 @@ Result<void> check_backends(const std::vector<std::string>& backends) {
   return {};
 }
 
-/// `arguments` lacks the program's own name. Errors (Usage), and those of the layers of launch settings.
-Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
+/// `arguments` lacks the program's own name. Nothing: --help or --version was asked for. Errors (Usage), and those of
+/// the layers of launch settings.
+Result<std::optional<Options>> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   settings::Settings own{settings::Table(kTable)};
   const settings::PluginProfile profile = job::profile_of_plugin(environment);
   Result<settings::Settings> launch = settings::load_settings(settings::launch_table(), environment,
@@ -121,12 +117,16 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   }
   Options options{.launch = *std::move(launch)};
   const std::array targets{&own, &options.launch};
-  ASSIGN_OR_RETURN(const auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
-  if (!parsed.positional.empty()) {
-    return fail("command line", parsed.positional[0], "is not an option", "rollcall-bench-collectives --help");
+  const std::string version = fmt::format("{} (LibTorch {})", ROLLCALL_VERSION, TORCH_VERSION);
+  const command_line::Tool tool{"rollcall-bench-collectives", version, kUsage, kFlags};
+  ASSIGN_OR_RETURN(const auto parsed, command_line::read_tools_command_line(tool, targets, arguments, std::cout));
+  if (!parsed) {
+    return std::optional<Options>();
   }
-  options.request = parsed.has("help") ? Request::Help : parsed.has("version") ? Request::Version : Request::Measure;
-  options.json = parsed.has("json");
+  if (!parsed->positional.empty()) {
+    return fail("command line", parsed->positional[0], "is not an option", "rollcall-bench-collectives --help");
+  }
+  options.json = parsed->has("json");
   options.backends = split(own.text("backend"), ',');
   options.device = own.text("device");
   options.operations = own.text("operation") == "all" ? operation_names() : split(own.text("operation"), ',');
@@ -135,14 +135,9 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   options.factor = own.integer("factor");
   options.iterations = static_cast<int>(own.integer("iterations"));
   options.warm_up = static_cast<int>(own.integer("warm-up"));
-  Result<void> sound = check(options);
-  sound = sound ? check_backends(options.backends) : sound;
-  return sound ? Result<Options>(std::move(options)) : sound.error();
-}
-
-std::string help_text() {
-  const std::array tables{settings::Table(kTable), settings::launch_table()};
-  return fmt::format("{}\n{}", kUsage, command_line::help_text(kFlags, tables));
+  RETURN_IF_ERROR(check(options));
+  RETURN_IF_ERROR(check_backends(options.backends));
+  return std::optional(std::move(options));
 }
 
 constexpr int kWrongResult = 1;
@@ -259,20 +254,12 @@ int measure_in_world(const Options& options, const Environment& environment) {
 
 /// The program `rollcall-bench-collectives`; its exit code. Rank 0 prints.
 int run(const Environment& environment, const std::vector<std::string>& arguments) {
-  const Result<Options> options = read_options(environment, arguments);
+  const Result<std::optional<Options>> options = read_options(environment, arguments);
   if (!options) {
     fmt::print(stderr, "{}\n", options.error().message());
     return to_int(options.error().exit_code());
   }
-  if (options->request == Request::Help) {
-    fmt::print("{}", help_text());
-    return to_int(ExitCode::Success);
-  }
-  if (options->request == Request::Version) {
-    fmt::print("rollcall-bench-collectives {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION);
-    return to_int(ExitCode::Success);
-  }
-  return measure_in_world(*options, job::with_slurmctlds_word(environment));
+  return *options ? measure_in_world(**options, job::with_slurmctlds_word(environment)) : to_int(ExitCode::Success);
 }
 
 }  // namespace

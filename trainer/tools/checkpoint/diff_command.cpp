@@ -5,7 +5,6 @@
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/program.h"
 #include "trainer/tools/checkpoint/statistics.h"
 
@@ -139,6 +138,15 @@ std::string comparison_text(const Comparison& found) {
   }
   return text + fmt::format("{} tensors are equal, {} are not; {} values are not\n", found.equal, found.rows.size(),
                             found.values.size());
+}
+
+/// Numbers that are not finite are null.
+Json difference_json(const Difference& found) {
+  return {{"elements", found.elements},
+          {"differing", found.differing},
+          {"max_absolute", found.max_absolute},
+          {"max_relative", found.max_relative},
+          {"mean_absolute", found.mean_absolute}};
 }
 
 Json comparison_json(const CheckpointFile& a, const CheckpointFile& b, const Comparison& found) {

@@ -7,7 +7,6 @@
 #include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
@@ -22,8 +21,7 @@ using settings::Setting;
 
 constexpr std::array kTable{
     Setting{"to", Kind::Choice, "auto", "auto|torch|safetensors",
-            "format; auto: by OUT's name (.pt, .pth and .bin: torch; .safetensors)", "Export",
-            "auto|torch|safetensors"},
+            "format; auto: by OUT's name (.pt, .pth and .bin: torch; .safetensors)", "Export"},
 };
 
 constexpr std::string_view kText =

@@ -5,7 +5,6 @@
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/known_models.h"
 #include "trainer/tools/checkpoint/program.h"
 
@@ -74,11 +73,8 @@ Result<int> run(CommandContext& context) {
   if (!model) {
     keep_others(state);
   }
-  if (auto written =
-          write_model_checkpoint(path, context.line.has("overwrite"), state.tensors, {{"/imported_from", from}});
-      !written) {
-    return written.error();
-  }
+  RETURN_IF_ERROR(
+      write_model_checkpoint(path, context.line.has("overwrite"), state.tensors, {{"/imported_from", from}}));
   if (context.json()) {
     Json json{{"path", path},
               {"from", from},

@@ -8,7 +8,6 @@
 #include "runtime/command_line/command_line.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/checkpoint_listing.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {

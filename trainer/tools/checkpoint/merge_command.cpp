@@ -4,7 +4,6 @@
 
 #include "runtime/base/text.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/program.h"
 #include "trainer/tools/checkpoint/statistics.h"
 
@@ -103,10 +102,7 @@ Result<int> run(CommandContext& context) {
   RETURN_IF_ERROR(check_same_model(files));
   ASSIGN_OR_RETURN(const auto state, merge_models(files, context.progress));
   std::map<std::string, Value> values{{"/merged_from", std::vector<std::string>(sources.begin(), sources.end())}};
-  if (auto written = write_model_checkpoint(path, context.line.has("overwrite"), state.tensors, std::move(values));
-      !written) {
-    return written.error();
-  }
+  RETURN_IF_ERROR(write_model_checkpoint(path, context.line.has("overwrite"), state.tensors, std::move(values)));
   if (context.json()) {
     print_json(context.out, "merge", {{"path", path}, {"from", sources}, {"tensors", state.tensors.size()}});
   } else {

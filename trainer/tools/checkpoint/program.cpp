@@ -118,6 +118,12 @@ Result<int> dispatch(const std::vector<std::string>& arguments, std::ostream& ou
 
 }  // namespace
 
+void print_json(std::ostream& out, std::string_view command, const Json& content) {
+  Json whole{{"schema", "rollcall-checkpoint/1"}, {"command", command}};
+  whole.update(content);
+  out << whole.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
 std::span<const Command> all_commands() {
   static const std::array commands{ls_command(),     show_command(),   verify_command(), diff_command(),
                                    export_command(), import_command(), merge_command(),  prune_command()};

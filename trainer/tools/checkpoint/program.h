@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <span>
 #include <string>
@@ -29,6 +30,12 @@ struct CommandContext {
 
   [[nodiscard]] bool json() const { return line.has("json"); }
 };
+
+using Json = nlohmann::ordered_json;
+
+/// Prints {"schema": "rollcall-checkpoint/1", "command": ..., and what `content` has} on one line: the object of
+/// `--json`, described in docs/checkpoint_tool.md.
+void print_json(std::ostream& out, std::string_view command, const Json& content);
 
 /// One subcommand of `rollcall-checkpoint`, from which dispatch and help come.
 struct Command {
@@ -69,8 +76,7 @@ inline constexpr settings::Setting kProgress{
     "auto",
     "auto|bar|lines|none",
     "progress display on stderr; auto: a bar on a terminal, else a line every ten seconds",
-    "Running",
-    "auto|bar|lines|none"};
+    "Running"};
 inline constexpr std::array kProgressTable{kProgress};
 
 }  // namespace rollcall::checkpoint_tool

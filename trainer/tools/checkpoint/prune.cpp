@@ -228,9 +228,7 @@ Result<void> remove_files(Pruning& pruning) {
     if (!pruned.fate.goes) {
       continue;
     }
-    if (Result<void> removed = remove_file(pruned); !removed) {
-      return removed;
-    }
+    RETURN_IF_ERROR(remove_file(pruned));
     any = any || pruned.removed;
   }
   if (any && !storage::sync_folder_of(pruning.files.front().file.path)) {

@@ -8,7 +8,6 @@
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/program.h"
 #include "trainer/tools/checkpoint/prune.h"
 
@@ -40,7 +39,7 @@ constexpr std::array kTable{
         "verify", Kind::Choice, "full", "full|metadata",
         "what is compared with its checksums before anything is removed: the newest keep-last checkpoints whole, or "
         "their tables of contents",
-        "Retention", "full|metadata"},
+        "Retention"},
     kProgress,
 };
 

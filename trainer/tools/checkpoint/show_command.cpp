@@ -8,8 +8,8 @@
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/program.h"
+#include "trainer/tools/checkpoint/statistics.h"
 
 namespace rollcall::checkpoint_tool {
 namespace show_impl {
@@ -36,6 +36,10 @@ Examples:
   rollcall-checkpoint show --tensors checkpoints/best.h5
   rollcall-checkpoint show best.h5 fc.weight /optimizer/state/fc.weight/exp_avg_sq
 )help";
+
+Json value_json(const Value& value) {
+  return std::visit([](const auto& content) { return Json(content); }, value);
+}
 
 std::string value_text(const Value& value) {
   if (const auto* const text = std::get_if<std::string>(&value)) {
@@ -72,44 +76,29 @@ Rows group_rows(const CheckpointFile& file) {
   return rows;
 }
 
-const Value* find_value(const CheckpointFile& file, const char* path) {
-  const auto found = file.values().find(path);
-  return found == file.values().end() ? nullptr : &found->second;
-}
-
-std::optional<std::int64_t> integer_at(const CheckpointFile& file, const char* path) {
-  const Value* const value = find_value(file, path);
-  const auto* const number = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  return number == nullptr ? std::nullopt : std::optional(*number);
-}
-
 /// How far the training was; empty in a file without one.
 std::string progress_text(const CheckpointFile& file) {
-  const auto step = integer_at(file, "/progress/global_step");
-  const auto epoch = integer_at(file, "/progress/epoch");
+  const auto step = file.value<std::int64_t>("/progress/global_step");
+  const auto epoch = file.value<std::int64_t>("/progress/epoch");
   std::string text = step ? fmt::format("step {}", *step) : "";
   if (epoch) {
     text += fmt::format("{}{} epochs done", text.empty() ? "" : ", ", *epoch);
-    const auto in_epoch = integer_at(file, "/progress/step_in_epoch");
+    const auto in_epoch = file.value<std::int64_t>("/progress/step_in_epoch");
     text += in_epoch && *in_epoch > 0 ? fmt::format(" and {} steps of the next", *in_epoch) : "";
   }
   return text;
 }
 
 std::string best_text(const CheckpointFile& file) {
-  const auto step = integer_at(file, "/progress/best_step");
-  const Value* const metric = find_value(file, "/progress/best_metric");
-  const double* const top1 = metric == nullptr ? nullptr : std::get_if<double>(metric);
-  return step && *step >= 0 && top1 != nullptr
-             ? fmt::format("validation top-1 {:.2f} % after step {}", 100 * *top1, *step)
-             : "";
+  const auto step = file.value<std::int64_t>("/progress/best_step");
+  const auto top1 = file.value<double>("/progress/best_metric");
+  return step && *step >= 0 && top1 ? fmt::format("validation top-1 {:.2f} % after step {}", 100 * *top1, *step) : "";
 }
 
 /// "lr=0.1 model=resnet50": what somebody has said, with the model and the data in any case.
 std::string settings_text(const CheckpointFile& file) {
-  const Value* const value = find_value(file, "/config/json");
-  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
-  const Json settings = text == nullptr ? Json() : Json::parse(*text, nullptr, false);
+  const auto text = file.value<std::string>("/config/json");
+  const Json settings = text ? Json::parse(*text, nullptr, false) : Json();
   std::string line;
   for (const auto& [name, setting] : settings.items()) {
     if (!setting.is_object() || !setting.contains("value") || !setting["value"].is_string()) {
@@ -144,12 +133,12 @@ Rows value_rows(const CheckpointFile& file) {
 /// What a person wants to know first comes first.
 std::string summary_text(const CheckpointFile& file) {
   const auto& info = file.info();
-  const Value* const arguments = find_value(file, "/config/argv");
+  const auto arguments = file.value<std::vector<std::string>>("/config/argv");
   Rows facts{{"file", file.path()},
              {"progress", progress_text(file)},
              {"best", best_text(file)},
              {"settings", settings_text(file)},
-             {"command line", arguments == nullptr ? "" : value_text(*arguments)},
+             {"command line", arguments ? value_text(*arguments) : ""},
              {"size", metrics::human_bytes(file.file_bytes())},
              {"created", info.created},
              {"written by", info.writer + (info.torch_version.empty() ? "" : ", torch " + info.torch_version)},
@@ -169,6 +158,11 @@ std::string tensors_text(const CheckpointFile& file) {
   return command_line::text_table(rows);
 }
 
+Json tensor_json(const CheckpointTensor& tensor) {
+  return {{"name", tensor.name()}, {"path", tensor.path},   {"dtype", checkpoint::format::dtype_name(tensor.dtype)},
+          {"shape", tensor.shape}, {"bytes", tensor.bytes}, {"crc32c", tensor.crc32c}};
+}
+
 Json summary_json(const CheckpointFile& file, bool with_tensors) {
   Json values = Json::object();
   for (const auto& [path, value] : file.values()) {
@@ -185,6 +179,13 @@ Json summary_json(const CheckpointFile& file, bool with_tensors) {
     }
   }
   return json;
+}
+
+Json statistics_json(const Statistics& found) {
+  return {{"elements", found.elements}, {"nan", found.nan},
+          {"infinite", found.infinite}, {"zeros", found.zeros},
+          {"minimum", found.minimum},   {"maximum", found.maximum},
+          {"mean", found.mean},         {"deviation", found.deviation}};
 }
 
 /// The tensors that were named, with what is in them.

@@ -8,7 +8,6 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {

@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
-#include "runtime/base/result.h"
-#include "trainer/tools/pack/pack_tree.h"
 
 namespace rollcall::pack {
 
@@ -15,22 +13,5 @@ namespace rollcall::pack {
 /// exit code; nothing is thrown.
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) noexcept;
-
-enum class Request { Pack, Verify, Help, Version };
-
-struct Options {
-  Request request = Request::Help;
-  bool json = false;
-  metrics::WorkProgress::Style progress = metrics::WorkProgress::Style::Auto;
-  PackOptions pack;                ///< without writer and created
-  std::string source;              ///< Pack: DIR
-  std::string out;                 ///< Pack: OUT
-  std::vector<std::string> files;  ///< Verify
-};
-
-/// `arguments` lacks the program's own name. Errors (Usage).
-[[nodiscard]] Result<Options> read_options(const std::vector<std::string>& arguments);
-
-[[nodiscard]] std::string help_text();
 
 }  // namespace rollcall::pack

@@ -28,8 +28,6 @@ constexpr std::array kReportTable{
 };
 
 constexpr std::array kReportFlags{
-    Flag{"help", 'h', "show this text"},
-    Flag{"version", 0, "show the version"},
     Flag{"text", 0, "print ten lines for a terminal or a mail, and write no page"},
     Flag{"json", 0, "print one JSON object a line and run, and write no page"},
     Flag{"csv", 0, "print all curves as CSV, and write no page"},
@@ -46,7 +44,6 @@ differ, curves in one drawing. rollcall-train writes the page at its end by itse
   rollcall-report --text $SCRATCH/rollcall/imagenet | mail -s "my training" me
   rollcall-report --json runs/* | jq '{run, best_top1, node_hours}'
   rollcall-report --csv runs/a > curves.csv
-
 )";
 
 constexpr std::string_view kReportCodes =
@@ -98,9 +95,7 @@ Result<void> write_page(const std::vector<Run>& runs, const std::string& given, 
   const std::filesystem::path folder = std::filesystem::path(runs.front().path).parent_path();
   const std::string own = runs.size() > 1 ? "comparison.html" : (folder / "report.html").string();
   const std::string path = given.empty() ? own : given;
-  if (auto written = report::write_whole(path, page); !written) {
-    return written;
-  }
+  RETURN_IF_ERROR(report::write_whole(path, page));
   out << printable(path) << "\n";
   return {};
 }
@@ -108,18 +103,13 @@ Result<void> write_page(const std::vector<Run>& runs, const std::string& given, 
 Result<int> print_or_write(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   settings::Settings options{kReportTable};
   const std::array targets{&options};
-  ASSIGN_OR_RETURN(auto line, command_line::parse_command_line(targets, kReportFlags, arguments));
-  if (line.has("help")) {
-    const std::array<settings::Table, 1> tables{kReportTable};
-    out << kReportUsage << command_line::help_text(kReportFlags, tables) << kReportCodes;
+  const command_line::Tool tool{"rollcall-report", ROLLCALL_VERSION, kReportUsage, kReportFlags, kReportCodes};
+  ASSIGN_OR_RETURN(const auto read, command_line::read_tools_command_line(tool, targets, arguments, out));
+  if (!read) {
     return to_int(ExitCode::Success);
   }
-  if (line.has("version")) {
-    out << "rollcall-report " ROLLCALL_VERSION "\n";
-    return to_int(ExitCode::Success);
-  }
-  std::vector<std::string> paths = line.positional;
-  paths.insert(paths.end(), line.program.begin(), line.program.end());  // after "--"
+  const command_line::ParsedCommandLine& line = *read;
+  const std::vector<std::string>& paths = line.positional;
   if (paths.empty()) {
     return fail("command line", "", "no run is named", "rollcall-report FOLDER, the folder with metrics.jsonl");
   }

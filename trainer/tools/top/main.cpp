@@ -1,21 +1,27 @@
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/command_line/tool_main.h"
 #include "trainer/report/summary.h"
 #include "trainer/tools/top/frame.h"
-#include "trainer/tools/top/screen.h"
 
 namespace rollcall::top {
 namespace {
@@ -30,8 +36,6 @@ constexpr std::array kTopTable{
             3600},
 };
 constexpr std::array kTopFlags{
-    Flag{"help", 'h', "show this text"},
-    Flag{"version", 0, "show the version"},
     Flag{"once", 0, "print what is to be seen now, and end"},
     Flag{"json", 0, "with --once: as one JSON object, that of rollcall-report --json"},
 };
@@ -46,7 +50,6 @@ metrics.jsonl; without one the run that wrote last below $SCRATCH/rollcall, or b
   rollcall top --once --json runs/a | jq .step
 
 NO_COLOR (or TERM=dumb) turns colours off.
-
 )";
 
 double now_in_seconds() {
@@ -89,12 +92,99 @@ Result<std::string> chosen_run(const std::vector<std::string>& named, const Envi
 }
 
 Look look_of(const Environment& environment, bool on_terminal) {
-  const std::string locale = environment.get_non_empty("LC_ALL").value_or(
-      environment.get_non_empty("LC_CTYPE").value_or(environment.get("LANG").value_or("")));
-  const bool utf8 = locale.find("UTF-8") != std::string::npos || locale.find("utf8") != std::string::npos;
   const bool plain =
       environment.get_non_empty("NO_COLOR").has_value() || environment.get("TERM").value_or("") == "dumb";
-  return {.colours = on_terminal && !plain, .utf8 = utf8};
+  return {.colours = on_terminal && !plain, .utf8 = command_line::speaks_utf8(environment)};
+}
+
+termios g_terminal_before{};
+bool g_keys_at_once = false;
+volatile std::sig_atomic_t g_ended = 0;
+
+void note_end(int /*signal*/) { g_ended = 1; }
+void note_nothing(int /*signal*/) {}  // it interrupts the wait
+
+/// A closed terminal is told by the next signal.
+void write_to_terminal(std::string_view text) { (void)write_all(STDOUT_FILENO, text); }
+
+void catch_signal(int number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  ::sigaction(number, &action, nullptr);
+}
+
+/// The terminal of standard output and input while a program shows something that changes: its other screen, no cursor,
+/// keys at once. All is put back in the destructor. One at a time.
+class Screen {
+ public:
+  /// Errors (Usage): standard output is no terminal.
+  [[nodiscard]] static Result<void> check();
+  Screen();
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen();
+
+  struct Size {
+    std::size_t width = 80;
+    std::size_t height = 24;
+  };
+  [[nodiscard]] Size size() const;
+  /// Shows `lines` in one write, each over what was in its place, so that nothing flickers.
+  void show(const std::vector<std::string>& lines) const;
+  /// Waits so long, or until a key or a signal says that it is time to end (q, Escape, Ctrl-C, TERM): true. A change of
+  /// the terminal's size ends the wait early.
+  [[nodiscard]] bool told_to_end_within(double seconds) const;
+};
+
+Result<void> Screen::check() {
+  if (::isatty(STDOUT_FILENO) == 0) {
+    return fail("standard output", "", "is no terminal", "--once for what a terminal would show now, or --once --json");
+  }
+  return {};
+}
+
+Screen::Screen() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    catch_signal(number, note_end);
+  }
+  catch_signal(SIGWINCH, note_nothing);
+  if (::tcgetattr(STDIN_FILENO, &g_terminal_before) == 0) {
+    termios keys = g_terminal_before;
+    keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    g_keys_at_once = ::tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0;
+  }
+  write_to_terminal("\x1b[?1049h\x1b[?25l\x1b[2J");
+}
+
+Screen::~Screen() {
+  write_to_terminal("\x1b[?25h\x1b[?1049l");
+  if (g_keys_at_once) {
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &g_terminal_before);
+  }
+}
+
+Screen::Size Screen::size() const {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+  return known ? Size{size.ws_col, size.ws_row} : Size{};
+}
+
+void Screen::show(const std::vector<std::string>& lines) const {
+  std::string text = "\x1b[H";
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    text += lines[i] + "\x1b[K" + (i + 1 < lines.size() ? "\r\n" : "");
+  }
+  write_to_terminal(text + "\x1b[J");
+}
+
+bool Screen::told_to_end_within(double seconds) const {
+  std::array<pollfd, 1> keys{{{.fd = g_keys_at_once ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}}};
+  const int ready = g_ended != 0 ? 0 : ::poll(keys.data(), keys.size(), static_cast<int>(1000 * seconds));
+  char key = 0;
+  if (ready > 0 && ::read(STDIN_FILENO, &key, 1) <= 0) {
+    return true;  // the terminal is gone
+  }
+  return g_ended != 0 || key == 'q' || key == 'Q' || key == '\x1b';
 }
 
 /// Follows a record that grows: each look reads only what is new.
@@ -126,13 +216,9 @@ class Follower {
 };
 
 Result<void> follow(const std::string& run, Look look, double interval) {
-  if (Result<void> terminal = Screen::check(); !terminal) {
-    return terminal;
-  }
+  RETURN_IF_ERROR(Screen::check());
   Follower follower(run);
-  if (Result<void> first = follower.look(); !first) {
-    return first;
-  }
+  RETURN_IF_ERROR(follower.look());
   const Screen screen;
   do {
     const Screen::Size size = screen.size();
@@ -158,16 +244,12 @@ Result<void> print_once(const std::string& path, const Look& look, bool json, st
 Result<int> show(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out) {
   settings::Settings options{kTopTable};
   const std::array targets{&options};
-  ASSIGN_OR_RETURN(auto line, command_line::parse_command_line(targets, kTopFlags, arguments));
-  if (line.has("help")) {
-    const std::array<settings::Table, 1> tables{kTopTable};
-    out << kTopUsage << command_line::help_text(kTopFlags, tables);
+  const command_line::Tool tool{"rollcall-top", ROLLCALL_VERSION, kTopUsage, kTopFlags};
+  ASSIGN_OR_RETURN(const auto read, command_line::read_tools_command_line(tool, targets, arguments, out));
+  if (!read) {
     return to_int(ExitCode::Success);
   }
-  if (line.has("version")) {
-    out << "rollcall-top " ROLLCALL_VERSION "\n";
-    return to_int(ExitCode::Success);
-  }
+  const command_line::ParsedCommandLine& line = *read;
   if (line.has("json") && !line.has("once")) {
     return fail("--json", "", "is for --once", "--once --json");
   }
