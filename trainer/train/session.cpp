@@ -93,8 +93,9 @@ class Session {
     ASSIGN_OR_RETURN(const std::string of_stage,
                      on_all_ranks(prepare_folders(config_, world_, environment, memory_.lease)));
     ASSIGN_OR_RETURN(known.found, on_all_ranks(find_survivors()));
-    ASSIGN_OR_RETURN(ResumePoint point, on_all_ranks(find_resume_point(known.found.earlier(), settings, config_,
-                                                                       environment, world_, known.warnings)));
+    ASSIGN_OR_RETURN(ResumePoint point,
+                     on_all_ranks(find_resume_point(known.found.earlier(), input_.options.trainer.text("resume"),
+                                                    settings, config_, environment, world_, known.warnings)));
     ASSIGN_OR_RETURN(known.captures, on_all_ranks(captures_steps(config_, world_, input_.agent != nullptr)));
     if (known.captures) {  // which a device's default stream does not allow
       computing_.reset_stream(new_stream(world_.device.device()));

@@ -179,15 +179,16 @@ void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, con
 
 }  // namespace
 
-Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory, settings::Settings& settings,
-                                      config::TrainConfig& config, const Environment& environment, const World& world,
+Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory, const std::string& given_resume,
+                                      settings::Settings& settings, config::TrainConfig& config,
+                                      const Environment& environment, const World& world,
                                       std::vector<std::string>& warnings) {
   const bool lives_on = in_memory && in_memory->has_value();
   Result<LookBack> mine = LookBack();
   if (!in_memory || lives_on) {
     mine = in_memory ? Result<LookBack>(LookBack{*std::move(in_memory), true}) : in_memory.error();
   } else if (world.rank == 0) {
-    mine = look_back(config, settings.text("resume"), environment, warnings);
+    mine = look_back(config, given_resume, environment, warnings);
   }
   const EarlierTraining* const earlier = mine && mine->earlier ? &*mine->earlier : nullptr;
   const bool same_batch_size = earlier != nullptr && config::setting_then(earlier->config_json, "batch-size") ==

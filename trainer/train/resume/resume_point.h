@@ -44,10 +44,10 @@ struct ResumePoint {
   std::int64_t images_asked = 0;                ///< of a step, that the training asks for from its start; 0: now's
 };
 
-/// Looks for what a run goes on from, unless the ranks have it `in_memory`. Where there is nothing, the run may begin
-/// (check_none_lost()); where something is left to train, a job that was started again may try
-/// (check_comes_further()). A checkpoint of another training is none to go on from (config::changes()), unless
-/// --resume=continue-with-changes or --resume=FILE accept it.
+/// Looks for what a run goes on from, unless the ranks have it `in_memory`. `given_resume`: setting resume as given.
+/// Where there is nothing, the run may begin (check_none_lost()); where something is left to train, a job that was
+/// started again may try (check_comes_further()). A checkpoint of another training is none to go on from
+/// (config::changes()), unless --resume=continue-with-changes or --resume=FILE accept it.
 ///
 /// A restarted job goes on from its own checkpoints; and with other ranks a training takes the accumulation that keeps
 /// the images of a step, where nobody gave one: `settings` and `config`, which was made of them, become so. `warnings`
@@ -55,9 +55,9 @@ struct ResumePoint {
 /// another training; Unavailable: a peer was lost; those of restarted_job_goes_on(), find_earlier_training(),
 /// check_none_lost() and check_comes_further().
 [[nodiscard]] Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory,
-                                                    settings::Settings& settings, config::TrainConfig& config,
-                                                    const Environment& environment, const World& world,
-                                                    std::vector<std::string>& warnings);
+                                                    const std::string& given_resume, settings::Settings& settings,
+                                                    config::TrainConfig& config, const Environment& environment,
+                                                    const World& world, std::vector<std::string>& warnings);
 
 /// The file that find_resume_point() judged may have turned out damaged, and `loaded`, the one before it, be another
 /// training's; or it could read none at that moment. Rank 0's to call. Errors: those of find_resume_point().
