@@ -218,7 +218,7 @@ def what_is_left(cluster, shared, before):
 
 def why_it_may_stay(cluster, line, runs, excused):
     """What a step that was ended from outside may leave behind; nothing for all else."""
-    job = re.search(r"\b(\d+)(\.0|-0-0)\b", line)
+    job = re.search(r"(?<!\d)(\d+)(\.0|-0-0)\b", line)
     told = cluster.run("scontrol", "show", "job", job[1], check=False).stdout if job else ""
     name = re.search(r"JobName=soak-(\d+)", told)
     run = next((run for run in runs if name and run.step.number == int(name[1]) and excused(run)), None)
