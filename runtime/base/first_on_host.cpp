@@ -93,6 +93,15 @@ int claim(const Address& address) {
 constexpr std::size_t kLongestAnswer = 4096;
 constexpr char kAnswered = '=';  // before an answer, which may be empty
 
+/// The caller may become another program at once, and with it ends the thread that tells later ones.
+void tell_all_who_wait(int listener, const std::string& answer) {
+  for (pollfd waiting{listener, POLLIN, 0}; ::poll(&waiting, 1, 0) > 0;) {
+    const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    (void)::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::close(descriptor);
+  }
+}
+
 void tell_all_who_come(int listener, const std::string& answer) {
   while (true) {
     const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
@@ -141,6 +150,7 @@ std::string asked_once_on_host(const std::string& occasion, std::chrono::millise
   const Address address = address_of(occasion);
   if (const int listener = claim(address); listener >= 0) {
     std::string answer = ask().substr(0, kLongestAnswer);
+    tell_all_who_wait(listener, kAnswered + answer);
     thread_without_signals([listener, answer = kAnswered + answer] { tell_all_who_come(listener, answer); }).detach();
     return answer;
   }

@@ -150,6 +150,36 @@ TEST(AskedOnceOnHost, AnEmptyAnswerIsOne) {
   EXPECT_EQ(told_in_child(occasion, "another"), "");
 }
 
+/// Sockets of that name: the one that listens, and each connection to it.
+int sockets_named(const std::string& occasion) {
+  std::ifstream file("/proc/net/unix");
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    number += line.ends_with(occasion) ? 1 : 0;
+  }
+  return number;
+}
+
+TEST(AskedOnceOnHost, WhoWaitsIsToldByAFirstThatBecomesAnotherProgram) {
+  const std::string occasion = new_occasion("becomes");
+  const pid_t first = ::fork();
+  if (first == 0) {
+    (void)asked_once_on_host(occasion, std::chrono::seconds(30), [&] {
+      while (sockets_named(occasion) < 2) {
+        ::usleep(1000);
+      }
+      return "of the first";
+    });
+    ::execlp("true", "true", nullptr);
+    ::_exit(1);
+  }
+  while (sockets_named(occasion) < 1) {
+    ::usleep(1000);
+  }
+  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), [] { return "of my own"; }), "of the first");
+  EXPECT_EQ(::waitpid(first, nullptr, 0), first);
+}
+
 TEST(AskedOnceOnHost, WhoIsToldNothingAsks) {
   const std::string occasion = new_occasion("silent");
   ASSERT_TRUE(is_first_on_host(occasion));  // has the name, and never tells
