@@ -10,7 +10,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/command_line/command_line.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::cli {
@@ -18,7 +18,7 @@ namespace rollcall::cli {
 /// What a command works with: the command line is parsed, every layer of the launch settings is applied.
 struct CommandContext {
   const Environment& environment;  ///< of this process
-  settings::Settings settings;
+  settings::LaunchSettings settings;
   settings::Settings options;  ///< of Command::table
   command_line::ParsedCommandLine line;
   std::ostream& out;  ///< results; messages go to `err`

@@ -132,7 +132,7 @@ Result<void> run_env(CommandContext& context) {
   if (rank != 0 && !all_ranks) {
     return {};
   }
-  std::string text = env_table(step->patch) + "\n" + settings::site_text(context.settings);
+  std::string text = env_table(step->patch) + "\n" + settings::site_text(context.settings.given);
   if (line.has("verbose")) {
     text += "\n" + facts_text(*step);
   }
@@ -191,7 +191,7 @@ std::string warning_lines(const std::vector<std::string>& warnings) {
   return lines;
 }
 
-std::string env_json(const step::ResolvedStep& step, const settings::Settings& settings) {
+std::string env_json(const step::ResolvedStep& step, const settings::LaunchSettings& settings) {
   Json variables = Json::array();
   for (const resolve::EnvChange& change : step.patch.changes) {
     variables.push_back({{"name", change.name},
@@ -205,7 +205,7 @@ std::string env_json(const step::ResolvedStep& step, const settings::Settings& s
     sources.push_back({{"source", entry.source}, {"answered", entry.answered}, {"detail", entry.detail}});
   }
   Json site(nullptr);
-  if (const auto& profile = settings.site()) {
+  if (const auto& profile = settings.given.site()) {
     site = {{"name", profile->name}, {"file", profile->file}, {"recognised_by", profile->recognised_by}};
   }
   const Json all{{"facts", facts_json(step.facts)},

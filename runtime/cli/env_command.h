@@ -22,7 +22,7 @@ void explain_kept(const resolve::EnvPatch& alone, resolve::EnvPatch& patch);
 [[nodiscard]] std::string env_exports(const resolve::EnvPatch& patch);
 
 /// {"facts": {...}, "variables": [{name, value, action, origin, reason}], "warnings": [...], "sources": [...]}
-[[nodiscard]] std::string env_json(const step::ResolvedStep& step, const settings::Settings& settings);
+[[nodiscard]] std::string env_json(const step::ResolvedStep& step, const settings::LaunchSettings& settings);
 
 /// Who was asked for the facts, and the facts themselves.
 [[nodiscard]] std::string facts_text(const step::ResolvedStep& step);

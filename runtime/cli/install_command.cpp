@@ -130,7 +130,7 @@ Result<install::SiteInput> site_input(const CommandContext& context, const insta
     if (!input.profile) {
       return fail("--profile", profile, "cannot be read", "one of site_config/", ErrorKind::NoInput);
     }
-    settings::Settings check(context.settings.table());
+    settings::Settings check(settings::launch_table());
     if (const Result<void> applied =
             settings::apply_site_profile(check, {"", profile, "--profile"}, {}, {.anybody = true});
         !applied) {

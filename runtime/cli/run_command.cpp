@@ -53,36 +53,37 @@ Tell teller() {
 }
 
 /// A site may have switched off what listens on a network.
-Result<void> check_network(const elastic::MeetingRequest& meeting, const settings::Settings& settings) {
-  if (meeting.alone || settings.on("run.network")) {
+Result<void> check_network(const elastic::MeetingRequest& meeting, const settings::LaunchSettings& settings) {
+  if (meeting.alone || settings.run_network) {
     return {};
   }
   return fail("run.network", "off",
               fmt::format("agents do not listen on a network here ({}), so that a run has one node",
-                          settings.value("run.network").origin),
+                          settings.given.value("run.network").origin),
               "--standalone");
 }
 
 /// What the run's secrets are made of. To the endpoint that a command line names agents come from other steps, too,
 /// which do not have this one's.
 Result<std::string> secret_of(const elastic::MeetingRequest& meeting, const elastic::RunOptions& options,
-                              const Environment& environment, settings::Settings settings) {
+                              const Environment& environment, const settings::LaunchSettings& settings) {
   if (meeting.alone) {
     return rendezvous::draw_secret();
   }
+  settings::Settings given = settings.given;
   if (!meeting.secret_file.empty()) {
-    RETURN_IF_ERROR(settings.set("rendezvous.secret", meeting.secret_file, "--rdzv-conf=secret"));
+    RETURN_IF_ERROR(given.set("rendezvous.secret", meeting.secret_file, "--rdzv-conf=secret"));
   }
   Environment of_run = with_home_and_user(environment);
   if (options.values.value("rdzv-endpoint").origin.starts_with("--") ||
       options.values.value("master-addr").origin.starts_with("--")) {
     of_run.unset(env::kSecretFd);
   }
-  return rendezvous::shared_secret(of_run, settings);
+  return rendezvous::shared_secret(of_run, std::move(given));
 }
 
 Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Environment& environment,
-                                  const settings::Settings& settings, const Tell& tell) {
+                                  const settings::LaunchSettings& settings, const Tell& tell) {
   ASSIGN_OR_RETURN(elastic::LaunchRequest request,
                    elastic::launch_request(options, environment, host_facts(environment)));
   RETURN_IF_ERROR(check_network(request.meeting, settings));
@@ -109,7 +110,7 @@ Result<settings::Settings> settings_of(const Environment& environment) {
 }
 
 /// This process's environment with what `srun --ddp` would have made of it, PET_* of all nodes among it.
-Result<Environment> environment_of_step(const Environment& environment, const settings::Settings& settings) {
+Result<Environment> environment_of_step(const Environment& environment, const settings::LaunchSettings& settings) {
   const Result<step::ResolvedStep> step = step::resolve_this_step(with_home_and_user(environment), settings, nullptr);
   if (!step) {
     return step.error();
@@ -127,7 +128,7 @@ int show_status(const elastic::RunOptions& options, std::ostream& out) {
 /// Runs in `environment`, or as Slurm's step has it.
 Result<elastic::RunEnd> run_in(const elastic::RunOptions& options, std::span<const std::string> arguments,
                                const Environment& environment, const Tell& tell) {
-  ASSIGN_OR_RETURN(const settings::Settings settings, settings_of(environment));
+  ASSIGN_OR_RETURN(const settings::LaunchSettings settings, settings_of(environment));
   if (!asks_slurm(options, environment)) {
     return run_agent(options, environment, settings, tell);
   }

@@ -50,7 +50,7 @@ class PrologTask : public hooks::TaskSetUp {
   using TaskSetUp::TaskSetUp;
 
  private:
-  Result<job::JobFacts> find_facts(const settings::Settings& settings) override {
+  Result<job::JobFacts> find_facts(const settings::LaunchSettings& settings) override {
     ASSIGN_OR_RETURN(step::Gathered gathered, step::gather(task(), nullptr));
     launchers::find_head_in_host_file(task(), gathered.facts);
     RETURN_IF_ERROR(step::choose_world(task(), settings, gathered.facts));

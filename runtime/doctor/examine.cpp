@@ -315,7 +315,7 @@ struct OwnWorld {
 
 /// PMIx is asked only where the environment, alike in all ranks, does not say where rank 0 is: it keeps everybody
 /// waiting where one rank does not start, which is what the doctor is to tell.
-Result<OwnWorld> own_world(const Environment& environment, const settings::Settings& settings) {
+Result<OwnWorld> own_world(const Environment& environment, const settings::LaunchSettings& settings) {
   ASSIGN_OR_RETURN(step::ObservedStep observed, step::observe_this_step(environment, settings, nullptr));
   if (!observed.facts.head_known_to_all && environment.get_non_empty(env::kPmixNamespace)) {
     if (Result<step::ResolvedStep> resolved = rendezvous::resolve_for_exec(environment, settings)) {
@@ -332,7 +332,7 @@ Result<OwnWorld> own_world(const Environment& environment, const settings::Setti
 
 /// What the ranks' secret is made of; one alone needs none.
 Result<std::string> secret_of(const job::JobFacts& facts, const Environment& environment,
-                              const settings::Settings& settings) {
+                              const settings::LaunchSettings& settings) {
   if (facts.world_size == 1) {
     return rendezvous::draw_secret();
   }
@@ -347,21 +347,17 @@ Result<std::string> secret_of(const job::JobFacts& facts, const Environment& env
 
 }  // namespace
 
-Limits limits_of(const settings::Settings& settings) {
+Limits limits_of(const settings::LaunchSettings& settings) {
   Limits limits;
-  limits.loopback_allowed = settings.text("host.loopback") == "allow";
-  limits.timeout_seconds = settings.number("rendezvous.timeout");
-  limits.clock_seconds = settings.number("doctor.clock");
-  if (settings.text("doctor.bandwidth") != "auto") {
-    limits.gigabytes = settings.number("doctor.bandwidth");
-  }
-  if (settings.text("doctor.latency") != "auto") {
-    limits.microseconds = settings.number("doctor.latency");
-  }
+  limits.loopback_allowed = settings.loopback_allowed;
+  limits.timeout_seconds = settings.rendezvous_timeout.count();
+  limits.clock_seconds = settings.doctor_clock_seconds;
+  limits.gigabytes = settings.doctor_gigabytes;
+  limits.microseconds = settings.doctor_microseconds;
   return limits;
 }
 
-Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
+Result<std::optional<World>> examine(const Environment& environment, const settings::LaunchSettings& settings,
                                      const Expectations& expected) {
   ASSIGN_OR_RETURN(const OwnWorld own, own_world(environment, settings));
   const job::JobFacts& facts = own.step.facts;

@@ -7,7 +7,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/doctor/world.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::doctor {
 
@@ -23,7 +23,8 @@ struct Expectations {
 /// what it needs of them. A process outside a step is a world of one. Ends within about twice rendezvous.timeout
 /// whatever the others do. Errors: Slurm's variables contradict each other; this rank cannot find rank 0, or rank 0
 /// died (Unavailable). Of the latter kind only the first rank of a node speaks; the others get nothing.
-[[nodiscard]] Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
+[[nodiscard]] Result<std::optional<World>> examine(const Environment& environment,
+                                                   const settings::LaunchSettings& settings,
                                                    const Expectations& expected);
 
 }  // namespace rollcall::doctor

@@ -7,7 +7,7 @@
 
 #include "runtime/doctor/facts.h"
 #include "runtime/job/job_facts.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::doctor {
 
@@ -106,6 +106,6 @@ struct World {
 };
 
 /// Reads the limits from the launch settings.
-[[nodiscard]] Limits limits_of(const settings::Settings& settings);
+[[nodiscard]] Limits limits_of(const settings::LaunchSettings& settings);
 
 }  // namespace rollcall::doctor

@@ -114,8 +114,8 @@ class NodeTask : public TaskSetUp {
     return site;
   }
 
-  Result<job::JobFacts> find_facts(const settings::Settings& settings) override {
-    plugin_.set_patience(settings.number(settings::kTaskTimeout) + kPluginsPatience);
+  Result<job::JobFacts> find_facts(const settings::LaunchSettings& settings) override {
+    plugin_.set_patience(settings.task_timeout.count() + kPluginsPatience);
     Result<job::JobFacts> facts = task_facts(plugin_, request_, task(), settings);
     if (facts) {
       facts->step_gpus = request_.item("gpus").value_or("");

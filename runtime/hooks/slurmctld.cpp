@@ -94,7 +94,7 @@ void cross_check(const Request& request, job::JobFacts& facts) {
 }  // namespace
 
 Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, const Environment& task,
-                                 const settings::Settings& settings) {
+                                 const settings::LaunchSettings& settings) {
   Result<job::JobFacts> facts = launchers::facts_from_slurm(task);
   if (!facts) {
     return facts;

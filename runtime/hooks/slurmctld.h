@@ -6,7 +6,7 @@
 #include "runtime/base/result.h"
 #include "runtime/hooks/plugin_link.h"
 #include "runtime/job/job_facts.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::hooks {
 
@@ -17,7 +17,7 @@ namespace rollcall::hooks {
 /// : B`) it is asked for the step's layout: one request, in a het step one for each component until all of the step's
 /// nodes are found, 1-9 ms each. Errors: facts that contradict each other.
 [[nodiscard]] Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, const Environment& task,
-                                               const settings::Settings& settings);
+                                               const settings::LaunchSettings& settings);
 
 /// The address by which Slurm reaches a node, as slurmctld says: no request where srun has asked for it, else one.
 /// Error: it does not answer, or this Slurm does not offer the question.

@@ -116,14 +116,14 @@ Result<void> Submit::check(const Request& request, const std::string& option, bo
   if (!in_srun) {
     return settings::check_ddp_option(option);
   }
-  const Result<settings::Settings>& settings = settings_here(request, option);
+  const Result<settings::LaunchSettings>& settings = settings_here(request, option);
   return settings ? Result<void>() : settings.error();
 }
 
 /// The settings as far as this host knows them. A site profile that does not exist on the submitting host is no error
 /// yet: the nodes have the last word. One that the user may not read is an error: each node would say so. Each text is
 /// loaded once: one that stays the same would be read and judged alike.
-const Result<settings::Settings>& Submit::settings_here(const Request& request, const std::string& option) {
+const Result<settings::LaunchSettings>& Submit::settings_here(const Request& request, const std::string& option) {
   const auto known = loaded_.find(option);
   if (known != loaded_.end()) {
     return known->second;
@@ -132,10 +132,10 @@ const Result<settings::Settings>& Submit::settings_here(const Request& request, 
   if (site.file && !may_exist(*site.file)) {
     site.file.reset();
   }
-  return loaded_
-      .emplace(option, settings::load_launch_settings(with_home_and_user(request.environment),
-                                                      {.site = std::move(site), .ddp = option}))
-      .first->second;
+  const Result<settings::Settings> here =
+      settings::load_launch_settings(with_home_and_user(request.environment), {.site = std::move(site), .ddp = option});
+  using Loaded = Result<settings::LaunchSettings>;
+  return loaded_.emplace(option, here ? Loaded(*here) : Loaded(here.error())).first->second;
 }
 
 /// What this srun will be asked for, by its command line or by the job; nothing: without --ddp.
@@ -159,8 +159,8 @@ void Submit::announce_end_with_first_failure(const Request& request) {
   if (!option || option == kOff || is_told_about_first_failure(request.environment)) {
     return;
   }
-  const Result<settings::Settings>& settings = settings_here(request, *option);
-  if (settings && settings->on("kill-on-bad-exit")) {
+  const Result<settings::LaunchSettings>& settings = settings_here(request, *option);
+  if (settings && settings->kill_on_bad_exit) {
     plugin_.set(env::kKillOnBadExit, "1");
     ends_with_first_failure_ = true;
   }
@@ -171,8 +171,8 @@ void Submit::say_if_end_with_first_failure_is_missing(const Request& request, co
   if (is_told_about_first_failure(request.environment) || option_of_this_srun(request.environment)) {
     return;
   }
-  const Result<settings::Settings>& settings = settings_here(request, option);
-  if (settings && settings->on("kill-on-bad-exit") && first("missing end")) {
+  const Result<settings::LaunchSettings>& settings = settings_here(request, option);
+  if (settings && settings->kill_on_bad_exit && first("missing end")) {
     plugin_.note(
         "rollcall: note: --ddp: was not recognised in time to end the step with its first failing task; write it in "
         "full and as srun's first option, or add --kill-on-bad-exit");
@@ -210,8 +210,8 @@ void Submit::drop_values_of_another_job(const Environment& environment) {
 
 /// With host.template={nodeaddr} srun asks slurmctld once, when it has the step, in place of each node.
 void Submit::say_whether_nodes_want_an_address(const Request& request) {
-  const Result<settings::Settings>& settings = settings_here(request, *request.item("option"));
-  const bool wanted = settings && settings->text("host.template") == network::kNodeAddressTemplate;
+  const Result<settings::LaunchSettings>& settings = settings_here(request, *request.item("option"));
+  const bool wanted = settings && settings->host_template == network::kNodeAddressTemplate;
   if (wanted && !request.item("task_prolog")) {
     plugin_.set(hook::kHeadAddress, hook::kWanted);
   } else if (request.environment.get(hook::kHeadAddress)) {

@@ -8,7 +8,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/hooks/plugin_link.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::hooks {
 
@@ -24,7 +24,8 @@ class Submit {
  private:
   [[nodiscard]] Result<void> take_option(const Request& request);
   [[nodiscard]] Result<void> check(const Request& request, const std::string& option, bool in_srun);
-  [[nodiscard]] const Result<settings::Settings>& settings_here(const Request& request, const std::string& option);
+  [[nodiscard]] const Result<settings::LaunchSettings>& settings_here(const Request& request,
+                                                                      const std::string& option);
   [[nodiscard]] std::optional<std::string> option_of_this_srun(const Environment& environment) const;
 
   void announce_end_with_first_failure(const Request& request);
@@ -44,7 +45,7 @@ class Submit {
   PluginLink& plugin_;
   const std::vector<std::string> command_line_;
   std::map<std::string, bool> done_;
-  std::map<std::string, Result<settings::Settings>> loaded_;  ///< by what --ddp was given
+  std::map<std::string, Result<settings::LaunchSettings>> loaded_;  ///< by what --ddp was given
   bool ends_with_first_failure_ = false;
 };
 

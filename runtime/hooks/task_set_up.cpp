@@ -17,12 +17,8 @@ Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
   limit_.doing("asks who the user is");
   task_ = with_home_and_user(std::move(task_));
   limit_.doing("reads the settings");
-  Result<settings::Settings> settings = settings::load_launch_settings(task_, layers);
-  if (!settings) {
-    return settings.error();
-  }
-  settings_ = *std::move(settings);
-  limit_.set_patience(TimeLimit::Seconds(settings_->number(settings::kTaskTimeout)));
+  ASSIGN_OR_RETURN(settings_, settings::load_launch_settings(task_, layers));
+  limit_.set_patience(settings_->task_timeout);
   limit_.doing("asks Slurm for the step's layout");
   ASSIGN_OR_RETURN(job::JobFacts facts, find_facts(*settings_));
   facts_ = std::move(facts);

@@ -10,7 +10,6 @@
 #include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
-#include "runtime/settings/settings.h"
 
 namespace rollcall::hooks {
 
@@ -28,12 +27,12 @@ class TaskSetUp {
   [[nodiscard]] Result<resolve::EnvPatch> run(const settings::LaunchLayers& layers);
 
   [[nodiscard]] const Environment& task() const { return task_; }
-  [[nodiscard]] const std::optional<settings::Settings>& settings() const { return settings_; }
+  [[nodiscard]] const std::optional<settings::LaunchSettings>& settings() const { return settings_; }
   [[nodiscard]] const std::optional<job::JobFacts>& facts() const { return facts_; }
   [[nodiscard]] const std::optional<network::NetworkView>& network() const { return network_; }
 
  protected:
-  [[nodiscard]] virtual Result<job::JobFacts> find_facts(const settings::Settings& settings) = 0;
+  [[nodiscard]] virtual Result<job::JobFacts> find_facts(const settings::LaunchSettings& settings) = 0;
   [[nodiscard]] virtual network::ResolvedName ask_for(const std::string& name) { return network::resolve_name(name); }
   /// Where nothing says where rank 0 is.
   [[nodiscard]] virtual Error without_head(Error error) { return error; }
@@ -44,7 +43,7 @@ class TaskSetUp {
  private:
   Environment task_;  ///< as rollcall sees it
   TimeLimit& limit_;
-  std::optional<settings::Settings> settings_;
+  std::optional<settings::LaunchSettings> settings_;
   std::optional<job::JobFacts> facts_;
   std::optional<network::NetworkView> network_;
 };

@@ -28,16 +28,12 @@ constexpr std::string_view kGds = "hash";
 /// What a rank with an error gives the others of its node to leave PMIx with it, before it tells the error.
 constexpr std::chrono::seconds kFailing{5};
 
-std::chrono::duration<double> limit(const settings::Settings& settings) {
-  return std::chrono::duration<double>(settings.number("rendezvous.timeout"));
-}
-
 bool is_free(std::uint16_t port) { return Listener::on_all_addresses(port).has_value(); }
 
 /// The first free port from `wanted` on in the site's range; one of the kernel's where the range is full.
-Result<std::uint16_t> free_port_from(std::uint16_t wanted, const settings::Settings& settings) {
+Result<std::uint16_t> free_port_from(std::uint16_t wanted, const settings::LaunchSettings& settings) {
   constexpr int kTries = 64;
-  const auto [first, last] = settings.port_range("port.range");
+  const auto [first, last] = settings.port_range;
   std::uint16_t port = wanted;
   for (int tried = 0; tried < kTries; ++tried) {
     if (is_free(port)) {
@@ -61,7 +57,7 @@ bool endpoint_is_given(const Environment& user) {
 }
 
 /// Rank 0's host and a port that is free there; "none" where rank 0 has an error to report.
-Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const settings::Settings& settings) {
+Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const settings::LaunchSettings& settings) {
   if (!step) {
     return step.error();
   }
@@ -77,22 +73,23 @@ Error of_this_server(Error error) {
   return error;
 }
 
-Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings::Settings& settings,
+Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings::LaunchSettings& settings,
                           launchers::PmixClient& pmix) {
   Result<Endpoint> endpoint = choose_endpoint(step, settings);
   const Result<void> put = pmix.put(kKey, endpoint ? to_text(*endpoint) : kNone);
-  const Result<void> fenced = pmix.fence(limit(settings));
+  const Result<void> fenced = pmix.fence(settings.rendezvous_timeout);
   if (!endpoint || (put && fenced)) {
     return endpoint;
   }
   return of_this_server(put ? fenced.error() : put.error());
 }
 
-Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& settings, launchers::PmixClient& pmix) {
-  if (const Result<void> fenced = pmix.fence(limit(settings)); !fenced) {
+Result<Endpoint> be_told(std::uint32_t first_rank, const settings::LaunchSettings& settings,
+                         launchers::PmixClient& pmix) {
+  if (const Result<void> fenced = pmix.fence(settings.rendezvous_timeout); !fenced) {
     return of_this_server(fenced.error());
   }
-  const Result<std::string> text = pmix.get(first_rank, kKey, limit(settings));
+  const Result<std::string> text = pmix.get(first_rank, kKey, settings.rendezvous_timeout);
   if (!text) {
     return of_this_server(text.error());
   }
@@ -121,20 +118,21 @@ std::optional<NodeBarrier> barrier_of_this_node(launchers::PmixClient& pmix) {
 /// A PMIx server takes the end of a rank's client for the rank's absence from every fence that others of its node have
 /// begun, a client's that said goodbye too (OpenPMIx 3 to 6; its issue 4113). So no program may begin one before all
 /// have left. Where the endpoint is given nothing made them meet until now, so this may be a wait for one that starts.
-void leave_together(NodeBarrier& barrier, Result<step::ResolvedStep>& step, const settings::Settings& settings) {
+void leave_together(NodeBarrier& barrier, Result<step::ResolvedStep>& step, const settings::LaunchSettings& settings) {
   using std::chrono::milliseconds;
-  const milliseconds patience = step ? std::chrono::ceil<milliseconds>(limit(settings)) : milliseconds(kFailing);
+  const milliseconds patience =
+      step ? std::chrono::ceil<milliseconds>(settings.rendezvous_timeout) : milliseconds(kFailing);
   if (!barrier.wait(patience) && step) {
     step->patch.node_warnings.push_back(fmt::format(
         "rendezvous.timeout: {} s: a rank of this node did not come to rollcall exec; an MPI program fails where one "
         "comes later; try starting all ranks through rollcall exec, or a longer time",
-        settings.number("rendezvous.timeout")));
+        settings.rendezvous_timeout.count()));
   }
 }
 
 }  // namespace
 
-Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const settings::Settings& settings,
+Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const settings::LaunchSettings& settings,
                                              launchers::PmixClient& pmix) {
   Result<step::ResolvedStep> step = step::resolve_this_step(user, settings, &pmix);
   const Result<std::uint32_t> size = pmix.fact(launchers::PmixFact::JobSize);
@@ -159,11 +157,11 @@ Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const sett
   return step;
 }
 
-Result<step::ResolvedStep> resolve_for_exec(const Environment& user, const settings::Settings& settings) {
+Result<step::ResolvedStep> resolve_for_exec(const Environment& user, const settings::LaunchSettings& settings) {
   const auto users_gds = user.get_non_empty(env::kPmixGds);
   const bool programs_alone = users_gds && *users_gds != kGds;
   const bool slurm_says_all = step::launched_by("pmix", user) == step::Launched::BySlurm && endpoint_is_given(user);
-  if (settings.text("rendezvous") != "pmix" && (programs_alone || slurm_says_all)) {
+  if (settings.rendezvous != settings::Rendezvous::Pmix && (programs_alone || slurm_says_all)) {
     return step::resolve_this_step(user, settings, nullptr);
   }
   Result<std::unique_ptr<launchers::PmixClient>> client = pmix_for(user, settings);

@@ -2,7 +2,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::rendezvous {
@@ -22,10 +22,12 @@ namespace rollcall::rendezvous {
 ///
 /// Errors: those of step::resolve_this_step(); (Unavailable): a rank did not come within `rendezvous.timeout`, no port
 /// is free, `rendezvous` is pmix and there is none. An error of one rank lets the others go on.
-[[nodiscard]] Result<step::ResolvedStep> resolve_for_exec(const Environment& user, const settings::Settings& settings);
+[[nodiscard]] Result<step::ResolvedStep> resolve_for_exec(const Environment& user,
+                                                          const settings::LaunchSettings& settings);
 
 /// The same over a client that is there already; tests call it.
-[[nodiscard]] Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const settings::Settings& settings,
+[[nodiscard]] Result<step::ResolvedStep> resolve_and_agree(const Environment& user,
+                                                           const settings::LaunchSettings& settings,
                                                            launchers::PmixClient& pmix);
 
 }  // namespace rollcall::rendezvous

@@ -21,18 +21,15 @@
 namespace rollcall::rendezvous {
 namespace {
 
+using settings::Rendezvous;
 constexpr const char* kPmixKey = "rollcall.endpoint";
 
 /// What the methods have in common.
 struct Call {
   const job::JobFacts& facts;
   const Environment& environment;
-  const settings::Settings& settings;
+  const settings::LaunchSettings& settings;
   launchers::PmixClient* pmix;
-
-  [[nodiscard]] std::chrono::duration<double> timeout() const {
-    return std::chrono::duration<double>(settings.number("rendezvous.timeout"));
-  }
 };
 
 Error no_pmix(const std::string& reason) {
@@ -70,7 +67,7 @@ std::string own_reachable_name(const Call& call) {
     return *address;
   }
   std::string host = call.facts.this_host.empty() ? this_host_name() : call.facts.this_host;
-  for (const std::string& name : network::candidate_names(call.settings.text("host.template"), host)) {
+  for (const std::string& name : network::candidate_names(call.settings.host_template, host)) {
     if (const network::ResolvedName found = network::resolve_name(name); !found.addresses.empty()) {
       return network::name_for_programs(found);
     }
@@ -82,7 +79,7 @@ std::string own_reachable_name(const Call& call) {
 /// reserved ports, those after it in the range, from whose end one goes on at its beginning.
 std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
   constexpr std::uint32_t kMost = 16;
-  const auto [first, last] = call.settings.port_range("port.range");
+  const auto [first, last] = call.settings.port_range;
   const bool ours = !job::set_by_user(call.environment, env::kMasterPort) && call.facts.reserved_ports.empty();
   std::vector<std::uint16_t> ports{port};
   const std::uint32_t size = std::uint32_t{last} - first + 1;
@@ -94,8 +91,8 @@ std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
 
 /// Rank 0's end: all others come to `listener`.
 Result<Meeting> receive_all(const Call& call, Meeting meeting, const Secret& secret) {
-  ASSIGN_OR_RETURN(Members members,
-                   admit_others(*meeting.listener, meeting.key, secret, call.facts.world_size, call.timeout()));
+  ASSIGN_OR_RETURN(Members members, admit_others(*meeting.listener, meeting.key, secret, call.facts.world_size,
+                                                 call.settings.rendezvous_timeout));
   meeting.members = std::move(members);
   return meeting;
 }
@@ -104,7 +101,7 @@ Result<Meeting> receive_all(const Call& call, Meeting meeting, const Secret& sec
 Result<Meeting> go_to(const Call& call, const PlaceSource& source, const std::string& method,
                       const std::string& subject = "rendezvous", const std::string& what = "") {
   const Newcomer newcomer{world_name(call.facts), call.facts.rank, call.facts.world_size};
-  Result<Admission> admission = be_admitted(source, newcomer, call.timeout(), subject, what);
+  Result<Admission> admission = be_admitted(source, newcomer, call.settings.rendezvous_timeout, subject, what);
   return admission ? Result<Meeting>(Meeting{admission->endpoint,
                                              admission->key,
                                              std::nullopt,
@@ -146,7 +143,7 @@ Error with_taker(Error error, std::uint16_t first, std::uint16_t own) {
 
 /// With what works without a file of the user's, as where HOME cannot be written.
 Error with_other_ways(Error error, const Call& call) {
-  const bool steps_is_asked = call.settings.text("rendezvous.secret").empty();
+  const bool steps_is_asked = call.settings.rendezvous_secret.empty();
   error.action +=
       fmt::format("; or {}srun --mpi=pmix or --rendezvous=file, which need none", steps_is_asked ? "srun --ddp, " : "");
   return error;
@@ -187,7 +184,7 @@ Result<Meeting> publish_over_pmix(const Call& call) {
   const Endpoint endpoint{own_reachable_name(call), listener ? listener->port() : std::uint16_t{0}};
   const std::string drawn = draw_secret();
   const Result<void> put = call.pmix->put(kPmixKey, listener ? to_text(endpoint) + " " + drawn : "none");
-  const Result<void> fenced = call.pmix->fence(call.timeout());
+  const Result<void> fenced = call.pmix->fence(call.settings.rendezvous_timeout);
   if (!listener) {
     return listener.error();
   }
@@ -202,8 +199,9 @@ Result<Meeting> meet_over_pmix(const Call& call) {
   if (call.facts.rank == 0) {
     return publish_over_pmix(call);
   }
-  RETURN_IF_ERROR(call.pmix->fence(call.timeout()));
-  ASSIGN_OR_RETURN(const std::string text, call.pmix->get(call.facts.first_rank, kPmixKey, call.timeout()));
+  RETURN_IF_ERROR(call.pmix->fence(call.settings.rendezvous_timeout));
+  ASSIGN_OR_RETURN(const std::string text,
+                   call.pmix->get(call.facts.first_rank, kPmixKey, call.settings.rendezvous_timeout));
   const std::vector<std::string> parts = split(text, ' ');
   const std::optional<Endpoint> endpoint = parts.size() == 2 ? parse_endpoint(parts[0]) : std::nullopt;
   if (!endpoint) {
@@ -238,7 +236,7 @@ Places places_in(const std::filesystem::path& path, const std::string& name) {
 }
 
 Result<Meeting> meet_by_file(const Call& call) {
-  const std::string& configured = call.settings.text("rendezvous.folder");
+  const std::string& configured = call.settings.rendezvous_folder;
   if (configured.empty()) {
     return fail("rendezvous.folder", "", "is not set, and rendezvous is file",
                 "setting it to a folder that all nodes share", ErrorKind::Usage);
@@ -262,35 +260,35 @@ Result<Meeting> meet_by_file(const Call& call) {
 }  // namespace
 
 Result<std::unique_ptr<launchers::PmixClient>> pmix_for(const Environment& environment,
-                                                        const settings::Settings& settings) {
-  const std::string& method = settings.text("rendezvous");
-  if (method != "auto" && method != "pmix") {
+                                                        const settings::LaunchSettings& settings) {
+  const bool asked_for = settings.rendezvous == Rendezvous::Pmix;
+  if (settings.rendezvous != Rendezvous::Auto && !asked_for) {
     return std::unique_ptr<launchers::PmixClient>();
   }
   if (!environment.get_non_empty(env::kPmixNamespace)) {
-    return method == "pmix" ? Result<std::unique_ptr<launchers::PmixClient>>(
-                                  no_pmix("no PMIx server started this task (PMIX_NAMESPACE is not set)"))
-                            : std::unique_ptr<launchers::PmixClient>();
+    return asked_for ? Result<std::unique_ptr<launchers::PmixClient>>(
+                           no_pmix("no PMIx server started this task (PMIX_NAMESPACE is not set)"))
+                     : std::unique_ptr<launchers::PmixClient>();
   }
   Result<std::unique_ptr<launchers::PmixClient>> client = launchers::open_pmix();
-  if (!client && method == "auto") {
+  if (!client && !asked_for) {
     return std::unique_ptr<launchers::PmixClient>();
   }
   return client;
 }
 
-Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched, const settings::Settings& settings,
+Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched, const settings::LaunchSettings& settings,
                      launchers::PmixClient* pmix_or_null) {
   const Call call{facts, patched, settings, pmix_or_null};
-  const std::string& method = settings.text("rendezvous");
-  if (method == "pmix") {
-    return pmix_or_null != nullptr ? meet_over_pmix(call) : no_pmix("no PMIx server started this task");
-  }
-  if (method == "file") {
-    return meet_by_file(call);
-  }
-  if (method == "address") {
-    return meet_by_address(call);
+  switch (settings.rendezvous) {
+    case Rendezvous::Pmix:
+      return pmix_or_null != nullptr ? meet_over_pmix(call) : no_pmix("no PMIx server started this task");
+    case Rendezvous::File:
+      return meet_by_file(call);
+    case Rendezvous::Address:
+      return meet_by_address(call);
+    case Rendezvous::Auto:
+      break;
   }
   if (facts.world_size == 1) {
     return meet_alone(call);

@@ -12,7 +12,7 @@
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
 #include "runtime/rendezvous/world_key.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::rendezvous {
 
@@ -32,7 +32,7 @@ struct Meeting {
 /// `address`, and under `auto` where no PMIx server started this task (PMIX_NAMESPACE is not set) or it cannot be
 /// reached. Errors (Unavailable): `rendezvous` is pmix and there is no PMIx.
 [[nodiscard]] Result<std::unique_ptr<launchers::PmixClient>> pmix_for(const Environment& environment,
-                                                                      const settings::Settings& settings);
+                                                                      const settings::LaunchSettings& settings);
 
 /// Lets all ranks of the step agree on an endpoint at which rank 0 listens already. Collective: every rank calls it
 /// once. `patched` is the environment after resolve's patch (the marker in it tells the user's MASTER_* from ours).
@@ -48,6 +48,6 @@ struct Meeting {
 /// (Unavailable): port in use, not all ranks within `rendezvous.timeout`, PMIx asked for and absent, nothing says where
 /// rank 0 is, no secret; (Usage): no rendezvous.folder; (CannotCreate): the folder cannot be written.
 [[nodiscard]] Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched,
-                                   const settings::Settings& settings, launchers::PmixClient* pmix_or_null);
+                                   const settings::LaunchSettings& settings, launchers::PmixClient* pmix_or_null);
 
 }  // namespace rollcall::rendezvous

@@ -112,8 +112,8 @@ Result<std::string> of_this_user(const Environment& given) {
 
 }  // namespace
 
-Result<std::string> shared_secret(const Environment& environment, const settings::Settings& settings) {
-  if (const std::string& configured = settings.text(kSetting); !configured.empty()) {
+Result<std::string> shared_secret(const Environment& environment, const settings::LaunchSettings& settings) {
+  if (const std::string& configured = settings.rendezvous_secret; !configured.empty()) {
     ASSIGN_OR_RETURN(const std::string path, settings::expand_path(configured, environment, kSetting));
     std::string refusal;
     std::string text = read_private(path, refusal);

@@ -4,7 +4,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::rendezvous {
 
@@ -21,6 +21,7 @@ namespace rollcall::rendezvous {
 /// A file is believed that belongs to this user alone, is none but a regular one and no link, and that nobody else may
 /// read. `environment` is this process's. Errors (Unavailable): there is no such file, it is not believed, it is too
 /// short to keep anybody out.
-[[nodiscard]] Result<std::string> shared_secret(const Environment& environment, const settings::Settings& settings);
+[[nodiscard]] Result<std::string> shared_secret(const Environment& environment,
+                                                const settings::LaunchSettings& settings);
 
 }  // namespace rollcall::rendezvous

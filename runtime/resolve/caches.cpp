@@ -18,8 +18,8 @@ struct Root {
   std::optional<std::string> folder;
 };
 
-Root root_of(std::string_view setting, const Inputs& inputs, PatchBuilder& patch) {
-  Root root{setting, inputs.settings.text(setting), std::nullopt};
+Root root_of(std::string_view setting, const std::string& configured, const Inputs& inputs, PatchBuilder& patch) {
+  Root root{setting, configured, std::nullopt};
   if (!root.configured.empty()) {
     Result<std::string> folder = settings::expand_path(root.configured, inputs.user, std::string(setting));
     if (folder) {
@@ -35,16 +35,16 @@ Root root_of(std::string_view setting, const Inputs& inputs, PatchBuilder& patch
 }  // namespace
 
 Result<void> add_caches(const Inputs& inputs, PatchBuilder& patch) {
-  const Root shared = root_of("cache.shared", inputs, patch);
-  const Root local = root_of("cache.local", inputs, patch);
+  const Root shared = root_of("cache.shared", inputs.settings.shared_caches, inputs, patch);
+  const Root local = root_of("cache.local", inputs.settings.local_caches, inputs, patch);
   for (const Cache& cache : kCaches) {
-    const std::string& policy = inputs.settings.text(cache.setting);
+    const std::string& policy = inputs.settings.given.text(cache.setting);
     const Root& root = policy == "shared" ? shared : local;
     if (policy == "off" || !root.folder) {
       continue;
     }
     const std::string of_job = policy == "job" ? fmt::format("/job-{}", inputs.facts.job_id.value_or(0)) : "";
-    const bool own_policy = !inputs.settings.is_default(cache.setting);
+    const bool own_policy = !inputs.settings.given.is_default(cache.setting);
     patch.propose({cache.variable, fmt::format("{}{}/{}", *root.folder, of_job, cache.folder),
                    fmt::format("setting {}", own_policy ? cache.setting : root.setting),
                    fmt::format("policy {}, below {}", policy, root.configured),

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::resolve {
 
@@ -32,8 +32,8 @@ inline constexpr std::array kCaches{
 };
 
 /// Whether any cache may get a folder: where not, nothing of a task's patch concerns caches.
-[[nodiscard]] inline bool caches_configured(const settings::Settings& settings) {
-  return !settings.text("cache.shared").empty() || !settings.text("cache.local").empty();
+[[nodiscard]] inline bool caches_configured(const settings::LaunchSettings& settings) {
+  return !settings.shared_caches.empty() || !settings.local_caches.empty();
 }
 
 /// The row of that variable, or null.

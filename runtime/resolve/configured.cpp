@@ -44,16 +44,9 @@ Error refused(const std::string& entry, std::string reason, std::string action) 
 
 }  // namespace
 
-std::string configured_venv(const settings::Settings& settings) {
-  const std::string& venv = settings.text("venv");
-  const std::string& root = settings.text("venv.root");
-  const bool is_path = venv.find('/') != std::string::npos || venv.starts_with('$');
-  return venv.empty() || is_path || root.empty() ? venv : root + "/" + venv;
-}
-
 // What `bin/activate` does, less the prompt (PEP 405).
 Result<void> add_venv(const Inputs& inputs, PatchBuilder& patch) {
-  const std::string configured = configured_venv(inputs.settings);
+  const std::string& configured = inputs.settings.venv;
   if (configured.empty()) {
     return {};
   }
@@ -72,11 +65,7 @@ Result<void> add_venv(const Inputs& inputs, PatchBuilder& patch) {
 }
 
 Result<void> add_variables(const Inputs& inputs, PatchBuilder& patch) {
-  const std::vector<std::string> entries = inputs.settings.list(kSetting);
-  if (entries == std::vector<std::string>{"none"}) {
-    return {};
-  }
-  for (const std::string& entry : entries) {
+  for (const std::string& entry : inputs.settings.variables) {
     const std::size_t equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
     if (equals == std::string::npos || !is_name(name)) {
@@ -96,7 +85,7 @@ Result<void> add_debug(const Inputs& inputs, PatchBuilder& patch) {
   constexpr std::array kVariables{Pair{"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}, Pair{"TORCH_CPP_LOG_LEVEL", "INFO"},
                                   Pair{"TORCH_SHOW_CPP_STACKTRACES", "1"}, Pair{"TORCH_LOGS", "+distributed"},
                                   Pair{"NCCL_DEBUG", "INFO"}};
-  if (!inputs.settings.on("debug")) {
+  if (!inputs.settings.debug) {
     return {};
   }
   for (const auto& [name, value] : kVariables) {

@@ -19,7 +19,7 @@ using network::Interface;
 /// IPv4 before IPv6, never link-local, and loopback only where all nodes are one machine.
 std::optional<std::string> own_address(const Inputs& inputs, const PatchBuilder& patch) {
   const network::NetworkView& view = inputs.network;
-  const bool loopback_allowed = inputs.settings.text("host.loopback") == "allow";
+  const bool loopback_allowed = inputs.settings.loopback_allowed;
   const EnvChange* const gloo = patch.find(env::kGlooInterface);
   const std::string wanted = gloo != nullptr ? gloo->value : view.route_interface.value_or("");
   const auto interface = std::ranges::find(view.interfaces, wanted, &Interface::name);
@@ -92,7 +92,7 @@ void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
 /// all nodes are one machine would each take itself for the head.
 void add_store_host(const Inputs& inputs, PatchBuilder& patch) {
   const bool is_head = inputs.facts.rank == 0;
-  if (is_head || inputs.settings.text("host.loopback") == "allow") {
+  if (is_head || inputs.settings.loopback_allowed) {
     patch.propose({"PET_RDZV_CONF", is_head ? "is_host=1" : "is_host=0", inputs.facts.source,
                    "the store of --rdzv-backend=c10d is on the head node"});
   }

@@ -17,6 +17,7 @@ using Chooser = Result<network::InterfaceChoice> (*)(const std::string&, const s
 struct Library {
   std::string_view variable;
   std::string_view setting;
+  std::vector<std::string> settings::LaunchSettings::*configured;
   Chooser choose;
 };
 
@@ -30,14 +31,17 @@ Result<network::InterfaceChoice> hand_on(const std::string&, const std::vector<s
 }
 
 constexpr std::array kLibraries{
-    Library{env::kGlooInterface, "interface.gloo", network::choose_interface},
-    Library{"TP_SOCKET_IFNAME", "interface.gloo", network::choose_interface},
-    Library{"NCCL_SOCKET_IFNAME", "interface.nccl", network::choose_interface_prefixes},
-    Library{"UCX_NET_DEVICES", "interface.ucx", hand_on},
+    Library{env::kGlooInterface, "interface.gloo", &settings::LaunchSettings::gloo_interfaces,
+            network::choose_interface},
+    Library{"TP_SOCKET_IFNAME", "interface.gloo", &settings::LaunchSettings::gloo_interfaces,
+            network::choose_interface},
+    Library{"NCCL_SOCKET_IFNAME", "interface.nccl", &settings::LaunchSettings::nccl_interfaces,
+            network::choose_interface_prefixes},
+    Library{"UCX_NET_DEVICES", "interface.ucx", &settings::LaunchSettings::ucx_devices, hand_on},
 };
 
 bool needs_other_machines(const Inputs& inputs) {
-  return inputs.facts.num_nodes > 1 && inputs.settings.text("host.loopback") != "allow";
+  return inputs.facts.num_nodes > 1 && !inputs.settings.loopback_allowed;
 }
 
 /// Gloo stops with "invalid argument" long after the start where the interface is not there, and waits half an hour for
@@ -65,14 +69,14 @@ Result<void> add_one(const Library& library, const network::NetworkView& view, c
     warn_if_useless(library, *users_value, inputs, patch);
   }
   const std::string setting(library.setting);
-  const auto choice = library.choose(setting, inputs.settings.list(library.setting), view);
+  const auto choice = library.choose(setting, inputs.settings.*library.configured, view);
   if (!choice && !users_value) {
     Error error = choice.error();
     error.of_this_node = true;  // whoever chose it: it may be down here and up on rank 0's node
     return error;
   }
   if (choice && !choice->value.empty()) {
-    const std::string origin = inputs.settings.is_default(library.setting) ? "network" : "setting " + setting;
+    const std::string origin = inputs.settings.given.is_default(library.setting) ? "network" : "setting " + setting;
     patch.propose({library.variable, choice->value, origin, choice->reason, library.setting});
   } else if (users_value) {
     patch.keep(library.variable, *users_value, true);
@@ -90,7 +94,7 @@ Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch) {
       return added;
     }
   }
-  if (const std::string& plugin = inputs.settings.text("nccl.net"); !plugin.empty()) {
+  if (const std::string& plugin = inputs.settings.nccl_net; !plugin.empty()) {
     patch.propose({env::kNcclNet, plugin, "setting nccl.net", "as configured", "nccl.net"});
   }
   return {};

@@ -118,7 +118,7 @@ std::vector<Address> addresses_of_head(const Inputs& inputs) {
 /// Whether the user's MASTER_ADDR is the head node's, by its FQDN or on another of its networks.
 bool is_head_node(const std::string& value, const Inputs& inputs) {
   const network::NetworkView& view = inputs.network;
-  const bool loopback_works = inputs.facts.num_nodes == 1 || inputs.settings.text("host.loopback") == "allow";
+  const bool loopback_works = inputs.facts.num_nodes == 1 || inputs.settings.loopback_allowed;
   const std::vector<Address> known = addresses_of_head(inputs);
   const auto is_known = [&](const Address& address) {
     return (!address.loopback || loopback_works) &&
@@ -177,13 +177,13 @@ Result<void> add_master_address(const Inputs& inputs, PatchBuilder& patch) {
     patch.warn("MASTER_ADDR: is not set, because nothing says where rank 0 is");
     return {};
   }
-  ASSIGN_OR_RETURN(const auto choice, choose_master_address(inputs.facts, inputs.network,
-                                                            inputs.settings.text("host.loopback") == "allow"));
+  ASSIGN_OR_RETURN(const auto choice,
+                   choose_master_address(inputs.facts, inputs.network, inputs.settings.loopback_allowed));
   for (const std::string& warning : choice.warnings) {
     patch.warn(warning);
   }
-  const bool templated = inputs.settings.text(kTemplate) != "{host}";
-  const std::string rule = templated ? fmt::format(", rule {}", inputs.settings.text(kTemplate)) : "";
+  const bool templated = !inputs.settings.given.is_default(kTemplate);
+  const std::string rule = templated ? fmt::format(", rule {}", inputs.settings.host_template) : "";
   patch.propose(
       {env::kMasterAddr, choice.value, templated ? "setting host.template" : "network", choice.reason + rule});
   return {};
@@ -260,7 +260,7 @@ constexpr std::string_view kRange = "port.range";
 
 /// Who starts ranks without Slurm has to say a port.
 void warn_if_another_port(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
-  const auto configured = inputs.settings.port_range(kRange);
+  const auto configured = inputs.settings.port_range;
   const auto ours = choose_rendezvous_port(inputs.facts, {configured.first, configured.second});
   if (inputs.facts.job_id && ours && value != std::to_string(ours->port)) {
     patch.warn(fmt::format("MASTER_PORT: {}: is kept because you set it; without it rollcall would set {} ({})", value,
@@ -286,7 +286,7 @@ Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
                    "rank 0 found it free and told all ranks over PMIx"});
     return {};
   }
-  const auto [first, last] = inputs.settings.port_range(kRange);
+  const auto [first, last] = inputs.settings.port_range;
   ASSIGN_OR_RETURN(const auto choice, choose_rendezvous_port(inputs.facts, {first, last}));
   warn_of_ephemeral(choice, {first, last}, inputs, patch);
   const std::string origin = inputs.facts.reserved_ports.empty() ? "setting port.range" : inputs.facts.source;

@@ -15,7 +15,8 @@ bool same_ranks(const job::JobFacts& facts, const Environment& user) {
 
 }  // namespace
 
-PatchBuilder::PatchBuilder(const job::JobFacts& facts, const settings::Settings& settings, const Environment& user)
+PatchBuilder::PatchBuilder(const job::JobFacts& facts, const settings::LaunchSettings& settings,
+                           const Environment& user)
     : facts_(facts), settings_(settings), user_(user), outer_(job::marker_of(user)), step_(job::step_name(facts)) {
   same_step_ = user.get(env::kStep) == step_;
   same_world_ = same_ranks(facts, user);
@@ -33,7 +34,7 @@ std::optional<std::string> PatchBuilder::enclosing(std::string_view name) const 
 }
 
 std::optional<std::string> PatchBuilder::inherited(std::string_view name, std::string_view setting) const {
-  return settings_.is_default(setting) ? enclosing(name) : std::nullopt;
+  return settings_.given.is_default(setting) ? enclosing(name) : std::nullopt;
 }
 
 void PatchBuilder::keep(std::string_view name, const std::string& value, bool of_user) {

@@ -11,7 +11,7 @@
 #include "runtime/job/marker.h"
 #include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::resolve {
 
@@ -37,7 +37,7 @@ struct Proposal {
 class PatchBuilder {
  public:
   /// The references must outlive the builder.
-  PatchBuilder(const job::JobFacts& facts, const settings::Settings& settings, const Environment& user);
+  PatchBuilder(const job::JobFacts& facts, const settings::LaunchSettings& settings, const Environment& user);
 
   [[nodiscard]] std::optional<std::string> users(std::string_view name) const;
   /// The enclosing rollcall's value of the same step.
@@ -71,7 +71,7 @@ class PatchBuilder {
   void set(const Proposal& proposal);
 
   const job::JobFacts& facts_;
-  const settings::Settings& settings_;
+  const settings::LaunchSettings& settings_;
   const Environment& user_;
   job::Marker outer_;
   std::string step_;
@@ -84,7 +84,7 @@ class PatchBuilder {
 /// What resolve() was given; the references live as long as the call.
 struct Inputs {
   const job::JobFacts& facts;
-  const settings::Settings& settings;
+  const settings::LaunchSettings& settings;
   const network::NetworkView& network;
   const Environment& user;
   std::uint32_t cpus_of_task;

@@ -31,8 +31,7 @@ struct Row {
 /// One GPU that the task sees is number 0 for all programs that take number LOCAL_RANK: whoever says so means it.
 bool is_only_gpu(const Row& row, const Inputs& inputs, const PatchBuilder& patch) {
   const std::string visible = inputs.user.get(env::kCudaVisible).value_or("");
-  const bool one =
-      !visible.empty() && visible.find(',') == visible.npos && inputs.settings.text("gpus.visible") == "own";
+  const bool one = !visible.empty() && visible.find(',') == visible.npos && !inputs.settings.all_gpus_of_node;
   return row.name == env::kLocalRank && one && patch.users(row.name) == "0";
 }
 

@@ -8,12 +8,12 @@
 
 namespace rollcall::resolve {
 
-Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::Settings& settings,
+Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                          const network::NetworkView& network, const Environment& user, std::uint32_t cpus_of_task) {
   const Inputs inputs{facts, settings, network, user, cpus_of_task};
   PatchBuilder patch(facts, settings, user);
-  if (!settings.site_doubt().empty()) {
-    patch.warn(fmt::format("site profile: srun --ddp may take another: {}", settings.site_doubt()));
+  if (!settings.given.site_doubt().empty()) {
+    patch.warn(fmt::format("site profile: srun --ddp may take another: {}", settings.given.site_doubt()));
   }
   for (const auto add : {add_ranks, add_master_address, add_master_port, add_interfaces, add_torchrun, add_threads,
                          add_gpus, add_accelerate, add_jax, add_caches, add_venv, add_debug, add_variables}) {

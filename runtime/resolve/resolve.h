@@ -9,7 +9,7 @@
 #include "runtime/base/result.h"
 #include "runtime/job/job_facts.h"
 #include "runtime/network/network_view.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::resolve {
 
@@ -52,11 +52,8 @@ struct EnvPatch {
 ///
 /// Errors: no candidate name of the head node resolves usably; port.range is empty; a
 /// user's RANK or WORLD_SIZE contradicts the step (exit code Mismatch); a configured interface exists nowhere.
-[[nodiscard]] Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::Settings& settings,
+[[nodiscard]] Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                        const network::NetworkView& network, const Environment& user,
                                        std::uint32_t cpus_of_task);
-
-/// Settings `venv` and `venv.root` as one path, not expanded yet: a name alone is a folder of venv.root. Empty: none.
-[[nodiscard]] std::string configured_venv(const settings::Settings& settings);
 
 }  // namespace rollcall::resolve

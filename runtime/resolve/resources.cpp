@@ -105,13 +105,12 @@ void show_gpus_of_node(const Inputs& inputs, PatchBuilder& patch) {
 
 Result<void> add_threads(const Inputs& inputs, PatchBuilder& patch) {
   constexpr std::string_view kThreads = "threads";
-  const std::string& text = inputs.settings.text(kThreads);
   warn_of_lost_cpus(inputs, patch);
-  if (text == "keep") {
+  if (inputs.settings.keep_threads) {
     return {};
   }
-  if (text != "auto") {
-    patch.propose({env::kOmpThreads, text, "setting threads", "as configured", kThreads});
+  if (const auto& number = inputs.settings.threads) {
+    patch.propose({env::kOmpThreads, std::to_string(*number), "setting threads", "as configured", kThreads});
     return {};
   }
   const Threads threads = automatic(inputs);
@@ -120,10 +119,10 @@ Result<void> add_threads(const Inputs& inputs, PatchBuilder& patch) {
 }
 
 Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
-  if (inputs.settings.text("gpus.visible") == "node") {
+  if (inputs.settings.all_gpus_of_node) {
     show_gpus_of_node(inputs, patch);
   }
-  if (const std::string& list = inputs.settings.text("gpus.architectures"); !list.empty()) {
+  if (const std::string& list = inputs.settings.gpu_architectures; !list.empty()) {
     patch.propose({"TORCH_CUDA_ARCH_LIST", list, "setting gpus.architectures", "as configured", "gpus.architectures"});
   }
   return {};

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "runtime/base/text.h"
+
 namespace rollcall::settings {
 namespace {
 
@@ -109,13 +111,77 @@ constexpr std::array kLaunchTable{
             "how long before that a step warns of the oldest file; nothing is ever touched", "Scratch", "", 0, 36500},
 };
 
+std::chrono::duration<double> seconds(const Settings& settings, std::string_view name) {
+  return std::chrono::duration<double>(settings.number(name));
+}
+
+std::uint32_t count(const Settings& settings, std::string_view name) {
+  return static_cast<std::uint32_t>(settings.integer(name));
+}
+
+std::optional<double> number_unless(std::string_view word, const Settings& settings, std::string_view name) {
+  return settings.text(name) == word ? std::nullopt : std::optional(settings.number(name));
+}
+
+Rendezvous rendezvous_of(const std::string& text) {
+  return text == "pmix"      ? Rendezvous::Pmix
+         : text == "file"    ? Rendezvous::File
+         : text == "address" ? Rendezvous::Address
+                             : Rendezvous::Auto;
+}
+
+/// A name alone is a folder of venv.root.
+std::string venv_of(const Settings& settings) {
+  const std::string& venv = settings.text("venv");
+  const std::string& root = settings.text("venv.root");
+  const bool is_path = venv.find('/') != std::string::npos || venv.starts_with('$');
+  return venv.empty() || is_path || root.empty() ? venv : root + "/" + venv;
+}
+
+std::vector<std::string> variables_of(const Settings& settings) {
+  const std::vector<std::string> all = settings.list("variables");
+  return all == std::vector<std::string>{"none"} ? std::vector<std::string>() : all;
+}
+
 }  // namespace
+
+LaunchSettings::LaunchSettings(Settings settings)
+    : given(std::move(settings)),
+      component_worlds(given.text("world") == "component"),
+      host_template(given.text("host.template")),
+      loopback_allowed(given.text("host.loopback") == "allow"),
+      gloo_interfaces(given.list("interface.gloo")),
+      nccl_interfaces(given.list("interface.nccl")),
+      ucx_devices(given.list("interface.ucx")),
+      nccl_net(given.text("nccl.net")),
+      port_range(given.port_range("port.range")),
+      rendezvous(rendezvous_of(given.text("rendezvous"))),
+      rendezvous_folder(given.text("rendezvous.folder")),
+      rendezvous_secret(given.text("rendezvous.secret")),
+      rendezvous_timeout(seconds(given, "rendezvous.timeout")),
+      run_network(given.on("run.network")),
+      doctor_gigabytes(number_unless("auto", given, "doctor.bandwidth")),
+      doctor_microseconds(number_unless("auto", given, "doctor.latency")),
+      doctor_clock_seconds(given.number("doctor.clock")),
+      task_timeout(seconds(given, kTaskTimeout)),
+      kill_on_bad_exit(given.on("kill-on-bad-exit")),
+      keep_threads(given.text("threads") == "keep"),
+      threads(parse_integer<std::uint32_t>(given.text("threads"))),
+      all_gpus_of_node(given.text("gpus.visible") == "node"),
+      gpu_architectures(given.text("gpus.architectures")),
+      venv(venv_of(given)),
+      variables(variables_of(given)),
+      debug(given.on("debug")),
+      compare_collectives(given.text("debug") == "collectives"),
+      shared_caches(given.text("cache.shared")),
+      local_caches(given.text("cache.local")),
+      scratch_folder(given.text("scratch.folder")),
+      purge_days(count(given, "scratch.purge-days")),
+      warn_days(count(given, "scratch.warn-days")) {}
 
 Table launch_table() { return kLaunchTable; }
 
-std::chrono::duration<double> default_task_timeout() {
-  return std::chrono::duration<double>(Settings(launch_table()).number(kTaskTimeout));
-}
+std::chrono::duration<double> default_task_timeout() { return LaunchSettings(Settings(launch_table())).task_timeout; }
 
 Error out_of_time(const std::string& host, const std::string& doing, std::chrono::duration<double> patience) {
   Error error =

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
@@ -14,6 +18,49 @@ namespace rollcall::settings {
 
 /// The settings of launching: what the plugin, `rollcall env`, `rollcall exec` and the trainer's rendezvous read.
 [[nodiscard]] Table launch_table();
+
+/// How the trainer's ranks find rank 0.
+enum class Rendezvous { Auto, Pmix, File, Address };
+
+/// What the launch settings mean, in the types of those who use them: made once, when all layers are applied. Nothing
+/// behind it asks for a setting by its name, but for its origin and for messages. Paths are not expanded yet.
+struct LaunchSettings {
+  // NOLINTNEXTLINE(google-explicit-constructor): the same settings, read
+  LaunchSettings(Settings settings);
+
+  Settings given;  ///< their texts and origins
+  bool component_worlds;
+  std::string host_template;
+  bool loopback_allowed;  ///< all nodes are one machine
+  std::vector<std::string> gloo_interfaces;
+  std::vector<std::string> nccl_interfaces;
+  std::vector<std::string> ucx_devices;
+  std::string nccl_net;                                ///< empty: NCCL's choice
+  std::pair<std::uint16_t, std::uint16_t> port_range;  ///< first and last
+  Rendezvous rendezvous;
+  std::string rendezvous_folder;
+  std::string rendezvous_secret;  ///< empty: none is named
+  std::chrono::duration<double> rendezvous_timeout;
+  bool run_network;
+  std::optional<double> doctor_gigabytes;  ///< nothing: of the interface
+  std::optional<double> doctor_microseconds;
+  double doctor_clock_seconds;
+  std::chrono::duration<double> task_timeout;
+  bool kill_on_bad_exit;
+  bool keep_threads;                     ///< OMP_NUM_THREADS is left alone
+  std::optional<std::uint32_t> threads;  ///< nothing: the CPUs of the task
+  bool all_gpus_of_node;
+  std::string gpu_architectures;  ///< empty: left alone
+  std::string venv;               ///< a path below venv.root where it was a name alone; empty: none
+  std::vector<std::string> variables;
+  bool debug;
+  bool compare_collectives;
+  std::string shared_caches;  ///< empty: left alone
+  std::string local_caches;
+  std::string scratch_folder;
+  std::uint32_t purge_days;  ///< 0: never
+  std::uint32_t warn_days;
+};
 
 /// The setting that limits how long a task may take to get its environment.
 inline constexpr std::string_view kTaskTimeout = "task.timeout";

@@ -21,16 +21,16 @@ bool any_head_name_resolves(const network::NetworkView& network) {
 
 }  // namespace
 
-network::NetworkView observe_network(const job::JobFacts& facts, const settings::Settings& settings,
+network::NetworkView observe_network(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                      const Environment& user, const network::LookUp& look_up) {
-  const std::string& rule = settings.text("host.template");
+  const std::string& rule = settings.host_template;
   network::HeadNode head{.names = network::candidate_names(rule, facts.head_host)};
   if (facts.head_host.empty()) {
     // Outside Slurm only the user can have said where rank 0 is: that tells the way to it, too.
     const auto users = job::set_by_user(user, env::kMasterAddr);
     head.names = users ? std::vector{*users} : std::vector<std::string>{};
   }
-  head.loopback_usable = facts.num_nodes == 1 || settings.text("host.loopback") == "allow";
+  head.loopback_usable = facts.num_nodes == 1 || settings.loopback_allowed;
   head.is_this_host = !facts.head_host.empty() && facts.head_host == facts.this_host;
   std::vector<std::string> peers;
   for (const std::string& host : facts.hosts) {
@@ -45,7 +45,7 @@ network::NetworkView observe_network(const job::JobFacts& facts, const settings:
   return view;
 }
 
-bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::Settings& settings,
+bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                const network::NetworkView& network, const Environment& user,
                                const network::LookUp& look_up) {
   if (any_head_name_resolves(network)) {
@@ -63,12 +63,12 @@ bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::Setti
   return any_head_name_resolves(observe_network(own, settings, user, look_up));
 }
 
-Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
+Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                        const network::NetworkView& network, const Environment& user) {
   return resolve::resolve(facts, settings, network, user, number_of_cpus());
 }
 
-Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
+Result<ObservedStep> observe_this_step(const Environment& user, const settings::LaunchSettings& settings,
                                        launchers::PmixClient* pmix_or_null) {
   ASSIGN_OR_RETURN(Gathered gathered, gather(user, pmix_or_null));
   ObservedStep step{.facts = std::move(gathered.facts), .trace = std::move(gathered.trace), .network = {}};
@@ -79,7 +79,7 @@ Result<ObservedStep> observe_this_step(const Environment& user, const settings::
   return step;
 }
 
-Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
+Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::LaunchSettings& settings,
                                        launchers::PmixClient* pmix_or_null) {
   ASSIGN_OR_RETURN(ObservedStep observed, observe_this_step(user, settings, pmix_or_null));
   Result<resolve::EnvPatch> patch = resolve_here(observed.facts, settings, observed.network, user);

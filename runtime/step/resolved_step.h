@@ -10,7 +10,7 @@
 #include "runtime/launchers/pmix.h"
 #include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::step {
 
@@ -34,36 +34,37 @@ struct ResolvedStep : ObservedStep {
 /// (of_this_process()), `settings` has the launch table with all layers applied. `pmix_or_null`: a client that the
 /// caller owns and may keep for meet(); null: do not ask PMIx. Reads the file that SLURM_HOSTFILE names, looks names
 /// up: for a process of the user's own. Errors: those of gather() and choose_world().
-[[nodiscard]] Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
+[[nodiscard]] Result<ObservedStep> observe_this_step(const Environment& user, const settings::LaunchSettings& settings,
                                                      launchers::PmixClient* pmix_or_null);
 
 /// The same, and resolves. Errors: those of observe_this_step() and resolve::resolve(), told apart by `of_this_node`.
-[[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
+[[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::LaunchSettings& settings,
                                                      launchers::PmixClient* pmix_or_null);
 
 /// Makes the facts of a whole step those of the world that this task belongs to. With setting world=component in a het
 /// step that is the task's component. Without it, a rollcall that encloses this one in the same step (`srun
 /// --ddp=world=component` around `rollcall exec` or the trainer) has decided, and what it decided holds: its ranks are
 /// in the environment. Error (Usage, setting world): nothing says which nodes are which component's. Pure.
-[[nodiscard]] Result<void> choose_world(const Environment& environment, const settings::Settings& settings,
+[[nodiscard]] Result<void> choose_world(const Environment& environment, const settings::LaunchSettings& settings,
                                         job::JobFacts& facts);
 
 /// The network as resolve::resolve() needs it for these facts: the head node's candidate names resolved, the interface
 /// towards it found. Does I/O: name look-ups, /proc, getifaddrs. Never fails: what could not be observed is missing
 /// from the view, with the reason beside the name.
-[[nodiscard]] network::NetworkView observe_network(const job::JobFacts& facts, const settings::Settings& settings,
+[[nodiscard]] network::NetworkView observe_network(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                                    const Environment& user,
                                                    const network::LookUp& look_up = network::resolve_name);
 
 /// Whether it is a matter of this node that no name of the head node leads anywhere: the name server does not answer
 /// it, or this node's own name, made by the same rule, leads somewhere. False where a name of the head has an address.
 /// Does I/O as observe_network() does.
-[[nodiscard]] bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::Settings& settings,
+[[nodiscard]] bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                              const network::NetworkView& network, const Environment& user,
                                              const network::LookUp& look_up = network::resolve_name);
 
 /// resolve::resolve() for this process, whose CPUs are counted here.
-[[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
+[[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts,
+                                                     const settings::LaunchSettings& settings,
                                                      const network::NetworkView& network, const Environment& user);
 
 /// Whether every task knows where rank 0 is, or keeps a MASTER_ADDR that somebody else gave. A program that starts

@@ -91,8 +91,9 @@ Result<void> restrict_to_component(job::JobFacts& facts) {
 
 }  // namespace
 
-Result<void> choose_world(const Environment& environment, const settings::Settings& settings, job::JobFacts& facts) {
-  const bool wanted = settings.text("world") == "component";
+Result<void> choose_world(const Environment& environment, const settings::LaunchSettings& settings,
+                          job::JobFacts& facts) {
+  const bool wanted = settings.component_worlds;
   const std::optional<job::JobFacts> enclosing = enclosing_component(environment, facts);
   if (enclosing && facts.component_nodes.empty()) {
     facts = *enclosing;

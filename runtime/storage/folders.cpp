@@ -231,8 +231,8 @@ FolderObjection make_own_folder(const std::string& path) {
   return Walk(path).run();
 }
 
-Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const settings::Settings& settings,
-                             const Environment& environment) {
+Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch,
+                             const settings::LaunchSettings& settings, const Environment& environment) {
   std::vector<ObjectionToCaches> objections;
   for (resolve::EnvChange& change : patch.changes) {
     if (change.action != resolve::Action::Set || resolve::find_cache(change.name) == nullptr) {

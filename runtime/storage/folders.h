@@ -7,7 +7,7 @@
 #include "runtime/base/result.h"
 #include "runtime/job/job_facts.h"
 #include "runtime/resolve/resolve.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::storage {
 
@@ -40,6 +40,6 @@ struct FolderObjection {
 /// that the site will soon delete. In the task itself: /tmp may be its own. Error (NoInput, of this node): the
 /// setting's virtual environment has no Python here, so that the program would run with another one.
 [[nodiscard]] Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch,
-                                           const settings::Settings& settings, const Environment& environment);
+                                           const settings::LaunchSettings& settings, const Environment& environment);
 
 }  // namespace rollcall::storage

@@ -128,16 +128,15 @@ Result<PurgeAge> purge_age(const std::string& folder, std::uint32_t purge_days, 
   return Look(purge_days, limits).run(folder);
 }
 
-std::optional<std::string> purge_warning(const settings::Settings& settings, const Environment& environment,
+std::optional<std::string> purge_warning(const settings::LaunchSettings& settings, const Environment& environment,
                                          PurgeLimits limits) {
-  const auto days = static_cast<std::uint32_t>(settings.integer("scratch.purge-days"));
-  const Result<std::string> folder =
-      settings::expand_path(settings.text("scratch.folder"), environment, "scratch.folder");
+  const std::uint32_t days = settings.purge_days;
+  const Result<std::string> folder = settings::expand_path(settings.scratch_folder, environment, "scratch.folder");
   if (days == 0 || !folder || folder->empty()) {
     return std::nullopt;
   }
   const Result<PurgeAge> age = purge_age(*folder, days, limits);
-  if (!age || !age->days_left || *age->days_left > static_cast<double>(settings.integer("scratch.warn-days"))) {
+  if (!age || !age->days_left || *age->days_left > settings.warn_days) {
     return std::nullopt;
   }
   return fmt::format(

@@ -8,7 +8,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::storage {
 
@@ -41,7 +41,7 @@ struct PurgeAge {
 /// The settings scratch.* applied: nothing where the site deletes nothing (scratch.purge-days is 0), where the folder
 /// cannot be named (no SCRATCH) or read, or where the oldest file has more than scratch.warn-days; otherwise a warning
 /// that names it, without the "rollcall:" prefix. What a step and `rollcall doctor` say.
-[[nodiscard]] std::optional<std::string> purge_warning(const settings::Settings& settings,
+[[nodiscard]] std::optional<std::string> purge_warning(const settings::LaunchSettings& settings,
                                                        const Environment& environment, PurgeLimits limits = {});
 
 }  // namespace rollcall::storage

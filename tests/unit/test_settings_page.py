@@ -39,3 +39,14 @@ def test_variables_of_the_projects_own_scripts_and_tests_are_known():
     page = (ROOT / "docs" / "environment.md").read_text()
     assert len(read) > 5
     assert sorted(name for name in read if f"| `{name}` |" not in page) == []
+
+
+def test_a_launch_setting_is_read_once():
+    """What the settings of launching mean is in LaunchSettings; nothing else asks for one by its name."""
+    table = (ROOT / "runtime" / "settings" / "launch_settings.cpp").read_text()
+    names = re.findall(r'Setting\{\s*"([a-z.-]+)"', table)
+    assert len(names) > 30
+    asks = re.compile(rf'\.(?:text|on|number|integer|list|port_range)\("(?:{"|".join(map(re.escape, names))})"\)')
+    files = [path for path in (ROOT / "runtime").rglob("*.[ch]*") if path.parent.name != "settings"]
+    assert {path.name: asks.findall(path.read_text()) for path in files if asks.search(path.read_text())} == {}
+    assert len(asks.findall(table)) > 20

@@ -66,23 +66,21 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
       settings::Settings trainer,
       settings::load_settings(trainer_table(), environment,
                               {.site = profile, .section = settings::kTrainerSection, .other_tables = launch_only}));
-  Result<settings::Settings> launch = settings::load_settings(
-      settings::launch_table(), environment, {.site = profile, .section = {}, .other_tables = trainer_only});
-  if (!launch) {
-    return launch.error();
-  }
-  launch->doubt_site(profile.doubt);
-  Options options{.trainer = std::move(trainer), .launch = *std::move(launch)};
-  const std::array targets{&options.trainer, &options.launch};
+  ASSIGN_OR_RETURN(settings::Settings launch,
+                   settings::load_settings(settings::launch_table(), environment,
+                                           {.site = profile, .section = {}, .other_tables = trainer_only}));
+  launch.doubt_site(profile.doubt);
+  const std::array targets{&trainer, &launch};
   ASSIGN_OR_RETURN(const auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
   if (!parsed.positional.empty() || !parsed.program.empty()) {
     const std::string& extra = parsed.positional.empty() ? parsed.program.front() : parsed.positional.front();
     return fail("command line", extra, "is not an option", "rollcall-train --help");
   }
-  options.request = request_of(parsed);
-  options.json = parsed.has("json");
-  options.trace_startup = parsed.has("trace-startup");
-  return options;
+  return Options{.request = request_of(parsed),
+                 .json = parsed.has("json"),
+                 .trace_startup = parsed.has("trace-startup"),
+                 .trainer = std::move(trainer),
+                 .launch = std::move(launch)};
 }
 
 std::string help_text() {

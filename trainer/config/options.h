@@ -5,7 +5,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::config {
 
@@ -25,7 +25,7 @@ struct Options {
   bool json = false;           ///< of PrintConfig, BenchmarkData and the trace
   bool trace_startup = false;  ///< tell what each stage of the start cost
   settings::Settings trainer;
-  settings::Settings launch;
+  settings::LaunchSettings launch;
 };
 
 /// All layers of both tables: default < site profile < user file < ROLLCALL_* < command line. Errors: those of the

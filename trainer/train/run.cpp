@@ -68,7 +68,7 @@ int print_only(const config::Options& options) {
       break;
     default:
       std::fputs(settings::print_config(options.trainer, options.json).c_str(), stdout);
-      std::fputs(settings::print_config(options.launch, options.json).c_str(), stdout);
+      std::fputs(settings::print_config(options.launch.given, options.json).c_str(), stdout);
   }
   return to_int(ExitCode::Success);
 }
@@ -181,7 +181,7 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
   struct Join {
     step::ResolvedStep step;
     Environment environment;
-    settings::Settings launch;
+    settings::LaunchSettings launch;
     config::ProcessGroupConfig config;
     FailureReport report;
     process_group::Interrupted lost;

@@ -20,10 +20,6 @@
 namespace rollcall::train {
 namespace {
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
 World world_of(const job::JobFacts& facts) {
   World world;
   world.rank = facts.rank;
@@ -84,9 +80,10 @@ parallel::VirtualRanks virtual_ranks(const config::TrainConfig& config, const Wo
   return parallel::divide_virtual_ranks(wanted > 0 ? wanted : world.world_size, world.rank, world.world_size);
 }
 
-Result<World> join_world(const step::ResolvedStep& step, const Environment& patched, const settings::Settings& launch,
-                         const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
-                         FailureReport& report, metrics::StartupTrace& trace, const process_group::Interrupted& lost,
+Result<World> join_world(const step::ResolvedStep& step, const Environment& patched,
+                         const settings::LaunchSettings& launch, const config::ProcessGroupConfig& config,
+                         std::unique_ptr<launchers::PmixClient> pmix, FailureReport& report,
+                         metrics::StartupTrace& trace, const process_group::Interrupted& lost,
                          const process_group::Interrupted& over) {
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   World world = world_of(step.facts);
@@ -103,8 +100,9 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   }
   ASSIGN_OR_RETURN(rendezvous::Meeting meeting, rendezvous::meet(step.facts, patched, launch, pmix.get()));
   trace.mark("rendezvous");
-  ASSIGN_OR_RETURN(auto store, process_group::connect_store(meeting, world.rank, world.world_size,
-                                                            milliseconds(launch.number("rendezvous.timeout")), over));
+  ASSIGN_OR_RETURN(auto store, process_group::connect_store(
+                                   meeting, world.rank, world.world_size,
+                                   std::chrono::ceil<std::chrono::milliseconds>(launch.rendezvous_timeout), over));
   trace.mark("store");
   world.store = store;
   world.group_store = world.store->clone();
@@ -117,7 +115,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   world.group_options = {.backend = taken ? config.backend : of_hosts(config.backend),
                          .device = taken ? world.device.plugin() : nullptr,
                          .timeout = config.collective_timeout,
-                         .compare_calls = launch.text("debug") == "collectives",
+                         .compare_calls = launch.compare_collectives,
                          .membership = membership};
   process_group::ProcessGroupOptions of_all = world.group_options;
   of_all.hosts_connected = [&](const process_group::Group& hosts) { return agree_on_devices(world, hosts, taken); };

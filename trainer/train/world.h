@@ -12,7 +12,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/train_config.h"
 #include "trainer/device/device.h"
@@ -76,7 +76,7 @@ struct Recovery {
 ///
 /// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
 [[nodiscard]] Result<World> join_world(const step::ResolvedStep& step, const Environment& patched,
-                                       const settings::Settings& launch, const config::ProcessGroupConfig& config,
+                                       const settings::LaunchSettings& launch, const config::ProcessGroupConfig& config,
                                        std::unique_ptr<launchers::PmixClient> pmix, FailureReport& report,
                                        metrics::StartupTrace& trace, const process_group::Interrupted& lost = {},
                                        const process_group::Interrupted& over = {});

@@ -94,10 +94,10 @@ Collectives read_collectives(const ChildOutput& output) {
 }
 
 Collectives measure_collectives(const std::string& program, const std::vector<std::string>& backends,
-                                const settings::Settings& settings, const Environment& environment) {
-  const std::chrono::duration<double> patience(settings.number("rendezvous.timeout"));
-  const Result<ChildOutput> output = run_and_capture(command_of(program, backends, settings), environment,
-                                                     {.patience = patience + kMargin, .alone = true});
+                                const settings::LaunchSettings& settings, const Environment& environment) {
+  const Result<ChildOutput> output =
+      run_and_capture(command_of(program, backends, settings.given), environment,
+                      {.patience = settings.rendezvous_timeout + kMargin, .alone = true});
   return output ? read_collectives(*output) : Collectives{"", output.error().reason, {}};
 }
 

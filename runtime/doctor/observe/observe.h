@@ -15,7 +15,7 @@
 #include "runtime/doctor/world.h"
 #include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::doctor {
@@ -24,7 +24,7 @@ namespace rollcall::doctor {
 struct TaskInputs {
   const step::ObservedStep& step;
   const Result<resolve::EnvPatch>& patch;
-  const settings::Settings& settings;
+  const settings::LaunchSettings& settings;
   const Environment& environment;
   std::uint16_t ring_port = 0;  ///< where this rank's left neighbour may connect; 0: it does not listen
 };
@@ -97,7 +97,7 @@ struct TaskInputs {
 /// to this program as options of launch settings is handed on. It is killed where it takes half a minute longer than
 /// rendezvous.timeout. Rows and the first error are those that rank 0 prints.
 [[nodiscard]] Collectives measure_collectives(const std::string& program, const std::vector<std::string>& backends,
-                                              const settings::Settings& settings, const Environment& environment);
+                                              const settings::LaunchSettings& settings, const Environment& environment);
 
 /// What its output says. Pure.
 [[nodiscard]] Collectives read_collectives(const ChildOutput& output);

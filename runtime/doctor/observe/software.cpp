@@ -92,7 +92,7 @@ Versions observe_versions(const TaskInputs& inputs) {
   Versions versions;
   versions.plugin = plugins_here(inputs.environment);
   versions.program = checksum_of(own_file());
-  if (const std::optional<settings::SiteProfile>& site = inputs.settings.site()) {
+  if (const std::optional<settings::SiteProfile>& site = inputs.settings.given.site()) {
     versions.profile = fmt::format("{} ({})", site->name, checksum_of(site->file));
   }
   versions.slurm = slurm_version();

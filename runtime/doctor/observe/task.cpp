@@ -27,7 +27,7 @@ constexpr const char* kSys = "/sys";
 
 /// A share of the time that rank 0 waits, so that a report about something that hangs still arrives.
 std::chrono::duration<double> patience_of(const TaskInputs& inputs) {
-  return std::chrono::duration<double>(std::clamp(inputs.settings.number("rendezvous.timeout") / 8, 1.0, 10.0));
+  return std::chrono::duration<double>(std::clamp(inputs.settings.rendezvous_timeout.count() / 8, 1.0, 10.0));
 }
 
 std::uint64_t locked_memory() {
@@ -68,11 +68,10 @@ InterfaceUse use_of(const std::string& setting, const Result<network::InterfaceC
 }
 
 std::vector<InterfaceUse> interface_uses(const TaskInputs& inputs) {
-  const auto list = [&](const char* setting) { return inputs.settings.list(setting); };
   return {use_of("interface.gloo",
-                 network::choose_interface("interface.gloo", list("interface.gloo"), inputs.step.network)),
-          use_of("interface.nccl",
-                 network::choose_interface_prefixes("interface.nccl", list("interface.nccl"), inputs.step.network))};
+                 network::choose_interface("interface.gloo", inputs.settings.gloo_interfaces, inputs.step.network)),
+          use_of("interface.nccl", network::choose_interface_prefixes("interface.nccl", inputs.settings.nccl_interfaces,
+                                                                      inputs.step.network))};
 }
 
 /// One node looks, since all see the same files.
@@ -84,7 +83,7 @@ std::string purge_warning_of(const TaskInputs& inputs) {
 }
 
 FolderFacts scratch_of(const TaskInputs& inputs) {
-  const std::string& configured = inputs.settings.text("scratch.folder");
+  const std::string& configured = inputs.settings.scratch_folder;
   const Result<std::string> path = settings::expand_path(configured, inputs.environment, "scratch.folder");
   if (!path) {
     return {};
@@ -101,7 +100,7 @@ FolderFacts scratch_of(const TaskInputs& inputs) {
 }
 
 VenvFacts venv_of(const TaskInputs& inputs) {
-  const std::string configured = resolve::configured_venv(inputs.settings);
+  const std::string& configured = inputs.settings.venv;
   std::string path = inputs.environment.get(env::kVirtualEnv).value_or("");
   if (!configured.empty()) {
     const Result<std::string> expanded = settings::expand_path(configured, inputs.environment, "venv");
@@ -146,8 +145,7 @@ std::vector<std::string> ring_addresses(const TaskInputs& inputs) {
       }
     }
   }
-  for (std::string& name :
-       network::candidate_names(inputs.settings.text("host.template"), inputs.step.facts.this_host)) {
+  for (std::string& name : network::candidate_names(inputs.settings.host_template, inputs.step.facts.this_host)) {
     addresses.push_back(std::move(name));
   }
   if (inputs.step.facts.num_nodes == 1) {

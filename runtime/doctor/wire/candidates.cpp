@@ -12,15 +12,15 @@ namespace {
 
 using rendezvous::Endpoint;
 
-std::uint16_t port_for(const job::JobFacts& facts, const settings::Settings& settings) {
-  const auto [first, last] = settings.port_range("port.range");
+std::uint16_t port_for(const job::JobFacts& facts, const settings::LaunchSettings& settings) {
+  const auto [first, last] = settings.port_range;
   const Result<resolve::PortChoice> chosen = resolve::choose_rendezvous_port(facts, {first, last});
   return chosen ? chosen->port : 0;
 }
 
 /// The facts of a step whose port lies half of the range away.
-job::JobFacts other_step(job::JobFacts facts, const settings::Settings& settings) {
-  const auto [first, last] = settings.port_range("port.range");
+job::JobFacts other_step(job::JobFacts facts, const settings::LaunchSettings& settings) {
+  const auto [first, last] = settings.port_range;
   facts.reserved_ports.clear();
   facts.step_id = facts.step_id.value_or(facts.port_salt) + (std::uint32_t{last} - first + 1) / 2;
   return facts;
@@ -49,7 +49,7 @@ void add(std::vector<std::string>& hosts, const std::string& host) {
 
 }  // namespace
 
-Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& settings,
+Candidates candidates_of(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                          const network::NetworkView& network, const Environment& user,
                          const Result<resolve::EnvPatch>& patch) {
   Candidates candidates;

@@ -10,7 +10,7 @@
 #include "runtime/network/network_view.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/resolve/resolve.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::doctor {
 
@@ -26,7 +26,7 @@ struct Candidates {
 
 /// The candidates by these facts; the same on every node. Where resolve failed there is no `patch`: then the port is
 /// found as resolve would have found it, and the hosts are what did resolve. Pure.
-[[nodiscard]] Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& settings,
+[[nodiscard]] Candidates candidates_of(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                        const network::NetworkView& network, const Environment& user,
                                        const Result<resolve::EnvPatch>& patch);
 

@@ -43,7 +43,7 @@ struct Options {
   std::vector<std::string> operations{};  ///< of operation_names()
   std::int64_t min_bytes = 0, max_bytes = 0, factor = 2;
   int iterations = 0, warm_up = 0;
-  settings::Settings launch;
+  settings::LaunchSettings launch;
 };
 
 using settings::Kind;
@@ -110,13 +110,10 @@ Result<void> check_backends(const std::vector<std::string>& backends) {
 Result<std::optional<Options>> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   settings::Settings own{settings::Table(kTable)};
   const settings::PluginProfile profile = job::profile_of_plugin(environment);
-  Result<settings::Settings> launch = settings::load_settings(settings::launch_table(), environment,
-                                                              {.site = profile, .section = {}, .other_tables = {}});
-  if (!launch) {
-    return launch.error();
-  }
-  Options options{.launch = *std::move(launch)};
-  const std::array targets{&own, &options.launch};
+  ASSIGN_OR_RETURN(settings::Settings launch,
+                   settings::load_settings(settings::launch_table(), environment,
+                                           {.site = profile, .section = {}, .other_tables = {}}));
+  const std::array targets{&own, &launch};
   const std::string version = fmt::format("{} (LibTorch {})", ROLLCALL_VERSION, TORCH_VERSION);
   const command_line::Tool tool{"rollcall-bench-collectives", version, kUsage, kFlags};
   ASSIGN_OR_RETURN(const auto parsed, command_line::read_tools_command_line(tool, targets, arguments, std::cout));
@@ -126,6 +123,7 @@ Result<std::optional<Options>> read_options(const Environment& environment, cons
   if (!parsed->positional.empty()) {
     return fail("command line", parsed->positional[0], "is not an option", "rollcall-bench-collectives --help");
   }
+  Options options{.launch = std::move(launch)};
   options.json = parsed->has("json");
   options.backends = split(own.text("backend"), ',');
   options.device = own.text("device");

@@ -34,7 +34,7 @@ bool may_be_secret(std::string_view name) {
 
 OrderedJson settings_of(const RunFacts& facts) {
   OrderedJson settings = OrderedJson::parse(facts.config.json, nullptr, false);
-  OrderedJson launch = OrderedJson::parse(settings::print_config(facts.launch, true), nullptr, false);
+  OrderedJson launch = OrderedJson::parse(settings::print_config(facts.launch.given, true), nullptr, false);
   for (auto& [name, setting] : launch.items()) {
     if (name == "variables" && setting.is_object() && setting.value("value", "none") != "none") {
       setting["value"] = kNotShown;

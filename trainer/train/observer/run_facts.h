@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
@@ -21,7 +21,7 @@ inline constexpr std::int64_t kMetricsSchema = 1;
 struct RunFacts {
   const step::ResolvedStep& step;
   const Environment& environment;
-  const settings::Settings& launch;
+  const settings::LaunchSettings& launch;
   const config::TrainConfig& config;
   const World& world;
   const Training& training;

@@ -98,16 +98,15 @@ Result<std::string> prepare_folders(const config::TrainConfig& train, const Worl
   return config.stage.empty() ? std::string() : prepare_stage(train, environment);
 }
 
-std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch, const Environment& environment,
-                                                    const std::string& folder) {
-  const auto days = static_cast<std::uint32_t>(launch.integer("scratch.purge-days"));
-  const Result<std::string> scratch =
-      settings::expand_path(launch.text("scratch.folder"), environment, "scratch.folder");
+std::optional<std::string> checkpoint_purge_warning(const settings::LaunchSettings& launch,
+                                                    const Environment& environment, const std::string& folder) {
+  const std::uint32_t days = launch.purge_days;
+  const Result<std::string> scratch = settings::expand_path(launch.scratch_folder, environment, "scratch.folder");
   if (days == 0 || !scratch || scratch->empty() || !lies_below(folder, *scratch)) {
     return std::nullopt;
   }
   const Result<storage::PurgeAge> age = storage::purge_age(folder, days, storage::kAtLaunch);
-  if (!age || !age->days_left || *age->days_left > static_cast<double>(launch.integer("scratch.warn-days"))) {
+  if (!age || !age->days_left || *age->days_left > launch.warn_days) {
     return std::nullopt;
   }
   return fmt::format(

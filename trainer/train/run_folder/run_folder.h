@@ -5,7 +5,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
+#include "runtime/settings/launch_settings.h"
 #include "trainer/config/train_config.h"
 #include "trainer/train/run_folder/lease.h"
 #include "trainer/train/world.h"
@@ -21,7 +21,7 @@ namespace rollcall::train {
                                                   const Environment& environment, std::optional<Lease>& lease);
 
 /// A warning where the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.
-[[nodiscard]] std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch,
+[[nodiscard]] std::optional<std::string> checkpoint_purge_warning(const settings::LaunchSettings& launch,
                                                                   const Environment& environment,
                                                                   const std::string& folder);
 
