@@ -6,8 +6,6 @@
 #include <iterator>
 #include <tuple>
 
-#include "runtime/elastic/failure.h"
-
 namespace rollcall::elastic {
 namespace {
 
@@ -21,13 +19,6 @@ std::tuple<std::uint16_t, std::string, std::string> place_of(const Node& node) {
 int exit_code_of(const Cause& cause) { return cause.exit_code != 0 ? cause.exit_code : to_int(ExitCode::Unavailable); }
 
 }  // namespace
-
-Coordinator::Coordinator(Policy policy, NewNonce new_nonce)
-    : policy_(std::move(policy)), new_nonce_(std::move(new_nonce)) {}
-
-void Coordinator::order(MemberId id, Order order) { orders_.emplace_back(id, std::move(order)); }
-
-std::vector<std::pair<MemberId, Order>> Coordinator::take_orders() { return std::exchange(orders_, {}); }
 
 void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now) {
   if (report.kind == Report::Kind::Join) {
@@ -51,17 +42,13 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
   }
   switch (report.kind) {
     case Report::Kind::Failed:
-      note(member, report.causes, now);
-      if (phase_ == Phase::Running) {  // later ones follow from the stop
-        failed_ = true;
-        stop_generation("a worker failed", /*lost=*/true, now);
-      }
-      break;
     case Report::Kind::Stopped:
       note(member, report.causes, now);
-      become(member, State::Stopped);
-      member.port = report.port;
-      if (phase_ == Phase::Running) {  // without having been told to: its workers failed
+      if (report.kind == Report::Kind::Stopped) {
+        become(member, State::Stopped);
+        member.port = report.port;
+      }
+      if (phase_ == Phase::Running) {  // later ones follow from the stop; who stops without being told had one
         failed_ = true;
         stop_generation("a worker failed", /*lost=*/true, now);
       }
@@ -81,7 +68,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
 }
 
 std::string Coordinator::why_refused(const Newcomer& newcomer) const {
-  if (phase_ == Phase::Ended || ending_) {
+  if (phase_ == Phase::Ended) {
     return "the run is over";
   }
   if (newcomer.run_id != policy_.run_id) {
@@ -158,40 +145,17 @@ bool Coordinator::any_member(State state) const {
   return found != in_state_.end() && found->second > 0;
 }
 
-/// Of each worker that the member has the latest, which knows most, and of few at a time: nobody fills this process's
-/// memory.
 void Coordinator::note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now) {
-  constexpr std::ptrdiff_t kMostCauses = 1024;  // of a node
-  const auto of_node = [&](std::uint32_t rank) { return causes_.lower_bound(std::pair{rank, std::uint32_t{0}}); };
   for (Cause cause : causes) {
-    const bool room = std::distance(of_node(member.group_rank), of_node(member.group_rank + 1)) < kMostCauses;
-    if (room && cause.local_rank < member.newcomer.node.workers) {
+    if (cause.local_rank < member.newcomer.node.workers) {
       cause.group_rank = member.group_rank;
-      const std::uint32_t place = cause.local_rank;
-      keep(place, std::move(cause), now);
+      causes_.add(std::move(cause), now);
     }
   }
 }
 
-void Coordinator::keep(std::uint32_t place, Cause cause, Clock::time_point now) {
-  for (std::string* const text : {&cause.host, &cause.message, &cause.error_file}) {
-    text->resize(std::min(text->size(), kLongestMessage));
-  }
-  const Clock::time_point happened = now - std::chrono::nanoseconds(cause.age_nanoseconds);
-  const std::pair key{cause.group_rank, place};
-  causes_.insert_or_assign(key, TimedCause{std::move(cause), happened});
-}
-
-std::optional<Cause> Coordinator::first_cause() const {
-  std::vector<AgedCause> aged;
-  for (const auto& [place, timed] : causes_) {
-    aged.push_back({timed.cause, -std::chrono::nanoseconds(timed.happened.time_since_epoch()).count()});
-  }
-  return choose_first_cause(aged);
-}
-
 Outcome Coordinator::failure(std::string reason) const {
-  Outcome outcome{to_int(ExitCode::Unavailable), first_cause(), std::move(reason)};
+  Outcome outcome{to_int(ExitCode::Unavailable), causes_.first(), std::move(reason)};
   if (outcome.cause) {
     outcome.exit_code = exit_code_of(*outcome.cause);
   }
@@ -231,7 +195,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   }
   Cause cause{
       .kind = kind, .host = member.newcomer.node.host, .group_rank = member.group_rank, .pid = -1, .message = reason};
-  keep(kNodeItself, std::move(cause), now);
+  causes_.add_node(std::move(cause), now);
   changed_ = true;
   const bool lost = kind != Cause::Kind::NodeLeft;
   const std::string what = member.newcomer.node.host + (lost ? " was lost" : " left");
@@ -274,7 +238,7 @@ void Coordinator::consider_stopped(Clock::time_point now) {
   for (auto& [id, member] : members_) {
     become(member, State::Waiting);
   }
-  const std::optional<Cause> first = first_cause();
+  const std::optional<Cause> first = causes_.first();
   if (first && first->exit_code == to_int(ExitCode::Interrupted)) {
     end(failure("it asks to be started again later"));  // its work is saved, its time is up: here it would not get more
     return;
@@ -412,16 +376,6 @@ void Coordinator::tick(Clock::time_point now) {
       remove(id, Cause::Kind::NodeLost, "did not stop its workers in time", now);
     }
   }
-}
-
-std::vector<Node> Coordinator::spares() const {
-  std::vector<Node> nodes;
-  for (const auto& [id, member] : members_) {
-    if (member.state == State::Waiting) {
-      nodes.push_back(member.newcomer.node);
-    }
-  }
-  return nodes;
 }
 
 std::string Coordinator::fingerprint() const {

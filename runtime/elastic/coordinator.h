@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/elastic/failure.h"
 #include "runtime/elastic/membership.h"
 #include "runtime/elastic/quorum.h"
 
@@ -55,7 +55,7 @@ struct Policy {
 class Coordinator {
  public:
   using NewNonce = std::function<std::string()>;
-  Coordinator(Policy policy, NewNonce new_nonce);
+  Coordinator(Policy policy, NewNonce new_nonce) : policy_(std::move(policy)), new_nonce_(std::move(new_nonce)) {}
   /// The successor of the coordinator of `last`, which was lost. It goes on where more than half of the nodes come to
   /// it (may_succeed()), and at least policy.min_nodes; else it ends.
   Coordinator(Policy policy, NewNonce new_nonce, Generation last, Clock::time_point now);
@@ -70,7 +70,7 @@ class Coordinator {
   void tick(Clock::time_point now);
 
   /// Orders since the last call, in this order.
-  [[nodiscard]] std::vector<std::pair<MemberId, Order>> take_orders();
+  [[nodiscard]] std::vector<std::pair<MemberId, Order>> take_orders() { return std::exchange(orders_, {}); }
   /// When tick() has something to do, if ever.
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const { return deadline_; }
   /// All has been said: no further generation will come.
@@ -80,7 +80,7 @@ class Coordinator {
   enum class Phase { Reuniting, Gathering, Running, Stopping, Ended };
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] const Generation& generation() const { return generation_; }
-  [[nodiscard]] std::vector<Node> spares() const;
+  [[nodiscard]] std::vector<Node> spares() const { return nodes_here(State::Waiting); }
   /// Why earlier generations ended, the newest last; at most 16.
   [[nodiscard]] const std::vector<EndedGeneration>& history() const { return history_; }
   /// Its own agent left and the others can go on: it says nothing more, and whoever holds it lets go of them.
@@ -103,22 +103,17 @@ class Coordinator {
     std::uint64_t order = 0;       ///< in which it came
     std::uint32_t group_rank = 0;  ///< in the last generation that it was in
   };
-  static constexpr std::uint32_t kNodeItself = std::numeric_limits<std::uint32_t>::max();
-  struct TimedCause {
-    Cause cause;
-    Clock::time_point happened;
-  };
 
   void join(MemberId id, const Report& report, Clock::time_point now);
   [[nodiscard]] std::string why_refused(const Newcomer& newcomer) const;
   void note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now);
-  void keep(std::uint32_t place, Cause cause, Clock::time_point now);
   void remove(MemberId id, Cause::Kind kind, const std::string& reason, Clock::time_point now);
   void own_agent_left(const std::string& reason);
   void reunite(bool time_is_up, Clock::time_point now);
   void succeed(Clock::time_point now);
   void tell_to_wait(MemberId id);
-  [[nodiscard]] std::vector<Node> nodes_here() const;
+  /// Those of its members, or those in this state.
+  [[nodiscard]] std::vector<Node> nodes_here(std::optional<State> state = {}) const;
   [[nodiscard]] bool has_own_node(const Generation& generation) const;
   void gather(Clock::time_point now);
   void form(Clock::time_point now);
@@ -126,11 +121,10 @@ class Coordinator {
   void order_stop(const std::string& reason, bool lost);
   void consider_stopped(Clock::time_point now);
   void end(const Outcome& outcome);
-  void order(MemberId id, Order order);
+  void order(MemberId id, Order order) { orders_.emplace_back(id, std::move(order)); }
   void become(Member& member, State state);
   [[nodiscard]] std::vector<MemberId> by_precedence() const;
   [[nodiscard]] bool any_member(State state) const;
-  [[nodiscard]] std::optional<Cause> first_cause() const;
   [[nodiscard]] Outcome failure(std::string reason) const;
 
   Policy policy_;
@@ -147,11 +141,9 @@ class Coordinator {
   std::uint32_t newest_number_ = 0;
   std::uint32_t restarts_ = 0;
   std::uint32_t fruitless_ = 0;
-  bool failed_ = false;            ///< a worker of this generation failed
-  bool changed_ = false;           ///< a node of it was lost or left
-  std::optional<Outcome> ending_;  ///< once all have stopped
-  /// Of the last generation that ended otherwise than well, by group rank, then local rank or kNodeItself.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, TimedCause> causes_;
+  bool failed_ = false;   ///< a worker of this generation failed
+  bool changed_ = false;  ///< a node of it was lost or left
+  Causes causes_;         ///< of the last generation that ended otherwise than well
   std::optional<Clock::time_point> deadline_;
   bool handed_over_ = false;
   bool last_call_ = false;  ///< `deadline_` is that of the last call

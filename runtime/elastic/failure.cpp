@@ -6,6 +6,9 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <iterator>
+#include <limits>
+#include <utility>
 
 #include "runtime/base/text.h"
 #include "runtime/base/untrusted_json.h"
@@ -47,6 +50,34 @@ std::optional<Cause> choose_first_cause(const std::vector<AgedCause>& causes) {
     }
   }
   return first->cause;
+}
+
+void Causes::add(Cause cause, std::chrono::steady_clock::time_point now) {
+  constexpr std::ptrdiff_t kMostOfNode = 1024;
+  const auto of_node = [&](std::uint32_t rank) { return causes_.lower_bound(Place{rank, 0}); };
+  if (std::distance(of_node(cause.group_rank), of_node(cause.group_rank + 1)) < kMostOfNode) {
+    keep({cause.group_rank, cause.local_rank}, std::move(cause), now);
+  }
+}
+
+void Causes::add_node(Cause cause, std::chrono::steady_clock::time_point now) {
+  keep({cause.group_rank, std::numeric_limits<std::uint32_t>::max()}, std::move(cause), now);
+}
+
+void Causes::keep(const Place& place, Cause cause, std::chrono::steady_clock::time_point now) {
+  for (std::string* const text : {&cause.host, &cause.message, &cause.error_file}) {
+    text->resize(std::min(text->size(), kLongestMessage));
+  }
+  const std::int64_t age = cause.age_nanoseconds - std::chrono::nanoseconds(now.time_since_epoch()).count();
+  causes_.insert_or_assign(place, AgedCause{std::move(cause), age});
+}
+
+std::optional<Cause> Causes::first() const {
+  std::vector<AgedCause> all;
+  for (const auto& [place, aged] : causes_) {
+    all.push_back(aged);
+  }
+  return choose_first_cause(all);
 }
 
 std::optional<std::string> error_file_message(std::string_view json) {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/elastic/membership.h"
@@ -20,6 +23,26 @@ struct AgedCause {
 /// the death of a process that KILL, SEGV, BUS, ILL or FPE ended (by up to a second), and long before a node is known
 /// to be lost (by up to five): within that time these go before. Nothing for no causes. Pure.
 [[nodiscard]] std::optional<Cause> choose_first_cause(const std::vector<AgedCause>& causes);
+
+/// Why workers and nodes of one generation ended otherwise than well, as agents tell it. Of each worker the latest word
+/// counts, which knows most; of a node 1,024 are kept, and of texts kLongestMessage bytes: nobody fills this process's
+/// memory.
+class Causes {
+ public:
+  /// Of a worker, which `cause` names; `now`: when it was told.
+  void add(Cause cause, std::chrono::steady_clock::time_point now);
+  /// Of a node itself.
+  void add_node(Cause cause, std::chrono::steady_clock::time_point now);
+  /// choose_first_cause()
+  [[nodiscard]] std::optional<Cause> first() const;
+  void clear() { causes_.clear(); }
+
+ private:
+  using Place = std::pair<std::uint32_t, std::uint32_t>;  ///< group rank, then local rank or beyond all of them
+  void keep(const Place& place, Cause cause, std::chrono::steady_clock::time_point now);
+
+  std::map<Place, AgedCause> causes_;  ///< their age at the clock's beginning
+};
 
 /// What an error file of torch's @record says in one line (`{"message": {"message": "ValueError: ...", "extraInfo":
 /// {...}}}` or `{"message": "..."}`); nothing where the text is none.

@@ -67,7 +67,7 @@ void Coordinator::succeed(Clock::time_point now) {
   }
   Cause cause{.kind = Cause::Kind::NodeLost, .host = before, .group_rank = generation_.coordinator, .pid = -1};
   cause.message = "the agent that held the rendezvous was lost";
-  keep(kNodeItself, std::move(cause), now);
+  causes_.add_node(std::move(cause), now);
   for (auto& [id, member] : members_) {
     member.newcomer.last.reset();
     tell_to_wait(id);  // some know an older generation
@@ -109,10 +109,12 @@ bool Coordinator::has_own_node(const Generation& generation) const {
   return own != members_.end() && place_in(generation, own->second.newcomer.node).has_value();
 }
 
-std::vector<Node> Coordinator::nodes_here() const {
+std::vector<Node> Coordinator::nodes_here(std::optional<State> state) const {
   std::vector<Node> nodes;
   for (const auto& [id, member] : members_) {
-    nodes.push_back(member.newcomer.node);
+    if (!state || member.state == *state) {
+      nodes.push_back(member.newcomer.node);
+    }
   }
   return nodes;
 }
