@@ -30,7 +30,7 @@ bool add_to_epoll(int epoll, int descriptor, std::uint32_t rank) {
 }  // namespace
 
 std::string left_key(std::uint32_t rank) { return "rollcall/left/" + std::to_string(rank); }
-std::string lost_key(std::uint64_t number) { return "rollcall/lost/" + std::to_string(number); }
+std::string closed_key(std::uint64_t number) { return "rollcall/closed/" + std::to_string(number); }
 
 Result<std::shared_ptr<Server>> Server::serve(std::map<std::uint32_t, rendezvous::Socket> members, std::size_t most) {
   std::shared_ptr<Server> server(new Server(most));
@@ -194,15 +194,14 @@ bool Server::send(Peer& peer) const {
 void Server::hang_up(std::uint32_t rank) {
   table_.forget_rank(rank);
   peers_.erase(rank);
-  const Answers left = table_.take({}, {Operation::Check, {left_key(rank)}});
-  if (left.front().second.number == 0) {
-    lost_connections_ += 1;
-    deliver(table_.take({}, {.operation = Operation::Set,
-                             .keys = {left_key(rank), lost_key(lost_connections_)},
-                             .values = {"1", std::to_string(rank)},
-                             .quiet = true}),
-            nullptr);
-  }
+  const std::string key = closed_key(closed_connections_ + 1);
+  deliver(table_.take({}, {.operation = Operation::Set,
+                           .keys = {left_key(rank), key},
+                           .values = {"1", std::to_string(rank)},
+                           .quiet = true}),
+          nullptr);
+  const Answers there = table_.take({}, {Operation::Check, {key}});  // a full table has no room for it
+  closed_connections_ += there.front().second.number == 0 ? 0U : 1U;
 }
 
 }  // namespace rollcall::store

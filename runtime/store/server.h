@@ -21,8 +21,9 @@ namespace rollcall::store {
 
 /// A rank sets this key to say that it needs the store no more; the server does for one whose connection is closed.
 [[nodiscard]] std::string left_key(std::uint32_t rank);
-/// The rank whose connection was closed before it had said so, the `number`-th from 1.
-[[nodiscard]] std::string lost_key(std::uint64_t number);
+/// The rank whose connection was closed, the `number`-th from 1: whether or not it had said that it leaves, its process
+/// answers nobody any more.
+[[nodiscard]] std::string closed_key(std::uint64_t number);
 
 /// The keys of a world, in rank 0's process: its own way to them, which needs no connection, and a thread that answers
 /// the other ranks on the connections that admission accepted. It listens nowhere. A rank that does not read its
@@ -65,7 +66,7 @@ class Server final : public Access {
   std::map<std::uint32_t, Peer> peers_;
   std::unordered_map<std::uint64_t, Waiter*> waiters_;  ///< threads of this process, by number
   std::uint64_t asked_ = 0;
-  std::uint64_t lost_connections_ = 0;
+  std::uint64_t closed_connections_ = 0;
 };
 
 }  // namespace rollcall::store

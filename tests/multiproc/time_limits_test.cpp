@@ -194,10 +194,10 @@ TEST(MembershipTest, HearsOfTheStoresServerWhoseConnectionsAreClosed) {
   membership.listen();
   std::size_t known = 0;
   const std::atomic<bool> never = false;
-  static_cast<c10d::Store&>(*store).set(store::lost_key(1), "3");
+  static_cast<c10d::Store&>(*store).set(store::closed_key(1), "3");
   EXPECT_EQ(membership.processes()->await_ended(known, std::chrono::minutes(2), never), std::vector<std::uint32_t>{3});
   EXPECT_TRUE(membership.processes()->has_ended(3));
-  static_cast<c10d::Store&>(*store).set(store::lost_key(2), "2");
+  static_cast<c10d::Store&>(*store).set(store::closed_key(2), "2");
   EXPECT_EQ(membership.processes()->await_ended(known, std::chrono::minutes(2), never), std::vector<std::uint32_t>{2});
 }
 

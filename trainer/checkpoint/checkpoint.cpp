@@ -49,12 +49,7 @@ Result<Loaded> read_all(const format::CheckpointSource& source, const TrainingSt
   ASSIGN_OR_RETURN(auto optimizer, plan_optimizer(loaded.reads, state.optimizer,
                                                   state.parameter_keys_in_optimizer_order, state.sharding, stored));
   loaded.optimizer = std::move(optimizer);
-  const auto progress = read_progress(stored);
-  if (!progress) {
-    return fail("--resume", source.path(), "does not tell how far the training was", "another checkpoint",
-                ErrorKind::BadData);
-  }
-  loaded.progress = *progress;
+  ASSIGN_OR_RETURN(loaded.progress, read_progress(stored));
   ASSIGN_OR_RETURN(auto rng, read_rng(stored, level));
   loaded.rng_per_rank = std::move(rng);
   RETURN_IF_ERROR(loaded.reads.read(source, level));

@@ -63,20 +63,29 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values[format::kBestPath] = format::best_to_json(progress.best);
 }
 
-std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
+Result<Progress> read_progress(const OpenCheckpoint& stored) {
+  const std::string& file = stored.source().path();
   Progress progress;
-  bool whole = true;
+  std::string missing;
   for_each_number(progress, [&](const std::string& path, auto& into) {
     const auto* const number = stored.value<std::decay_t<decltype(into)>>(path);
-    whole = whole && number != nullptr;
+    missing = number == nullptr && missing.empty() ? path : missing;
     into = number != nullptr ? *number : into;
   });
   const auto* const best = stored.value<std::string>(format::kBestPath);
-  if (!whole || best == nullptr) {
-    return std::nullopt;
+  missing = best == nullptr && missing.empty() ? format::kBestPath : missing;
+  const bool tells_step = stored.value<std::int64_t>("/progress/global_step") != nullptr;
+  if (tells_step && !missing.empty()) {
+    return fail("--resume", file, "has no " + missing + ": another version of rollcall wrote it",
+                "the version that wrote it, or another checkpoint", ErrorKind::Mismatch);
   }
-  progress.best = format::best_from_json(*best);
-  return if_possible(std::move(progress));
+  if (missing.empty()) {
+    progress.best = format::best_from_json(*best);
+    if (std::optional<Progress> possible = if_possible(std::move(progress))) {
+      return *std::move(possible);
+    }
+  }
+  return fail("--resume", file, "does not tell how far the training was", "another checkpoint", ErrorKind::BadData);
 }
 
 std::string progress_to_text(const Progress& progress) {

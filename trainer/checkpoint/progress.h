@@ -59,8 +59,9 @@ struct Progress {
 /// Adds /progress/... and /sampler/...
 void add_progress(std::map<std::string, format::Value>& values, const Progress& progress);
 
-/// Nothing where a part is missing or a number is none that a training has: a position below 0.
-[[nodiscard]] std::optional<Progress> read_progress(const OpenCheckpoint& stored);
+/// Errors (BadData): there is none, or a number is none that a training has: a position below 0; (Mismatch) a part is
+/// missing, so that another version wrote it.
+[[nodiscard]] Result<Progress> read_progress(const OpenCheckpoint& stored);
 
 /// All of it, for another rank of the same program.
 [[nodiscard]] std::string progress_to_text(const Progress& progress);

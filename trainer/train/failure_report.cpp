@@ -49,9 +49,9 @@ FailureReport::Told FailureReport::tell(const Error& error) {
   const auto cause = membership_ ? membership_->claim(error) : std::nullopt;
   Told told{.cause = cause && of_peer ? cause->error : error};
   told.exit_code = to_int(told.cause.exit_code());
-  // Without a store nobody can be asked. Its holder, rank 0, is what was lost: the next rank speaks. Of other failures
-  // one rank a node is enough.
-  const bool tells = cause ? cause->mine : of_peer ? rank_ == 1 : local_rank_ == 0;
+  // Without a store nobody can be asked. Its holder, rank 0, is what was lost, perhaps with its whole node: rank 1
+  // tells, and a rank of each other node. Of other failures one rank a node is enough.
+  const bool tells = cause ? cause->mine : local_rank_ == 0 || (of_peer && rank_ == 1);
   if (tells && !std::exchange(told_, true)) {
     print(told.cause);
   }

@@ -2,6 +2,7 @@
 #include "tests/support/whole_checkpoint.h"
 
 #include <gmock/gmock.h>
+#include <filesystem>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/training_state.h"
@@ -238,6 +239,26 @@ TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().reason, "does not tell how far the training was");
   EXPECT_EQ(loaded.error().kind, ErrorKind::BadData);
+}
+
+TEST(Checkpoint, OfAnotherVersionIsRefusedAndNotSetAsideAsDamaged) {
+  const TemporaryFolder folder;
+  Training first(Kind::Sgd, 1);
+  const TrainingState whole = first.state();
+  format::LoneRank alone;
+  const auto parts = collect(whole, 0, 1);
+  ASSERT_TRUE(parts);
+  DeviceCopies copies;
+  HostContent host = on_host(*parts, copies);
+  ASSERT_EQ(host.content.values.erase("/progress/global_batch_asked"), 1U);
+  ASSERT_TRUE(background::commit({folder.path(), 0, -1, {}}, host.content, {.writer = "rollcall-train"}, alone));
+  Training second(Kind::Sgd, 2);
+  TrainingState state = second.state();
+  const auto loaded = load("auto", folder.path(), state);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::Mismatch);
+  EXPECT_EQ(loaded.error().reason, "has no /progress/global_batch_asked: another version of rollcall wrote it");
+  EXPECT_TRUE(std::filesystem::exists(folder.file("step-00000000.h5")));
 }
 
 TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouched) {

@@ -154,7 +154,7 @@ TEST(BackgroundSaver, TriesAgainAndTellsTheReasons) {
   EXPECT_EQ(outcome->failures, std::vector<std::string>(2, "disk full"));
 }
 
-TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereAPeerIsLost) {
+TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereWhatIsGoneDoesNotComeBack) {
   BackgroundSaver saver(kAtOnce);
   const Training training;
   int tries = 0;
@@ -165,12 +165,17 @@ TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereAPeerIsLost) {
   saver.wait();
   EXPECT_EQ(saver.take_outcome()->written.error().reason, "disk full");
   EXPECT_EQ(tries, 3);
-  ASSERT_TRUE(saver.start(2, training.live(), [&](const format::Content&) {
-    ++tries;
-    return Result<void>(fail("process group", "", "a peer was lost", "", ErrorKind::PeerLost));
-  }));
-  saver.wait();
-  EXPECT_EQ(tries, 4);
+  for (const ErrorKind kind : {ErrorKind::PeerLost, ErrorKind::PeerLate, ErrorKind::DeviceLost,
+                               ErrorKind::DeviceOutOfMemory, ErrorKind::Unavailable}) {
+    tries = 0;
+    ASSERT_TRUE(saver.start(2, training.live(), [&](const format::Content&) {
+      ++tries;
+      return Result<void>(fail("process group", "", "is gone", "", kind));
+    }));
+    saver.wait();
+    EXPECT_EQ(saver.take_outcome()->written.error().kind, kind);
+    EXPECT_EQ(tries, 1);
+  }
 }
 
 TEST(BackgroundSaver, DoesNotPauseForARetryWhenItIsGoing) {

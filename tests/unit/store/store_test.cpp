@@ -225,7 +225,7 @@ TEST(Store, ARankThatEndsTakesItsWaitsAlongAndNothingElse) {
   EXPECT_EQ(get(*two, "last"), "word");
 }
 
-TEST(Store, TheServerSaysThatARankHasLeftWhoseConnectionIsClosedAndWhetherItSaidSoBefore) {
+TEST(Store, TheServerSaysWhoseConnectionIsClosedWhateverThatRankSaidBefore) {
   World world(4);
   auto one = world.client(1);
   auto two = world.client(2);
@@ -234,9 +234,11 @@ TEST(Store, TheServerSaysThatARankHasLeftWhoseConnectionIsClosedAndWhetherItSaid
   EXPECT_EQ(world.server->ask({Operation::Wait, {left_key(1), left_key(2)}}, within(milliseconds(1))).status,
             Status::TimedOut);
   two.reset();
+  EXPECT_EQ(world.server->ask({Operation::Wait, {closed_key(1)}}).status, Status::Done);
   one.reset();
-  EXPECT_EQ(world.server->ask({Operation::Wait, {left_key(1), left_key(2)}}).status, Status::Done);
-  EXPECT_EQ(get(*three, lost_key(1)), "1");
+  EXPECT_EQ(world.server->ask({Operation::Wait, {left_key(1), left_key(2), closed_key(2)}}).status, Status::Done);
+  EXPECT_EQ(get(*three, closed_key(1)), "2");
+  EXPECT_EQ(get(*three, closed_key(2)), "1");
 }
 
 TEST(Store, WhatARankSaidBeforeItEndedCounts) {

@@ -97,6 +97,18 @@ TEST_F(FailureReportTest, OfALostPeerThatSaidNothingTheFirstWhoMissesItTells) {
   reports_.at(0).linger();
 }
 
+TEST(FailureReport, WhereTheStoreIsGoneWithRankZerosNodeEachOtherNodeTells) {
+  testing::internal::CaptureStderr();
+  for (const std::uint32_t rank : {2U, 3U}) {  // two nodes of two ranks: rank 1 went with rank 0
+    FailureReport report(rank, rank % 2, "node1");
+    EXPECT_EQ(report.tell(peer_lost()).exit_code, to_int(ExitCode::Unavailable));
+    report.linger();
+  }
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find("(rank 2 on node1)"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("(rank 3"), std::string::npos) << lines;
+}
+
 /// A store whose askers wait until the test lets them.
 class SlowStore : public c10d::HashStore {
  public:

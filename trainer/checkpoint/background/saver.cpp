@@ -6,6 +6,23 @@
 #include <utility>
 
 namespace rollcall::checkpoint::background {
+namespace {
+
+/// Ranks, devices and memory that are gone do not come back while others wait; a file system may.
+bool may_pass_with_time(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::PeerLost:
+    case ErrorKind::PeerLate:
+    case ErrorKind::DeviceLost:
+    case ErrorKind::DeviceOutOfMemory:
+    case ErrorKind::Unavailable:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
 
 SaveOutcome write_with_retries(std::int64_t step, const RetryPolicy& policy, const std::function<Result<void>()>& write,
                                const std::function<bool(std::chrono::duration<double>)>& pause) {
@@ -15,9 +32,8 @@ SaveOutcome write_with_retries(std::int64_t step, const RetryPolicy& policy, con
   std::chrono::duration<double> length = policy.first_pause;
   for (std::int64_t tries = 0;; ++tries) {
     outcome.written = write();
-    const auto failed_for = [&](ErrorKind kind) { return !outcome.written && outcome.written.error().kind == kind; };
-    const bool lost_peer = failed_for(ErrorKind::PeerLost) || failed_for(ErrorKind::PeerLate);
-    if (outcome.written || lost_peer || tries == policy.retries || !pause(length)) {
+    const bool may_pass = !outcome.written && may_pass_with_time(outcome.written.error().kind);
+    if (!may_pass || tries == policy.retries || !pause(length)) {
       outcome.durable_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
       return outcome;
     }

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "runtime/base/this_process.h"
 
@@ -98,6 +100,10 @@ std::optional<Caught> catch_exception(const std::function<void()>& work) {
     return unless_known(error, ErrorKind::PeerLost, error.what_without_backtrace());
   } catch (const c10::Error& error) {
     return unless_known(error, ErrorKind::Internal, error.what_without_backtrace());
+  } catch (const std::logic_error& error) {
+    return unless_known(error, ErrorKind::Internal, error.what());
+  } catch (const std::system_error& error) {
+    return unless_known(error, ErrorKind::Internal, error.what());
   } catch (const std::exception& error) {
     return unless_known(error, ErrorKind::PeerLost, error.what());
   }

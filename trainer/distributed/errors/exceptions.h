@@ -52,8 +52,9 @@ struct Speaker {
 struct Caught {
   Error error;
   /// Whether that is all of it: a CollectiveFailure's, or one of memory or of the device. Else only its reason, the
-  /// exception's first line, and its kind: Internal where LibTorch does not do what it was asked for, PeerLost for
-  /// c10d's exceptions and those that are not LibTorch's: Gloo throws classes of its own.
+  /// exception's first line, and its kind: Internal where LibTorch does not do what it was asked for, and for
+  /// what no network throws (std::logic_error, std::system_error); PeerLost for c10d's exceptions and all others: Gloo
+  /// throws classes of its own.
   bool explained = false;
 };
 

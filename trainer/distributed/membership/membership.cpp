@@ -57,10 +57,10 @@ void Membership::listen() const {
     constexpr std::chrono::hours kYear{24 * 365};
     try {
       for (std::uint64_t number = 1;; ++number) {
-        const std::string key = store::lost_key(number);
+        const std::string key = store::closed_key(number);
         store->wait({key}, kYear);
-        if (const auto lost = parse_integer<std::uint32_t>(store->get_to_str(key))) {
-          processes->end(*lost);
+        if (const auto ended = parse_integer<std::uint32_t>(store->get_to_str(key))) {
+          processes->end(*ended);
         }
       }
     } catch (const c10::DistNetworkError&) {

@@ -37,8 +37,8 @@ class Membership {
   void join(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank, std::uint32_t world_size);
   /// Watches the ranks of this host. To be called once all of them have joined; only the first call counts. Likewise.
   void watch_host();
-  /// Hears of the store's server from now on whose connections are closed before they say that they leave, and that it
-  /// is gone itself: those processes have ended. For a store of connect_store(). Once.
+  /// Hears of the store's server from now on whose connections are closed, and that it is gone itself: those processes
+  /// have ended. Whether one left its groups in good order, they know. For a store of connect_store(). Once.
   void listen() const;
   /// Which ranks' processes have ended. Null before join().
   [[nodiscard]] const std::shared_ptr<ProcessWatch>& processes() const { return processes_; }

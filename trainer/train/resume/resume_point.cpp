@@ -95,16 +95,12 @@ Result<bool> goes_on_with_own(const config::TrainConfig& config, const Restart& 
 Result<EarlierTraining> earlier_training_of(const checkpoint::format::CheckpointSource& source) {
   ASSIGN_OR_RETURN(auto values, source.values());
   const checkpoint::OpenCheckpoint stored(source, std::move(values));
-  const auto progress = checkpoint::read_progress(stored);
-  if (!progress) {
-    return fail("--resume", source.path(), "does not tell how far its training was", "another checkpoint",
-                ErrorKind::BadData);
-  }
+  ASSIGN_OR_RETURN(checkpoint::Progress progress, checkpoint::read_progress(stored));
   const auto text = [&](const char* name) {
     const auto* const value = stored.value<std::string>(name);
     return value == nullptr ? std::string() : *value;
   };
-  return EarlierTraining{source.path(), *progress, text("/config/json"), text("/config/slurm_job")};
+  return EarlierTraining{source.path(), std::move(progress), text("/config/json"), text("/config/slurm_job")};
 }
 
 Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options) {
