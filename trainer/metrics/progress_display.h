@@ -23,8 +23,8 @@ struct ProgressState {
   double learning_rate = 0;
   std::optional<double> images_per_second;
   GpusNow gpus;
-  double data_wait = 0;                     ///< fraction of the time that waited for data; shown from 1 % on
-  std::optional<double> remaining_seconds;  ///< of the whole training
+  double data_wait = 0;                          ///< fraction of the time that waited for data; shown from 1 % on
+  std::optional<double> remaining_seconds = {};  ///< of the whole training
 };
 
 /// Steps until the end of the whole training, where all epochs have as many as this one and no limit comes first.

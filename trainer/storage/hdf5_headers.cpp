@@ -180,7 +180,7 @@ Result<Hdf5Header> Hdf5Header::of_root(const File& file, std::uint64_t file_byte
   if (!count) {
     return unreadable(errno_text(errno));
   }
-  Cursor cursor(std::span(superblock).first(*count));
+  Cursor cursor(std::span<const std::byte>(superblock).first(*count));
   if (cursor.text(kSignature.size()) != kSignature) {
     return unreadable("it does not begin as one");
   }
@@ -208,7 +208,7 @@ std::optional<Hdf5Header> Hdf5Header::at(const File& file, std::uint64_t address
   constexpr std::uint64_t kLongestPrefix = 34;
   std::array<std::byte, kLongestPrefix> prefix{};
   const auto count = address < kUndefined / 2 ? file.read_at(prefix, address) : std::nullopt;
-  Cursor cursor(std::span(prefix).first(count.value_or(0)));
+  Cursor cursor(std::span<const std::byte>(prefix).first(count.value_or(0)));
   const bool begins = cursor.text(kSignatureBytes) == "OHDR" && cursor.number(1) == kVersion;
   const std::uint64_t flags = cursor.number(1);
   const bool ordered = (flags & 0x04U) != 0;

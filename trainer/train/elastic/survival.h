@@ -26,18 +26,18 @@ namespace rollcall::train {
 /// What one rank keeps.
 struct Kept {
   model::ResNet model{nullptr};  ///< null: it was divided among ranks; then only copies and recovery count
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::unique_ptr<torch::optim::Optimizer> optimizer = {};
   checkpoint::Progress progress;
   /// Copies of the model's buffers, in its order: from before the step that was under way; empty: none was. Its
   /// forward passes have changed BatchNorm's statistics, and will again.
-  std::vector<at::Tensor> buffers_before;
+  std::vector<at::Tensor> buffers_before = {};
   std::string config_json;
-  std::int64_t line_begins_at = -1;          ///< see Checkpoints
-  std::int64_t generation = 0;               ///< the last that had all this
-  std::vector<std::int64_t> gradient_order;  ///< see Replica
-  Recovery recovery;
-  std::optional<data::Datasets> datasets;   ///< nothing: they had not been opened
-  std::unique_ptr<NeighbourCopies> copies;  ///< null: this training makes none
+  std::int64_t line_begins_at = -1;               ///< see Checkpoints
+  std::int64_t generation = 0;                    ///< the last that had all this
+  std::vector<std::int64_t> gradient_order = {};  ///< see Replica
+  Recovery recovery = {};
+  std::optional<data::Datasets> datasets = {};   ///< nothing: they had not been opened
+  std::unique_ptr<NeighbourCopies> copies = {};  ///< null: this training makes none
 };
 
 /// For other ranks: clocks of nodes need not agree, and what counts is how long ago it was.

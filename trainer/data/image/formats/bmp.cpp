@@ -113,7 +113,7 @@ class BmpPicture : public WholePicture {
   void write_pixel(std::size_t row, std::size_t x, std::uint8_t* out) const {
     if (bits_ <= 8) {
       const std::size_t bit = x * bits_;
-      const unsigned index = byte_at(row + bit / 8) >> (8 - bits_ - bit % 8) & ((1U << bits_) - 1);
+      const unsigned index = unsigned{byte_at(row + bit / 8)} >> (8 - bits_ - bit % 8) & ((1U << bits_) - 1);
       std::copy_n(colours_[index].begin(), 3, out);
       return;
     }

@@ -169,7 +169,8 @@ class TiffPicture : public WholePicture {
     is_tiled_ = TIFFIsTiled(tiff_.get()) != 0;
     const auto rows = field<std::uint32_t>(is_tiled_ ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP);
     const auto height = static_cast<std::uint32_t>(header.size.height);
-    const long long block_width = is_tiled_ ? field<std::uint32_t>(TIFFTAG_TILEWIDTH) : header.size.width;
+    const long long block_width =
+        is_tiled_ ? static_cast<long long>(field<std::uint32_t>(TIFFTAG_TILEWIDTH)) : header.size.width;
     const long long block_height = is_tiled_ ? rows : std::min(rows, height);
     block_size_ = {static_cast<int>(block_width), static_cast<int>(block_height)};
     return check_size(block_width, block_height);
@@ -285,7 +286,7 @@ class TiffPicture : public WholePicture {
       return row[i];
     }
     const unsigned most = (1U << bits_) - 1;
-    const unsigned level = row[i * bits_ / 8] >> (8 - bits_ - i * bits_ % 8) & most;
+    const unsigned level = unsigned{row[i * bits_ / 8]} >> (8 - bits_ - i * bits_ % 8) & most;
     return static_cast<std::uint8_t>(photometric_ == PHOTOMETRIC_PALETTE ? level : level * (255 / most));
   }
 
