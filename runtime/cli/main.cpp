@@ -12,7 +12,12 @@ int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == std::string_view(rollcall::hook::kCommand)) {
     return rollcall::hooks::serve_plugin(argv[2]);
   }
-  rollcall::Environment environment = rollcall::job::own_environment(rollcall::Environment::of_this_process());
+  // Asked about itself, the program looks at no job.
+  const std::string_view only = argc == 2 ? argv[1] : "";
+  rollcall::Environment environment = rollcall::Environment::of_this_process();
+  if (only != "--help" && only != "--version") {
+    environment = rollcall::job::own_environment(environment);
+  }
   if (name.substr(name.rfind('/') + 1) == rollcall::env::kTaskPrologName) {
     return rollcall::cli::run_task_prolog(environment);
   }

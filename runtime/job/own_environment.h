@@ -53,6 +53,9 @@ struct Witnesses {
 /// (".../job_9/step_batch/..."). Pure.
 [[nodiscard]] std::optional<StepOfProcess> step_in_title(std::string_view command_line);
 [[nodiscard]] std::optional<StepOfProcess> step_in_cgroups(std::string_view content);
+/// What /proc/PID/environ says; nothing where its last entry has no end, as where the process wrote a title over it.
+/// Pure.
+[[nodiscard]] std::optional<Environment> environment_in(const std::string& content);
 
 /// This process's environment without what another job or step left in it, as far as this node tells. Reads /proc. For
 /// a process of the user's own.

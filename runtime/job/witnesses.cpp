@@ -22,8 +22,8 @@ constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late
 std::string proc_file(const std::string& name) {
   constexpr std::size_t kMostOfFile = std::size_t{4} << 20;  // environments are longer than all else
   std::string content;
-  (void)read_small_file("/proc/" + name, kMostOfFile, content);
-  return content;
+  const FileReading reading = read_small_file("/proc/" + name, kMostOfFile, content);
+  return reading.reason.empty() ? content : "";
 }
 
 /// The value of a line "NAME: VALUE" of /proc/PID/status.
@@ -36,19 +36,6 @@ std::string status_value(std::string_view status, const std::string& name) {
   return "";
 }
 
-std::optional<Environment> given_to(const std::string& process) {
-  const std::string content = proc_file(process + "/environ");
-  if (content.empty()) {
-    return std::nullopt;
-  }
-  std::vector<const char*> entries;
-  for (std::size_t at = 0; at < content.size(); at = content.find('\0', at) + 1) {
-    entries.push_back(content.data() + at);
-  }
-  entries.push_back(nullptr);
-  return Environment::from_entries(entries.data());
-}
-
 /// What the nearest slurmstepd above this process says, which may be that of a cluster inside a job of another, and
 /// what it gave the process that it started.
 Witnesses look_at_ancestors() {
@@ -58,7 +45,8 @@ Witnesses look_at_ancestors() {
   for (int above = 0; above < kMost && !process.empty(); ++above) {
     const std::string status = proc_file(process + "/status");
     if (status_value(status, "Name") == "slurmstepd") {
-      return {.step = step_in_title(proc_file(process + "/cmdline")), .given = given_to(first)};
+      return {.step = step_in_title(proc_file(process + "/cmdline")),
+              .given = environment_in(proc_file(first + "/environ"))};
     }
     first = std::exchange(process, status_value(status, "PPid"));
   }
@@ -115,6 +103,18 @@ std::optional<StepOfProcess> step_in_cgroups(std::string_view content) {
     return step_named(std::string_view(text).substr(0, text.find('/')));
   }
   return std::nullopt;
+}
+
+std::optional<Environment> environment_in(const std::string& content) {
+  if (!content.ends_with('\0')) {
+    return std::nullopt;
+  }
+  std::vector<const char*> entries;
+  for (std::size_t at = 0; at < content.size(); at = content.find('\0', at) + 1) {
+    entries.push_back(content.data() + at);
+  }
+  entries.push_back(nullptr);
+  return Environment::from_entries(entries.data());
 }
 
 Environment own_environment(const Environment& environment) {

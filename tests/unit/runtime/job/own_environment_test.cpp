@@ -129,6 +129,15 @@ TEST(OwnEnvironment, KeepsSlurmsPmixBesideAnOuterMpiruns) {
   EXPECT_EQ(own.get("OMPI_COMM_WORLD_RANK"), "");
 }
 
+TEST(OwnEnvironment, OfAFirstProcessIsReadOnlyWhereItsLastEntryEnds) {
+  using namespace std::string_literals;
+  EXPECT_EQ(environment_in("A=1\0B=\0\0C=3\0"s)->variables(),
+            Environment({{"A", "1"}, {"B", ""}, {"C", "3"}}).variables());
+  for (const std::string& without : {""s, "A=1"s, "A=1\0B=2"s, "the title of a program"s}) {
+    EXPECT_FALSE(environment_in(without)) << without;
+  }
+}
+
 TEST(OwnEnvironment, OutsideOfAJobIsAsItIs) {
   Environment shell = script_from_a_task();
   shell.unset("SLURM_JOB_ID");
