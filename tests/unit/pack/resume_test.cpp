@@ -121,13 +121,15 @@ TEST_F(Resume, GoesOnWhereverTheDataIsCut) {
 TEST_F(Resume, WhatAProgramOfOtherTilesBeganIsBegunAnew) {
   constexpr std::ptrdiff_t kMagic = 8;
   constexpr std::ptrdiff_t kChecked = 12;
-  std::vector<char> older = journal_;
-  std::string("rcpack01").copy(older.data(), kMagic);
-  const std::uint32_t checksum = storage::crc32c(std::as_bytes(std::span(older).first(kChecked)));
-  std::memcpy(older.data() + kChecked, &checksum, sizeof(checksum));
-  leave(data_, older);
-  EXPECT_THAT(pack({tree(), out()}).out, testing::Not(HasSubstr("from an earlier run")));
-  EXPECT_EQ(content_of_file(out()), whole_);
+  for (const std::string magic : {"rcpack01", "rcpack02"}) {
+    std::vector<char> older = journal_;
+    magic.copy(older.data(), kMagic);
+    const std::uint32_t checksum = storage::crc32c(std::as_bytes(std::span(older).first(kChecked)));
+    std::memcpy(older.data() + kChecked, &checksum, sizeof(checksum));
+    leave(data_, older);
+    EXPECT_THAT(pack({tree(), out()}).out, testing::Not(HasSubstr("from an earlier run"))) << magic;
+    EXPECT_EQ(content_of_file(out()), whole_) << magic;
+  }
 }
 
 TEST_F(Resume, NothingThatDoesNotMatchItsChecksumIsTaken) {

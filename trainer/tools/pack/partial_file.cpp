@@ -19,8 +19,9 @@
 namespace rollcall::pack {
 namespace {
 
-// Another number wherever the same files and options give other bytes: what was begun so is begun anew.
-constexpr std::array<char, 8> kMagic{'r', 'c', 'p', 'a', 'c', 'k', '0', '2'};
+// Another number wherever the same files and options give other bytes, or a record has another meaning: what was begun
+// so is begun anew.
+constexpr std::array<char, 8> kMagic{'r', 'c', 'p', 'a', 'c', 'k', '0', '3'};
 
 /// Without holes, so that its checksum is one of its content.
 struct Header {
