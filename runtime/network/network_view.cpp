@@ -23,6 +23,7 @@
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
 
 namespace rollcall::network {
 namespace {
@@ -219,13 +220,16 @@ Result<std::string> ask_scontrol(const std::string& node) {
 
 ResolvedName resolve_name(const std::string& name) {
   const auto ask = [](const std::string& node) -> Result<std::string> {
-    // What the tasks of this node tell each other: the address, or why there is none after a blank.
-    const std::string told = asked_once_on_host("slurms-address-of-" + node, kPatience, [&] {
-      const Result<std::string> answer = ask_scontrol(node);
-      return answer ? *answer : " " + answer.error().reason;
+    const Environment environment = Environment::of_this_process();
+    const std::string step =
+        environment.get(env::kSlurmJobId).value_or("") + "." + environment.get(env::kSlurmStepId).value_or("");
+    std::optional<Result<std::string>> own;
+    // The tasks of a step tell each other an address. Who is told none asks for itself: a failure may pass.
+    const std::string told = asked_once_on_host("address-" + step + "-" + node, kPatience, [&] {
+      own = ask_scontrol(node);
+      return *own ? **own : "";
     });
-    return told.starts_with(' ') ? fail("host.template", node, told.substr(1), "again", ErrorKind::Unavailable)
-                                 : Result<std::string>(told);
+    return own ? *own : told.empty() ? ask_scontrol(node) : Result<std::string>(told);
   };
   return resolve_name_by(ask, name);
 }

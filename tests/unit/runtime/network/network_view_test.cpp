@@ -3,10 +3,19 @@
 #include <gtest/gtest.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
 
+#include "runtime/base/environment.h"
 #include "runtime/network/network_view.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rollcall::network {
 namespace {
@@ -37,6 +46,42 @@ TEST(HostName, OfANodeThatOnlySlurmKnowsItsAddressIsTold) {
   EXPECT_THAT(unknown.addresses, IsEmpty());
   EXPECT_EQ(unknown.error, "Slurm has no address of that node: is unknown");
   EXPECT_EQ(name_for_programs(resolve_name_by(slurm, "127.0.0.1")), "127.0.0.1");
+}
+
+/// What resolve_name() finds with this script in scontrol's place, in a process of that step.
+ResolvedName resolved_in_step(const test::TemporaryFolder& folder, const std::string& job, const std::string& step) {
+  const std::map<std::string, std::string> values{
+      {"PATH", folder.path() + ":/usr/bin:/bin"}, {"SLURM_JOB_ID", job}, {"SLURM_STEP_ID", step}};
+  std::map<std::string, std::optional<std::string>> before;
+  for (const auto& [name, value] : values) {
+    before[name] = Environment::of_this_process().get(name);
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ResolvedName resolved = resolve_name("nodeaddr:cloud-1");
+  for (const auto& [name, value] : before) {
+    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  }
+  return resolved;
+}
+
+/// Its first call fails, and each further one answers 127.0.0.2, 127.0.0.3 and so on.
+void put_scontrol(const test::TemporaryFolder& folder) {
+  const std::string script = folder.file("scontrol");
+  std::ofstream(script) << "#!/bin/sh\ncd " << folder.path()
+                        << "\necho call >> calls\nnumber=$(wc -l < calls)\n[ $number -gt 1 ] || exit 1\n"
+                           "echo \"NodeName=cloud-1 NodeAddr=127.0.0.$number Port=1\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+}
+
+TEST(NodeAddress, OfAFailureIsToldToNobodyAndAnAddressToItsStepAlone) {
+  const test::TemporaryFolder folder;
+  put_scontrol(folder);
+  const std::string job = std::to_string(::getpid());  // no other test's
+  EXPECT_THAT(resolved_in_step(folder, job, "0").error, testing::StartsWith("Slurm has no address of that node: "));
+  EXPECT_EQ(name_for_programs(resolved_in_step(folder, job, "0")), "127.0.0.2");
+  EXPECT_EQ(name_for_programs(resolved_in_step(folder, job, "1")), "127.0.0.3");
+  EXPECT_EQ(name_for_programs(resolved_in_step(folder, job, "1")), "127.0.0.3");
+  EXPECT_EQ(name_for_programs(resolved_in_step(folder, job + "1", "1")), "127.0.0.4");
 }
 
 Address classify(const char* text) {
