@@ -28,6 +28,8 @@ class Connection {
   static constexpr std::size_t kLongest = rendezvous::kLongestFrame;
 
   void send(std::string_view text);
+  /// The other end has begun a handshake, which shows nothing yet.
+  [[nodiscard]] bool opened() const { return frames().opened(); }
   /// The other end has shown that it knows the secret.
   [[nodiscard]] bool proven() const { return frames().proven(); }
   /// Nothing that it says counts any longer: what has arrived and what will arrive is thrown away.

@@ -117,31 +117,50 @@ class Host : public Coordination {
   std::optional<rendezvous::Newcomers> newcomers_;  ///< at the entrance
 };
 
+/// For an agent that is hung up on before it is answered: whoever connects can make the coordinator do that, who takes
+/// the longest waiting for a stranger.
+struct Retry {
+  std::function<Result<rendezvous::Socket>()> connect = {};
+  Clock::time_point until = {};
+  std::optional<Clock::time_point> due = {};
+  std::chrono::milliseconds pause{5};
+  int unanswered = 0;      ///< handshakes in a row that the other end began, and left: it knows another secret
+  std::string first = {};  ///< what this agent joined with
+};
+
 /// A coordinator elsewhere. It is gone when its process has ended, or after `heartbeat_timeout` without a word: until
 /// then this agent turns to nobody else, even where the connection broke. It is obeyed as long as what it says concerns
 /// this agent: a generation without a place for it, or a message that no agent sends, ends the talk.
 class Guest : public Coordination {
  public:
   /// Says hello on `socket`. `first_timeout`: how long to wait for its first word. `endpoint`: where it listens.
+  /// `retry`: without it who hangs up unanswered is no agent of this run.
   Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout,
-        std::chrono::milliseconds first_timeout, rendezvous::Endpoint endpoint);
+        std::chrono::milliseconds first_timeout, rendezvous::Endpoint endpoint, Retry retry = {});
 
   void report(const Report& report) override;
   [[nodiscard]] std::vector<Order> take_orders() override;
   [[nodiscard]] std::optional<Gone> gone() const override { return gone_; }
   void tick(Clock::time_point now) override;
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const override {
-    return gone_ ? std::nullopt : std::optional(next_heartbeat_);
+    return gone_ ? std::nullopt : std::optional(retry_.due.value_or(next_heartbeat_));
   }
   [[nodiscard]] std::string own_address() const override;
   [[nodiscard]] std::string where() const override { return rendezvous::to_text(endpoint_); }
-  [[nodiscard]] bool finished() const override { return connection_.flushed() || connection_.broken(); }
+  [[nodiscard]] bool finished() const override { return connection_->flushed() || connection_->broken(); }
 
  private:
+  void begin(rendezvous::Socket socket);
+  void connect_again();
   void hear();
+  /// False where it is no use any longer.
+  [[nodiscard]] bool comes_again();
+  [[nodiscard]] bool nobody_is_there() const;
+  void give_up();
   /// False where it is what no agent says.
   [[nodiscard]] bool take(Order order);
 
+  EventLoop& loop_;
   std::chrono::milliseconds heartbeat_timeout_;
   std::chrono::milliseconds patience_;  ///< until its next word
   rendezvous::Endpoint endpoint_;
@@ -154,7 +173,8 @@ class Guest : public Coordination {
   std::uint32_t newest_ = 0;  ///< generation that the agent was told of
   Generation world_;          ///< the one whose nodes were told last
   std::optional<Gone> gone_;
-  Connection connection_;
+  Retry retry_;
+  std::optional<Connection> connection_;
 };
 
 /// The coordinator that an agent found or became.

@@ -21,7 +21,9 @@ constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{500};
 constexpr std::chrono::seconds kAttempt{2};
 constexpr std::chrono::seconds kStartTogether{3};  ///< agents of one run, or nearly so
-constexpr milliseconds kAttemptAtSuccessor{500};   // a live one answers in far less; one of a dead host never does
+/// Handshakes in a row that end unanswered, in some 1 s: no crowd of strangers does that.
+constexpr int kMostUnanswered = 8;
+constexpr milliseconds kAttemptAtSuccessor{500};  // a live one answers in far less; one of a dead host never does
 
 /// Agents see the loss of a coordinator up to heartbeat_timeout apart, and some look for dead successors first.
 milliseconds reunion_timeout(const LaunchRequest& request) {
@@ -93,6 +95,15 @@ rendezvous::Seal seal_of(const LaunchRequest& request) {
   return {rendezvous::Secret::of(request.meeting.secret, "rollcall run"), "elastic"};
 }
 
+Retry retry_at(const rendezvous::Endpoint& endpoint, const LaunchRequest& request, Clock::time_point until) {
+  return {.connect =
+              [endpoint, seal = seal_of(request)] {
+                return rendezvous::connect_sealed(endpoint, seal, Clock::now() + kAttemptAtSuccessor);
+              },
+          .until = until,
+          .pause = kFirstPause};
+}
+
 std::unique_ptr<Coordination> host_at(EventLoop& loop, const LaunchRequest& request, std::optional<Entrance> entrance,
                                       const std::string& address) {
   return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::move(entrance),
@@ -114,15 +125,36 @@ int rest(EventLoop& loop, const std::vector<int>& ending, Clock::time_point unti
 }  // namespace
 
 Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout, milliseconds first_timeout,
-             rendezvous::Endpoint endpoint)
-    : heartbeat_timeout_(heartbeat_timeout),
+             rendezvous::Endpoint endpoint, Retry retry)
+    : loop_(loop),
+      heartbeat_timeout_(heartbeat_timeout),
       patience_(first_timeout),
       endpoint_(std::move(endpoint)),
       // Not by its name: a name server that is slow would hold up all that this thread does.
       connected_to_(by_address(socket.descriptor(), endpoint_)),
       next_heartbeat_(Clock::now()),
-      connection_(loop, std::move(socket), [this] { hear(); }) {
-  connection_.send(to_text(rendezvous::Hello{.role = "agent", .host = this_host_name()}));
+      retry_(std::move(retry)) {
+  begin(std::move(socket));
+}
+
+void Guest::begin(rendezvous::Socket socket) {
+  connection_.emplace(loop_, std::move(socket), [this] { hear(); });
+  connection_->send(to_text(rendezvous::Hello{.role = "agent", .host = this_host_name()}));
+  if (!retry_.first.empty()) {
+    connection_->send(retry_.first);
+  }
+}
+
+void Guest::connect_again() {
+  retry_.due.reset();
+  Result<rendezvous::Socket> socket = retry_.connect();
+  if (socket) {
+    begin(*std::move(socket));
+  } else if (socket.error().kind == ErrorKind::Mismatch) {
+    gone_ = Gone{not_ours(endpoint_, socket.error().reason).reason, true};
+  } else if (nobody_is_there() || !comes_again()) {
+    give_up();
+  }
 }
 
 void Guest::report(const Report& given) {
@@ -131,13 +163,14 @@ void Guest::report(const Report& given) {
   const std::string text = to_text(report);
   if (const std::optional<Report> arrives = parse_report(text); arrives && arrives->newcomer) {
     own_ = arrives->newcomer->node;
+    retry_.first = text;
   }
-  connection_.send(text);
+  connection_->send(text);
 }
 
 void Guest::hear() {
   while (!gone_) {
-    const std::optional<std::string> text = connection_.next();
+    const std::optional<std::string> text = connection_->next();
     if (!text) {
       break;
     }
@@ -147,15 +180,35 @@ void Guest::hear() {
     }
     if (!order || !take(*std::move(order))) {
       gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where()), true};
-      connection_.stop_hearing();
+      connection_->stop_hearing();
     }
   }
-  if (!connection_.broken() || gone_) {
-    return;
+  if (connection_->broken() && !gone_ && !retry_.due) {
+    retry_.unanswered = connection_->opened() ? retry_.unanswered + 1 : 0;
+    if (connection_->proven() || !comes_again()) {
+      give_up();
+    }
   }
-  if (rendezvous::nobody_listens(connected_to_, Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4))) {
+}
+
+bool Guest::comes_again() {
+  const bool comes = connection_->ended() && Clock::now() < retry_.until && retry_.unanswered < kMostUnanswered;
+  if (comes) {
+    retry_.due = Clock::now() + retry_.pause;
+    retry_.pause = std::min(2 * retry_.pause, kLongestPause);
+  }
+  return comes;
+}
+
+bool Guest::nobody_is_there() const {
+  return rendezvous::nobody_listens(connected_to_,
+                                    Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4));
+}
+
+void Guest::give_up() {
+  if (nobody_is_there()) {
     gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where())};
-  } else if (!connection_.proven()) {
+  } else if (!connection_->proven()) {
     gone_ = Gone{fmt::format("who answers at {} does not know this run's secret, or is no agent of this version of "
                              "rollcall: the same --rdzv-conf=secret=FILE on all nodes helps where they have no HOME in "
                              "common",
@@ -198,12 +251,18 @@ std::vector<Order> Guest::take_orders() {
 }
 
 void Guest::tick(Clock::time_point now) {
+  if (retry_.due && !gone_) {
+    if (now >= *retry_.due) {
+      connect_again();
+    }
+    return;
+  }
   if (now < next_heartbeat_ || gone_) {
     return;
   }
   next_heartbeat_ = now + heartbeat_timeout_ / 4;
-  connection_.send(to_text(Report{.generation = newest_, .beat = beat_}));
-  if (now - connection_.last_heard() > patience_) {
+  connection_->send(to_text(Report{.generation = newest_, .beat = beat_}));
+  if (now - connection_->last_heard() > patience_) {
     const double seconds = std::chrono::duration<double>(patience_).count();
     gone_ =
         Gone{.reason = understood_ ? fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s",
@@ -215,7 +274,7 @@ void Guest::tick(Clock::time_point now) {
   }
 }
 
-std::string Guest::own_address() const { return elastic::own_address(connection_.descriptor()); }
+std::string Guest::own_address() const { return elastic::own_address(connection_->descriptor()); }
 
 Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tell& tell) {
   const MeetingRequest& meeting = request.meeting;
@@ -244,7 +303,8 @@ Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tel
         endpoint, seal_of(request), std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
     if (socket) {
       const milliseconds timeout = meeting.heartbeat_timeout;
-      return Met{std::make_unique<Guest>(loop, *std::move(socket), timeout, timeout, endpoint)};
+      return Met{std::make_unique<Guest>(loop, *std::move(socket), timeout, timeout, endpoint,
+                                         retry_at(endpoint, request, deadline))};
     }
     const std::string& reason = socket.error().reason;
     if (socket.error().kind == ErrorKind::Mismatch) {
@@ -268,8 +328,9 @@ Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchReque
   Result<rendezvous::Socket> socket =
       rendezvous::connect_sealed(endpoint, seal_of(request), Clock::now() + kAttemptAtSuccessor);
   if (socket) {
-    return std::unique_ptr<Coordination>(std::make_unique<Guest>(
-        loop, *std::move(socket), request.meeting.heartbeat_timeout, reunion_timeout(request), endpoint));
+    return std::unique_ptr<Coordination>(
+        std::make_unique<Guest>(loop, *std::move(socket), request.meeting.heartbeat_timeout, reunion_timeout(request),
+                                endpoint, retry_at(endpoint, request, Clock::now() + reunion_timeout(request))));
   }
   return socket.error().kind == ErrorKind::Mismatch ? not_ours(endpoint, socket.error().reason)
                                                     : unreachable(endpoint, socket.error().reason, kAttemptAtSuccessor);

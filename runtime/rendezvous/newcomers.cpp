@@ -21,6 +21,8 @@ constexpr std::chrono::seconds kToSpeak{5};
 constexpr int kMostAccepted = 64;
 /// Strangers that wait at a time: some 5 KB each.
 constexpr std::size_t kMostStrangers = 256;
+/// To answer an opening, before somebody who has been there for longer is closed.
+constexpr std::chrono::milliseconds kToAnswer{100};
 /// After what the network or the system refused.
 constexpr std::chrono::milliseconds kAfterRefusal{2};
 
@@ -122,8 +124,14 @@ void Newcomers::tick(Clock::time_point now) {
   }
 }
 
-/// Those first that have said nothing.
+/// In the order in which they came, whatever they have said: anybody can say an opening, and it takes who is honest a
+/// moment to. Of those that are all there for this moment only, the silent first.
 void Newcomers::close_longest(std::size_t count) {
+  const Clock::time_point long_ago = Clock::now() + kToSpeak - kToAnswer;
+  while (count > 0 && !waiting_.empty() && waiting_.begin()->second.until < long_ago) {
+    forget(waiting_.begin());
+    --count;
+  }
   for (const bool opened : {false, true}) {
     for (Place place = waiting_.begin(); place != waiting_.end() && count > 0;) {
       const bool is_meant = place->second.socket.frames().opened() == opened;

@@ -25,7 +25,7 @@ struct Stranger {
 /// what they cost is bounded: at most 64 are accepted in one turn of the loop, whose other descriptors have theirs
 /// then; 256 and `expected` wait at most; each gets 5 s, whatever the others do, and an opening and one hello are read
 /// of it. Where no further one can wait, or no descriptor is to be had, those are closed that have been there for
-/// longest, those first that have said nothing. Who does not know the secret is told nothing, and another user's
+/// longest. Who does not know the secret is told nothing, and another user's
 /// process of this host is sent away whatever it knows; another version is refused by name. Not thread-safe. Not
 /// movable: the loop knows it.
 class Newcomers {

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -7,9 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/elastic/coordination.h"
 #include "runtime/elastic/messages.h"
+#include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/listener.h"
 
 namespace rollcall::elastic {
@@ -216,6 +220,84 @@ TEST(MeetAgents, OnThisHostAnotherUsersAgentIsNotObeyed) {
   ASSERT_FALSE(met);
   EXPECT_THAT(met.error().message(), HasSubstr("a process of user 4711 listens there"));
   EXPECT_LT(Clock::now() - begin, request.meeting.join_timeout) << "waiting would not help";
+}
+
+/// An agent that found a listener of the test's.
+struct AgentWhoMet {
+  AgentWhoMet() {
+    request.meeting.endpoint = {"127.0.0.1", listener.port()};
+    request.meeting.host = false;
+    request.meeting.join_timeout = std::chrono::minutes(1);
+    Result<Met> met = meet_agents(loop, request, [](const std::string&) {});
+    agent = met ? std::move(met->coordination) : nullptr;
+    Report join{.kind = Report::Kind::Join, .port = 4711};
+    join.newcomer = Newcomer{"test", 2, 2, {}, GuestOfTest::own()};
+    agent->report(join);
+  }
+
+  void turn() {
+    loop.wait(Clock::now() + std::chrono::milliseconds(5));
+    agent->tick(Clock::now());
+  }
+
+  /// Turns until the agent connects; not open where it is gone first.
+  rendezvous::Socket accepted(const rendezvous::Seal& with) {
+    for (const Clock::time_point deadline = in_half_a_minute(); Clock::now() < deadline && !agent->gone(); turn()) {
+      const int descriptor = accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
+      if (descriptor >= 0) {
+        return {descriptor, rendezvous::End::Server, with};
+      }
+    }
+    return {};
+  }
+
+  Listener listener = [] {
+    Listener made = any_listener();
+    fcntl(made.descriptor(), F_SETFL, O_NONBLOCK);
+    return made;
+  }();
+  LaunchRequest request;
+  EventLoop loop;
+  std::unique_ptr<Coordination> agent;
+};
+
+TEST(MeetAgents, WhoIsHungUpOnBeforeTheHandshakeComesAgain) {
+  AgentWhoMet test;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(test.accepted(seal()).is_open()) << test.agent->gone()->reason;
+  }
+  const rendezvous::Seal real{rendezvous::Secret::of(test.request.meeting.secret, "rollcall run"), "elastic"};
+  rendezvous::Socket coordinator;
+  std::vector<std::string> texts;
+  for (const Clock::time_point deadline = in_half_a_minute(); texts.size() < 2 && Clock::now() < deadline;) {
+    if (!coordinator.is_open() || !coordinator.take_arrived()) {
+      coordinator = test.accepted(real);  // the one before was a look whether anybody listens
+      continue;
+    }
+    while (const std::optional<std::string> text = coordinator.frames().next()) {
+      texts.push_back(*text);
+    }
+    test.turn();
+  }
+  ASSERT_THAT(texts, SizeIs(testing::Ge(2U)));
+  EXPECT_TRUE(rendezvous::parse_hello(texts[0]));
+  EXPECT_TRUE(parse_report(texts[1])->newcomer) << "it joins";
+}
+
+TEST(MeetAgents, WhoseSecretIsAnotherEndsSoon) {
+  AgentWhoMet test;
+  int tries = 0;
+  for (; !test.agent->gone() && tries < 1000; ++tries) {
+    rendezvous::Socket other = test.accepted(seal("another"));
+    while (other.is_open() && !other.frames().broken() && other.take_arrived()) {
+      (void)other.frames().next();
+      test.turn();
+    }
+  }
+  ASSERT_TRUE(test.agent->gone());
+  EXPECT_TRUE(test.agent->gone()->refused);
+  EXPECT_THAT(test.agent->gone()->reason, HasSubstr("does not know this run's secret"));
+  EXPECT_LT(tries, 20);
 }
 
 }  // namespace

@@ -59,5 +59,53 @@ TEST(Newcomers, ATurnEndsHoweverManyMoreWait) {
   EXPECT_EQ(greeted, kQueue);
 }
 
+/// Whoever holds all places has said an opening, comes again when it is hung up on, and keeps nobody out.
+TEST(Newcomers, OneComesInWhereOthersHoldAllPlaces) {
+  constexpr std::size_t kMost = 256;
+  const auto own = Listener::on_all_addresses(0);
+  ASSERT_TRUE(own);
+  const Clock::time_point soon = Clock::now() + std::chrono::seconds(30);
+  const auto come = [&] {
+    Socket one(connect_once({"127.0.0.1", own->port()}, soon).descriptor, End::Client, of_newcomers());
+    EXPECT_TRUE(one.flush());
+    return one;
+  };
+  bool greeted = false;
+  EventLoop loop;
+  Newcomers newcomers(
+      loop, of_newcomers(), 0, [&](const Socket&, const Hello&) { greeted = true; }, [](const Stranger&) {});
+  newcomers.listen(own->descriptor());
+  std::vector<Socket> holders;
+  for (std::size_t i = 0; i < kMost; ++i) {
+    holders.push_back(come());
+    loop.wait(soon);
+  }
+  const Clock::time_point settled = Clock::now() + std::chrono::milliseconds(200);
+  while (Clock::now() < settled) {
+    loop.wait(settled);
+  }
+  // Its own opening comes after a holder's that was sent away for it: it is the one that has said nothing.
+  const int honest = connect_once({"127.0.0.1", own->port()}, soon).descriptor;
+  Socket late(honest, End::Client, of_newcomers());
+  late.frames().say(to_text(Hello{.rank = 1}));
+  const auto turn = [&] {
+    loop.wait(Clock::now() + std::chrono::milliseconds(5));
+    for (Socket& holder : holders) {
+      if (!holder.take_arrived()) {
+        holder = come();
+      }
+    }
+  };
+  turn();
+  turn();
+  ASSERT_TRUE(late.flush());
+  bool open = true;
+  while (open && !greeted && Clock::now() < soon) {
+    turn();
+    open = late.take_arrived();
+  }
+  EXPECT_TRUE(greeted);
+}
+
 }  // namespace
 }  // namespace rollcall::rendezvous
