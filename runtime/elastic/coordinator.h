@@ -76,6 +76,8 @@ class Coordinator {
   /// All has been said: no further generation will come.
   [[nodiscard]] bool ended() const { return phase_ == Phase::Ended; }
 
+  [[nodiscard]] const Policy& policy() const { return policy_; }
+
   // What --status shows.
   enum class Phase { Reuniting, Gathering, Running, Stopping, Ended };
   [[nodiscard]] Phase phase() const { return phase_; }

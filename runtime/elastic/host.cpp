@@ -44,7 +44,7 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> ent
       probing_left_(heartbeat_timeout / 4) {
   if (entrance_) {
     newcomers_.emplace(
-        loop_, entrance_->seal, coordinator_.generation().world.size(),
+        loop_, entrance_->seal, coordinator_.policy().max_nodes,
         [this](rendezvous::Socket socket, const rendezvous::Hello&) { greet(std::move(socket)); },
         [this](const rendezvous::Stranger& stranger) { send_away(stranger); });
     newcomers_->listen(entrance_->listener.descriptor());

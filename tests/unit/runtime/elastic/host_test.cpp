@@ -28,16 +28,19 @@ Clock::time_point soon() { return Clock::now() + std::chrono::seconds(30); }
 
 /// The coordinator of a run of two nodes, its own agent among them, in a loop that the test turns.
 struct HostOfTwo {
-  HostOfTwo() {
+  explicit HostOfTwo(std::uint32_t max_nodes = 2) {
     Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
     port = listener->port();
     Policy policy;
     policy.run_id = "test";
-    policy.min_nodes = policy.max_nodes = 2;
+    policy.min_nodes = 2;
+    policy.max_nodes = max_nodes;
     host.emplace(loop, Coordinator(policy, [] { return std::string("nonce"); }),
                  Entrance{*std::move(listener), seal(), [this](const std::string& line) { told.push_back(line); }},
                  "127.0.0.1", kHeartbeat);
-    host->report(join("test", "here"));
+    Report own = join("test", "here");
+    own.newcomer->max_nodes = max_nodes;
+    host->report(own);
   }
 
   static Report join(const std::string& run_id, const std::string& name) {
@@ -251,6 +254,18 @@ TEST(Host, TheSilentMakeRoomForWhoSaysWhoItIs) {
   two.say(agent, {to_text(HostOfTwo::join("test", "there"))});
   bool open = true;
   EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U))) << "it is told to wait and to begin";
+  EXPECT_TRUE(open);
+}
+
+TEST(Host, AsManyMoreMayWaitAsTheRunCanHaveNodes) {
+  HostOfTwo two(/*max_nodes=*/100);
+  std::vector<rendezvous::Socket> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.push_back(two.connected_silently());
+    two.loop.wait(soon());
+  }
+  bool open = true;
+  (void)two.answers(silent.front(), open);
   EXPECT_TRUE(open);
 }
 
