@@ -178,6 +178,11 @@ void Guest::hear() {
     if (std::optional<std::string> reason = rendezvous::reason_of_refusal(*text)) {
       order = Order{.kind = Order::Kind::Refused, .reason = *std::move(reason)};
     }
+    const bool older = text->find(R"("protocol":")") != std::string::npos;
+    if (order && order->kind == Order::Kind::Refused && older) {
+      order->reason = fmt::format("the agent at {} speaks {}, not {}: another version of rollcall", where(),
+                                  rendezvous::version_of(*text), rendezvous::kVersion);
+    }
     if (!order || !take(*std::move(order))) {
       gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where()), true};
       connection_->stop_hearing();

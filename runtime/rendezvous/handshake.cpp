@@ -12,8 +12,6 @@
 namespace rollcall::rendezvous {
 namespace {
 
-constexpr std::string_view kProtocol = "rollcall";
-constexpr std::string_view kVersion = "rollcall 6";
 constexpr std::string_view kHere = "here\n";
 constexpr std::string_view kRefused = "refused\n";
 
@@ -37,12 +35,24 @@ std::optional<Hello> parse_hello(const std::string& text) {
   return rank && size ? std::optional(Hello{lines[1], *rank, *size, lines[4]}) : std::nullopt;
 }
 
+std::string version_of(const std::string& text) {
+  constexpr std::string_view kNamed = R"("protocol":")";
+  constexpr std::size_t kLongest = 40;
+  const std::size_t named = text.find(kNamed);
+  if (named == std::string::npos && !text.starts_with("rollcall")) {
+    return "an older protocol";
+  }
+  const std::string version = named == std::string::npos ? text : text.substr(named + kNamed.size());
+  return printable(version.substr(0, std::min(kLongest, version.find_first_of("\n\""))));
+}
+
 std::string refusal_of_another_version(const std::string& text) {
-  const std::string version = text.substr(0, text.find('\n'));
-  return version.starts_with(kProtocol) && version != kVersion
-             ? fmt::format("who listens here speaks {}, not {}: another version of rollcall", kVersion,
-                           printable(version.substr(0, 40)))
-             : "";
+  const std::vector<std::string> lines = split(text, '\n');
+  const bool old_rank = lines.size() == 3 && parse_integer<std::uint32_t>(lines[0]);  // its rank, the size, its host
+  if (!old_rank && !text.starts_with("rollcall") && !text.starts_with('{')) {
+    return "";
+  }
+  return fmt::format("who listens here speaks {}, not {}: another version of rollcall", kVersion, version_of(text));
 }
 
 std::string welcome(const std::string& nonce) { return std::string(kHere) + nonce; }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/connect.h"
@@ -27,10 +28,14 @@ struct Hello {
 /// Bytes of the longest hello that is read of who is not known yet.
 inline constexpr std::size_t kLongestHello = 1024;
 
+inline constexpr std::string_view kVersion = "rollcall 6";
 /// A hello names the protocol's version: what is said after it is read by the same version alone.
 [[nodiscard]] std::string to_text(const Hello& hello);
 /// Nothing where the text is none, or another version's.
 [[nodiscard]] std::optional<Hello> parse_hello(const std::string& text);
+/// As what the other end's text shows itself, which is none of this version's: those before 6 sent JSON that names its
+/// protocol, or nothing that tells.
+[[nodiscard]] std::string version_of(const std::string& text);
 /// What another version is told whose hello this is; empty where it is no version's.
 [[nodiscard]] std::string refusal_of_another_version(const std::string& text);
 

@@ -269,6 +269,22 @@ TEST(Host, AsManyMoreMayWaitAsTheRunCanHaveNodes) {
   EXPECT_TRUE(open);
 }
 
+TEST(Host, RefusesOlderVersionsByName) {
+  for (const char* const older : {"1\n4\nhost", R"({"protocol":"rollcall 5","report":0})"}) {
+    HostOfTwo two;
+    rendezvous::Socket other = two.connected_silently();
+    two.say(other, {older});
+    std::optional<std::string> answer;
+    for (int i = 0; i < 100 && !answer; ++i) {
+      two.turn();
+      (void)other.take_arrived();
+      answer = other.frames().next();
+    }
+    ASSERT_TRUE(answer) << older;
+    EXPECT_THAT(rendezvous::reason_of_refusal(*answer).value_or(""), HasSubstr("another version of rollcall"));
+  }
+}
+
 TEST(Host, DropsAMemberThatSaysWhatIsNoReport) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();

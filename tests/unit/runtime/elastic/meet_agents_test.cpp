@@ -204,6 +204,16 @@ TEST(Guest, HearsNothingAfterWhatNoAgentSays) {
   EXPECT_TRUE(test.guest->gone());
 }
 
+TEST(Guest, NamesTheVersionsWhereAnOlderOneRefusesIt) {
+  GuestOfTest test;
+  std::string older = to_text(Order{.kind = Order::Kind::Refused, .reason = "that is no report of an agent"});
+  older.insert(1, R"("protocol":"rollcall run 5",)");
+  test.hear(older);
+  const std::vector<Order> orders = test.guest->take_orders();
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_THAT(orders.front().reason, HasSubstr("speaks rollcall run 5, not rollcall 6: another version of rollcall"));
+}
+
 TEST(MeetAgents, OnThisHostAnotherUsersAgentIsNotObeyed) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can be another user";
