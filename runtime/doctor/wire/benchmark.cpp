@@ -184,9 +184,11 @@ Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   std::optional<std::string> answer;
   std::string problem;
   loop.watch(right_.descriptor(), [&] {
-    const bool open = right_.take_arrived();  // it says no more than its answer: data go the other way
-    answer = right_.frames().next();
-    if (!answer && (!open || right_.frames().broken())) {
+    rendezvous::FrameBuffer& frames = right_.frames();
+    const bool open = right_.take_arrived(
+        frames.most(rendezvous::kLongestHello));  // it says no more than its answer: data go the other way
+    answer = frames.next();
+    if (!answer && (!open || frames.broken(rendezvous::kLongestHello))) {
       problem =
           open ? "the right neighbour does not know this step's secret" : "the right neighbour closed the connection";
     }
