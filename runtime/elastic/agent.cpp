@@ -133,6 +133,10 @@ void Agent::turn(const Action& action) {
 
 Result<RunEnd> Agent::run() {
   raise_own_open_files_limit();
+  if (!loop_.problem().empty()) {
+    return fail("run", "", "cannot wait for events: " + loop_.problem(), "a higher hard limit (ulimit -Hn)",
+                ErrorKind::Unavailable);
+  }
   std::vector<int> signals = request_.signals;
   signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
   loop_.handle_signals(signals);

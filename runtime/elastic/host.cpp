@@ -228,6 +228,13 @@ std::vector<Order> Host::take_orders() { return std::exchange(own_orders_, {}); 
 
 void Host::tick(Clock::time_point now) {
   coordinator_.tick(now);
+  if (newcomers_ && !newcomers_->problem().empty()) {
+    const std::string warning = "cannot accept agents: " + newcomers_->problem();
+    if (warned_.insert(warning).second) {
+      entrance_->tell("rollcall: run: warning: " + warning + "; try a higher hard limit (ulimit -Hn)");
+    }
+    newcomers_->pause();
+  }
   if (now >= next_heartbeat_) {
     // Where this process was held up, what the others said meanwhile is still to be read.
     const bool held_up = now > next_heartbeat_ + heartbeat_timeout_ / 4;

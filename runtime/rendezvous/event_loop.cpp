@@ -6,26 +6,42 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <thread>
 #include <utility>
 
-namespace rollcall::rendezvous {
+#include "runtime/base/result.h"
 
-EventLoop::EventLoop() : epoll_(epoll_create1(EPOLL_CLOEXEC)) { pthread_sigmask(SIG_SETMASK, nullptr, &before_); }
+namespace rollcall::rendezvous {
+namespace {
+
+constexpr std::chrono::milliseconds kAfterFailure{2};
+
+}  // namespace
+
+EventLoop::EventLoop() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  problem_ = epoll_ < 0 ? errno_text(errno) : "";
+  pthread_sigmask(SIG_SETMASK, nullptr, &before_);
+}
 
 EventLoop::~EventLoop() {
   if (signals_ >= 0) {
     close(signals_);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  close(epoll_);
+  if (epoll_ >= 0) {
+    close(epoll_);
+  }
 }
 
 void EventLoop::watch(int descriptor, Ready ready) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = descriptor;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event) != 0 && problem_.empty()) {
+    problem_ = errno_text(errno);
+  }
   ready_[descriptor] = std::move(ready);
 }
 
@@ -64,6 +80,9 @@ std::vector<int> EventLoop::wait(std::optional<Clock::time_point> until) {
   std::array<epoll_event, 64> events{};
   const int count =
       epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), until ? milliseconds_until(*until) : -1);
+  if (count < 0 && errno != EINTR) {
+    std::this_thread::sleep_for(kAfterFailure);  // a caller who goes on does not use up a core
+  }
   for (int i = 0; i < count; ++i) {
     const auto found = ready_.find(events[static_cast<std::size_t>(i)].data.fd);
     if (found != ready_.end()) {  // one before may have made it forgotten

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/rendezvous/connect.h"
@@ -31,6 +32,9 @@ class EventLoop {
   /// Handles these signals from now on: wait() returns them.
   void handle_signals(const std::vector<int>& signals);
 
+  /// Why it cannot wait for all that it should; empty: all is well.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
   /// Waits until something happens, `until` at the latest, and calls what is due. Returns the signals that came.
   std::vector<int> wait(std::optional<Clock::time_point> until);
 
@@ -39,6 +43,7 @@ class EventLoop {
   int signals_ = -1;
   std::map<int, Ready> ready_;
   sigset_t before_{};
+  std::string problem_;
 };
 
 }  // namespace rollcall::rendezvous

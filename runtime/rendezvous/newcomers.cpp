@@ -118,7 +118,20 @@ void Newcomers::hear_hello(Socket newcomer, const std::string& text) {
   }
 }
 
+void Newcomers::pause() {
+  for (const auto& [listener, flags] : listeners_) {
+    loop_.forget(listener);
+  }
+  paused_ = true;
+}
+
 void Newcomers::tick(Clock::time_point now) {
+  if (std::exchange(paused_, false)) {
+    problem_.clear();
+    for (const auto& entry : listeners_) {
+      loop_.watch(entry.first, [this, listener = entry.first] { accept_from(listener); });
+    }
+  }
   for (Place place = waiting_.begin(); place != waiting_.end() && place->second.until < now;) {
     place = forget(place);
   }

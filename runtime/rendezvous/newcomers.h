@@ -43,12 +43,14 @@ class Newcomers {
 
   /// Accepts from this socket from now on.
   void listen(int listener);
+  /// Accepts nobody until the next tick: for callers without a deadline, where there is a problem().
+  void pause();
   /// Time has passed.
   void tick(Clock::time_point now);
-  [[nodiscard]] bool anybody_waits() const { return !waiting_.empty(); }
+  [[nodiscard]] bool anybody_waits() const { return !waiting_.empty() || paused_; }
   /// Why nobody can be accepted any longer; empty: all is well. Each attempt takes 2 ms then, so that a caller who goes
   /// on does not use up a core.
-  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] const std::string& problem() const { return problem_.empty() ? loop_.problem() : problem_; }
 
  private:
   struct Waiting {
@@ -73,6 +75,7 @@ class Newcomers {
   std::map<std::uint64_t, Waiting> waiting_;    ///< in the order in which they came
   std::uint64_t came_ = 0;
   std::string problem_;
+  bool paused_ = false;
 };
 
 }  // namespace rollcall::rendezvous

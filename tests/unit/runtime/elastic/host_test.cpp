@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -283,6 +284,44 @@ TEST(Host, RefusesOlderVersionsByName) {
     ASSERT_TRUE(answer) << older;
     EXPECT_THAT(rendezvous::reason_of_refusal(*answer).value_or(""), HasSubstr("another version of rollcall"));
   }
+}
+
+TEST(Host, SaysOnceThatItCannotAcceptAndGoesOnAfterAHeartbeat) {
+  HostOfTwo two;
+  rendezvous::Socket agent = two.connected();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  close(next);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (int i = 0; i < 3; ++i) {
+    two.turn();
+    two.host->tick(Clock::now() + (i + 1) * kHeartbeat);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_THAT(two.told, SizeIs(1));
+  EXPECT_THAT(two.told.front(), HasSubstr("cannot accept agents: Too many open files"));
+  EXPECT_TRUE(two.host->next_tick()) << "it is to listen again";
+  two.host->tick(Clock::now() + 5 * kHeartbeat);
+  two.say(agent, {to_text(HostOfTwo::join("test", "there"))});
+  bool open = true;
+  EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U)));
+}
+
+TEST(EventLoop, SaysWhyItCannotWait) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);
+  close(next);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EventLoop loop;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(loop.problem(), "Too many open files");
+  EXPECT_THAT(loop.wait(soon()), IsEmpty());
 }
 
 TEST(Host, DropsAMemberThatSaysWhatIsNoReport) {
