@@ -19,8 +19,8 @@ constexpr std::size_t kMostUnsent = 2 * Connection::kLongest;
 
 }  // namespace
 
-Connection::Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready)
-    : loop_(loop), socket_(std::move(socket)), ready_(std::move(ready)) {
+Connection::Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready, std::size_t longest)
+    : loop_(loop), socket_(std::move(socket)), ready_(std::move(ready)), longest_(longest) {
   loop_.watch(socket_.descriptor(), [this] { progress(); });
 }
 
@@ -48,7 +48,7 @@ void Connection::progress() {
   rendezvous::FrameBuffer& frames = socket_.frames();
   const std::size_t before = frames.size();
   errno = 0;
-  const bool open = socket_.take_arrived(std::min(frames.most(kLongest), before + kMostAtOnce));
+  const bool open = socket_.take_arrived(std::min(frames.most(longest_), before + kMostAtOnce));
   ended_ |= !open && says_ended(errno);
   if (frames.size() > before) {
     last_heard_ = Clock::now();
@@ -56,7 +56,7 @@ void Connection::progress() {
   if (!hears_) {
     frames.clear();
   }
-  broken_ |= !open || frames.broken();
+  broken_ |= !open || frames.broken(longest_);
   flush();
   if (broken_) {
     loop_.forget(socket_.descriptor());  // its end can be read again and again

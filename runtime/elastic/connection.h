@@ -18,8 +18,8 @@ using rendezvous::EventLoop;
 class Connection {
  public:
   /// `ready` is called when something arrived, or the other end is gone. An other end that does not know the socket's
-  /// secret breaks the connection, and so does a text of more than kLongest bytes.
-  Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready);
+  /// secret breaks the connection, and so does a text of more than `longest` bytes.
+  Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready, std::size_t longest = kLongest);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
@@ -27,6 +27,8 @@ class Connection {
   /// Bytes of the longest text that is taken.
   static constexpr std::size_t kLongest = rendezvous::kLongestFrame;
 
+  /// Texts of up to kLongest bytes are taken from now on.
+  void trust() { longest_ = kLongest; }
   void send(std::string_view text);
   /// The other end has begun a handshake, which shows nothing yet.
   [[nodiscard]] bool opened() const { return frames().opened(); }
@@ -55,6 +57,7 @@ class Connection {
   EventLoop& loop_;
   rendezvous::Socket socket_;
   EventLoop::Ready ready_;
+  std::size_t longest_;
   bool hears_ = true;
   bool waits_to_write_ = false;
   bool broken_ = false;

@@ -104,13 +104,14 @@ class Host : public Coordination {
   std::optional<Entrance> entrance_;
   std::string own_address_;
   std::chrono::milliseconds heartbeat_timeout_;
+  std::size_t longest_join_;
   Clock::time_point began_;
   Clock::time_point next_heartbeat_;
   Clock::duration probing_left_;  ///< until the next heartbeat
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
-  std::set<MemberId> closing_;  ///< of the peers
-  Nodes newest_world_;          ///< which newest_world_text_ says
+  std::set<MemberId> strangers_;  ///< of the peers: not joined, or closing
+  Nodes newest_world_;            ///< which newest_world_text_ says
   std::string newest_world_text_;
   std::set<std::string> warned_;
   std::vector<Order> own_orders_;

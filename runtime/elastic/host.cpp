@@ -20,6 +20,10 @@ constexpr MemberId kOwnAgent = 1;
 constexpr std::chrono::seconds kPatience{5};
 /// Of who was not let in: a stranger fills nobody's log.
 constexpr std::size_t kMostWarnings = 8;
+/// Bytes of a Join: a run's name, a host, an address, a role.
+constexpr std::size_t kLongestJoin = 8192;
+/// Peers at a time that have not joined, or are closing; and as many as the run can have nodes.
+constexpr std::size_t kMostStrangers = 256;
 /// A host that is up says at once that nobody listens. Heartbeats wait meanwhile, for a quarter of their timeout at
 /// most.
 constexpr milliseconds kProbe{100};
@@ -39,6 +43,9 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> ent
       entrance_(std::move(entrance)),
       own_address_(std::move(own_address)),
       heartbeat_timeout_(heartbeat_timeout),
+      // Who lost the coordinator brings the generation along that it knows, which may be a newer and longer one.
+      longest_join_(kLongestJoin +
+                    2 * to_text(Order{.kind = Order::Kind::Wait, .generation = coordinator_.generation()}).size()),
       began_(Clock::now()),
       next_heartbeat_(began_),
       probing_left_(heartbeat_timeout / 4) {
@@ -52,10 +59,16 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> ent
 }
 
 void Host::greet(rendezvous::Socket socket) {
+  if (strangers_.size() >= kMostStrangers + coordinator_.policy().max_nodes) {
+    drop(*strangers_.begin(), Why::Silent, "");
+  }
   const MemberId id = ++last_id_;
+  const bool reuniting = coordinator_.phase() == Coordinator::Phase::Reuniting;
   Peer& peer = peers_[id];
-  peer.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, id] { hear(id); });
+  peer.connection = std::make_unique<Connection>(
+      loop_, std::move(socket), [this, id] { hear(id); }, reuniting ? longest_join_ : kLongestJoin);
   peer.since = Clock::now();
+  strangers_.insert(id);
   hear(id);  // what came with its hello
 }
 
@@ -106,7 +119,11 @@ bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
     refuse(id, peer);
     return true;
   }
-  peer.joined = true;
+  if (!peer.joined) {
+    peer.joined = true;
+    strangers_.erase(id);
+    peer.connection->trust();
+  }
   if (joins) {
     std::string& address = report->newcomer->node.address;
     address = address.empty() ? peer_address(peer.connection->descriptor()) : address;
@@ -128,7 +145,7 @@ void Host::refuse(MemberId id, Peer& peer) {
 
 void Host::close_after_last(MemberId id, Peer& peer) {
   peer.closing = true;
-  closing_.insert(id);
+  strangers_.insert(id);
   peer.since = Clock::now();
   peer.connection->stop_hearing();
 }
@@ -163,7 +180,7 @@ void Host::drop(MemberId id, Why why, const std::string& reason) {
   }
   coordinator_.lost(id, reason, dead, now);
   peers_.erase(id);
-  closing_.erase(id);
+  strangers_.erase(id);
 }
 
 void Host::deliver() {
@@ -183,9 +200,9 @@ void Host::deliver() {
       close_after_last(id, found->second);
     }
   }
-  for (const MemberId id : closing_) {
-    if (Connection& last = *peers_.at(id).connection; last.flushed()) {
-      last.end_sending();
+  for (const MemberId id : strangers_) {
+    if (const Peer& peer = peers_.at(id); peer.closing && peer.connection->flushed()) {
+      peer.connection->end_sending();
     }
   }
 }
@@ -211,7 +228,7 @@ void Host::tell(Peer& peer, Order order) {
 /// The others see the connections end, and turn to the successor without waiting for this node's workers.
 void Host::hand_over() {
   peers_.clear();
-  closing_.clear();
+  strangers_.clear();
   newcomers_.reset();
   entrance_.reset();
 }

@@ -324,6 +324,29 @@ TEST(EventLoop, SaysWhyItCannotWait) {
   EXPECT_THAT(loop.wait(soon()), IsEmpty());
 }
 
+TEST(Host, ALongFirstReportIsNotAwaited) {
+  HostOfTwo two;
+  rendezvous::Socket stranger = two.connected();
+  two.say(stranger, {std::string(1 << 20, 'x')});
+  bool open = true;
+  EXPECT_THAT(two.answers(stranger, open), IsEmpty());
+  EXPECT_FALSE(open);
+}
+
+TEST(Host, ThoseWhoSayHelloAndNoMoreAreBounded) {
+  HostOfTwo two;
+  std::vector<rendezvous::Socket> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.push_back(two.connected());
+    two.say(silent.back(), {});
+  }
+  bool open = true;
+  (void)two.answers(silent.front(), open);
+  EXPECT_FALSE(open) << "the oldest makes room";
+  (void)two.answers(silent.back(), open);
+  EXPECT_TRUE(open);
+}
+
 TEST(Host, DropsAMemberThatSaysWhatIsNoReport) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();
