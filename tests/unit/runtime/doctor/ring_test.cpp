@@ -10,6 +10,7 @@
 
 #include "runtime/doctor/wire/benchmark.h"
 #include "runtime/rendezvous/handshake.h"
+#include "runtime/rendezvous/listener.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -95,6 +96,20 @@ TEST(DoctorBenchmark, StrangersWhoConnectFirstDoNotKeepTheNeighbourOut) {
   results[0] = members[0].measure(0, 2, deadline);
   second.join();
   EXPECT_EQ(results[0].error + results[1].error, "");
+}
+
+TEST(DoctorBenchmark, ANeighbourThatAnnouncesMuchIsNotAwaited) {
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
+  const auto own = rendezvous::Listener::on_all_addresses(0);
+  ASSERT_TRUE(own);
+  RingMember member(rendezvous::Secret::of("drawn", "7.0.0"));
+  ASSERT_EQ(member.connect({{"127.0.0.1", own->port()}}, deadline), "");
+  Result<Socket> neighbour = rendezvous::accept_one(own->descriptor(), deadline);
+  ASSERT_TRUE(neighbour);
+  const std::string said = std::string(rendezvous::Sealing::kProtocol) + std::string(32, 'r') +
+                           std::string("\0\x10\0\0", 4);  // a text of 1 MiB
+  ASSERT_EQ(send(neighbour->descriptor(), said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+  EXPECT_EQ(member.measure(0, 2, deadline).error, "the right neighbour does not know this step's secret");
 }
 
 /// Hands on what arrives at `from` to `to`, but for one bit of byte `place`; ends with the connection.
