@@ -121,8 +121,8 @@ struct HeadFacts {
   std::string endpoint;  ///< MASTER_ADDR:MASTER_PORT as resolved; empty: nothing says where rank 0 is
   std::string error;     ///< why that endpoint did not answer; empty: it did
   std::string used;      ///< the endpoint over which this report came, where it is another one
-  /// Of several addresses of MASTER_ADDR those that do not answer, while another one does; IPv6 first, as PyTorch's
-  /// store tries them.
+  /// Addresses of MASTER_ADDR that do not answer although another one does. IPv6 first, as PyTorch's store tries
+  /// them.
   std::vector<std::string> silent_addresses;
 };
 ROLLCALL_FACTS(HeadFacts, endpoint, error, used, silent_addresses)

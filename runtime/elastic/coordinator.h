@@ -114,7 +114,7 @@ class Coordinator {
   void reunite(bool time_is_up, Clock::time_point now);
   void succeed(Clock::time_point now);
   void tell_to_wait(MemberId id);
-  /// Those of its members, or those in this state.
+  /// The nodes of all members, or of those in `state`.
   [[nodiscard]] std::vector<Node> nodes_here(std::optional<State> state = {}) const;
   [[nodiscard]] bool has_own_node(const Generation& generation) const;
   void gather(Clock::time_point now);

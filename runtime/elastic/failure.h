@@ -29,9 +29,9 @@ struct AgedCause {
 /// memory.
 class Causes {
  public:
-  /// Of a worker, which `cause` names; `now`: when it was told.
+  /// Keeps why the worker that `cause` names ended; `now`: when an agent told it.
   void add(Cause cause, std::chrono::steady_clock::time_point now);
-  /// Of a node itself.
+  /// Keeps why a node itself ended.
   void add_node(Cause cause, std::chrono::steady_clock::time_point now);
   /// choose_first_cause()
   [[nodiscard]] std::optional<Cause> first() const;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kBatchStep = "4294967291";
 /// Ids from here on are special steps: interactive, batch, extern (slurm.h); 26.05 writes them as negative numbers.
 constexpr std::uint32_t kFirstSpecialStep = 0xfffffffa;
-/// Of Slurm's own PMIx server, before JOB.STEP.
+/// What the namespaces of Slurm's PMIx server begin with, before JOB.STEP.
 constexpr std::string_view kSlurmsNamespace = "slurm.pmix.";
 
 std::optional<std::uint32_t> number(const Environment& environment, std::string_view name) {
