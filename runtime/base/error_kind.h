@@ -28,7 +28,7 @@ enum class ErrorKind : int {
   Internal,           ///< a bug of rollcall's
 };
 
-/// The exit code of a program that ends with an Error of this kind (docs/errors.md).
+/// The exit code of a program that ends with an Error of this kind (docs/reference/errors.md).
 [[nodiscard]] ExitCode exit_code(ErrorKind kind);
 
 /// The kind with this number; nothing for a number of none.

@@ -83,7 +83,7 @@ constexpr std::string_view kRunText =
     R"help(Does what torchrun does, for any program, without Python in between: the same options, PET_* variables,
 variables for workers, log files and error files. Starts workers on this node, and with an endpoint
 on several; starts all anew when one fails, a node comes or goes. Exit code: that of the worker that
-failed first (128 + N for signal N); rollcall's own are in docs/errors.md. docs/elastic.md tells more.
+failed first (128 + N for signal N); rollcall's own are in docs/reference/errors.md. docs/user/elastic.md tells more.
 
 Examples:
   rollcall run --nproc-per-node=4 train.py --lr=0.1
@@ -97,7 +97,7 @@ constexpr std::string_view kDoctorText =
     R"help(Looks for what would make a distributed job fail on these nodes: names, interfaces, ports, clocks,
 SCRATCH, Python environment, versions, devices, cores, shared memory; then times collective
 operations between the nodes. Rank 0 prints one report for all. Nothing is changed.
-Exit code 69: a check failed; the report says what to do. docs/doctor.md explains every check.
+Exit code 69: a check failed; the report says what to do. docs/user/doctor.md explains every check.
 
 Examples:
   srun --ntasks-per-node=1 rollcall doctor   the nodes of this job

@@ -126,7 +126,8 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
 
 Result<void> dispatch(std::span<const std::string> arguments, const Environment& environment, Output output) {
   if (arguments.empty() || arguments.front().starts_with('-')) {
-    // Hidden: only the project's own scripts ask for them, to write docs/settings.md and docs/environment.md.
+    // Hidden: only the project's own scripts ask for them, to write docs/reference/settings.md and
+    // docs/reference/environment.md.
     if (!arguments.empty() && arguments.front() == "--print-settings-markdown") {
       output.out << settings::launch_settings_markdown();
       return {};

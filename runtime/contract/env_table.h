@@ -17,7 +17,7 @@ inline constexpr std::string_view kNoDebug = "debug=off (the default)";
 
 enum class Use { Read, Written, ReadAndWritten };
 
-/// One environment variable of the contract between rollcall and the world: a row of docs/environment.md.
+/// One environment variable of the contract between rollcall and the world: a row of docs/reference/environment.md.
 struct Variable {
   std::string_view name;
   Use use = Use::Read;

@@ -3,8 +3,8 @@
 namespace rollcall {
 
 /// Exit codes of every rollcall program. The numbers are those of BSD's sysexits(3) wherever a meaning fits, so that
-/// they stay clear of 1 and 2 (used by shells and Slurm itself) and of 128 + signal. `docs/errors.md` lists them for
-/// users.
+/// they stay clear of 1 and 2 (used by shells and Slurm itself) and of 128 + signal. `docs/reference/errors.md` lists
+/// them for users.
 enum class ExitCode : int {
   Success = 0,
   Ended = 1,     ///< ended by TERM before it had begun, most likely since another rank failed; lower than all causes

@@ -10,8 +10,8 @@ namespace rollcall::elastic {
 
 /// A port that this node keeps free for a generation's rank 0: a socket that is bound and does not listen. With
 /// SO_REUSEADDR on both sides a worker can bind and listen there, while the kernel gives the port to nobody who names
-/// none. Another user of the host who names it can take it, as any port that nobody listens at (docs/security.md).
-/// Movable; the port is free for all once it dies.
+/// none. Another user of the host who names it can take it, as any port that nobody listens at
+/// (docs/administrator/security.md). Movable; the port is free for all once it dies.
 class PortReservation {
  public:
   PortReservation() = default;

@@ -73,7 +73,7 @@ Result<void> add_variables(const Inputs& inputs, PatchBuilder& patch) {
     }
     if (env::find_variable(name) != nullptr || name.starts_with("ROLLCALL_") || name.starts_with("SLURM")) {
       return refused(entry, "is a variable with a meaning of its own here",
-                     "the setting that shapes it: see docs/environment.md");
+                     "the setting that shapes it: see docs/reference/environment.md");
     }
     patch.propose({name, entry.substr(equals + 1), "setting variables", "as configured", kSetting});
   }

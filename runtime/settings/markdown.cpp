@@ -21,7 +21,7 @@ A setting can be given in five places. A later one in this list overrides those 
 
 1. its default;
 2. the site's profile: the file that plugstack.conf names, otherwise `ROLLCALL_SITE_CONFIG`, otherwise
-   `/etc/rollcall/site.toml`, otherwise the installed profile that fits this machine ([site_guide.md](site_guide.md)); it
+   `/etc/rollcall/site.toml`, otherwise the installed profile that fits this machine ([site_guide.md](../administrator/site_guide.md)); it
    may lock settings against the places below;
 3. the user's file: `$XDG_CONFIG_HOME/rollcall/config.toml`, otherwise `~/.config/rollcall/config.toml`;
 4. an environment variable;
@@ -73,7 +73,7 @@ constexpr std::string_view kRead = R"(
 Not listed: `ROLLCALL_<SETTING>` ([settings.md](settings.md)), and the folders that paths in settings may name.
 
 Slurm's variables, PMIx's and PMI's count only where they are of this job and step
-([steps.md](steps.md#a-job-that-a-job-submits)).
+([steps.md](../user/steps.md#a-job-that-a-job-submits)).
 
 | variable | whose it is | meaning |
 |---|---|---|
@@ -82,7 +82,7 @@ Slurm's variables, PMIx's and PMI's count only where they are of this job and st
 constexpr std::string_view kNever = R"(
 ## What rollcall never sets
 
-`rollcall run`, an agent as torchrun's is, sets the `TORCHELASTIC_` ones for its workers ([elastic.md](elastic.md)).
+`rollcall run`, an agent as torchrun's is, sets the `TORCHELASTIC_` ones for its workers ([elastic.md](../user/elastic.md)).
 
 | variable | why not: it |
 |---|---|

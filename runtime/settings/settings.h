@@ -28,7 +28,8 @@ enum class Kind {
 };
 
 /// One row of a settings table. From it come the option, the variable, the TOML key, `--help`, the check of the value
-/// and the row in docs/settings.md. `name` "port.range" is: option `--port-range`, variable ROLLCALL_PORT_RANGE, TOML
+/// and the row in docs/reference/settings.md. `name` "port.range" is: option `--port-range`, variable
+/// ROLLCALL_PORT_RANGE, TOML
 /// `[port] range = ...`, and `--ddp=port.range=...`; "epochs" (no dot) is `--epochs`, ROLLCALL_EPOCHS, `epochs = ...`.
 /// Users mix up '.', '-' and '_', so they count as the same wherever a name comes in: "port-range" works in TOML too.
 struct Setting {
@@ -130,16 +131,16 @@ class Settings {
 /// --port-range for "port.range".
 [[nodiscard]] std::string option_name(std::string_view setting_name);
 
-/// A section of docs/settings.md, generated from a table: a heading of level 2, below it a Markdown table a group.
-/// Ends with a newline. docs/settings.md is what `rollcall --print-settings-markdown` prints, followed by the same of
-/// the other programs; a test compares them.
+/// A section of docs/reference/settings.md, generated from a table: a heading of level 2, below it a Markdown table a
+/// group. Ends with a newline. docs/reference/settings.md is what `rollcall --print-settings-markdown` prints, followed
+/// by the same of the other programs; a test compares them.
 [[nodiscard]] std::string settings_markdown(std::string_view title, Table table);
 
 /// The settings of launching as a whole page: the heading, how settings are given and which one wins, the launch table.
 [[nodiscard]] std::string launch_settings_markdown();
 
-/// docs/environment.md, generated from contract/env_table.h: what `rollcall --print-environment-markdown` prints; a
-/// test compares them.
+/// docs/reference/environment.md, generated from contract/env_table.h: what `rollcall --print-environment-markdown`
+/// prints; a test compares them.
 [[nodiscard]] std::string environment_markdown();
 
 }  // namespace rollcall::settings

@@ -12,7 +12,7 @@ ROLLCALL = BUILD / "runtime" / "rollcall"
 TRAINER = BUILD / "trainer" / "rollcall-train"
 BENCH_COLLECTIVES = BUILD / "trainer" / "rollcall-bench-collectives"
 CLOCK_AHEAD = BUILD / "tests" / "libclock_ahead.so"  # tests/support/clock_ahead.cpp
-USAGE, CONFIGURATION = 64, 78  # docs/errors.md
+USAGE, CONFIGURATION = 64, 78  # docs/reference/errors.md
 
 
 class Home:
@@ -133,7 +133,7 @@ def run(command, environment):
 
 
 def fnv1a(text):
-    """32-bit FNV-1a, as docs/environment.md says of ROLLCALL_SET."""
+    """32-bit FNV-1a, as docs/reference/environment.md says of ROLLCALL_SET."""
     value = 0x811C9DC5
     for byte in text.encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

@@ -111,11 +111,11 @@ def test_a_loader_of_ten_lines_fills_a_torch_model(checkpoint):
 
 
 def load_state_dict(path):
-    """The code of docs/checkpoint_format.md, run as it is printed there."""
-    page = (pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"]) / "docs" / "checkpoint_format.md").read_text()
+    """The code of docs/reference/checkpoint_format.md, run as it is printed there."""
+    page = (pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"]) / "docs" / "reference/checkpoint_format.md").read_text()
     code = page.split("```python\n")[1].split("```")[0]
     names = {}
-    exec(compile(code.split("# ---")[0], "docs/checkpoint_format.md", "exec"), names)
+    exec(compile(code.split("# ---")[0], "docs/reference/checkpoint_format.md", "exec"), names)
     return names["load_state_dict"](path)
 
 

@@ -140,7 +140,7 @@ def test_without_a_standby_a_new_process_takes_the_place(training):
 
 
 def records_that_count(run):
-    """By docs/metrics.md: after `resume` those of higher steps before it are of work that was lost."""
+    """By docs/reference/metrics.md: after `resume` those of higher steps before it are of work that was lost."""
     kept = []
     for record in run.lines():
         if record["event"] == "resume":

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is no
 
 @pytest.fixture(scope="module")
 def settings_page():
-    """The rows of docs/settings.md as the program prints them: name -> (default, accepts)."""
+    """The rows of docs/reference/settings.md as the program prints them: name -> (default, accepts)."""
     page = run([ROLLCALL, "--print-settings-markdown"], {}).stdout
     rows = re.findall(r"^\| `([a-z.-]+)` \| (?:`(.*?)`)? \| (.*?) \| ", page, re.M)
     return {name: (default, accepts) for name, default, accepts in rows}

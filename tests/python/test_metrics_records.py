@@ -10,7 +10,7 @@ import trainer_ranks
 from trainer_ranks import SMALL
 
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-SCHEMA = json.loads((ROOT / "docs" / "metrics.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs" / "reference/metrics.schema.json").read_text())
 # What a record has is in the schema's order; what it does not require is told only where it is known: energy, what GPUs do.
 NAMES = {event: list(record["properties"]) for event, record in SCHEMA["$defs"].items()}
 

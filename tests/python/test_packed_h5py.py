@@ -1,4 +1,4 @@
-"""A packed file is an ordinary HDF5 file: h5py reads it, and the Dataset that docs/dataset_format.md prints works."""
+"""A packed file is an ordinary HDF5 file: h5py reads it, and the Dataset that docs/reference/dataset_format.md prints works."""
 import io
 import os
 import pathlib
@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")
 
 PROGRAM = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"]) / "trainer" / "rollcall-pack"
-PAGE = pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"]) / "docs" / "dataset_format.md"
+PAGE = pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"]) / "docs" / "reference/dataset_format.md"
 
 
 def printed_code():
@@ -20,9 +20,9 @@ def printed_code():
 
 
 def packed_images(*arguments):
-    """The class of docs/dataset_format.md, as it is printed there."""
+    """The class of docs/reference/dataset_format.md, as it is printed there."""
     names = {}
-    exec(compile(printed_code(), "docs/dataset_format.md", "exec"), names)
+    exec(compile(printed_code(), "docs/reference/dataset_format.md", "exec"), names)
     return names["PackedImages"](*arguments)
 
 

@@ -78,7 +78,7 @@ def test_a_gloo_all_reduce_and_ddp_step_work_unchanged(tmp_path):
         sys.stdout.write(f"sum {total.item()}\\n")
         sys.stdout.flush()
         dist.destroy_process_group()
-        os._exit(0)  # else one of Gloo's threads may end the process with SIGABRT: docs/frameworks.md
+        os._exit(0)  # else one of Gloo's threads may end the process with SIGABRT: docs/user/frameworks.md
     """)
     done = run("--nproc-per-node=2", program)
     assert done.returncode == 0, done.stderr

@@ -317,6 +317,6 @@ def test_nodes_with_another_plugin_profile_or_program_are_named(doctor, plugin, 
     found = findings_of(result, "versions")
     assert [(f["status"], f["hosts"], f["reason"].split()[0]) for f in found] == [
         ("notice", ["jwb0002"], "plugin"), ("notice", ["jwb0002"], "profile"), ("notice", ["jwb0002"], "program")]
-    assert all("elsewhere" in f["reason"] and "docs/upgrade.md" in f["action"] for f in found)
+    assert all("elsewhere" in f["reason"] and "docs/administrator/upgrade.md" in f["action"] for f in found)
     same = the_finding(doctor(nodes(3), "--json", "--no-bench", "--only=versions"), "versions")
     assert same["status"] == "good" and "plugin " in same["reason"] and "profile minicluster (" in same["reason"]

@@ -1,4 +1,4 @@
-"""Every form of docs/frameworks.md where nodes reach each other over ib0 alone, under names that none of them has itself: on two
+"""Every form of docs/user/frameworks.md where nodes reach each other over ib0 alone, under names that none of them has itself: on two
 nodes, on one, in an order that is not Slurm's, and where a rank is killed."""
 
 import json

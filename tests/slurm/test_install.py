@@ -121,7 +121,7 @@ def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, 
 
 
 def test_what_a_sites_task_prolog_sets_is_known_but_to_the_plugin(installed, plain, plugin, rollcall, tmp_path):
-    """As docs/plugin.md says: Slurm runs it between the plugin and all else."""
+    """As docs/administrator/plugin.md says: Slurm runs it between the plugin and all else."""
     conf, plugstack = (plain.folder / "etc" / name for name in ("slurm.conf", "plugstack.conf"))
     prolog = tmp_path / "task_prolog"
     prolog.write_text(f"#!/bin/sh\necho export MASTER_ADDR=127.0.0.9\necho export SCRATCH={tmp_path}\n")

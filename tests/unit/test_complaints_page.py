@@ -1,11 +1,11 @@
-"""docs/complaints.md names tests: each of them exists, and every complaint has one."""
+"""docs/user/complaints.md names tests: each of them exists, and every complaint has one."""
 
 import os
 import pathlib
 import re
 
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-ROWS = [line for line in (ROOT / "docs" / "complaints.md").read_text().splitlines() if re.match(r"\| \d+ \|", line)]
+ROWS = [line for line in (ROOT / "docs" / "user/complaints.md").read_text().splitlines() if re.match(r"\| \d+ \|", line)]
 PYTHON = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 CPP = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
 

@@ -1,4 +1,4 @@
-"""The layer rule of docs/architecture.md, checked from the #include lines."""
+"""The layer rule of docs/developer/architecture.md, checked from the #include lines."""
 import os
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""docs/security.md's table of what a stranger can do: each cell of it names tests that exist."""
+"""docs/administrator/security.md's table of what a stranger can do: each cell of it names tests that exist."""
 import os
 import pathlib
 import re
@@ -7,7 +7,7 @@ ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__)
 
 
 def rows():
-    section = (ROOT / "docs" / "security.md").read_text().split("## What a stranger can do\n")[1].split("\n## ")[0]
+    section = (ROOT / "docs" / "administrator/security.md").read_text().split("## What a stranger can do\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 

@@ -1,4 +1,4 @@
-"""docs/settings.md and docs/environment.md are what the programs print; a change of a table without them fails here."""
+"""docs/reference/settings.md and docs/reference/environment.md are what the programs print; a change of a table without them fails here."""
 import os
 import pathlib
 import re
@@ -21,13 +21,13 @@ def printed(program, option="--print-settings-markdown"):
 
 
 def test_the_page_of_settings_is_what_the_programs_print():
-    launching, separator, training = (ROOT / "docs" / "settings.md").read_text().partition(SECOND_PART)
+    launching, separator, training = (ROOT / "docs" / "reference/settings.md").read_text().partition(SECOND_PART)
     assert launching == printed("runtime/rollcall"), HINT
     assert separator + training == "\n" + printed("trainer/rollcall-train"), HINT
 
 
 def test_the_page_of_variables_is_what_the_program_prints():
-    assert (ROOT / "docs" / "environment.md").read_text() == printed("runtime/rollcall", "--print-environment-markdown"), HINT
+    assert (ROOT / "docs" / "reference/environment.md").read_text() == printed("runtime/rollcall", "--print-environment-markdown"), HINT
 
 
 def test_variables_of_the_projects_own_scripts_and_tests_are_known():
@@ -36,7 +36,7 @@ def test_variables_of_the_projects_own_scripts_and_tests_are_known():
     files = [path for folder in ("scripts", "tests", "benchmarks", ".ci") for path in (ROOT / folder).rglob("*")
              if path.is_file() and path.suffix in {"", ".py", ".cpp", ".h"}]
     read = {name for path in files for name in reads.findall(path.read_text(errors="replace"))}
-    page = (ROOT / "docs" / "environment.md").read_text()
+    page = (ROOT / "docs" / "reference/environment.md").read_text()
     assert len(read) > 5
     assert sorted(name for name in read if f"| `{name}` |" not in page) == []
 

@@ -21,7 +21,7 @@ constexpr std::array kFlags{
     command_line::Flag{"dry-run", 0,
                        "check the settings, meet the other ranks, do one all-reduce, say how it went, and end"},
     command_line::Flag{"trace-startup", 0, "tell what each stage of rank 0's start cost, up to the first collective"},
-    command_line::Flag{"print-settings-markdown", 0, "show the settings as docs/settings.md does, and end"},
+    command_line::Flag{"print-settings-markdown", 0, "show the settings as docs/reference/settings.md does, and end"},
 };
 
 constexpr std::string_view kUsage = R"(usage: rollcall-train [OPTION...]

@@ -17,7 +17,7 @@ enum class Request {
   Help,
   Version,
   PrintConfig,
-  PrintSettingsMarkdown,  ///< for docs/settings.md
+  PrintSettingsMarkdown,  ///< for docs/reference/settings.md
 };
 
 struct Options {

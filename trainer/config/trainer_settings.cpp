@@ -246,10 +246,11 @@ constexpr std::array kTrainerTable{
         "GPUs compute batch norms with what follows them, images of uint8 and compressed gradients by rollcall's own "
         "kernels, in fewer passes over memory; off: by LibTorch's operators",
         "Parallel"},
-    Setting{"backend", Kind::Choice, "auto", kBackendNames,
-            "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
-            "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
-            "Parallel"},
+    Setting{
+        "backend", Kind::Choice, "auto", kBackendNames,
+        "communication backend (docs/user/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
+        "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
+        "Parallel"},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS",
             "a collective that takes longer is an error, which names the ranks that did not come; so is a GPU that "
             "stands still",

@@ -99,7 +99,7 @@ std::string idle_gpus_warning(const Place& place, const Device& device) {
   }
   return fmt::format(
       "--device: auto: computes on CPUs although {} GPU{} visible, since this rollcall was built without CUDA; try a "
-      "build with it (docs/gpu.md), or --device=cpu if that is meant",
+      "build with it (docs/user/gpu.md), or --device=cpu if that is meant",
       place.gpus, place.gpus == 1 ? " is" : "s are");
 }
 
@@ -127,7 +127,7 @@ std::string missing_kernels_warning(const Device& device) {
   }
   return fmt::format(
       "--own-kernels: on: rollcall_cuda.so was built without nvcc and has none, {} a build where CMake finds nvcc "
-      "(docs/gpu.md), or --own-kernels=off if that is meant",
+      "(docs/user/gpu.md), or --own-kernels=off if that is meant",
       kInstead);
 }
 

@@ -14,7 +14,7 @@ namespace rollcall::report {
 /// The same as lines for a terminal or a mail, control characters replaced; notes on the record behind them.
 [[nodiscard]] std::string summary_text(const Run& run);
 
-/// One JSON object for scripts (docs/metrics.md names its members).
+/// One JSON object for scripts (docs/reference/metrics.md names its members).
 [[nodiscard]] std::string summary_json(const Run& run);
 
 /// What would have made a run cheaper, the most first; each with what it cost. Empty where nothing stands out.

@@ -62,7 +62,8 @@ struct Product {
   const char* action = "build for the older one, or keep the job on nodes of one kind (--constraint, --exclude)";
 };
 
-constexpr const char* kSameFiles = "install the same files on all nodes, compute nodes first (docs/upgrade.md)";
+constexpr const char* kSameFiles =
+    "install the same files on all nodes, compute nodes first (docs/administrator/upgrade.md)";
 
 /// Bad: a program that works on one node need not start on another. The others differ during a rolling update.
 constexpr std::array kProducts{

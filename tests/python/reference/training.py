@@ -6,7 +6,7 @@ import torch
 
 from . import networks, order, pictures
 
-# What a training is where nothing is said: written after docs/settings.md by hand, so that a default that changes is noticed.
+# What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
 DEFAULTS = {
     "data": "fake", "fake-size": 1000, "image-size": 224, "valid-resize": 0, "crop-scale-min": 0.08, "crop-scale-max": 1.0,
     "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0, "image-dtype": "float32", "last-batch": "drop",

@@ -43,7 +43,7 @@ inline constexpr std::string_view kSupersededEnding = ".superseded";
 [[nodiscard]] bool writer_is_dead(const FileName& name, const std::string& path);
 
 /// What a file in a folder of checkpoints is: every state in which a crash, a full disk or damage can leave one.
-/// docs/checkpoint_format.md tells how each comes about and what to do.
+/// docs/reference/checkpoint_format.md tells how each comes about and what to do.
 enum class FileState {
   Committed,   ///< has its name and is sound
   Writing,     ///< a temporary file whose writer may still be at it

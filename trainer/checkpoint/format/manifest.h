@@ -52,7 +52,7 @@ inline constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
 /// Data sets begin at multiples of it; so what lies between two of them and is shorter is padding.
 inline constexpr std::uint64_t kAlignment = 64;
 
-/// JSON; docs/checkpoint_format.md has its fields.
+/// JSON; docs/reference/checkpoint_format.md has its fields.
 [[nodiscard]] std::string manifest_to_json(const Manifest& manifest);
 
 /// Nothing where the text is no manifest; unknown fields are ignored. Contents are as found: see layout_problem().

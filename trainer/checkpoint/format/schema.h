@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-/// Names of the checkpoint format, once. docs/checkpoint_format.md explains them.
+/// Names of the checkpoint format, once. docs/reference/checkpoint_format.md explains them.
 namespace rollcall::checkpoint::format::schema {
 
 inline constexpr const char* kFormat = "rollcall-checkpoint";

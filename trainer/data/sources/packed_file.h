@@ -57,7 +57,7 @@ class PackedFile {
 };
 
 /// The pictures of one packed file as a source. A fetch is one pread(2) and a checksum; repacked pictures come with
-/// their tiling. docs/dataset_format.md specifies the file.
+/// their tiling. docs/reference/dataset_format.md specifies the file.
 class PackedSource : public ImageSource {
  public:
   explicit PackedSource(PackedFile file) : file_(std::move(file)) {}

@@ -10,7 +10,7 @@
 #include "runtime/base/result.h"
 #include "trainer/storage/file.h"
 
-/// Names and numbers of the packed format, once. docs/dataset_format.md explains them.
+/// Names and numbers of the packed format, once. docs/reference/dataset_format.md explains them.
 namespace rollcall::data::packed_schema {
 
 inline constexpr const char* kFormat = "rollcall-images";

@@ -46,8 +46,8 @@ struct NamedProcessGroup {
 [[nodiscard]] Result<void> check_backend(const std::string& asked, const device::Plugin* plugin);
 
 /// Makes the process group of all ranks: Gloo, UCX or MPI for tensors on CPUs; where a device computes Gloo for those,
-/// and the device's backend (NCCL) for tensors on the current device. "auto" is that, otherwise gloo (docs/backends.md
-/// says why). Collective.
+/// and the device's backend (NCCL) for tensors on the current device. "auto" is that, otherwise gloo
+/// (docs/user/backends.md says why). Collective.
 ///
 /// A watchdog (watch() of watchdog.h) is around it: collectives that fail throw CollectiveFailure.
 ///

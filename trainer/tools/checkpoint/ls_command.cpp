@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kText =
     R"help(Lists checkpoints, newest first, and what became of others: unfinished, damaged, set aside, superseded, being
-written (docs/checkpoint_format.md explains each state). Files are told apart by their seals and tables of contents; that
+written (docs/reference/checkpoint_format.md explains each state). Files are told apart by their seals and tables of contents; that
 every byte is right only `verify` says.
 
 Examples:

@@ -34,7 +34,7 @@ struct CommandContext {
 using Json = nlohmann::ordered_json;
 
 /// Prints {"schema": "rollcall-checkpoint/1", "command": ..., and what `content` has} on one line: the object of
-/// `--json`, described in docs/checkpoint_tool.md.
+/// `--json`, described in docs/user/checkpoint_tool.md.
 void print_json(std::ostream& out, std::string_view command, const Json& content);
 
 /// One subcommand of `rollcall-checkpoint`, from which dispatch and help come.
@@ -67,7 +67,7 @@ struct Command {
 // What several commands have in common.
 inline constexpr std::size_t kAnyNumber = 1'000'000;  ///< of arguments
 inline constexpr command_line::Flag kHelp{"help", 'h', "show this text"};
-inline constexpr command_line::Flag kJson{"json", 0, "print one JSON object (docs/checkpoint_tool.md)"};
+inline constexpr command_line::Flag kJson{"json", 0, "print one JSON object (docs/user/checkpoint_tool.md)"};
 inline constexpr std::array kListFlags{kHelp, kJson};
 inline constexpr std::array kOutFlags{kHelp, kJson, command_line::Flag{"overwrite", 0, "replace OUT if it is there"}};
 inline constexpr settings::Setting kProgress{

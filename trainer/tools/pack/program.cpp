@@ -71,7 +71,7 @@ inode instead of a million: quotas count files. Every image is decoded once, so 
   rollcall-pack verify flowers.h5                         read it back and check every checksum
 
 Interrupted (Ctrl-C, kill, time limit)? The same command goes on where it was; what was done is in OUT.partial*.
-OUT appears only once it is complete and verified. Python reads it with h5py: see docs/dataset_format.md.
+OUT appears only once it is complete and verified. Python reads it with h5py: see docs/reference/dataset_format.md.
 
 Exit codes: 0 done; 64 wrong option; 65 a bad file, or verify found damage; 66 DIR cannot be read; 73 OUT is there already
 or cannot be created; 74 reading or writing failed; 75 interrupted, the same command goes on; 76 what an interrupted run left

@@ -14,7 +14,8 @@
 
 namespace rollcall::train {
 
-/// Version of the records of metrics.jsonl (docs/metrics.md): a reader of another one leaves out what it does not know.
+/// Version of the records of metrics.jsonl (docs/reference/metrics.md): a reader of another one leaves out what it does
+/// not know.
 inline constexpr std::int64_t kMetricsSchema = 1;
 
 /// All that a run knows of itself before its first step. References for the time of the call.
