@@ -16,7 +16,7 @@ namespace rollcall::elastic {
 ///
 /// Until all nodes of a generation have heard of it, those that have not could still go on from the one before: both
 /// have a say then, as in a change of members by joint consensus (Ongaro and Ousterhout, "In Search of an
-/// Understandable Consensus Algorithm", 2014, section 6). docs/user/elastic.md has the argument. Not thread-safe.
+/// Understandable Consensus Algorithm", 2014, section 6). docs/developer/elastic.md has the argument. Not thread-safe.
 class Quorum {
  public:
   /// A newer generation than all before.

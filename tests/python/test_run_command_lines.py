@@ -1,5 +1,5 @@
 """Random command lines, read by `rollcall run` and by torchrun's own parser and rendezvous: both take them with the same meaning, or
-neither does. What rollcall does otherwise on purpose (docs/user/elastic.md) is not drawn."""
+neither does. What rollcall does otherwise on purpose (docs/reference/run.md) is not drawn."""
 import contextlib
 import io
 import json

@@ -8,7 +8,7 @@
 #include "tests/support/agents_world.h"
 
 // Every order in which messages, crashes, pauses, duplicates, failures and joins can fall among a few agents, with the
-// real state machines in it: what docs/user/elastic.md says always holds is checked in every state that can be reached.
+// real state machines in it. What docs/developer/elastic.md states is checked in every state that can be reached.
 
 namespace rollcall::elastic {
 
