@@ -1,4 +1,4 @@
-"""What training on a GPU is to reach (docs/user/gpu.md, "Goals on hardware"), and whether what was measured reaches it. Pure.
+"""What training on a GPU is to reach (docs/developer/gpu_check.md, "Goals on hardware"), and whether what was measured reaches it. Pure.
 
 A goal of speed that is missed is told. A promise, of what is right or wrong, fails the run; so it does where a part that is to show
 it failed.

@@ -5,7 +5,7 @@ A speed is a dictionary: group (sides that took turns, such as "256-bf16"), side
 """
 import statistics
 
-# What a step moves for an image at least, with the project's kernels: docs/user/gpu.md, "Goals on hardware".
+# What a step moves for an image at least, with the project's kernels: docs/developer/gpu_check.md, "Goals on hardware".
 BYTES_OF_AN_IMAGE = 28.7e-3 * 3.35e12 / 256
 # Bytes a second of a GPU's memory, by the name that nvidia-smi has for it; NVIDIA's data sheets.
 BANDWIDTHS = {"H200": 4.8e12, "H100 80GB HBM3": 3.35e12, "H100 PCIe": 2.0e12, "A100-SXM4-80GB": 2.039e12, "A100-SXM4-40GB": 1.555e12}
