@@ -18,7 +18,7 @@
 namespace rollcall::process_group {
 
 /// Of c10d's collectives those that trainings call, and messages, over an Engine, for contiguous CPU tensors. What each
-/// does is c10d's contract; docs/user/backends.md has the table.
+/// does is c10d's contract; docs/developer/backends.md has the table.
 ///
 /// All operations are asynchronous and go on while the caller computes (see Engine). Collectives run in the order in
 /// which they are called, on all ranks the same; send and recv run beside them. Every one has a timeout, its own or the
