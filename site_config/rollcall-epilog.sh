@@ -1,5 +1,5 @@
 #!/bin/sh
-# Slurm's Epilog that removes the folders of caches with the policy `job` when their job has left the node (docs/administrator/site_guide.md).
+# Slurm's Epilog that removes the folders of caches with the policy `job` when their job has left the node (docs/administrator/caches.md).
 #   slurm.conf: Epilog=/etc/slurm/epilog.d/*, and this file there, root's, with mode 755
 # By hand, which tells why it leaves something: SLURM_JOB_ID=7 SLURM_JOB_UID=1000 SLURM_JOB_USER=me rollcall-epilog.sh remove
 #
