@@ -38,21 +38,19 @@ inline constexpr std::array kVariables{
              "the step that these values were made for: JOB.STEP, run.HASH under mpirun, or job.JOB without srun",
              "Slurm's ids, mpirun's namespace", "never"},
     Variable{kSecretFd, Use::Read, "trainer; rollcall",
-             "set by srun --ddp, and by `rollcall run` for its workers: the number of the descriptor from which the "
-             "processes of a step or run read their secret"},
+             "set by srun --ddp, and by `rollcall run` for its workers: the file descriptor from which they read the "
+             "secret of the step or run"},
     Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
     Variable{kRun, Use::Read, "trainer; programs under `rollcall run`",
              "set by `rollcall run` for its workers: the same for all its generations, and for no other run"},
-    Variable{
-        kGeneration, Use::Read, "trainer; programs under `rollcall run`",
-        "set by `rollcall run` for its workers: 1, 2, ...; another after each restart, and after each node that came "
-        "or went"},
+    Variable{kGeneration, Use::Read, "trainer; programs under `rollcall run`",
+             "set by `rollcall run` for its workers: 1, 2, ...; a new number after each restart, and after each node "
+             "that joined or left"},
     Variable{kAgentLink, Use::Read, "trainer",
-             "set by `rollcall run` for its workers: the number of the descriptor by which one that lives on when its "
-             "world changes (`--elastic`) hears of the next one"},
+             "set by `rollcall run` for its workers: the file descriptor on which a worker that continues after a "
+             "change (`--elastic`) receives its next world"},
     Variable{kStandby, Use::Read, "trainer",
-             "1: set by `rollcall run` for a process that is to take the place of a worker that fails: it has no rank "
-             "yet"},
+             "1: set by `rollcall run` for a standby process that replaces a failed worker: it has no rank yet"},
     Variable{"ROLLCALL_DEPS", Use::Read, "scripts/setup; developers", "folder of LibTorch and the tests' Python"},
     Variable{"ROLLCALL_DEBIAN_MIRROR", Use::Read, "scripts/second-slurm; developers",
              "where Debian's packages come from"},
@@ -105,7 +103,7 @@ inline constexpr std::array kVariables{
              "TCP port at which rank 0 listens",
              "first of SLURM_STEP_RESV_PORTS, else a place in `port.range` by job and step"},
     Variable{kTorchElasticRunId, Use::Read, "launchers; torchrun sets it",
-             "set where torchrun started this process: its ranks are true"},
+             "set by torchrun: the ranks in the environment are then used"},
 
     Variable{"ACCELERATE_USE_CPU", Use::ReadAndWritten, "resolve; Accelerate, transformers.Trainer",
              "train on CPUs: without it Accelerate takes ranks without a GPU for programs of their own, each of which "
@@ -231,34 +229,32 @@ inline constexpr std::array kVariables{
     Variable{"SLURM_HOSTFILE", Use::Read, "launchers; Slurm",
              "arbitrary distribution: file with the host of each rank"},
     Variable{"SLURM_JOB_NUM_NODES", Use::Read, "step; Slurm",
-             "nodes of the job: where it has several, a program that no srun started is told so"},
+             "nodes of the job: with several, a program that was not started by srun prints a warning"},
     Variable{kSlurmRestartCount, Use::Read, "launchers, rollcall-train; Slurm", "how often the job was requeued"},
     Variable{kSlurmJobEndTime, Use::Read, "rollcall-train; Slurm 24.11 and newer",
              "when the job reaches its time limit, in seconds since 1970: for --save-before-limit"},
     Variable{kSlurmClusterName, Use::Read, "settings; Slurm", "the cluster: compared with the names in site profiles"},
     Variable{
         kSlurmCpusPerTask, Use::Read, "resolve; Slurm",
-        "CPUs of one task, where sbatch or srun was asked for them; since Slurm 22.05 srun does not take sbatch's, "
-        "and tasks that got fewer cause a warning: export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun"},
+        "CPUs of one task, if sbatch or srun was asked for them; since Slurm 22.05 srun does not inherit sbatch's, and "
+        "tasks with fewer cause a warning: export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun"},
     Variable{kSlurmCpusOnNode, Use::Read, "resolve, rollcall-train; Slurm", "CPUs of the step on this node"},
     Variable{kSlurmStepGpus, Use::Read, "resolve; Slurm", "GPUs of the step (in a task: perhaps only its own)"},
     Variable{kSlurmGpusOnNode, Use::Read, "resolve; Slurm", "number of GPUs of the step on this node"},
     Variable{kSlurmJobGpus, Use::Read, "resolve; Slurm", "GPUs of the job on this node"},
     Variable{kKillOnBadExit, Use::Read, "spank_plugin; Slurm",
-             "whether srun ends a step with its first failing task: srun --ddp says 1 to srun where the user said "
-             "nothing and `kill-on-bad-exit` is on; no task has it from there"},
-    Variable{
-        kTaskProlog, Use::Read, "install; Slurm",
-        "program before each task; where only the user has rollcall, srun --ddp names rollcall's, and a task finds "
-        "the user's own again"},
+             "whether srun ends a step with its first failing task: srun --ddp sets it to 1 for srun, if the user did "
+             "not and `kill-on-bad-exit` is on; tasks do not get it"},
+    Variable{kTaskProlog, Use::Read, "install; Slurm",
+             "program that runs before each task; with `rollcall install --user`, srun --ddp sets rollcall's, and "
+             "restores the user's own for the task"},
     Variable{kHandedOption, Use::Read, "install; rollcall",
              "the text of --ddp between srun and that program; no task has it"},
     Variable{kUsersTaskProlog, Use::Read, "install; rollcall",
              "the user's own prolog between srun and that program; no task has it"},
     Variable{kStepSecret, Use::Read, "spank_plugin, install; rollcall",
              "the step's secret between srun --ddp and slurmstepd; no task has it"},
-    Variable{kScriptContext, Use::Read, "install; Slurm",
-             "left by Slurm after a task prolog; rollcall's takes it out again"},
+    Variable{kScriptContext, Use::Read, "install; Slurm", "left by Slurm after a task prolog; rollcall's removes it"},
     Variable{kPmixNamespace, Use::Read, "launchers, rendezvous; PMIx", "set where a PMIx server started this task"},
     Variable{kPmixRank, Use::Read, "launchers; PMIx", "rank of this task, a cross-check"},
     Variable{kPmixGds, Use::ReadAndWritten, "rendezvous; PMIx",
@@ -271,7 +267,7 @@ inline constexpr std::array kVariables{
     Variable{"OMPI_COMM_WORLD_LOCAL_RANK", Use::Read, "launchers; Open MPI", "rank on its node under mpirun"},
     Variable{"OMPI_COMM_WORLD_LOCAL_SIZE", Use::Read, "launchers; Open MPI", "ranks on this node under mpirun"},
     Variable{"OMPI_MCA_ess_base_jobid", Use::Read, "launchers; Open MPI",
-             "tells one mpirun from another where PMIX_NAMESPACE is unset"},
+             "distinguishes one mpirun from another if PMIX_NAMESPACE is unset"},
     Variable{"PMI_RANK", Use::Read, "launchers; MPICH, Intel MPI, Slurm's pmi2", "rank under a PMI launcher"},
     Variable{"PMI_SIZE", Use::Read, "launchers; MPICH, Intel MPI, Slurm's pmi2", "number of ranks"},
     Variable{"MPI_LOCALRANKID", Use::Read, "launchers; MPICH, Intel MPI", "rank on its node"},
@@ -290,17 +286,17 @@ struct NeverSet {
 
 inline constexpr std::array kNeverSet{
     NeverSet{kTorchElasticRunId,
-             "says that torchrun's agent is around the process: torch.distributed.is_torchelastic_launched() and "
-             "Lightning believe it, and so does rollcall itself"},
+             "means that torchrun's agent runs the process: torch.distributed.is_torchelastic_launched(), Lightning "
+             "and rollcall itself rely on it"},
     NeverSet{"TORCHELASTIC_USE_AGENT_STORE",
              "makes rank 0 connect to a store that an agent would have opened: without one it hangs"},
-    NeverSet{"TORCHELASTIC_MAX_RESTARTS", "is an agent's promise; how often Slurm requeues a job is the site's affair"},
+    NeverSet{"TORCHELASTIC_MAX_RESTARTS", "is an agent's; how often Slurm requeues a job is up to the site"},
     NeverSet{"TORCHELASTIC_ERROR_FILE", "names a file that an agent would read"},
     NeverSet{"PET_RDZV_BACKEND", "would turn torchrun's default rendezvous into another; PET_MASTER_ADDR serves both"},
     NeverSet{"JAX_COORDINATOR_BIND_ADDRESS", "JAX listens on all addresses by itself"},
-    NeverSet{"SRUN_CPUS_PER_TASK", "is srun's, and a task is too late to set it: a warning says so instead"},
-    NeverSet{"SLURM_*", "are Slurm's: programs and tools read the truth there"},
-    NeverSet{"LD_LIBRARY_PATH", "is what module systems care for"},
+    NeverSet{"SRUN_CPUS_PER_TASK", "is srun's, and must be set before srun; rollcall warns instead"},
+    NeverSet{"SLURM_*", "are Slurm's, and programs rely on them"},
+    NeverSet{"LD_LIBRARY_PATH", "is set by module systems"},
 };
 
 /// The row of `name`, or null.

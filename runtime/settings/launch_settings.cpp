@@ -14,7 +14,7 @@ constexpr std::string_view kPolicies = "shared|local|job|off";
 
 constexpr std::array kLaunchTable{
     Setting{"world", Kind::Choice, "job", "job|component",
-            "what is one world of ranks in a step of a het job: all of it, or each component by itself", "Ranks"},
+            "which ranks train together in a step of a het job: all, or those of each component", "Ranks"},
     Setting{"host.template", Kind::Text, "{host}", "TEXT",
             "name under which the head node is reached; {host} is its name in Slurm, so \"{host}i\" appends an i; "
             "{nodeaddr} alone is its address in Slurm, where only Slurm knows the nodes' names",
@@ -40,13 +40,13 @@ constexpr std::array kLaunchTable{
             "Network"},
     Setting{"rendezvous.folder", Kind::Path, "", "DIR", "shared folder for rendezvous=file", "Network"},
     Setting{"rendezvous.secret", Kind::Path, "", "FILE",
-            "file with the secret by which the processes of a step or run know each other, which only you may read; "
-            "empty: that of srun --ddp, or ~/.local/state/rollcall/secret, which is made at first need",
+            "file with the secret that authenticates the processes of a step or run; only you may read it; empty: that "
+            "of srun --ddp, or ~/.local/state/rollcall/secret, which is created when first needed",
             "Network"},
     Setting{"rendezvous.timeout", Kind::Number, "60", "SECONDS", "how long a rank waits for the others to appear",
             "Network", "", 0.1, 86400},
     Setting{"run.network", Kind::Switch, "true", "on|off",
-            "whether the agents of rollcall run may meet over a network; off: a run has one node", "Network"},
+            "whether the agents of rollcall run may use a network; off: a run has one node", "Network"},
     Setting{"doctor.bandwidth", Kind::Number, "auto", "GB/S|auto",
             "what rollcall doctor expects of one TCP connection between two nodes, in GB/s; auto: half of the "
             "interface's speed, at most 1.875",
@@ -60,7 +60,8 @@ constexpr std::array kLaunchTable{
             "how long srun --ddp may take to read files, look names up and make folders before it ends a task", "Task",
             "", 0.1, 3600},
     Setting{"kill-on-bad-exit", Kind::Switch, "true", "on|off",
-            "srun --ddp ends the step once a task fails, as srun --kill-on-bad-exit=1 does; what you tell srun wins",
+            "srun --ddp ends the step once a task fails, as srun --kill-on-bad-exit=1 does; an option that you give to "
+            "srun takes precedence",
             "Task"},
     Setting{"threads", Kind::Integer, "auto", "N|auto|keep",
             "OMP_NUM_THREADS: a number, auto (the CPUs of the task) or keep (leave unset)", "Task", "auto|keep", 1,
@@ -81,11 +82,13 @@ constexpr std::array kLaunchTable{
             "turn on the frameworks' own diagnostics (TORCH_DISTRIBUTED_DEBUG, TORCH_CPP_LOG_LEVEL, TORCH_LOGS, "
             "NCCL_DEBUG); collectives: rollcall-train compares what the ranks call before each collective",
             "Task", "collectives"},
-    Setting{"cache.shared", Kind::Path, "", "DIR",
-            "caches with the policy shared go below this folder, on a file system of all nodes; empty: left alone",
-            "Caches"},
+    Setting{
+        "cache.shared", Kind::Path, "", "DIR",
+        "caches with the policy shared go below this folder, on a file system of all nodes; empty: they are not set",
+        "Caches"},
     Setting{"cache.local", Kind::Path, "", "DIR",
-            "caches with the policies local and job go below this folder of each node; empty: left alone", "Caches"},
+            "caches with the policies local and job go below this folder of each node; empty: they are not set",
+            "Caches"},
     Setting{"cache.torch", Kind::Choice, "shared", kPolicies, "downloaded models (TORCH_HOME)", "Caches", kPolicies},
     Setting{"cache.huggingface", Kind::Choice, "shared", kPolicies, "downloaded models and data (HF_HOME)", "Caches",
             kPolicies},
@@ -108,7 +111,7 @@ constexpr std::array kLaunchTable{
             "age, since the last change or access, at which the site deletes files in scratch.folder; 0: never",
             "Scratch", "", 0, 36500},
     Setting{"scratch.warn-days", Kind::Integer, "14", "DAYS",
-            "how long before that a step warns of the oldest file; nothing is ever touched", "Scratch", "", 0, 36500},
+            "days before that at which a step warns of the oldest file; no file is changed", "Scratch", "", 0, 36500},
 };
 
 std::chrono::duration<double> seconds(const Settings& settings, std::string_view name) {

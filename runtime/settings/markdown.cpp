@@ -21,13 +21,13 @@ A setting can be given in five places. A later one in this list overrides those 
 
 1. its default;
 2. the site's profile: the file that plugstack.conf names, otherwise `ROLLCALL_SITE_CONFIG`, otherwise
-   `/etc/rollcall/site.toml`, otherwise the installed profile that fits this machine ([site_guide.md](../administrator/site_guide.md)); it
-   may lock settings against the places below;
+   `/etc/rollcall/site.toml`, otherwise the installed profile that fits this machine
+   ([site_guide.md](../administrator/site_guide.md)). It may lock settings against the places below;
 3. the user's file: `$XDG_CONFIG_HOME/rollcall/config.toml`, otherwise `~/.config/rollcall/config.toml`;
 4. an environment variable;
 5. the command line: an option, or an entry of `srun --ddp=key=value,key=value`.
 
-`rollcall --print-config` shows every value with the place that it came from. An unknown name and a bad value are errors.
+`rollcall --print-config` shows every value and where it comes from. An unknown name or a bad value is an error.
 
 | where | `port.range` of launching | `batch-size` of the trainer |
 |---|---|---|
@@ -36,11 +36,12 @@ A setting can be given in five places. A later one in this list overrides those 
 | option | `--port-range=20000-29999` | `--batch-size=64` |
 | `srun --ddp` | `--ddp=port.range=20000-29999` | |
 
-Lists are written `ib0,ib1`, in TOML also `["ib0", "ib1"]`, and in `--ddp=` with `+`: `--ddp=interface.gloo=ib0+ib1`.
-'.', '-' and '_' are the same in names. TOML cannot hold both `rendezvous = ...` and `rendezvous.folder = ...`: write
-`rendezvous-folder = ...` there, and `venv-root = ...`.
-Paths may hold `${SCRATCH}`, `${HOME}`, `${USER}`, `${TMPDIR}`, `${SLURM_JOB_ID}` and `${XDG_RUNTIME_DIR}`; nothing else
-is expanded, and no shell is involved.
+- **Lists** are written `ib0,ib1`. In TOML `["ib0", "ib1"]` works too. In `--ddp=` the separator is `+`:
+  `--ddp=interface.gloo=ib0+ib1`.
+- **Names**: '.', '-' and '_' are the same. TOML cannot hold both `rendezvous = ...` and `rendezvous.folder = ...`. Write
+  `rendezvous-folder = ...` there, and `venv-root = ...`.
+- **Paths** may contain `${SCRATCH}`, `${HOME}`, `${USER}`, `${TMPDIR}`, `${SLURM_JOB_ID}` and `${XDG_RUNTIME_DIR}`.
+  Nothing else is expanded, and no shell is used.
 
 )";
 
@@ -48,43 +49,43 @@ constexpr std::string_view kEnvironmentIntroduction = R"(# Environment variables
 
 Generated from `runtime/contract/env_table.h`: do not edit. `rollcall --print-environment-markdown` prints it.
 
-`srun --ddp`, `rollcall exec` and `rollcall-train` set the same variables, by the same rules, for every task of a step;
-`srun --ddp` and `rollcall exec` can be followed by any program. `srun rollcall env` shows each value with its origin
-and reason, in your step and on your site.
+`srun --ddp`, `rollcall exec` and `rollcall-train` set the same variables, by the same rules, for every task of a step.
+Any program can follow `srun --ddp` and `rollcall exec`. `srun rollcall env` prints each value with its origin and
+reason, in your step and on your site.
 
-**A variable that you set is kept**, whatever rollcall would have set; where the two disagree, a warning says so. Values
-that another rollcall set (of the batch script's step, say) are known by `ROLLCALL_SET` and made anew.
+**A variable that you set is kept.** If it differs from rollcall's value, there is a warning. Values that another
+rollcall set (for example in the batch script's step) are listed in `ROLLCALL_SET`. They are replaced.
 
-**But what tells tasks apart is the task's own**: `LOCAL_RANK`, `NODE_RANK`, `GROUP_RANK`, `CROSS_RANK`, `ROLE_RANK`,
-`LOCAL_WORLD_SIZE`, `LOCAL_SIZE`, `PET_NODE_RANK` and `JAX_PROCESS_ID`. `export LOCAL_RANK=$SLURM_LOCALID` in a batch
-script is 0 in all tasks. In a step of several tasks such a value is replaced where it is not that task's, and the first
-task of each node where it is not says so. A `LOCAL_RANK` of 0 stays where the task sees one GPU. To give tasks other
-numbers than Slurm's, set them behind rollcall: `srun --ddp bash -c 'LOCAL_RANK=... exec python train.py'`.
+**Variables that differ from task to task are set for each task**: `LOCAL_RANK`, `NODE_RANK`, `GROUP_RANK`,
+`CROSS_RANK`, `ROLE_RANK`, `LOCAL_WORLD_SIZE`, `LOCAL_SIZE`, `PET_NODE_RANK` and `JAX_PROCESS_ID`. For example,
+`export LOCAL_RANK=$SLURM_LOCALID` in a batch script would be 0 in all tasks. In a step of several tasks a wrong value is
+replaced, and the first such task of each node warns. A `LOCAL_RANK` of 0 is kept if the task sees one GPU. To give tasks
+other numbers than Slurm's, set them after rollcall: `srun --ddp bash -c 'LOCAL_RANK=... exec python train.py'`.
 
 ## What a task gets
 
-| variable | who reads it | meaning | where our value comes from | left alone where |
+| variable | who reads it | meaning | where rollcall's value comes from | not set if |
 |---|---|---|---|---|
 )";
 
 constexpr std::string_view kRead = R"(
-## What rollcall reads besides
+## What rollcall reads
 
-Not listed: `ROLLCALL_<SETTING>` ([settings.md](settings.md)), and the folders that paths in settings may name.
+Not listed: `ROLLCALL_<SETTING>` ([settings.md](settings.md)), and the variables that paths in settings may contain.
 
-Slurm's variables, PMIx's and PMI's count only where they are of this job and step
-([steps.md](../user/steps.md#a-job-that-a-job-submits)).
+Variables of Slurm, PMIx and PMI are used only if they belong to this job and step ([steps.md](../user/steps.md)).
 
-| variable | whose it is | meaning |
+| variable | set by or for | meaning |
 |---|---|---|
 )";
 
 constexpr std::string_view kNever = R"(
 ## What rollcall never sets
 
-`rollcall run`, an agent as torchrun's is, sets the `TORCHELASTIC_` ones for its workers ([elastic.md](../user/elastic.md)).
+`rollcall run` is an agent like torchrun's. It does set the `TORCHELASTIC_` variables for its workers
+([elastic.md](../user/elastic.md)).
 
-| variable | why not: it |
+| variable | reason: it |
 |---|---|
 )";
 

@@ -17,11 +17,11 @@ constexpr std::string_view kOptimizers = settings::kChoicesOf<optim::kOptimizers
 constexpr std::array kTrainerTable{
     Setting{"data", Kind::Path, "fake", "PATH|fake",
             "images: a class-per-folder tree, a packed file (rollcall-pack) or a folder of WebDataset tar shards, with "
-            "train and val in it or to be split 85/10/5; or made-up images",
+            "train and val in it or to be split 85/10/5; fake: synthetic images",
             "Data", "fake"},
     Setting{"index-dir", Kind::Path, "", "DIR|none",
-            "where the list of the data's images is kept, so that the next run need not look through them; void once a "
-            "folder or shard has changed (default: $SCRATCH/rollcall/index); none: nowhere",
+            "where the list of the data's images is kept for the next run; it is made again once a folder or shard has "
+            "changed (default: $SCRATCH/rollcall/index); none: nowhere",
             "Data", "none"},
     Setting{"train-num-workers", Kind::Integer, "auto", "N|auto",
             "threads that load training images; 0: the main thread loads them; auto: the task's CPUs beyond those that "
@@ -31,8 +31,8 @@ constexpr std::array kTrainerTable{
             "threads that load validation images; auto: the task's CPUs beyond those that compute, at least 1", "Data",
             "auto", 0, 1024},
     Setting{"prefetch", Kind::Integer, "2", "N", "batches that each worker may be ahead", "Data", "", 1, 1024},
-    Setting{"fake-size", Kind::Integer, "1000", "N", "data=fake: made-up images, before the split 85/10/5", "Data", "",
-            20, 1e9},
+    Setting{"fake-size", Kind::Integer, "1000", "N", "data=fake: synthetic images, before the split 85/10/5", "Data",
+            "", 20, 1e9},
     Setting{"image-size", Kind::Integer, "224", "PIXELS", "height and width of the images that the model sees", "Data",
             "", 8, 8192},
     Setting{"valid-resize", Kind::Integer, "0", "PIXELS",
@@ -57,16 +57,16 @@ constexpr std::array kTrainerTable{
             "what does not fill a global batch of training: leave it out, or fill it from the epoch's beginning as "
             "torch's DistributedSampler does",
             "Data"},
-    Setting{
-        "shuffle-window", Kind::Integer, "0", "N",
-        "read N consecutive images at about the same time, 64 such windows mixed (for packed files on parallel file "
-        "systems); 0: shuffle freely",
-        "Data", "", 0, 1e9},
+    Setting{"shuffle-window", Kind::Integer, "0", "N",
+            "read N consecutive images at about the same time, and mix 64 such windows (for packed files on parallel "
+            "file systems); 0: shuffle freely",
+            "Data", "", 0, 1e9},
     Setting{"exif-orientation", Kind::Switch, "false", "on|off",
             "turn pictures as their EXIF orientation says; torchvision does not", "Data"},
     Setting{"dct-scaling", Kind::Switch, "false", "on|off", "decode large crops at half size: faster, but other pixels",
             "Data"},
-    Setting{"bad-samples", Kind::Choice, "skip", "skip|fail", "what an image that cannot be decoded does", "Data"},
+    Setting{"bad-samples", Kind::Choice, "skip", "skip|fail",
+            "what to do with an image that cannot be decoded: leave it out, or end the run", "Data"},
     Setting{"max-bad-samples", Kind::Number, "0.05", "X",
             "bad-samples=skip: the run ends once more than this share of an epoch's images could not be read", "Data",
             "", 0, 1},
@@ -112,12 +112,11 @@ constexpr std::array kTrainerTable{
             "", 0, kMost},
     Setting{"batch-size", Kind::Integer, "64", "N", "images per rank and step, or per micro-batch", "Training", "", 1,
             1e6},
-    Setting{
-        "grad-accumulation", Kind::Integer, "1", "N",
-        "micro-batches whose gradients are added up before a step of the optimizer; they travel once. A step is "
-        "batch-size x N images per rank. Where it is not given, a training that goes on with other ranks takes the N "
-        "that keeps the images of a step",
-        "Training", "", 1, 1e6},
+    Setting{"grad-accumulation", Kind::Integer, "1", "N",
+            "micro-batches whose gradients are added up, and sent once, before a step of the optimizer. A step is "
+            "batch-size x N images per rank. If it is not given, a training that resumes with another number of ranks "
+            "takes the N that keeps the images of a step",
+            "Training", "", 1, 1e6},
     Setting{"seed", Kind::Integer, "0", "N",
             "decides the initial weights, the order of the images and their augmentation", "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "optimizer", "Training"},
@@ -148,8 +147,8 @@ constexpr std::array kTrainerTable{
             "scale gradients so that their norm over all parameters is at most this; 0: do not", "Training", "", 0,
             1e9},
     Setting{"max-skipped-steps", Kind::Integer, "10", "N",
-            "a step whose gradients are not finite is left out; so many of them in a row end the training; 0: any "
-            "number does not. precision=fp16 has a rule of its own",
+            "a step whose gradients are not finite is skipped; this many in a row end the training; 0: no limit. "
+            "precision=fp16 has a rule of its own",
             "Training", "", 0, kMost},
     Setting{
         "precision", Kind::Choice, "fp32", "fp32|bf16|fp16",
@@ -162,33 +161,32 @@ constexpr std::array kTrainerTable{
             "how ranks share the work; ddp: each has the model; fsdp: each has a part of it; none: this process trains "
             "alone",
             "Parallel"},
-    Setting{
-        "elastic", Kind::Switch, "false", "on|off",
-        "under `rollcall run`: ranks that are left when others are lost or come go on in the same process, from what "
-        "they have in memory (ddp, and fsdp with replicate-to) or the newest checkpoint",
-        "Parallel"},
+    Setting{"elastic", Kind::Switch, "false", "on|off",
+            "under `rollcall run`: if ranks are lost or join, the others continue in the same process, from their "
+            "memory (ddp, and fsdp with replicate-to) or the newest checkpoint",
+            "Parallel"},
     Setting{"replicate-to", Kind::Choice, "none", "none|neighbour",
-            "with elastic and parallel=fsdp: while training goes on, each rank copies its part of the model and of the "
-            "optimizer's state to a rank of another node, so that a lost rank or node costs the steps since then and "
-            "not those since the newest checkpoint; takes memory of the host for four times that part",
+            "with elastic and parallel=fsdp: during training each rank copies its part of the model and of the "
+            "optimizer's state to a rank of another node, so that a lost rank or node costs only the steps since then; "
+            "takes host memory of four times that part",
             "Parallel"},
     Setting{"replicate-steps", Kind::Integer, "10", "N", "steps from one such copy to the next", "Parallel", "", 1,
             kMost},
     Setting{"elastic-exact", Kind::Integer, "0", "N",
-            "ddp: train as N ranks would, bit for bit, however many there are and whenever they come and go; 0: do "
-            "not",
+            "ddp: the result is that of N ranks, bit for bit, for any number of ranks and whenever they join or leave; "
+            "0: do not",
             "Parallel", "", 0, 1e6},
     Setting{"elastic-exact-threads", Kind::Integer, "1", "N",
-            "elastic-exact: threads that each rank computes with on CPUs, whatever OMP_NUM_THREADS says; kernels add "
-            "up otherwise with another number",
+            "elastic-exact: threads that each rank computes with on CPUs, whatever OMP_NUM_THREADS is; with another "
+            "number kernels add in another order",
             "Parallel", "", 1, 4096},
     Setting{"gradient-compression", Kind::Choice, "none", "none|bf16|fp16",
-            "ddp: type in which gradients travel, half as wide (fsdp: reduce-dtype)", "Parallel"},
+            "ddp: type in which gradients are sent, half the size (fsdp: reduce-dtype)", "Parallel"},
     Setting{"find-unused-parameters", Kind::Switch, "false", "on|off",
             "ddp: allow parameters that a step's loss does not depend on; costs a search of each step's graph",
             "Parallel"},
     Setting{"static-graph", Kind::Switch, "false", "on|off",
-            "ddp: every step uses the same parameters in the same order, which the first one finds out", "Parallel"},
+            "ddp: every step uses the same parameters in the same order as the first one", "Parallel"},
     Setting{"broadcast-buffers", Kind::Switch, "true", "on|off",
             "ddp: give all ranks rank 0's batch norm statistics before each step; off: only before validation and "
             "checkpoints",
@@ -203,18 +201,18 @@ constexpr std::array kTrainerTable{
             "fsdp: consecutive ranks that divide one model among them; 0: all that replicate-degree leaves", "Parallel",
             "", 0, 1e6},
     Setting{"replicate-degree", Kind::Integer, "0", "N",
-            "fsdp: divided models side by side, as ddp has whole ones; 0: what shard-degree leaves", "Parallel", "", 0,
-            1e6},
-    Setting{
-        "reshard-after-forward", Kind::Integer, "on", "on|off|N",
-        "fsdp: give a block's parameters up between forward and backward, which saves memory; off: keep them; N: keep "
-        "them divided among N consecutive ranks, as those of a node",
-        "Parallel", "on|off", 2, 1e6},
+            "fsdp: how many divided copies of the model there are (ddp has one whole copy a rank); 0: what "
+            "shard-degree leaves",
+            "Parallel", "", 0, 1e6},
+    Setting{"reshard-after-forward", Kind::Integer, "on", "on|off|N",
+            "fsdp: free the parameters of a block between forward and backward, which saves memory; off: keep them; N: "
+            "keep them divided among N consecutive ranks, as those of a node",
+            "Parallel", "on|off", 2, 1e6},
     Setting{"param-dtype", Kind::Choice, "fp32", "fp32|bf16",
-            "fsdp: type in which parameters travel and compute; the optimizer's copy and batch norms stay fp32",
+            "fsdp: type in which parameters are sent and used; the optimizer's copy and batch norms stay fp32",
             "Parallel"},
     Setting{"reduce-dtype", Kind::Choice, "fp32", "fp32|bf16|fp16",
-            "fsdp: type in which gradients travel; they are added up in fp32", "Parallel"},
+            "fsdp: type in which gradients are sent; they are added up in fp32", "Parallel"},
     Setting{"accumulate", Kind::Choice, "whole", "whole|shards",
             "fsdp with grad-accumulation: add gradients up whole on every rank and reduce them once, or reduce each "
             "micro-batch's into the shards, which takes 1/ranks of the memory and N times the traffic",
@@ -237,9 +235,8 @@ constexpr std::array kTrainerTable{
             "bit; cuDNN then does not try which algorithm is the fastest",
             "Parallel"},
     Setting{"cuda-graph", Kind::Choice, "auto", "auto|on|off",
-            "GPUs are given a step as two graphs, captured after 11 steps, instead of "
-            "one kernel after the other, for small batches; on: or it is an error; auto: off, until it was measured on "
-            "hardware",
+            "launch a step on GPUs as two CUDA graphs, captured after 11 steps, instead of single kernels, for small "
+            "batches; on: an error if that is not possible; auto: off, until it was measured on hardware",
             "Parallel"},
     Setting{
         "own-kernels", Kind::Switch, "true", "on|off",
@@ -252,23 +249,21 @@ constexpr std::array kTrainerTable{
         "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
         "Parallel"},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS",
-            "a collective that takes longer is an error, which names the ranks that did not come; so is a GPU that "
-            "stands still",
+            "a collective that takes longer is an error, which names the ranks that did not take part; so is a GPU "
+            "that does not respond for so long",
             "Parallel", "", 1, 1e6},
 
     Setting{"run-name", Kind::Text, "", "NAME",
             "name of this training, whose folder is $SCRATCH/rollcall/<run name>, or below ./ where SCRATCH is unset: "
-            "one part "
-            "of a path, without blanks; empty: the job's name, and the number of a job array's element behind it: "
-            "elements that go on from each other "
-            "need a run-name",
+            "one part of a path, without blanks; empty: the job's name, with the number of a job array's element. "
+            "Elements that resume from each other need a run-name",
             "Checkpoints"},
     Setting{"checkpoint-dir", Kind::Path, "", "DIR",
             "folder of the checkpoints, of this training alone; empty: checkpoints below the run's folder",
             "Checkpoints"},
     Setting{"lease-timeout", Kind::Number, "60", "SECONDS",
-            "how long a run waits where another one writes to its folder: until that has ended, or has given no sign "
-            "of life for so long",
+            "how long a run waits for another one that writes to its folder: until that one has ended, or has not "
+            "renewed its lease for so long",
             "Checkpoints", "", 0, 1e6},
     Setting{"checkpoint-epochs", Kind::Integer, "1", "N",
             "save after every N epochs; 0: only at the end and on signals", "Checkpoints", "", 0, 1e9},
@@ -277,17 +272,16 @@ constexpr std::array kTrainerTable{
     Setting{"keep-last", Kind::Integer, "3", "N", "newest checkpoints that are kept", "Checkpoints", "", 1, 1e6},
     Setting{"keep-best", Kind::Integer, "1", "N", "checkpoints of the best validations that are kept besides",
             "Checkpoints", "", 0, 1e6},
-    Setting{"keep-every", Kind::Integer, "0", "STEPS",
-            "of each so many steps the first checkpoint is kept for ever; 0: none", "Checkpoints", "", 0, kMost},
+    Setting{"keep-every", Kind::Integer, "0", "STEPS", "keep the first checkpoint of every N steps for ever; 0: none",
+            "Checkpoints", "", 0, kMost},
     Setting{"checkpoint-mode", Kind::Choice, "async", "async|sync",
-            "async: training goes on while a copy of its state is written; sync: it waits, and needs no memory for a "
+            "async: training continues while a copy of its state is written; sync: it waits, and needs no memory for a "
             "copy",
             "Checkpoints"},
-    Setting{
-        "checkpoint-stage", Kind::Path, "", "DIR",
-        "fast folder of the node, as /dev/shm, in which a checkpoint is made before it is copied to checkpoint-dir; "
-        "for ranks of one node; empty: none",
-        "Checkpoints"},
+    Setting{"checkpoint-stage", Kind::Path, "", "DIR",
+            "fast folder of the node (/dev/shm) in which a checkpoint is written first, and then copied to "
+            "checkpoint-dir; for ranks of one node; empty: none",
+            "Checkpoints"},
     Setting{"checkpoint-overlap", Kind::Choice, "skip", "skip|wait",
             "a save by checkpoint-steps that is due while another is being written: leave it out, or wait",
             "Checkpoints"},
@@ -299,26 +293,25 @@ constexpr std::array kTrainerTable{
     Setting{"checkpoint-retries", Kind::Integer, "2", "N",
             "further tries of a save that failed, after 1, 2, 4 ... seconds", "Checkpoints", "", 0, 100},
     Setting{"checkpoint-failures", Kind::Integer, "3", "N",
-            "saves in a row that may fail before training stops; 0: it goes on in any case; the last save of a run may "
-            "not",
+            "saves in a row that may fail before training stops; 0: no limit; the last save of a run must succeed",
             "Checkpoints", "", 0, 1e6},
     Setting{"checkpoint-timeout", Kind::Number, "1800", "SECONDS",
-            "how long ranks wait in a save for one whose file system stands still, before that save has failed",
+            "how long ranks wait in a save for a rank whose file system does not respond, before the save fails",
             "Checkpoints", "", 1, 1e6},
     Setting{"save-before-limit", Kind::Number, "0", "SECONDS",
             "save and end with code 75 so long before the job's time limit; 0: leave that to a signal", "Checkpoints",
             "", 0, 1e6},
     Setting{"resume", Kind::Text, "auto", "auto|continue-with-changes|never|FILE",
-            "continue from the newest sound checkpoint where it is of this training; also where settings that define a "
-            "training were changed since; start afresh; or continue from FILE",
+            "auto: continue from the newest intact checkpoint if it is of this training; continue-with-changes: also "
+            "if settings that define a training have changed; never: start from scratch; FILE: continue from it",
             "Checkpoints", "auto|continue-with-changes|never"},
     Setting{
         "verify", Kind::Choice, "full", "full|metadata",
         "what loading a checkpoint compares with its checksums: everything it reads, or the table of contents alone",
         "Checkpoints"},
     Setting{"init-from", Kind::Text, "", "FILE",
-            "begin with the model of this checkpoint, or file of torch.save or safetensors, where there is nothing to "
-            "resume; the last layer may have another number of classes, and then begins afresh",
+            "start with the weights of this checkpoint, or file of torch.save or safetensors, if there is nothing to "
+            "resume; a last layer with another number of classes is initialised anew",
             "Checkpoints"},
 
     Setting{"valid-epochs", Kind::Integer, "10", "N", "validate after every N epochs and at the end; 0: never",
@@ -331,11 +324,10 @@ constexpr std::array kTrainerTable{
             "progress display; auto: a bar on a terminal, else lines", "Output"},
     Setting{"log-steps", Kind::Integer, "10", "N", "steps between two progress lines and two records of metrics.jsonl",
             "Output", "", 1, kMost},
-    Setting{
-        "rank-seconds", Kind::Number, "auto", "SECONDS|auto",
-        "seconds between two records of what the steps of each rank took; 0: none; auto: 10, and more with more than "
-        "160 ranks",
-        "Output", "auto", 0, kMost},
+    Setting{"rank-seconds", Kind::Number, "auto", "SECONDS|auto",
+            "seconds between two records of the times of each rank's steps; 0: none; auto: 10, and more with more than "
+            "160 ranks",
+            "Output", "auto", 0, kMost},
     Setting{"report", Kind::Switch, "true", "on|off",
             "write report.html beside metrics.jsonl at the end of the run, and print its summary", "Output"},
     Setting{"tensorboard", Kind::Switch, "false", "on|off",
