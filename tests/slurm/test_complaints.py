@@ -1,4 +1,4 @@
-"""What users of other launchers complain about, one test for each that is shown nowhere else; docs/user/complaints.md has the list.
+"""What users of other launchers complain about, one test for each that is shown nowhere else; docs/developer/evidence.md has the list.
 Where it is cheap, a test shows the complaint too: what a step does to the usual recipe."""
 
 import json
