@@ -97,7 +97,7 @@ constexpr std::string_view kDoctorText =
     R"help(Looks for what would make a distributed job fail on these nodes: names, interfaces, ports, clocks,
 SCRATCH, Python environment, versions, devices, cores, shared memory; then times collective
 operations between the nodes. Rank 0 prints one report for all. Nothing is changed.
-Exit code 69: a check failed; the report says what to do. docs/user/doctor.md explains every check.
+Exit code 69: a check failed; the report says what to do. docs/reference/doctor_checks.md explains every check.
 
 Examples:
   srun --ntasks-per-node=1 rollcall doctor   the nodes of this job
