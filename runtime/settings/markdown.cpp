@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kSettingsIntroduction = R"(# Settings
 
+For users and administrators: every setting, its default, the values it accepts and what it does.
+
 Generated from the settings tables: do not edit. `rollcall --print-settings-markdown` and
 `rollcall-train --print-settings-markdown` print it.
 
@@ -46,6 +48,8 @@ A setting can be given in five places. A later one in this list overrides those 
 )";
 
 constexpr std::string_view kEnvironmentIntroduction = R"(# Environment variables
+
+For users and administrators: every variable that rollcall sets for your programs, and every one that it reads.
 
 Generated from `runtime/contract/env_table.h`: do not edit. `rollcall --print-environment-markdown` prints it.
 
