@@ -41,6 +41,10 @@ Folder open_folder(const std::string& path, bool follow) {
   return {folder, ::closedir};
 }
 
+/// So many entries are looked at however long that takes: on a busy node a process may have to wait
+/// for a processor longer than a look may take.
+constexpr std::size_t kFew = 64;
+
 /// One look; `run` fills `found`.
 class Look {
  public:
@@ -72,7 +76,7 @@ class Look {
 
  private:
   [[nodiscard]] bool at_limit() const {
-    return entries_ >= limits_.entries || std::chrono::steady_clock::now() >= deadline_;
+    return entries_ >= limits_.entries || (entries_ >= kFew && std::chrono::steady_clock::now() >= deadline_);
   }
 
   void read(DIR* folder, const std::string& path, std::deque<std::string>& folders) {
