@@ -105,10 +105,10 @@ job::JobFacts single_process(const Environment& environment) {
   facts.port_salt = static_cast<std::uint32_t>(getpid());
   const auto nodes = parse_integer<std::uint32_t>(environment.get("SLURM_JOB_NUM_NODES").value_or(""));
   if (nodes.value_or(1) > 1) {
-    facts.warnings.push_back(
-        fmt::format("SLURM_JOB_NUM_NODES: {}: no srun started this process, which is the only rank and takes no part "
-                    "of the other nodes; try srun in front of it",
-                    *nodes));
+    facts.warnings.push_back(fmt::format(
+        "SLURM_JOB_NUM_NODES: {}: srun did not start this process, so it is the only rank and leaves the other "
+        "nodes idle; try srun --ddp in front of it",
+        *nodes));
   }
   return facts;
 }

@@ -401,3 +401,12 @@ def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rol
     assert f"Slurm job {job}, restart count 1" in output
     steps = [r["step"] for r in records(tmp_path) if r["event"] == "step"]
     assert steps == list(range(1, 41))
+
+
+@pytest.mark.parametrize("front, warned", [([], 1), (["exec"], 1), (["srun", "--ddp", "-n2"], 0)])
+def test_a_training_without_srun_in_a_job_of_two_nodes_is_warned_once(cluster, rollcall, rollcall_train, front, warned):
+    launcher = [rollcall, "exec", "--"] if front == ["exec"] else front
+    result = cluster.run("salloc", "-N2", *launcher, rollcall_train, "--dry-run")
+    lines = [line for line in result.stderr.splitlines() if line.startswith("rollcall: ")]
+    assert len(lines) == warned, result.stderr
+    assert all("SLURM_JOB_NUM_NODES: 2: srun did not start this process" in line and "srun --ddp" in line for line in lines)
