@@ -284,14 +284,11 @@ Result<DataConfig> make_data_config(const Settings& settings, const Environment&
 }
 
 Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment) {
+  RETURN_IF_ERROR(check_options_have_effect(settings));
   TrainConfig config;
   config.model = model_config(settings);
   config.checkpoint = checkpoint_config(settings);
   config.run = run_config(settings);
-  if (config.run.histogram_steps > 0 && !config.run.tensorboard) {
-    return fail("--tensorboard-histograms", settings.text("tensorboard-histograms"), "needs --tensorboard",
-                "adding it, or leaving this one out");
-  }
   ASSIGN_OR_RETURN(std::optional<StepRange> traced, trace_steps(settings.text("trace-steps")));
   config.run.trace_steps = traced;
   config.accumulation_given = !settings.is_default("grad-accumulation");

@@ -142,7 +142,12 @@ struct TrainConfig {
 /// Errors: a ${VARIABLE} in --data is not set.
 [[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
 
-/// Errors (Usage): settings that contradict each other, as one of --parallel=fsdp's with another kind.
+/// Error (Usage): an option has no effect beside the others, as --momentum with --optimizer=adamw; it names the value
+/// that would give it one. Values of profiles and files are not asked for by whoever starts a training, and pass,
+/// unless they contradict another setting, as those of --parallel=fsdp with another kind.
+[[nodiscard]] Result<void> check_options_have_effect(const settings::Settings& settings);
+
+/// Of settings that check_options_have_effect() passed. Errors (Usage): two types.
 [[nodiscard]] Result<ParallelConfig> make_parallel_config(const settings::Settings& settings);
 
 /// Everything that `settings`, of trainer_table(), decide. Folders: --checkpoint-dir and --run-dir, else below
@@ -150,8 +155,8 @@ struct TrainConfig {
 /// or the job's with the number of an array's element: so a job that is submitted again finds its checkpoints, and
 /// elements do not share theirs by accident. Nothing is created.
 ///
-/// Errors: a ${VARIABLE} in a path is not set; (Usage) settings that contradict each other: one of --parallel=fsdp's
-/// with another kind, two types, --tensorboard-histograms without --tensorboard.
+/// Errors: a ${VARIABLE} in a path is not set; (Usage) two types, or what
+/// check_options_have_effect() refuses.
 [[nodiscard]] Result<TrainConfig> make_train_config(const settings::Settings& settings, const Environment& environment);
 
 }  // namespace rollcall::config

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "trainer/config/options.h"
 
@@ -98,23 +100,74 @@ TEST(TrainConfig, CpuOffloadReachesFsdp) {  // --cpu-offload
   EXPECT_FALSE(fsdp("accumulate", "shards").sharding.cpu_offload);
 }
 
+using Given = std::vector<std::pair<std::string, std::string>>;
+
+/// As given on the command line, or by a file.
+Result<TrainConfig> made(const Given& given, const char* file = nullptr) {
+  settings::Settings settings(trainer_table());
+  for (const auto& [name, value] : given) {
+    EXPECT_TRUE(settings.set(name, value, file != nullptr ? file : "--" + name)) << name;
+  }
+  return make_train_config(settings, {});
+}
+
 TEST(TrainConfig, ReplicasAreOfElasticShardedTrainings) {  // --replicate-to, --replicate-steps
-  const auto made = [](const std::vector<std::pair<std::string, std::string>>& given) {
-    settings::Settings settings(trainer_table());
-    for (const auto& [name, value] : given) {
-      EXPECT_TRUE(settings.set(name, value, "the test"));
-    }
-    return make_parallel_config(settings);
-  };
   const std::pair<std::string, std::string> fsdp{"parallel", "fsdp"};
   const std::pair<std::string, std::string> elastic{"elastic", "on"};
   const std::pair<std::string, std::string> replicate{"replicate-to", "neighbour"};
-  EXPECT_EQ(made({fsdp, elastic})->replicate_steps, 0);
-  EXPECT_EQ(made({fsdp, elastic, replicate})->replicate_steps, 10);
-  EXPECT_EQ(made({fsdp, elastic, replicate, {"replicate-steps", "3"}})->replicate_steps, 3);
+  EXPECT_EQ(made({fsdp, elastic})->parallel.replicate_steps, 0);
+  EXPECT_EQ(made({fsdp, elastic, replicate})->parallel.replicate_steps, 10);
+  EXPECT_EQ(made({fsdp, elastic, replicate, {"replicate-steps", "3"}})->parallel.replicate_steps, 3);
   EXPECT_EQ(made({fsdp, replicate}).error().setting, "--replicate-to");
   EXPECT_EQ(made({elastic, replicate}).error().setting, "--replicate-to");
   EXPECT_EQ(made({fsdp, elastic, {"replicate-steps", "3"}}).error().setting, "--replicate-steps");
+}
+
+struct WithoutEffect {
+  Given given;            ///< the last of them has no effect
+  std::string effective;  ///< NAME=VALUE, with which it has one
+};
+
+TEST(TrainConfig, AnOptionWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
+  const std::vector<WithoutEffect> all{
+      {{{"optimizer", "adamw"}, {"momentum", "0.9"}}, "optimizer=sgd"},
+      {{{"nesterov", "on"}}, "optimizer=sgd"},
+      {{{"optimizer", "sgd"}, {"adam-beta1", "0.8"}}, "optimizer=adamw"},
+      {{{"optimizer", "sgd"}, {"adam-beta2", "0.8"}}, "optimizer=adamw"},
+      {{{"optimizer", "sgd"}, {"adam-eps", "1e-6"}}, "optimizer=adamw"},
+      {{{"lr-step-epochs", "30"}}, "lr-schedule=step"},
+      {{{"lr-schedule", "cosine"}, {"lr-step-factor", "0.5"}}, "lr-schedule=step"},
+      {{{"auto-augment", "trivial"}, {"randaugment-ops", "3"}}, "auto-augment=randaugment"},
+      {{{"randaugment-magnitude", "9"}}, "auto-augment=randaugment"},
+      {{{"random-erase", "0.0"}, {"random-erase-value", "random"}}, "random-erase=0.25"},
+      {{{"bad-samples", "fail"}, {"max-bad-samples", "0.1"}}, "bad-samples=skip"},
+      {{{"data", "/images"}, {"fake-size", "100"}}, "data=fake"},
+      {{{"checkpoint-steps", "5"}, {"checkpoint-mode", "sync"}, {"checkpoint-overlap", "wait"}},
+       "checkpoint-mode=async"},
+      {{{"checkpoint-overlap", "wait"}}, "checkpoint-steps=100"},
+      {{{"tensorboard-histograms", "5"}}, "tensorboard=on"},
+      {{{"shard-degree", "2"}}, "parallel=fsdp"},
+      {{{"parallel", "fsdp"}, {"bucket", "5"}}, "parallel=ddp"},
+      {{{"elastic-exact", "4"}, {"sync-bn", "on"}}, "elastic-exact=0"},
+  };
+  for (const auto& [given, effective] : all) {
+    const Result<TrainConfig> refused = made(given);
+    ASSERT_FALSE(refused) << given.back().first;
+    EXPECT_EQ(refused.error().setting, "--" + given.back().first);
+    EXPECT_EQ(refused.error().action, "--" + effective + ", or leaving it out");
+    EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
+    Given with = given;
+    const std::size_t cut = effective.find('=');
+    with.insert(with.begin() + static_cast<std::ptrdiff_t>(given.size() - 1),
+                {effective.substr(0, cut), effective.substr(cut + 1)});
+    const Result<TrainConfig> accepted = made(with);
+    EXPECT_TRUE(accepted) << accepted.error().message();
+  }
+}
+
+TEST(TrainConfig, AFileMayHaveValuesForOtherChoices) {
+  EXPECT_TRUE(made({{"momentum", "0.8"}, {"lr-step-epochs", "10"}, {"randaugment-magnitude", "7"}}, "config.toml"));
+  EXPECT_EQ(made({{"shard-degree", "2"}}, "config.toml").error().setting, "--shard-degree");
 }
 
 TEST(TrainConfig, TypesReachFsdp) {  // --param-dtype, --reduce-dtype

@@ -1,0 +1,103 @@
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/settings/values.h"
+#include "trainer/config/train_config.h"
+
+namespace rollcall::config {
+namespace {
+
+using settings::Settings;
+
+/// A setting that has an effect only where another one has, or has not, a certain value.
+struct Dependent {
+  std::string_view setting;
+  std::string_view unused;  ///< the value that asks for nothing; "": every value on the command line asks for something
+  std::string_view other;
+  std::string_view value;        ///< of `other`
+  bool has_effect;               ///< with that value: true; with all others: false
+  std::string_view advice = {};  ///< a value of `other` with which it has an effect, where `value` is none
+};
+
+constexpr std::array kDependents{
+    Dependent{"momentum", "", "optimizer", "sgd", true},
+    Dependent{"nesterov", "false", "optimizer", "sgd", true},
+    Dependent{"adam-beta1", "", "optimizer", "adamw", true},
+    Dependent{"adam-beta2", "", "optimizer", "adamw", true},
+    Dependent{"adam-eps", "", "optimizer", "adamw", true},
+    Dependent{"lr-step-epochs", "", "lr-schedule", "step", true},
+    Dependent{"lr-step-factor", "", "lr-schedule", "step", true},
+    Dependent{"randaugment-ops", "", "auto-augment", "randaugment", true},
+    Dependent{"randaugment-magnitude", "", "auto-augment", "randaugment", true},
+    Dependent{"random-erase-value", "", "random-erase", "0", false, "0.25"},
+    Dependent{"max-bad-samples", "", "bad-samples", "skip", true},
+    Dependent{"fake-size", "", "data", "fake", true},
+    Dependent{"checkpoint-overlap", "", "checkpoint-mode", "async", true},
+    Dependent{"checkpoint-overlap", "", "checkpoint-steps", "0", false, "100"},
+    Dependent{"tensorboard-histograms", "0", "tensorboard", "true", true},
+
+    Dependent{"shard-degree", "0", "parallel", "fsdp", true},
+    Dependent{"replicate-degree", "0", "parallel", "fsdp", true},
+    Dependent{"reshard-after-forward", "on", "parallel", "fsdp", true},
+    Dependent{"param-dtype", "fp32", "parallel", "fsdp", true},
+    Dependent{"reduce-dtype", "fp32", "parallel", "fsdp", true},
+    Dependent{"accumulate", "whole", "parallel", "fsdp", true},
+    Dependent{"cpu-offload", "false", "parallel", "fsdp", true},
+    Dependent{"replicate-to", "none", "parallel", "fsdp", true},
+    Dependent{"replicate-to", "none", "elastic", "true", true},
+    Dependent{"replicate-steps", "", "replicate-to", "none", false, "neighbour"},
+    Dependent{"find-unused-parameters", "false", "parallel", "fsdp", false, "ddp"},
+    Dependent{"static-graph", "false", "parallel", "fsdp", false, "ddp"},
+    Dependent{"broadcast-buffers", "true", "parallel", "fsdp", false, "ddp"},
+    Dependent{"gradient-compression", "none", "parallel", "fsdp", false, "ddp"},
+    Dependent{"first-bucket", "1", "parallel", "fsdp", false, "ddp"},
+    Dependent{"bucket", "25", "parallel", "fsdp", false, "ddp"},
+
+    // An exact training has no buckets, and computes virtual ranks one after the other.
+    Dependent{"elastic-exact-threads", "", "elastic-exact", "0", false, "N"},
+    Dependent{"find-unused-parameters", "false", "elastic-exact", "0", true},
+    Dependent{"static-graph", "false", "elastic-exact", "0", true},
+    Dependent{"broadcast-buffers", "true", "elastic-exact", "0", true},
+    Dependent{"gradient-compression", "none", "elastic-exact", "0", true},
+    Dependent{"first-bucket", "1", "elastic-exact", "0", true},
+    Dependent{"bucket", "25", "elastic-exact", "0", true},
+    Dependent{"sync-bn", "false", "elastic-exact", "0", true},
+    Dependent{"parallel", "ddp", "elastic-exact", "0", true},
+};
+
+/// As text, or as a number: "0.0" is 0.
+bool has_value(const Settings& settings, std::string_view name, std::string_view value) {
+  const std::string& text = settings.text(name);
+  const std::optional<double> number = settings::parse_number(text);
+  return text == value || (number && number == settings::parse_number(value));
+}
+
+/// A profile or a file may give a value for whoever comes to use it; who types an option expects something of it.
+bool is_asked_for(const Settings& settings, const Dependent& dependent) {
+  return dependent.unused.empty() ? settings.value(dependent.setting).origin.starts_with("--")
+                                  : !has_value(settings, dependent.setting, dependent.unused);
+}
+
+std::string option(const Settings& settings, std::string_view name, std::string_view value) {
+  const bool is_switch = settings::find_setting(settings.table(), name)->kind == settings::Kind::Switch;
+  const std::string_view shown = !is_switch ? value : value == "true" ? "on" : "off";
+  return "--" + std::string(name) + "=" + std::string(shown);
+}
+
+}  // namespace
+
+Result<void> check_options_have_effect(const Settings& settings) {
+  for (const Dependent& dependent : kDependents) {
+    const auto& [name, unused, other, value, has_effect, advice] = dependent;
+    if (is_asked_for(settings, dependent) && has_value(settings, other, value) != has_effect) {
+      return fail("--" + std::string(name), settings.text(name),
+                  "has no effect with " + option(settings, other, settings.text(other)),
+                  option(settings, other, has_effect ? value : advice) + ", or leaving it out");
+    }
+  }
+  return {};
+}
+
+}  // namespace rollcall::config
