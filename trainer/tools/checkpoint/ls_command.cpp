@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kText =
     R"help(Lists checkpoints, newest first, and what became of others: unfinished, damaged, set aside, superseded, being
-written (docs/reference/checkpoint_format.md explains each state). Files are told apart by their seals and tables of contents; that
-every byte is right only `verify` says.
+written (docs/reference/checkpoint_format.md explains each state). Only headers and tables of contents are read;
+`verify` also checks every byte.
 
 Examples:
   rollcall-checkpoint ls $SCRATCH/run/checkpoints
