@@ -67,9 +67,12 @@ class RankProcesses {
   /// Where the ranks may leave files for the test or for each other.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
+  /// After SIGSTOP none of its threads runs any more.
   void signal(std::uint32_t rank, int number) {
-    if (children_.at(rank).pid > 0) {
-      kill(children_.at(rank).pid, number);
+    const pid_t pid = children_.at(rank).pid;
+    if (pid > 0 && kill(pid, number) == 0 && number == SIGSTOP) {
+      siginfo_t stopped{};
+      waitid(P_PID, static_cast<id_t>(pid), &stopped, WSTOPPED | WEXITED | WNOWAIT);
     }
   }
 

@@ -11,6 +11,10 @@ using Clock = std::chrono::steady_clock;
 /// How often the worker is asked in vain before the thread sleeps: some microseconds, less than waking up takes.
 constexpr int kIdleRounds = 64;
 
+/// Deadlines are looked at after so many rounds at the latest. UCX's keep-alive counts as something that moved: where
+/// thousands of messages wait, a round takes so long that the thread need never be idle.
+constexpr int kUncheckedRounds = 64;
+
 /// Waking up a thread takes 30 to 100 us on virtual machines: what is over sooner need not begin with it. Where ranks
 /// share cores, the one that is waited for may get its turn only after that.
 constexpr std::chrono::microseconds kLongestSpin{1000};
@@ -68,11 +72,15 @@ bool Engine::one_round() {
 
 void Engine::run() {
   std::unique_lock turn(turn_);
-  for (int idle = 0; !submissions_.is_stopped();) {
+  for (int idle = 0, unchecked = 1; !submissions_.is_stopped(); ++unchecked) {
     idle = one_round() ? 0 : idle + 1;
-    if (idle >= kIdleRounds || helpers_ > 0) {
+    const bool rests = idle >= kIdleRounds || helpers_ > 0;
+    if (rests || unchecked >= kUncheckedRounds) {
       operations_.check_on_peers();
       operations_.check_timeouts();
+      unchecked = 0;
+    }
+    if (rests) {
       rest(turn);
       idle = 0;
     }
@@ -84,10 +92,8 @@ void Engine::run() {
 
 void Engine::rest(std::unique_lock<Turn>& turn) {
   const std::chrono::milliseconds longest = longest_sleep();
-  // What there is to do may also be sends that wait for room in a peer's queue, which raises no event. Where that
-  // peer's process has ended they wait for ever, and only a look at processes says so.
+  // What there is to do may also be sends that wait for room in a peer's queue, which raises no event.
   if (helpers_ == 0 && !worker_->arm()) {
-    worker_->handle(worker_->await_event(std::chrono::milliseconds(0)));
     sched_yield();
     return;
   }

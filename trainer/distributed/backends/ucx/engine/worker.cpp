@@ -155,6 +155,9 @@ bool Worker::progress() {
   if (moved && notice_ != nullptr) {
     read_notice();
   }
+  if (some_ended_) {
+    lose_ended();
+  }
   if (peers_.has_suspects()) {
     peers_.judge_suspects();
   }
@@ -208,12 +211,10 @@ void Worker::handle(const Events& events) {
       [[maybe_unused]] const ssize_t drained = read(wake_fd_, &times, sizeof times);
     }
   }
-  if (some_ended_.exchange(false)) {
-    lose_ended();
-  }
 }
 
 void Worker::lose_ended() {
+  some_ended_ = false;  // before the look, so that who ends meanwhile is seen in the next one
   const std::atomic<bool> now = true;
   for (const std::uint32_t number : processes_->await_ended(known_ended_, milliseconds(0), now)) {
     const auto peer = peers_.names().rank_of(number, static_cast<std::uint32_t>(endpoints_.size()));

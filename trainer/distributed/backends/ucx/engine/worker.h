@@ -56,7 +56,7 @@ class Worker final : public Transport {
   /// Of the receive that test() called done last.
   [[nodiscard]] std::uint32_t last_source() const { return messages_.last_source(); }
 
-  /// Moves messages; whether anything happened.
+  /// Moves messages, and loses peers whose processes have ended; whether messages or UCX's keep-alive moved.
   bool progress();
   /// Makes what happens from now on end await_event(). False where there is something to do at once.
   [[nodiscard]] bool arm();
@@ -65,6 +65,7 @@ class Worker final : public Transport {
   /// Until something happens after arm(), wake() or `longest`. Others may use the worker meanwhile; they call arm()
   /// when they are through.
   [[nodiscard]] Events await_event(std::chrono::milliseconds longest) const;
+  /// Takes back wake().
   void handle(const Events& events);
   /// Whether messages end await_event(): not while another thread sees to them.
   void let_messages_wake(bool wakes) const;
