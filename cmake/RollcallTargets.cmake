@@ -23,6 +23,12 @@ endif()
 if(ROLLCALL_SANITIZER)
   add_compile_options(-fsanitize=${ROLLCALL_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ROLLCALL_SANITIZER})
+  # g++ defines these by itself, clang 14 does not.
+  if(ROLLCALL_SANITIZER MATCHES "address")
+    add_compile_definitions(__SANITIZE_ADDRESS__=1)
+  elseif(ROLLCALL_SANITIZER MATCHES "thread")
+    add_compile_definitions(__SANITIZE_THREAD__=1)
+  endif()
 endif()
 
 add_library(rollcall_options INTERFACE)
