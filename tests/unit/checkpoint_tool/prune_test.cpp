@@ -11,7 +11,6 @@
 #include "runtime/base/this_process.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/retention.h"
-#include "trainer/config/options.h"
 #include "trainer/tools/checkpoint/program.h"
 #include "trainer/tools/checkpoint/prune.h"
 
@@ -125,19 +124,6 @@ TEST(Prune, KeepsWhatTheTrainersOptionsKeep) {
   EXPECT_THAT(done.out, AllOf(HasSubstr("one of the newest 2, verified"), HasSubstr("the best\n"),
                               HasSubstr("4 removed"), HasSubstr("6 stay")));
   EXPECT_LT(done.out.find(checkpoint_name(30)), done.out.find(checkpoint_name(60))) << "the oldest first";
-}
-
-TEST(Prune, HasTheTrainersOptions) {
-  const auto commands = all_commands();
-  const auto command = std::ranges::find(commands, "prune", &Command::name);
-  for (const char* name : {"keep-last", "keep-best", "keep-every"}) {
-    const settings::Setting* own = settings::find_setting(command->table, name);
-    const settings::Setting* trainers = settings::find_setting(config::trainer_table(), name);
-    EXPECT_EQ(own->default_text, trainers->default_text) << name;
-    EXPECT_EQ(own->help, trainers->help) << name;
-    EXPECT_EQ(own->minimum, trainers->minimum) << name;
-    EXPECT_EQ(own->maximum, trainers->maximum) << name;
-  }
 }
 
 TEST(Prune, ADryRunTellsTheSameAndChangesNothing) {

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "trainer/config/options.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::config {
 namespace {
@@ -175,6 +177,19 @@ TEST(TrainConfig, TypesReachFsdp) {  // --param-dtype, --reduce-dtype
   EXPECT_EQ(fsdp("param-dtype", "bf16").sharding.reduce_type, std::nullopt);
   EXPECT_EQ(fsdp("reduce-dtype", "fp16").sharding.reduce_type, at::kHalf);
   EXPECT_EQ(fsdp("reduce-dtype", "fp16").sharding.parameter_type, std::nullopt);
+}
+
+TEST(TrainerTable, CheckpointsPruneHasItsOptions) {
+  const auto commands = checkpoint_tool::all_commands();
+  const auto prune = std::ranges::find(commands, "prune", &checkpoint_tool::Command::name);
+  for (const char* name : {"keep-last", "keep-best", "keep-every"}) {
+    const settings::Setting* of_prune = settings::find_setting(prune->table, name);
+    const settings::Setting* of_trainer = settings::find_setting(trainer_table(), name);
+    EXPECT_EQ(of_prune->default_text, of_trainer->default_text) << name;
+    EXPECT_EQ(of_prune->help, of_trainer->help) << name;
+    EXPECT_EQ(of_prune->minimum, of_trainer->minimum) << name;
+    EXPECT_EQ(of_prune->maximum, of_trainer->maximum) << name;
+  }
 }
 
 }  // namespace
