@@ -332,7 +332,9 @@ TEST(Watchdog, AKilledRankZeroIsLostThoughItsConnectionsCloseBeforeItHasEnded) {
     static_cast<c10d::Store&>(*store).set(list + "/1", "0\n" + identity);
     Watchdog watchdog(store, {.rank = 1, .world_size = 2});
     store->asked = true;
-    const Error error = watchdog.explain({.number = 1}, std::chrono::steady_clock::now(), "reset");
+    CollectiveCall call;
+    call.number = 1;
+    const Error error = watchdog.explain(call, std::chrono::steady_clock::now(), "reset");
     watchdog.stop();
     waitpid(holder, nullptr, 0);
     throw std::runtime_error(error.message());
