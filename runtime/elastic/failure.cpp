@@ -56,12 +56,14 @@ void Causes::add(Cause cause, std::chrono::steady_clock::time_point now) {
   constexpr std::ptrdiff_t kMostOfNode = 1024;
   const auto of_node = [&](std::uint32_t rank) { return causes_.lower_bound(Place{rank, 0}); };
   if (std::distance(of_node(cause.group_rank), of_node(cause.group_rank + 1)) < kMostOfNode) {
-    keep({cause.group_rank, cause.local_rank}, std::move(cause), now);
+    const Place place{cause.group_rank, cause.local_rank};
+    keep(place, std::move(cause), now);
   }
 }
 
 void Causes::add_node(Cause cause, std::chrono::steady_clock::time_point now) {
-  keep({cause.group_rank, std::numeric_limits<std::uint32_t>::max()}, std::move(cause), now);
+  const Place after_its_ranks{cause.group_rank, std::numeric_limits<std::uint32_t>::max()};
+  keep(after_its_ranks, std::move(cause), now);
 }
 
 void Causes::keep(const Place& place, Cause cause, std::chrono::steady_clock::time_point now) {

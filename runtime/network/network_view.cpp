@@ -205,7 +205,7 @@ ResolvedName look_up(const std::string& name) {
 constexpr std::chrono::seconds kPatience{5};
 
 Result<std::string> ask_scontrol(const std::string& node) {
-  const Result<std::string> answer =
+  Result<std::string> answer =
       output_of({"scontrol", "--oneliner", "show", "node", node}, Environment::of_this_process(), kPatience);
   if (!answer) {
     return answer;

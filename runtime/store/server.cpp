@@ -38,7 +38,7 @@ Result<std::shared_ptr<Server>> Server::serve(std::map<std::uint32_t, rendezvous
   return started ? Result<std::shared_ptr<Server>>(std::move(server)) : started.error();
 }
 
-Result<void> Server::start(std::map<std::uint32_t, rendezvous::Socket> members) {
+Result<void> Server::start(std::map<std::uint32_t, rendezvous::Socket>&& members) {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) {
     return no_server(errno_text(errno));
@@ -153,7 +153,7 @@ bool Server::take_in(Peer& peer) {
 
 /// All but those of `speaking` are sent at once, as far as they fit into the connections. A rank that waits for room is
 /// left to its event, which hears what it asked meanwhile; so is one that is gone, whose last words may not be heard.
-void Server::deliver(Answers answers, const Peer* speaking) {
+void Server::deliver(Answers&& answers, const Peer* speaking) {
   std::set<std::uint32_t> told;
   for (auto& [ticket, answer] : answers) {
     const auto peer = peers_.find(ticket.rank);

@@ -47,13 +47,13 @@ class Server final : public Access {
   };
 
   explicit Server(std::size_t most) : table_(most) {}
-  [[nodiscard]] Result<void> start(std::map<std::uint32_t, rendezvous::Socket> members);
+  [[nodiscard]] Result<void> start(std::map<std::uint32_t, rendezvous::Socket>&& members);
   [[nodiscard]] Answer carry_out(Request request, const Patience& patience) override;
 
   void run();
   void hear(Peer& peer);
   [[nodiscard]] bool take_in(Peer& peer);
-  void deliver(Answers answers, const Peer* speaking);
+  void deliver(Answers&& answers, const Peer* speaking);
   [[nodiscard]] bool send(Peer& peer) const;
   void hang_up(std::uint32_t rank);
 

@@ -19,7 +19,7 @@ struct Ticket {
   std::uint32_t rank = 0;
   std::uint64_t number = 0;
 
-  auto operator<=>(const Ticket&) const = default;
+  auto operator<=>(const Ticket&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 using Answers = std::vector<std::pair<Ticket, Answer>>;

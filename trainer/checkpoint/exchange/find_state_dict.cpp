@@ -198,8 +198,7 @@ Result<FoundDict> find_state_dict(const PickleTree& tree, const std::string& key
     return taken(tree, *named, {});
   }
   const auto is_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };
-  const Result<FoundDict> found =
-      std::ranges::all_of(root->items, is_tensor) ? FoundDict{root} : choose(tree, *root, file);
+  Result<FoundDict> found = std::ranges::all_of(root->items, is_tensor) ? FoundDict{root} : choose(tree, *root, file);
   if (key.empty() || (found && begins_a_name(tree, *found->dict, key + "."))) {
     return found;
   }

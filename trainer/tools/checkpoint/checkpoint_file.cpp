@@ -1,5 +1,7 @@
 #include "trainer/tools/checkpoint/checkpoint_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <set>

@@ -81,9 +81,7 @@ class TiffPicture : public WholePicture {
     }
     const std::uint32_t width = field<std::uint32_t>(TIFFTAG_IMAGEWIDTH);
     const std::uint32_t height = field<std::uint32_t>(TIFFTAG_IMAGELENGTH);
-    if (const Result<void> sane = check_size(width, height); !sane) {
-      return sane;
-    }
+    RETURN_IF_ERROR(check_size(width, height));
     header = {{static_cast<int>(width), static_cast<int>(height)}, field<std::uint16_t>(TIFFTAG_ORIENTATION), true};
     compression_ = field<std::uint16_t>(TIFFTAG_COMPRESSION);
     photometric_ = field<std::uint16_t>(TIFFTAG_PHOTOMETRIC);
