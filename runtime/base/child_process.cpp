@@ -28,16 +28,6 @@ Error cannot_start(const std::string& program, int error_number) {
               ErrorKind::Unavailable);
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  all.reserve(texts.size() + 1);
-  for (const std::string& text : texts) {
-    all.push_back(const_cast<char*>(text.c_str()));
-  }
-  all.push_back(nullptr);
-  return all;
-}
-
 /// The program with its outputs in the pipe; 0 or an errno value.
 int spawn(const std::vector<std::string>& command, const Environment& environment, int output, bool alone, pid_t& pid) {
   std::vector<std::string> entries;
@@ -51,8 +41,8 @@ int spawn(const std::vector<std::string>& command, const Environment& environmen
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   }
-  const int status = ::posix_spawnp(&pid, command.front().c_str(), &actions, nullptr, pointers(command).data(),
-                                    pointers(entries).data());
+  const int status = ::posix_spawnp(&pid, command.front().c_str(), &actions, nullptr, pointers_to(command).data(),
+                                    pointers_to(entries).data());
   posix_spawn_file_actions_destroy(&actions);
   return status;
 }
@@ -97,6 +87,16 @@ int exit_code_of(pid_t pid) {
 }
 
 }  // namespace
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  all.reserve(texts.size() + 1);
+  for (const std::string& text : texts) {
+    all.push_back(const_cast<char*>(text.c_str()));
+  }
+  all.push_back(nullptr);
+  return all;
+}
 
 Result<ChildOutput> run_and_capture(const std::vector<std::string>& command, const Environment& environment,
                                     const ChildOptions& options) {

@@ -10,6 +10,9 @@
 
 namespace rollcall {
 
+/// For execv(3) and its kin: a pointer to each of `texts`, as long as these live, and a null pointer.
+[[nodiscard]] std::vector<char*> pointers_to(const std::vector<std::string>& texts);
+
 struct ChildOptions {
   std::optional<std::chrono::duration<double>> patience{};  ///< it is killed when it runs longer; nothing: for ever
   bool alone = false;  ///< reads nothing and shows nothing: /dev/null is its input, standard error goes to the text too

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "runtime/base/child_process.h"
 #include "runtime/cli/env_command.h"
 #include "runtime/job/own_environment.h"
 #include "runtime/rendezvous/exec_step.h"
@@ -13,12 +14,7 @@
 namespace rollcall::cli {
 
 int become_program(const std::vector<std::string>& program) {
-  std::vector<char*> arguments;
-  arguments.reserve(program.size() + 1);
-  for (const std::string& argument : program) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = pointers_to(program);
   execvp(arguments.front(), arguments.data());
   return errno;
 }

@@ -17,21 +17,12 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 
 namespace rollcall::elastic {
 namespace {
-
-std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  all.reserve(texts.size() + 1);
-  for (const std::string& text : texts) {
-    all.push_back(const_cast<char*>(text.c_str()));
-  }
-  all.push_back(nullptr);
-  return all;
-}
 
 /// What stands ready before fork(2): after it a child of a process with threads may not allocate.
 struct Prepared {
