@@ -1,11 +1,9 @@
 #include "runtime/install/hook_program.h"
 
-#include <sys/stat.h>
-
 #include <filesystem>
 
 #include "runtime/install/plan.h"
-#include "runtime/settings/layers.h"
+#include "runtime/install/status.h"
 
 namespace rollcall::install {
 namespace {
@@ -15,25 +13,6 @@ constexpr int kLevels = 4;  // as the plugin climbs
 bool is_file(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error);
-}
-
-/// The plugin takes a folder with a sticky bit for one where nobody replaces what is another's.
-struct stat as_the_plugin_sees(struct stat status) {
-  if (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) {
-    status.st_mode &= ~static_cast<mode_t>(S_IWGRP | S_IWOTH);
-  }
-  return status;
-}
-
-std::optional<Disbelief> disbelief_of(const std::string& program, const Believed& believed, const ImageRoot& root) {
-  for (const std::string& place : root.places_on_the_way(program)) {
-    struct stat entry {};
-    const bool there = ::stat(place.c_str(), &entry) == 0;
-    if (auto found = there ? disbelief(as_the_plugin_sees(entry), place, believed) : std::nullopt) {
-      return found;
-    }
-  }
-  return std::nullopt;
 }
 
 std::string or_another(const std::string& protocol) { return protocol.empty() ? "another version" : protocol; }
@@ -77,10 +56,8 @@ Result<void> check_program(const std::string& program, const std::string& plugin
   if (!program.starts_with('/') || !is_file(root.on_this_machine(program))) {
     return fail("plugstack.conf: rollcall", program, "is no program", "the program's whole path", ErrorKind::NotFound);
   }
-  const Believed believed = with_owner_of(root.shown("/"), with_owner_of(root.on_this_machine(plugin), owners));
-  if (const std::optional<Disbelief> found = disbelief_of(program, believed, root)) {
-    return settings::refuse_disbelieved(root.shown(program), *found);
-  }
+  const Believed believed = with_owner_of(root.on_this_machine(plugin), owners);
+  RETURN_IF_ERROR(check_believed(program, root, believed, Sticky::Closed));
   const std::optional<std::string> bytes = read_file(root.on_this_machine(program));
   // One that may be run and not read shows at the first step.
   return bytes ? check_protocols(root.shown(program), *bytes, root.shown(plugin), plugin_bytes) : Result<void>();

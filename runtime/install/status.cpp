@@ -181,11 +181,14 @@ std::vector<std::string> changeable_by_others(const std::string& path, const Ima
   return lines;
 }
 
-Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners) {
+Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners, Sticky sticky) {
   const Believed believed = with_owner_of(root.shown("/"), owners);
   for (const std::string& place : root.places_on_the_way(path)) {
     struct stat entry {};
     const bool there = ::stat(place.c_str(), &entry) == 0;
+    if (sticky == Sticky::Closed && S_ISDIR(entry.st_mode) && (entry.st_mode & S_ISVTX) != 0) {
+      entry.st_mode &= ~static_cast<mode_t>(S_IWGRP | S_IWOTH);
+    }
     if (const auto found = there ? disbelief(entry, place, believed) : std::nullopt) {
       return settings::refuse_disbelieved(root.shown(path), *found);
     }

@@ -53,9 +53,14 @@ struct Status {
 /// and of what they point to among them: a line for each; none where nobody can.
 [[nodiscard]] std::vector<std::string> changeable_by_others(const std::string& path, const ImageRoot& root);
 
+/// What a folder with a sticky bit is to who judges it: Closed, as the plugin takes it, since nobody replaces there
+/// what is another's.
+enum class Sticky { Open, Closed };
+
 /// Error (Configuration): steps would refuse `path`, since others than root, the owner of the image's root folder and
 /// `owners` can have changed it (base/believed_file.h). What is not there yet is passed over.
-[[nodiscard]] Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners);
+[[nodiscard]] Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners,
+                                          Sticky sticky = Sticky::Open);
 
 /// What keeps users from reading the file `path`, likewise: a folder on the way that others may not enter, or the file
 /// itself: a line for each; none where all can. What is not there yet is passed over. Goes by the mode alone: access
