@@ -73,7 +73,9 @@ Result<void> Submit::serve(const Request& request) {
     }
   } else {
     if (request.item("option")) {
-      drop_values_of_another_job(request.environment);
+      if (!request.item("later_component")) {  // all have one environment, srun's
+        drop_values_of_another_job(request.environment);
+      }
       say_whether_nodes_want_an_address(request);
     }
     if (ends_with_first_failure_) {

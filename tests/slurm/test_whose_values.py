@@ -155,6 +155,16 @@ def test_slurmctld_is_asked_by_those_alone_who_look_at_their_step(cluster, rollc
     assert "rollcall: warning: SLURM_ARRAY_TASK_ID: 5: is believed, though it may be of a job that submitted this one" in output
 
 
+def test_srun_asks_slurmctld_once_for_all_components_of_a_step(cluster):
+    """Also where it is told nothing: each question may take its time limit."""
+    folder = cluster.new_folder()
+    (folder / "squeue").write_text(f"#!/bin/sh\nps -o comm= $(ps -o ppid= $PPID) >> {folder}/asked_by\nexit 1\n")
+    (folder / "squeue").chmod(0o755)
+    cluster.batch(f"#!/bin/bash\nPATH={folder}:$PATH\nsrun --ddp -N1 -n1 true : --ddp -N1 -n1 true\n", "-N2", "-n2",
+                  env={"SLURM_RESTART_COUNT": "2"})
+    assert (folder / "asked_by").read_text().split().count("srun") == 1
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("prefix", [("--ddp",), ()])
 def test_what_is_no_tasks_own_is_replaced_and_each_node_says_so(cluster, rollcall, prefix):
