@@ -3,6 +3,7 @@
 #include "runtime/contract/backends.h"
 #include "runtime/settings/choices.h"
 #include "trainer/config/options.h"
+#include "trainer/model/resnet_shapes.h"
 #include "trainer/optim/optimizer_kind.h"
 
 namespace rollcall::config {
@@ -98,7 +99,7 @@ constexpr std::array kTrainerTable{
             "Augmentation", "", 0, 100},
 
     Setting{"model", Kind::Choice, "resnet50", "NAME", "network to train; resnet20 is for images of some 32 pixels",
-            "Model", "resnet20|resnet18|resnet34|resnet50|resnet101|resnet152"},
+            "Model", settings::kChoicesOf<model::kResNets>},
     Setting{"num-classes", Kind::Integer, "0", "N", "outputs of the model; 0: the classes of the data (fake: 1000)",
             "Model", "", 0, 1e6},
     Setting{"zero-init-residual", Kind::Switch, "false", "on|off",

@@ -1,26 +1,13 @@
 #include "trainer/model/resnet.h"
 
 #include <ATen/record_function.h>
-#include <map>
+#include <algorithm>
 #include <optional>
 
 #include "runtime/base/text.h"
 
 namespace rollcall::model {
 namespace {
-
-/// He et al. 2015, section 4.2 with n = 3, and table 1.
-const std::map<std::string, ResNetShape, std::less<>>& shapes() {
-  static const std::map<std::string, ResNetShape, std::less<>> table = {
-      {"resnet20", {.blocks = {3, 3, 3}, .width = 16, .small_images = true}},
-      {"resnet18", {.blocks = {2, 2, 2, 2}}},
-      {"resnet34", {.blocks = {3, 4, 6, 3}}},
-      {"resnet50", {.blocks = {3, 4, 6, 3}, .bottleneck = true}},
-      {"resnet101", {.blocks = {3, 4, 23, 3}, .bottleneck = true}},
-      {"resnet152", {.blocks = {3, 8, 36, 3}, .bottleneck = true}},
-  };
-  return table;
-}
 
 /// A k x k convolution without bias, padded so that stride 1 keeps the size.
 torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
@@ -108,7 +95,11 @@ at::Tensor BottleneckImpl::forward(const at::Tensor& input) {
 void BottleneckImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn3_->weight); }
 
 Error unknown_model(std::string_view name) {
-  const std::optional<std::string> near = nearest(name, model_names());
+  std::vector<std::string> names;
+  for (const ResNetShape& shape : kResNets) {
+    names.emplace_back(shape.name);
+  }
+  const std::optional<std::string> near = nearest(name, names);
   const std::string action =
       near ? "--model=" + *near : "resnet20, resnet18, resnet34, resnet50, resnet101 or resnet152";
   return fail("--model", std::string(name), "is not a known model", action);
@@ -120,7 +111,7 @@ ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options)
     : bottleneck_(shape.bottleneck), small_images_(shape.small_images), channels_(shape.width) {
   conv1_ = register_module("conv1", small_images_ ? convolution(3, channels_, 3, 1) : convolution(3, channels_, 7, 2));
   bn1_ = register_module("bn1", BatchNorm(channels_));
-  for (std::size_t i = 0; i < shape.blocks.size(); ++i) {
+  for (std::size_t i = 0; i < shape.blocks.size() && shape.blocks[i] > 0; ++i) {
     const torch::nn::Sequential stage = make_stage(shape.blocks[i], shape.width << i, i == 0 ? 1 : 2);
     stages_.push_back(register_module("layer" + std::to_string(i + 1), stage));
   }
@@ -175,21 +166,15 @@ at::Tensor ResNetImpl::forward(const at::Tensor& images) {
   return forward_head(features);
 }
 
-const std::vector<std::string>& model_names() {
-  static const std::vector<std::string> names = {"resnet20", "resnet18",  "resnet34",
-                                                 "resnet50", "resnet101", "resnet152"};
-  return names;
-}
-
 Result<ResNet> make_model(std::string_view name, const ResNetOptions& options) {
-  const auto shape = shapes().find(name);
-  if (shape == shapes().end()) {
+  const auto* const shape = std::ranges::find(kResNets, name, &ResNetShape::name);
+  if (shape == kResNets.end()) {
     return unknown_model(name);
   }
   if (options.num_classes < 1) {
     return fail("--num-classes", std::to_string(options.num_classes), "is not a number of outputs", "1 or more");
   }
-  return ResNet(shape->second, options);
+  return ResNet(*shape, options);
 }
 
 }  // namespace rollcall::model

@@ -7,6 +7,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/model/batch_norm.h"
+#include "trainer/model/resnet_shapes.h"
 #include "trainer/torch.h"
 
 namespace rollcall::model {
@@ -16,16 +17,6 @@ struct ResNetOptions {
   /// The last BatchNorm of every block starts with weight 0, so that each block starts as the identity
   /// (Goyal et al. 2017, section 5.1).
   bool zero_init_residual = false;
-};
-
-/// How deep and wide a ResNet is.
-struct ResNetShape {
-  std::vector<std::int64_t> blocks;  ///< of each stage
-  bool bottleneck = false;           ///< blocks are bottlenecks (1x1, 3x3, 1x1), not pairs of 3x3
-  std::int64_t width = 64;           ///< channels of the first stage, which each further one doubles
-  /// Images of some 32 x 32 pixels, as in He et al. 2015, section 4.2: they are neither convolved with 7 x 7 at every
-  /// second pixel nor pooled before the first stage, but convolved with 3 x 3.
-  bool small_images = false;
 };
 
 /// ResNet (He et al. 2015) as torchvision builds it: the stride of a bottleneck sits in its 3x3 convolution, shortcuts
@@ -57,10 +48,7 @@ class ResNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResNet);
 
-/// "resnet20", for small images, and "resnet18", "resnet34", "resnet50", "resnet101", "resnet152".
-[[nodiscard]] const std::vector<std::string>& model_names();
-
-/// Builds the named model on the CPU, in training mode, contiguous.
+/// Builds the model of that name (kResNets) on the CPU, in training mode, contiguous.
 /// Errors (Usage): unknown name (the nearest known one is suggested), num_classes below 1.
 [[nodiscard]] Result<ResNet> make_model(std::string_view name, const ResNetOptions& options = {});
 

@@ -3,32 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
+
+#include "trainer/model/resnet_shapes.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
 
 using checkpoint::exchange::StateDict;
 using checkpoint::exchange::StateTensor;
-
-struct Shape {
-  std::string_view name;
-  std::array<int, 4> blocks;
-  bool bottleneck = false;
-  std::int64_t width = 64;  ///< of the first stage
-  std::int64_t first = 7;   ///< rows of the first convolution
-};
-
-constexpr std::array kShapes{
-    Shape{.name = "resnet20", .blocks = {3, 3, 3, 0}, .width = 16, .first = 3},
-    Shape{.name = "resnet18", .blocks = {2, 2, 2, 2}},
-    Shape{.name = "resnet34", .blocks = {3, 4, 6, 3}},
-    Shape{.name = "resnet50", .blocks = {3, 4, 6, 3}, .bottleneck = true},
-    Shape{.name = "resnet101", .blocks = {3, 4, 23, 3}, .bottleneck = true},
-    Shape{.name = "resnet152", .blocks = {3, 8, 36, 3}, .bottleneck = true},
-};
+using model::kResNets;
+using model::ResNetShape;
 
 /// Adds layer after layer.
 class Layout {
@@ -133,7 +119,7 @@ std::vector<FoundModel> models_in(const std::vector<StateTensor>& tensors) {
       continue;
     }
     const std::int64_t num_classes = tensors[head->second].shape.front();
-    for (const Shape& shape : kShapes) {
+    for (const ResNetShape& shape : kResNets) {
       std::vector<std::size_t> found =
           find_model(tensors, places, prefix, *resnet_tensors(std::string(shape.name), num_classes));
       if (!found.empty() && found.size() == names_of(tensors, prefixes, prefix)) {  // more: of a larger network
@@ -166,13 +152,13 @@ void keep(StateDict& state, std::vector<StateTensor> whole, const FoundModel& fo
 }  // namespace
 
 std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, std::int64_t num_classes) {
-  const auto shape = std::ranges::find(kShapes, name, &Shape::name);
-  if (shape == kShapes.end()) {
+  const auto* const shape = std::ranges::find(kResNets, name, &ResNetShape::name);
+  if (shape == kResNets.end()) {
     return std::nullopt;
   }
   Layout layout;
   std::int64_t channels = shape->width;
-  layout.convolution("conv1", channels, 3, shape->first);
+  layout.convolution("conv1", channels, 3, shape->small_images ? 3 : 7);
   layout.batch_norm("bn1", channels);
   for (std::size_t stage = 0; stage < shape->blocks.size(); ++stage) {
     const std::int64_t width = shape->width << stage;
