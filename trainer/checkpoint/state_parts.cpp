@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/state_parts.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace rollcall::checkpoint {
@@ -9,13 +8,12 @@ namespace {
 
 using format::DType;
 
-constexpr std::array kTypes{
-    std::pair{at::kHalf, DType::Float16},  std::pair{at::kBFloat16, DType::BFloat16},
-    std::pair{at::kFloat, DType::Float32}, std::pair{at::kDouble, DType::Float64},
-    std::pair{at::kBool, DType::Bool},     std::pair{at::kByte, DType::UInt8},
-    std::pair{at::kChar, DType::Int8},     std::pair{at::kShort, DType::Int16},
-    std::pair{at::kInt, DType::Int32},     std::pair{at::kLong, DType::Int64},
-};
+constexpr bool is_number_of(DType dtype, at::ScalarType type) { return static_cast<at::ScalarType>(dtype) == type; }
+static_assert(is_number_of(DType::UInt8, at::kByte) && is_number_of(DType::Int8, at::kChar) &&
+              is_number_of(DType::Int16, at::kShort) && is_number_of(DType::Int32, at::kInt) &&
+              is_number_of(DType::Int64, at::kLong) && is_number_of(DType::Float16, at::kHalf) &&
+              is_number_of(DType::Float32, at::kFloat) && is_number_of(DType::Float64, at::kDouble) &&
+              is_number_of(DType::Bool, at::kBool) && is_number_of(DType::BFloat16, at::kBFloat16));
 
 std::int64_t rows_of(const at::Tensor& tensor) { return tensor.dim() == 0 ? 1 : tensor.size(0); }
 
@@ -40,22 +38,13 @@ at::Tensor rows_between(const at::Tensor& tensor, std::int64_t first, std::int64
 }  // namespace
 
 format::DType format_dtype(at::ScalarType type) {
-  for (const auto& [scalar, named] : kTypes) {
-    if (scalar == type) {
-      return named;
-    }
-  }
-  TORCH_CHECK(false, "tensors of type ", type, " cannot be saved in a checkpoint");
+  const auto dtype = static_cast<DType>(type);
+  TORCH_CHECK(std::ranges::find(format::kDTypes, dtype, &format::DTypeRow::dtype) != format::kDTypes.end(),
+              "tensors of type ", type, " cannot be saved in a checkpoint");
+  return dtype;
 }
 
-at::ScalarType scalar_type(DType dtype) {
-  for (const auto& [scalar, named] : kTypes) {
-    if (named == dtype) {
-      return scalar;
-    }
-  }
-  TORCH_CHECK(false, "unknown element type of a checkpoint");
-}
+at::ScalarType scalar_type(DType dtype) { return static_cast<at::ScalarType>(dtype); }
 
 void StateParts::add(std::string path, std::string state_dict_key, const at::Tensor& whole) {
   whole_.push_back(tensors.size());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -13,20 +12,6 @@
 
 namespace rollcall::checkpoint::exchange {
 namespace {
-
-using format::DType;
-
-struct StorageType {
-  std::string_view name;
-  DType dtype;
-};
-constexpr std::array kStorageTypes{
-    StorageType{"HalfStorage", DType::Float16},  StorageType{"BFloat16Storage", DType::BFloat16},
-    StorageType{"FloatStorage", DType::Float32}, StorageType{"DoubleStorage", DType::Float64},
-    StorageType{"BoolStorage", DType::Bool},     StorageType{"ByteStorage", DType::UInt8},
-    StorageType{"CharStorage", DType::Int8},     StorageType{"ShortStorage", DType::Int16},
-    StorageType{"IntStorage", DType::Int32},     StorageType{"LongStorage", DType::Int64},
-};
 
 constexpr std::size_t kMostBytes = std::size_t{32} << 20;
 
@@ -252,15 +237,6 @@ class Reader : public PickleMachine {
 };
 
 }  // namespace
-
-std::string_view storage_name(DType dtype) {
-  return std::ranges::find(kStorageTypes, dtype, &StorageType::dtype)->name;
-}
-
-std::optional<DType> dtype_of_storage(std::string_view name) {
-  const auto found = std::ranges::find(kStorageTypes, name, &StorageType::name);
-  return found == kStorageTypes.end() ? std::nullopt : std::optional(found->dtype);
-}
 
 const PickleIndex* PickleTree::find(const PickleDict& dict, std::string_view key) const {
   const PickleIndex* found = nullptr;

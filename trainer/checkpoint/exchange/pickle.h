@@ -22,10 +22,6 @@ using PickleIndex = std::uint32_t;
 /// The names that are understood. Each is data; nothing is ever imported or called.
 enum class PickleName { OrderedDict, RebuildTensor, RebuildParameter, RebuildFromType, StorageType };
 
-/// The names of torch's classes of elements: "FloatStorage". Nothing for names of other things.
-[[nodiscard]] std::string_view storage_name(format::DType dtype);
-[[nodiscard]] std::optional<format::DType> dtype_of_storage(std::string_view name);
-
 struct PickleGlobal {
   PickleName name = PickleName::OrderedDict;
   format::DType dtype = format::DType::Float32;  ///< of a StorageType

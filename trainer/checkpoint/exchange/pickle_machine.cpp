@@ -26,7 +26,7 @@ std::optional<PickleGlobal> known_global(const std::string& module, const std::s
   if (module == "torch._tensor" && name == "_rebuild_from_type_v2") {
     return PickleGlobal{PickleName::RebuildFromType};
   }
-  const auto dtype = module == "torch" ? dtype_of_storage(name) : std::nullopt;
+  const auto dtype = module == "torch" ? format::dtype_from_name(name, &format::DTypeRow::storage) : std::nullopt;
   return dtype ? std::optional(PickleGlobal{PickleName::StorageType, *dtype}) : std::nullopt;
 }
 
@@ -97,7 +97,7 @@ bool PickleMachine::reduce(PickleIndex callable, PickleIndex arguments) {
     case PickleName::RebuildFromType:
       return rebuild_from_type(tuple->items);
     case PickleName::StorageType:
-      return unknown("torch." + std::string(storage_name(known.dtype)));
+      return unknown("torch." + std::string(format::dtype_row(known.dtype).storage));
   }
   return damaged();
 }

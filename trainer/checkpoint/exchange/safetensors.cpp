@@ -26,25 +26,6 @@ struct Entry {
   std::uint64_t end = 0;
 };
 
-struct TypeName {
-  std::string_view name;
-  format::DType dtype;
-};
-
-/// The names of element types in safetensors files that checkpoints have too.
-constexpr std::array kTypeNames{
-    TypeName{"F16", format::DType::Float16}, TypeName{"BF16", format::DType::BFloat16},
-    TypeName{"F32", format::DType::Float32}, TypeName{"F64", format::DType::Float64},
-    TypeName{"BOOL", format::DType::Bool},   TypeName{"U8", format::DType::UInt8},
-    TypeName{"I8", format::DType::Int8},     TypeName{"I16", format::DType::Int16},
-    TypeName{"I32", format::DType::Int32},   TypeName{"I64", format::DType::Int64},
-};
-
-std::optional<format::DType> dtype_of(const std::string& name) {
-  const auto found = std::ranges::find(kTypeNames, name, &TypeName::name);
-  return found == kTypeNames.end() ? std::nullopt : std::optional(found->dtype);
-}
-
 /// The unsigned numbers of a JSON list; nothing where there are other things.
 std::optional<std::vector<std::int64_t>> numbers(const Json& parent, const char* name) {
   const auto list = parent.find(name);
@@ -69,7 +50,7 @@ Result<Entry> entry_of(const InputFile& file, const std::string& key, const Json
     return file.unusable(fmt::format("is damaged: tensor {} is not described as it should be", key));
   }
   const auto type = json["dtype"].get<std::string>();
-  const auto dtype = dtype_of(type);
+  const auto dtype = format::dtype_from_name(type, &format::DTypeRow::safetensors);
   if (!dtype) {
     return file.unusable(fmt::format("holds tensor {} of type {}, which checkpoints do not have", key, type),
                          "converting it to float32 or bfloat16 first");
@@ -107,16 +88,12 @@ Result<std::vector<Entry>> entries_of(const InputFile& file, const Json& header,
   return entries;
 }
 
-std::string type_name(format::DType dtype) {
-  return std::string(std::ranges::find(kTypeNames, dtype, &TypeName::dtype)->name);
-}
-
 /// Eight bytes of length and the JSON, filled up with blanks so that the tensors begin at a multiple of eight.
 std::string header_of(std::span<const StateTensor* const> tensors) {
   nlohmann::json header{{"__metadata__", {{"format", "pt"}}}};
   std::uint64_t at = 0;
   for (const StateTensor* const tensor : tensors) {
-    header[tensor->key] = {{"dtype", type_name(tensor->dtype)},
+    header[tensor->key] = {{"dtype", format::dtype_row(tensor->dtype).safetensors},
                            {"shape", tensor->shape},
                            {"data_offsets", {at, at + tensor->bytes.size()}}};
     at += tensor->bytes.size();

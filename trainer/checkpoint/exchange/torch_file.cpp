@@ -187,7 +187,11 @@ std::vector<std::int64_t> contiguous_strides(std::span<const std::int64_t> shape
 void add_tensor(Pickle& pickle, const StateTensor& tensor, const std::string& storage_key) {
   const auto elements = static_cast<std::int64_t>(tensor.bytes.size() / format::dtype_size(tensor.dtype));
   pickle.text(tensor.key).global("torch._utils", "_rebuild_tensor_v2").code("((");
-  pickle.text("storage").global("torch", storage_name(tensor.dtype)).text(storage_key).text("cpu").integer(elements);
+  pickle.text("storage")
+      .global("torch", format::dtype_row(tensor.dtype).storage)
+      .text(storage_key)
+      .text("cpu")
+      .integer(elements);
   pickle.code("tQ").integer(0).integers(tensor.shape).integers(contiguous_strides(tensor.shape)).code("\x89");
   pickle.global("collections", "OrderedDict").code(")RtR");
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,14 +15,49 @@
 
 namespace rollcall::checkpoint::format {
 
-/// Element types of tensors, named as PyTorch names them.
-enum class DType { Float16, BFloat16, Float32, Float64, Bool, UInt8, Int8, Int16, Int32, Int64 };
+/// Element types of tensors, named as PyTorch names them, with the numbers of its c10::ScalarType.
+enum class DType : std::int8_t {
+  UInt8 = 0,
+  Int8 = 1,
+  Int16 = 2,
+  Int32 = 3,
+  Int64 = 4,
+  Float16 = 5,
+  Float32 = 6,
+  Float64 = 7,
+  Bool = 11,
+  BFloat16 = 15,
+};
 
-/// "float32" and so on: the value of a tensor's `dtype` attribute.
-[[nodiscard]] std::string_view dtype_name(DType dtype);
-[[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name);
-/// Bytes of one element.
-[[nodiscard]] std::size_t dtype_size(DType dtype);
+struct DTypeRow {
+  DType dtype;
+  std::size_t size;  ///< bytes of one element
+  // What it is called:
+  std::string_view name;         ///< the value of a tensor's `dtype` attribute
+  std::string_view safetensors;  ///< in the header of a safetensors file
+  std::string_view storage;      ///< the class of its storages in a pickle of torch's
+};
+
+/// All of them.
+inline constexpr std::array kDTypes{
+    DTypeRow{DType::Float16, 2, "float16", "F16", "HalfStorage"},
+    DTypeRow{DType::BFloat16, 2, "bfloat16", "BF16", "BFloat16Storage"},
+    DTypeRow{DType::Float32, 4, "float32", "F32", "FloatStorage"},
+    DTypeRow{DType::Float64, 8, "float64", "F64", "DoubleStorage"},
+    DTypeRow{DType::Bool, 1, "bool", "BOOL", "BoolStorage"},
+    DTypeRow{DType::UInt8, 1, "uint8", "U8", "ByteStorage"},
+    DTypeRow{DType::Int8, 1, "int8", "I8", "CharStorage"},
+    DTypeRow{DType::Int16, 2, "int16", "I16", "ShortStorage"},
+    DTypeRow{DType::Int32, 4, "int32", "I32", "IntStorage"},
+    DTypeRow{DType::Int64, 8, "int64", "I64", "LongStorage"},
+};
+
+[[nodiscard]] const DTypeRow& dtype_row(DType dtype);
+[[nodiscard]] inline std::string_view dtype_name(DType dtype) { return dtype_row(dtype).name; }
+[[nodiscard]] inline std::size_t dtype_size(DType dtype) { return dtype_row(dtype).size; }
+/// The one that `column` calls `name`; nothing: none.
+[[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name,
+                                                   std::string_view DTypeRow::*column = &DTypeRow::name);
 
 /// One tensor, or this rank's part of one: row-major, contiguous, little-endian. The bytes belong to somebody else and
 /// outlive the view.
