@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "runtime/base/result.h"
+#include "runtime/base/text.h"
 
 namespace rollcall {
 namespace {
@@ -64,6 +66,30 @@ FileReading read_small_file(int descriptor, std::size_t most, std::string& conte
     return refused(EISDIR);
   }
   return S_ISREG(status.st_mode) ? read_to_end(descriptor, most, content) : FileReading{0, "is no regular file"};
+}
+
+std::string content_of(const std::filesystem::path& path, std::size_t most) {
+  std::string content;
+  return read_small_file(path.string(), most, content).reason.empty() ? content : "";
+}
+
+std::string first_line_of(const std::filesystem::path& path) {
+  const std::string content = content_of(path);
+  return std::string(trim(content.substr(0, content.find('\n'))));
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder, std::error_code& error) {
+  std::vector<std::filesystem::path> found;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    found.push_back(entry->path());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return entries_of(folder, ignored);
 }
 
 }  // namespace rollcall

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <vector>
 
 namespace rollcall {
 
@@ -23,5 +26,16 @@ struct FileReading {
 
 /// The same of one that was opened for reading with O_NONBLOCK; it stays open.
 [[nodiscard]] FileReading read_small_file(int descriptor, std::size_t most, std::string& content);
+
+/// The whole of a file, as those of /proc are; empty where read_small_file() does not read it.
+[[nodiscard]] std::string content_of(const std::filesystem::path& path, std::size_t most = std::size_t{1} << 16);
+
+/// Its first line without blanks around it, as of a file of /sys.
+[[nodiscard]] std::string first_line_of(const std::filesystem::path& path);
+
+/// The paths of what a folder holds, sorted. Of one that cannot be listed to its end what was seen; `error` says why.
+[[nodiscard]] std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder,
+                                                            std::error_code& error);
+[[nodiscard]] std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
 }  // namespace rollcall

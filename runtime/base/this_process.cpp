@@ -48,9 +48,8 @@ std::string objection_on_the_way(std::filesystem::path above, const std::filesys
       return found;
     }
   }
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(above, error), end; !error && entry != end; entry.increment(error)) {
-    if (found = objection(entry->path(), owner); !found.empty()) {
+  for (const std::filesystem::path& entry : entries_of(above)) {
+    if (found = objection(entry, owner); !found.empty()) {
       return found;
     }
   }
@@ -136,12 +135,10 @@ bool sees_accelerator() {
           {"nvidia[0-9]*", "kfd", "accel[0-9]*", "davinci[0-9]*", "neuron[0-9]*", "cambricon_dev[0-9]*", "mthreads*"}},
       Folder{"/dev/dri", {"renderD*"}}, Folder{"/dev/accel", {"accel*"}}, Folder{"/dev/vfio", {"[0-9]*"}}};
   for (const Folder& folder : folders) {
-    std::error_code error;
-    for (std::filesystem::directory_iterator entry(folder.path, error), end; !error && entry != end;
-         entry.increment(error)) {
-      const std::string name = entry->path().filename().string();
+    for (const std::filesystem::path& path : entries_of(folder.path)) {
+      const std::string name = path.filename().string();
       const auto fits = [&](const char* pattern) { return ::fnmatch(pattern, name.c_str(), 0) == 0; };
-      if (std::ranges::any_of(folder.patterns, fits) && ::access(entry->path().c_str(), R_OK | W_OK) == 0) {
+      if (std::ranges::any_of(folder.patterns, fits) && ::access(path.c_str(), R_OK | W_OK) == 0) {
         return true;
       }
     }
@@ -189,13 +186,6 @@ FoundAbove find_above_own_file(const std::filesystem::path& path) { return find_
 
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 16;
-
-std::string content_of(const std::string& path) {
-  std::string content;
-  return read_small_file(path, kMostBytes, content).reason.empty() ? content : "";
-}
-
 /// "MemTotal:       24602816 kB" of /proc/meminfo.
 std::optional<std::uint64_t> memory_of_machine(const std::string& root) {
   for (const std::string& line : split(content_of(root + "/proc/meminfo"), '\n')) {
@@ -214,7 +204,7 @@ std::optional<std::uint64_t> smallest(const std::string& mount, const std::strin
   std::optional<std::uint64_t> limit;
   for (std::filesystem::path folder = group; !folder.empty(); folder = folder.parent_path()) {
     const std::filesystem::path file = std::filesystem::path(mount + folder.string()) / name;
-    if (const auto bytes = parse_integer<std::uint64_t>(trim(content_of(file.string())))) {
+    if (const auto bytes = parse_integer<std::uint64_t>(first_line_of(file))) {
       limit = std::min(limit.value_or(*bytes), *bytes);
     }
     if (folder == folder.parent_path()) {

@@ -15,23 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content_of(const fs::path& path) {
-  std::string content;
-  constexpr std::size_t kMost = 1 << 16;
-  (void)read_small_file(path.string(), kMost, content);
-  return content;
-}
-
 /// Names in a folder that are `beginning` and a number.
 std::vector<fs::path> numbered(const fs::path& folder, std::string_view beginning) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    if (name.starts_with(beginning) && parse_integer<std::uint32_t>(name.substr(beginning.size()))) {
-      found.push_back(entry->path());
-    }
-  }
+  std::vector<fs::path> found = rollcall::entries_of(folder);
+  std::erase_if(found, [beginning](const fs::path& path) {
+    const std::string name = path.filename();
+    return !name.starts_with(beginning) || !parse_integer<std::uint32_t>(name.substr(beginning.size()));
+  });
   return found;
 }
 
@@ -95,7 +85,7 @@ std::uint32_t count_nvidia_gpus(const Environment& environment, const fs::path& 
 std::uint32_t count_xpus(const Environment& environment, const fs::path& root) {
   std::uint32_t count = 0;
   for (const fs::path& node : numbered(root / "sys/class/drm", "renderD")) {
-    const bool intel = trim(content_of(node / "device/vendor")) == "0x8086";
+    const bool intel = first_line_of(node / "device/vendor") == "0x8086";
     count += intel && usable(root / "dev/dri" / node.filename()) ? 1U : 0U;
   }
   const auto mask = environment.get_non_empty("ZE_AFFINITY_MASK");

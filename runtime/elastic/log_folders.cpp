@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/own_file.h"
+#include "runtime/base/small_file.h"
 #include "runtime/base/this_process.h"
 
 namespace rollcall::elastic {
@@ -79,11 +80,8 @@ std::string temporary_beginning() { return "rollcall_run_tmp_" + this_host_name(
 
 /// What killed agents of this user and this host have left in `above`. A living one holds its own.
 void remove_leftovers(const fs::path& above) {
-  std::error_code error;
   std::error_code ignored;
-  for (fs::directory_iterator entry(above, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const fs::path& path = entry->path();
+  for (const fs::path& path : rollcall::entries_of(above)) {
     if (!path.filename().string().starts_with(temporary_beginning())) {
       continue;
     }

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "runtime/base/believed_file.h"
@@ -167,11 +166,9 @@ std::optional<std::string> first_include(const std::string& path, const ReadFile
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
+  for (const std::filesystem::path& path : entries_of(folder)) {
+    names.push_back(path.filename().string());
   }
-  std::ranges::sort(names);
   return names;
 }
 

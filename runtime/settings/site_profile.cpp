@@ -160,17 +160,10 @@ constexpr const char* kSystemNameFile = "/etc/FZJ/systemname";  // all systems o
 
 Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::filesystem::path>& folder,
                                                   const SiteClues& clues) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder.value_or(std::filesystem::path()), error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".toml") {
-      files.push_back(entry->path());
-    }
-  }
-  std::ranges::sort(files);
+  std::vector<std::filesystem::path> files = entries_of(folder.value_or(std::filesystem::path()));
+  std::erase_if(files, [](const std::filesystem::path& file) { return file.extension() != ".toml"; });
   std::vector<SiteSection> sections;
-  for (const std::string& file : files) {
+  for (const std::filesystem::path& file : files) {
     ASSIGN_OR_RETURN(SiteSection section, read_head(file));
     sections.push_back(std::move(section));
   }
@@ -201,10 +194,7 @@ SiteClues clues_of_this_machine(const Environment& environment) {
   SiteClues clues;
   clues.variable = environment.get(env::kSystemName).value_or("");
   clues.cluster = environment.get(env::kSlurmClusterName).value_or("");
-  std::string content;
-  if (read_small_file(kSystemNameFile, kLongestFile, content).reason.empty()) {
-    clues.file = trim(content.substr(0, content.find('\n')));
-  }
+  clues.file = first_line_of(kSystemNameFile);
   clues.host = this_host_name();
   return clues;
 }

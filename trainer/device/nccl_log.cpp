@@ -9,7 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
-#include <vector>
+
+#include "runtime/base/small_file.h"
 
 namespace rollcall::device {
 namespace {
@@ -22,25 +23,8 @@ int& file_in_memory() {
   return descriptor;
 }
 
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    found.push_back(entry->path());
-  }
-  std::ranges::sort(found);
-  return found;
-}
-
-std::string line_of(const fs::path& file) {
-  std::string line;
-  std::ifstream stream(file);
-  std::getline(stream, line);
-  return line;
-}
-
 bool is_active_infiniband(const fs::path& port) {
-  return line_of(port / "link_layer") == "InfiniBand" && line_of(port / "state").ends_with("ACTIVE");
+  return first_line_of(port / "link_layer") == "InfiniBand" && first_line_of(port / "state").ends_with("ACTIVE");
 }
 
 /// NCCL's own files of settings, a site's and a user's, which an environment overrides (NCCL's manual, "Environment
@@ -108,8 +92,8 @@ std::string network_of(std::string_view nccl_log) {
 bool has_warning(std::string_view nccl_log) { return nccl_log.find("NCCL WARN") != std::string_view::npos; }
 
 std::string active_infiniband(const std::string& root) {
-  for (const fs::path& adapter : entries(root + "/sys/class/infiniband")) {
-    if (std::ranges::any_of(entries(adapter / "ports"), is_active_infiniband)) {
+  for (const fs::path& adapter : entries_of(root + "/sys/class/infiniband")) {
+    if (std::ranges::any_of(entries_of(adapter / "ports"), is_active_infiniband)) {
       return adapter.filename();
     }
   }

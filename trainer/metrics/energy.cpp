@@ -8,17 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/small_file.h"
+
 namespace rollcall::metrics {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
 
 std::optional<double> number_in(const fs::path& file) {
   std::ifstream stream(file);
@@ -42,14 +37,13 @@ void add_if_readable(EnergyCounter counter, std::vector<EnergyCounter>& counters
 std::vector<EnergyCounter> powercap_counters(const fs::path& folder) {
   constexpr double kMicro = 1e-6;
   std::vector<EnergyCounter> counters;
-  std::error_code error;
-  for (fs::directory_iterator zone(folder, error), end; !error && zone != end; zone.increment(error)) {
-    const bool is_rapl = zone->path().filename().string().starts_with("intel-rapl:");  // AMD's have this name as well
-    const std::string name = first_line(zone->path() / "name");
+  for (const fs::path& zone : entries_of(folder)) {
+    const bool is_rapl = zone.filename().string().starts_with("intel-rapl:");  // AMD's have this name as well
+    const std::string name = first_line_of(zone / "name");
     if (is_rapl && (name.starts_with("package") || name == "dram")) {
-      add_if_readable({.file = zone->path() / "energy_uj",
+      add_if_readable({.file = zone / "energy_uj",
                        .joules_of_unit = kMicro,
-                       .range = kMicro * number_in(zone->path() / "max_energy_range_uj").value_or(0)},
+                       .range = kMicro * number_in(zone / "max_energy_range_uj").value_or(0)},
                       counters);
     }
   }

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "runtime/base/cpu_list.h"
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 
@@ -21,26 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first line of a file of /sys; empty where it cannot be read (a link that is down refuses to tell its speed).
-std::string line_of(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return std::string(trim(line));
-}
-
-int numa_of(const fs::path& device) { return parse_integer<int>(line_of(device / "numa_node")).value_or(-1); }
-
-/// The entries of a folder, sorted; none where it is absent.
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    found.push_back(entry->path());
-  }
-  std::ranges::sort(found);
-  return found;
-}
+int numa_of(const fs::path& device) { return parse_integer<int>(first_line_of(device / "numa_node")).value_or(-1); }
 
 bool is_pci_address(const std::string& name) { return name.size() == 12 && name[4] == ':' && name[10] == '.'; }
 
@@ -71,7 +53,7 @@ std::string information(const fs::path& file, std::string_view name) {
 
 std::vector<OpenGpu> open_gpus_of_nvidia(const fs::path& root) {
   std::vector<OpenGpu> gpus;
-  for (const fs::path& gpu : entries(root / "proc/driver/nvidia/gpus")) {
+  for (const fs::path& gpu : entries_of(root / "proc/driver/nvidia/gpus")) {
     const fs::path file = gpu / "information";
     if (const std::string minor = information(file, "Device Minor");
         !minor.empty() && may_open(root / "dev" / ("nvidia" + minor))) {
@@ -84,10 +66,10 @@ std::vector<OpenGpu> open_gpus_of_nvidia(const fs::path& root) {
 
 std::vector<OpenGpu> open_gpus_of_amd(const fs::path& root) {
   std::map<std::string, Device> by_address;
-  for (const fs::path& node : entries(root / "dev/dri")) {
+  for (const fs::path& node : entries_of(root / "dev/dri")) {
     std::error_code error;
     const fs::path device = fs::canonical(root / "sys/class/drm" / node.filename() / "device", error);
-    if (!error && node.filename().string().starts_with("renderD") && line_of(device / "vendor") == kAmd &&
+    if (!error && node.filename().string().starts_with("renderD") && first_line_of(device / "vendor") == kAmd &&
         may_open(node)) {
       by_address[device.filename()] = {device.filename(), numa_of(device)};
     }
@@ -149,10 +131,10 @@ GpuFacts observe_task_gpus(const Environment& environment, const fs::path& root)
 std::vector<int> numa_nodes_of(const std::vector<std::uint32_t>& cpus, const fs::path& sys) {
   constexpr std::string_view kNode = "node";
   std::vector<int> nodes;
-  for (const fs::path& path : entries(sys / "devices/system/node")) {
+  for (const fs::path& path : entries_of(sys / "devices/system/node")) {
     const std::string name = path.filename();
     const int node = name.starts_with(kNode) ? parse_integer<int>(name.substr(kNode.size())).value_or(-1) : -1;
-    const std::vector<std::uint32_t> own = parse_cpu_list(line_of(path / "cpulist"));
+    const std::vector<std::uint32_t> own = parse_cpu_list(first_line_of(path / "cpulist"));
     if (node >= 0 && std::ranges::any_of(own, [&](std::uint32_t cpu) { return std::ranges::count(cpus, cpu) > 0; })) {
       nodes.push_back(node);
     }
@@ -164,16 +146,16 @@ std::vector<int> numa_nodes_of(const std::vector<std::uint32_t>& cpus, const fs:
 std::vector<Device> observe_gpus(const fs::path& sys) {
   std::map<std::string, int> numa_by_address;
   for (const char* driver : {"nvidia", "amdgpu"}) {
-    for (const fs::path& device : entries(sys / "bus/pci/drivers" / driver)) {
+    for (const fs::path& device : entries_of(sys / "bus/pci/drivers" / driver)) {
       if (is_pci_address(device.filename())) {
         numa_by_address[device.filename()] = numa_of(device);
       }
     }
   }
-  for (const fs::path& card : entries(sys / "class/drm")) {
+  for (const fs::path& card : entries_of(sys / "class/drm")) {
     std::error_code error;
     const fs::path device = fs::canonical(card / "device", error);
-    if (!error && is_pci_address(device.filename()) && is_gpu_maker(line_of(device / "vendor"))) {
+    if (!error && is_pci_address(device.filename()) && is_gpu_maker(first_line_of(device / "vendor"))) {
       numa_by_address[device.filename()] = numa_of(device);
     }
   }
@@ -187,12 +169,12 @@ std::vector<Device> observe_gpus(const fs::path& sys) {
 
 std::vector<Device> observe_adapters(const fs::path& sys) {
   std::vector<Device> adapters;
-  for (const fs::path& path : entries(sys / "class/infiniband")) {
+  for (const fs::path& path : entries_of(sys / "class/infiniband")) {
     Device adapter{path.filename(), numa_of(path / "device"), false};
-    for (const fs::path& port : entries(path / "ports")) {
+    for (const fs::path& port : entries_of(path / "ports")) {
       // "4: ACTIVE" and "200 Gb/sec (4X HDR)"
-      adapter.active = adapter.active || line_of(port / "state").ends_with("ACTIVE");
-      const std::string rate = line_of(port / "rate");
+      adapter.active = adapter.active || first_line_of(port / "state").ends_with("ACTIVE");
+      const std::string rate = first_line_of(port / "rate");
       const auto gigabits = parse_integer<int>(rate.substr(0, rate.find_first_of(" .")));
       adapter.gigabits = std::max(adapter.gigabits, static_cast<double>(gigabits.value_or(-1)));
     }
@@ -205,7 +187,7 @@ std::vector<InterfaceFacts> observe_interfaces(const std::vector<network::Interf
   std::vector<InterfaceFacts> facts;
   facts.reserve(interfaces.size());
   for (const network::Interface& interface : interfaces) {
-    const auto speed = parse_integer<std::int64_t>(line_of(sys / "class/net" / interface.name / "speed"));
+    const auto speed = parse_integer<std::int64_t>(first_line_of(sys / "class/net" / interface.name / "speed"));
     facts.push_back({interface.name, interface.up, interface.loopback, speed && *speed > 0 ? *speed : -1});
   }
   return facts;
@@ -215,14 +197,14 @@ std::vector<std::uint32_t> cores_of(const std::vector<std::uint32_t>& cpus, cons
   std::set<std::uint32_t> cores;
   for (const std::uint32_t cpu : cpus) {
     const auto file = sys / "devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology/thread_siblings_list";
-    const std::vector<std::uint32_t> siblings = parse_cpu_list(line_of(file));
+    const std::vector<std::uint32_t> siblings = parse_cpu_list(first_line_of(file));
     cores.insert(siblings.empty() ? cpu : siblings.front());
   }
   return {cores.begin(), cores.end()};
 }
 
 std::uint64_t online_cores(const std::filesystem::path& sys) {
-  return cores_of(parse_cpu_list(line_of(sys / "devices/system/cpu/online")), sys).size();
+  return cores_of(parse_cpu_list(first_line_of(sys / "devices/system/cpu/online")), sys).size();
 }
 
 }  // namespace rollcall::doctor

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "runtime/base/own_file.h"
+#include "runtime/base/small_file.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
@@ -25,10 +26,10 @@ namespace fs = std::filesystem;
 Result<std::vector<ListedCheckpoint>> list_of_kind(const std::string& folder, NameKind kind) {
   std::vector<ListedCheckpoint> found;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const auto name = parse_file_name(entry->path().filename().string());
+  for (const fs::path& path : entries_of(folder, error)) {
+    const auto name = parse_file_name(path.filename().string());
     if (name && name->kind == kind) {
-      found.push_back({name->step, entry->path().string()});
+      found.push_back({name->step, path.string()});
     }
   }
   if (error && error != std::errc::no_such_file_or_directory) {

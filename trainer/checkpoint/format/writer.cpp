@@ -41,7 +41,7 @@ ManifestEntry entry_of(const TensorView& tensor) {
 }
 
 /// All data sets of `content`: its tensors, then `values`.
-std::vector<ManifestEntry> entries_of(const Content& content, const std::vector<EncodedValue>& values) {
+std::vector<ManifestEntry> datasets_of(const Content& content, const std::vector<EncodedValue>& values) {
   std::vector<ManifestEntry> entries;
   entries.reserve(content.tensors.size() + values.size());
   for (const TensorView& tensor : content.tensors) {
@@ -193,7 +193,7 @@ class Write {
     manifest_.info = {fmt::format("{}.{}", schema::kMajorVersion, schema::kMinorVersion), options_.writer,
                       options_.torch_version, now_text()};
     manifest_.piece_bytes = kPieceBytes;
-    manifest_.datasets = entries_of(content_, values_);
+    manifest_.datasets = datasets_of(content_, values_);
     ASSIGN_OR_RETURN(auto created, Hdf5Structures::create(plan_.temporary, manifest_.info, manifest_.datasets));
     structures_ = std::move(created);
     plan_.datasets = manifest_.datasets;

@@ -83,7 +83,7 @@ bool times_say_nothing(const std::string& folder, const struct stat& facts) {
          (::statfs(folder.c_str(), &system) == 0 && (system.f_type == kFuse || system.f_type == kSquashfs));
 }
 
-std::int64_t entries_of(const std::string& folder) {
+std::int64_t entry_count(const std::string& folder) {
   DIR* const opened = ::opendir(folder.c_str());
   if (opened == nullptr) {
     return -1;
@@ -99,7 +99,7 @@ std::int64_t entries_of(const std::string& folder) {
 Witness witness_from(const std::string& path, const struct stat& facts) {
   Witness witness{path, facts.st_size, nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim), facts.st_ino, -1};
   if (S_ISDIR(facts.st_mode) && times_say_nothing(path, facts)) {
-    witness.entries = entries_of(path);
+    witness.entries = entry_count(path);
   }
   return witness;
 }

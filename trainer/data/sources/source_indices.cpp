@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/own_file.h"
+#include "runtime/base/small_file.h"
 #include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
 
@@ -43,17 +44,12 @@ void remove_left_overs(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path kept(path);
   const std::string begin = kept.filename().string() + ".";
-  std::error_code error;
-  std::vector<fs::path> old;
-  for (fs::directory_iterator entry(kept.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
-    const std::int64_t modified = witness_of(entry->path().string()).modified;
-    constexpr std::int64_t kDay = 86'400'000'000'000;
-    if (entry->path().filename().string().starts_with(begin) && modified < now() - kDay) {
-      old.push_back(entry->path());
+  constexpr std::int64_t kDay = 86'400'000'000'000;
+  std::error_code ignored;
+  for (const fs::path& file : entries_of(kept.parent_path())) {
+    if (file.filename().string().starts_with(begin) && witness_of(file.string()).modified < now() - kDay) {
+      fs::remove(file, ignored);
     }
-  }
-  for (const fs::path& file : old) {
-    fs::remove(file, error);
   }
 }
 

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 
 namespace rollcall::process_group {
@@ -35,8 +35,7 @@ int watch_process(const std::string& identity) {
 }  // namespace
 
 std::string process_space() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  const std::string boot = first_line_of("/proc/sys/kernel/random/boot_id");
   std::array<char, 64> name{};
   const ssize_t length = readlink("/proc/self/ns/pid", name.data(), name.size());
   return boot.empty() || length <= 0 ? "" : boot + " " + std::string(name.data(), static_cast<std::size_t>(length));

@@ -17,6 +17,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/file.h"
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/command_line/tool_main.h"
@@ -62,9 +63,9 @@ std::string newest_record(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::string newest;
   fs::file_time_type when{};
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+  for (const fs::path& run : entries_of(folder)) {
     for (const char* const name : {"metrics.jsonl", "checkpoints/metrics.jsonl"}) {
-      const fs::path record = entry.path() / name;
+      const fs::path record = run / name;
       const fs::file_time_type written = fs::last_write_time(record, ignored);
       if (!ignored && (newest.empty() || written > when)) {
         newest = record.string();

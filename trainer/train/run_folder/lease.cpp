@@ -31,6 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "lease.json";
+constexpr std::size_t kMostLeaseBytes = 4096;
 constexpr std::chrono::milliseconds kLook{500};    ///< between two looks at another's lease
 constexpr std::chrono::seconds kPatienceAtEnd{2};  ///< with a file system that stands still
 
@@ -91,7 +92,8 @@ Result<void> remove_dead(const Lease::Folder& folder, const Holder& holder, cons
                : fail(folder.setting, path, "is a dead run's and cannot be taken away: " + why_refused(path, code),
                       "having it removed, or another " + folder.setting, ErrorKind::CannotCreate);
   }
-  if (from_json(content_of(away)).nonce == holder.nonce || std::rename(away.c_str(), path.c_str()) != 0) {
+  if (from_json(content_of(away, kMostLeaseBytes)).nonce == holder.nonce ||
+      std::rename(away.c_str(), path.c_str()) != 0) {
     ::unlink(away.c_str());
   }
   return {};
@@ -138,7 +140,7 @@ class Watch {
 
  private:
   void take_in() {
-    Holder holder = from_json(content_of(path_));
+    Holder holder = from_json(content_of(path_, kMostLeaseBytes));
     const auto time = renewed(path_);
     if (!holder_ || holder.nonce != holder_->nonce) {
       holder_ = std::move(holder);
@@ -206,7 +208,9 @@ struct Lease::State {
     folders.push_back(folder);
   }
 
-  [[nodiscard]] bool is_own(const std::string& path) const { return from_json(content_of(path)).nonce == nonce; }
+  [[nodiscard]] bool is_own(const std::string& path) const {
+    return from_json(content_of(path, kMostLeaseBytes)).nonce == nonce;
+  }
 
   void renew() {
     const std::vector<Folder> held = held_folders();

@@ -54,16 +54,11 @@ bool is_job_name(const std::string& text) {
 
 }  // namespace
 
-std::string content_of(const std::string& path) {
-  std::string content;
-  return read_small_file(path, kMostLeaseBytes, content).reason.empty() ? content : std::string();
-}
-
 Holder this_run(const Environment& environment) {
   std::random_device random;
   return {.nonce = fmt::format("{:08x}{:08x}", random(), random()),
           .host = this_host_name(),
-          .boot = std::string(trim(content_of("/proc/sys/kernel/random/boot_id"))),
+          .boot = first_line_of("/proc/sys/kernel/random/boot_id"),
           .processes = target_of("/proc/self/ns/pid"),
           .pid = ::getpid(),
           .started = start_of(::getpid()),

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -22,12 +21,6 @@ struct Holder {
   std::string run;  ///< of `rollcall run` (ROLLCALL_RUN); empty: none
   std::string generation;
 };
-
-/// Bytes of a lease, and of the files of /proc that are read with it.
-inline constexpr std::size_t kMostLeaseBytes = 4096;
-
-/// What such a file holds; empty where it cannot be read whole.
-[[nodiscard]] std::string content_of(const std::string& path);
 
 /// This process, with a nonce of its own.
 [[nodiscard]] Holder this_run(const Environment& environment);
