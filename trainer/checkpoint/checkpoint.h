@@ -13,7 +13,6 @@
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/init_plan.h"
 #include "trainer/checkpoint/memory_checkpoint.h"
-#include "trainer/checkpoint/options.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/torch.h"

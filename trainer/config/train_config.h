@@ -9,7 +9,8 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
-#include "trainer/checkpoint/options.h"
+#include "trainer/checkpoint/format/options.h"
+#include "trainer/checkpoint/format/retention.h"
 #include "trainer/data/datasets/options.h"
 #include "trainer/data/loader/options.h"
 #include "trainer/data/sampling/sampler.h"
@@ -86,7 +87,7 @@ struct CheckpointConfig {
   std::string stage_given{};       ///< as given
   std::int64_t every_epochs = 1;   ///< 0: do not
   std::int64_t every_steps = 0;    ///< 0: do not
-  checkpoint::Retention retention{};
+  checkpoint::format::Retention retention{};
   std::size_t keep_best = 1;  ///< of how many validations the checkpoints are kept
   bool background = true;
   bool skip_while_saving = true;  ///< a save by `every_steps` that is due while another is under way

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 namespace rollcall::checkpoint::format {
 
 /// How much of a file is compared with its checksums.
@@ -15,3 +17,18 @@ enum class ReadBack {
 };
 
 }  // namespace rollcall::checkpoint::format
+
+namespace rollcall::checkpoint {
+
+/// From which checkpoint a training goes on.
+struct LoadOptions {
+  /// "never" (nothing happens), "auto" (the newest sound checkpoint of `folder`, or nothing where there is none) or the
+  /// path of a checkpoint
+  std::string resume = "auto";
+  std::string folder{};
+  /// "auto": other users' checkpoints in `folder` do not count; else they are refused
+  bool passes_over_others = false;
+  format::VerifyLevel verify = format::VerifyLevel::Full;  ///< how much of what is loaded is checked
+};
+
+}  // namespace rollcall::checkpoint

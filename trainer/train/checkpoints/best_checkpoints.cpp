@@ -137,8 +137,8 @@ Result<std::vector<checkpoint::Best>> BestCheckpoints::with_checkpoints(
   return found;
 }
 
-checkpoint::Retention BestCheckpoints::retention(const checkpoint::Progress& progress) const {
-  checkpoint::Retention retention = config_.retention;
+checkpoint::format::Retention BestCheckpoints::retention(const checkpoint::Progress& progress) const {
+  checkpoint::format::Retention retention = config_.retention;
   // Until its validation has shown that the model is sound, no other one goes for it.
   retention.keep_last += progress.validation_due != 0 ? 1 : 0;
   retention.keep_best = config_.keep_best;

@@ -37,7 +37,7 @@ class BestCheckpoints {
   /// repeated, and what it drove out counts again.
   void give_back(checkpoint::Progress& progress) const;
   /// What a save at `progress` keeps.
-  [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
+  [[nodiscard]] checkpoint::format::Retention retention(const checkpoint::Progress& progress) const;
 
  private:
   /// Those of `validations` whose checkpoints lie in the folder and are this training's, as rank 0 sees it. Not while a
