@@ -25,13 +25,14 @@ Result<std::vector<std::int64_t>> numbers_of_rank_zero(const process_group::Grou
   return std::vector<std::int64_t>(first, first + mine.size());
 }
 
-Result<std::string> text_of_rank_zero(const process_group::Group& group, const std::string& mine) {
-  ASSIGN_OR_RETURN(const auto length, numbers_of_rank_zero(group, {static_cast<std::int64_t>(mine.size())}));
+Result<std::string> text_of_rank(std::uint32_t rank, const process_group::Group& group, const std::string& mine) {
+  at::Tensor length = torch::tensor({static_cast<std::int64_t>(mine.size())}, at::kLong);
+  RETURN_IF_ERROR(process_group::broadcast(group, length, rank));
   std::string text = mine;
-  text.resize(static_cast<std::size_t>(length.front()));
+  text.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
   // A tensor of its own: where this is given up, something may arrive in it later.
-  at::Tensor moved = torch::from_blob(text.data(), {length.front()}, at::kByte).clone();
-  RETURN_IF_ERROR(process_group::broadcast(group, moved));
+  at::Tensor moved = torch::from_blob(text.data(), {length.item<std::int64_t>()}, at::kByte).clone();
+  RETURN_IF_ERROR(process_group::broadcast(group, moved, rank));
   std::memcpy(text.data(), moved.const_data_ptr(), text.size());
   return text;
 }

@@ -19,7 +19,8 @@ namespace rollcall::train {
 [[nodiscard]] Result<std::vector<std::int64_t>> numbers_of_rank_zero(const process_group::Group& group,
                                                                      const std::vector<std::int64_t>& mine);
 
-/// Rank 0's text on all ranks.
-[[nodiscard]] Result<std::string> text_of_rank_zero(const process_group::Group& group, const std::string& mine);
+/// The text of `rank` on all ranks.
+[[nodiscard]] Result<std::string> text_of_rank(std::uint32_t rank, const process_group::Group& group,
+                                               const std::string& mine);
 
 }  // namespace rollcall::train

@@ -36,7 +36,7 @@ Result<void> confirm_equal_settings(const World& world, const settings::Settings
   if (world.world_size == 1) {
     return {};
   }
-  ASSIGN_OR_RETURN(const std::string of_zero, text_of_rank_zero(world.process_group, json));
+  ASSIGN_OR_RETURN(const std::string of_zero, text_of_rank(0, world.process_group, json));
   const std::vector<config::Change> others = config::differences_among_ranks(of_zero, mine);
   if (others.empty()) {
     return {};

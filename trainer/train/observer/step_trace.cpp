@@ -4,16 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "runtime/base/untrusted_json.h"
+#include "runtime/base/small_file.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/report/page.h"
+#include "trainer/train/exchange.h"
 
 namespace rollcall::train {
 namespace {
@@ -21,35 +20,11 @@ namespace {
 constexpr std::uint32_t kMostRanks = 64;
 constexpr std::size_t kMostSpans = 1'000'000;  // of all ranks: some 150 MB, more than a browser opens with ease
 constexpr std::size_t kMostSpansOfRank = 200'000;
-constexpr int kRounds = 8;  // of questions about the clock
-constexpr std::chrono::seconds kPatience{10};
-constexpr std::chrono::seconds kPatienceForTurn{120};  // while rank 0 takes what the ranks before have
-constexpr const char* kYourTurn = "your turn";
+constexpr int kRounds = 8;  // of looks at the clock
 
 std::string name_of_thread(std::int64_t thread) {
-  std::ifstream file(fmt::format("/proc/self/task/{}/comm", thread));
-  std::string name;
-  std::getline(file, name);
+  const std::string name = first_line_of(fmt::format("/proc/self/task/{}/comm", thread));
   return name.empty() ? "thread that has ended" : name;
-}
-
-/// A word in the store, which is waited for and then removed.
-std::string take_word(c10d::Store& store, const std::string& key, std::chrono::seconds patience = kPatience) {
-  store.wait({key}, patience);
-  std::string word = store.get_to_str(key);
-  store.deleteKey(key);
-  return word;
-}
-
-std::string key_of(std::uint32_t rank, const char* what, int number = 0) {
-  return fmt::format("trace/{}/{}/{}", rank, what, number);
-}
-
-/// What rank 0 needs of a part besides its events; a share that is not known is null.
-std::string head_of(const metrics::TraceShares& shares, std::optional<double> clock_error) {
-  return nlohmann::json{shares.steps, shares.compute, shares.communication, shares.exposed,
-                        clock_error ? nlohmann::json(*clock_error) : nlohmann::json()}
-      .dump();
 }
 
 double number(const nlohmann::json& value) { return value.is_number() ? value.get<double>() : std::nan(""); }
@@ -61,9 +36,8 @@ StepTrace::StepTrace(const config::RunConfig& config, const World& world, Observ
       folder_(config.folder),
       world_(world),
       observer_(observer),
-      traced_ranks_(std::min(world.world_size, kMostRanks)),
-      traced_(world.rank < traced_ranks_) {
-  if (steps_ && traced_) {
+      traced_ranks_(std::min(world.world_size, kMostRanks)) {
+  if (steps_ && world.rank < traced_ranks_) {
     recorder_.emplace(std::min(kMostSpansOfRank, kMostSpans / traced_ranks_));
   }
 }
@@ -73,11 +47,7 @@ Result<void> StepTrace::before_step(std::int64_t step) {
     return {};
   }
   if (first_ == 0) {
-    // All are here before anybody's question waits for an answer: who comes late delays no clock.
-    if (Result<void> met = process_group::barrier(world_.process_group); !met) {
-      return met;
-    }
-    compare_clocks();
+    RETURN_IF_ERROR(compare_clocks());
     first_ = step;
     begun_ = true;
   }
@@ -120,33 +90,16 @@ Result<void> StepTrace::finish(Ending ending) {
   return write();
 }
 
-void StepTrace::compare_clocks() {
+Result<void> StepTrace::compare_clocks() {
   std::vector<metrics::ClockReading> readings;
-  try {
-    for (std::uint32_t rank = 1; rank < traced_ranks_; ++rank) {
-      if (world_.rank == 0) {
-        world_.store->set(key_of(rank, "asks"), kYourTurn);
-        for (int round = 0; round < kRounds; ++round) {
-          take_word(*world_.store, key_of(rank, "question", round));
-          world_.store->set(key_of(rank, "answer", round), std::to_string(nanoseconds_now()));
-        }
-      } else if (world_.rank == rank) {
-        take_word(*world_.store, key_of(rank, "asks"));
-        for (int round = 0; round < kRounds; ++round) {
-          const std::int64_t sent = nanoseconds_now();
-          world_.store->set(key_of(rank, "question", round), "?");
-          world_.store->wait({key_of(rank, "answer", round)}, kPatience);
-          const std::int64_t heard = nanoseconds_now();
-          readings.push_back({sent, std::stoll(take_word(*world_.store, key_of(rank, "answer", round))), heard});
-        }
-      }
-    }
-  } catch (const std::exception&) {
-    // Told with the trace: its clock is not known.
+  for (int round = 0; round < kRounds; ++round) {
+    const std::int64_t sent = nanoseconds_now();
+    RETURN_IF_ERROR(process_group::barrier(world_.process_group));  // rank 0 looks when all others have
+    ASSIGN_OR_RETURN(const auto answered, numbers_of_rank_zero(world_.process_group, {nanoseconds_now()}));
+    readings.push_back({sent, answered.front(), nanoseconds_now()});
   }
-  if (!readings.empty()) {
-    clock_ = metrics::clock_offset(readings);
-  }
+  clock_ = world_.rank == 0 ? metrics::ClockOffset() : metrics::clock_offset(readings);
+  return {};
 }
 
 StepTrace::Part StepTrace::make_part() {
@@ -154,8 +107,7 @@ StepTrace::Part StepTrace::make_part() {
     return {};
   }
   try {
-    const std::int64_t offset = clock_ ? clock_->offset : 0;
-    const metrics::TracedRank traced{world_.rank, world_.host, offset, recorder_->take(step_ended_)};
+    const metrics::TracedRank traced{world_.rank, world_.host, clock_.offset, recorder_->take(step_ended_)};
     Part part{metrics::shares_of(traced.spans), metrics::trace_events(traced, name_of_thread)};
     if (world_.device.type() != at::kCPU) {  // it computes and communicates later than the host says
       part.shares.compute = part.shares.communication = part.shares.exposed = std::nan("");
@@ -168,50 +120,33 @@ StepTrace::Part StepTrace::make_part() {
 
 Result<void> StepTrace::write() {
   begun_ = false;
-  Part part = make_part();
+  const Part part = make_part();
   const bool full = recorder_ && recorder_->was_full();
   recorder_.reset();
-  // What a rank made in minutes nobody waits for in the store.
-  if (Result<void> made = process_group::barrier(world_.process_group); !made) {
-    return made;
+  const auto& [steps, compute, communication, exposed] = part.shares;
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> heads,
+                   told_by_ranks(world_.process_group, {steps, compute, communication, exposed, clock_.error}));
+  std::vector<std::string> events;
+  for (std::uint32_t rank = 0; rank < traced_ranks_; ++rank) {
+    ASSIGN_OR_RETURN(std::string of_rank, text_of_rank(rank, world_.process_group, part.events));
+    events.push_back(world_.rank == 0 ? std::move(of_rank) : "");
   }
   if (full) {
     observer_.warn("--trace-steps: there was no room for all spans of so many steps: the last ones lack some");
   }
-  try {
-    world_.rank == 0 ? collect(std::move(part)) : give(part);
-  } catch (const std::exception& error) {
-    observer_.warn(fmt::format("--trace-steps: there is no trace: {}", error.what()));
+  if (world_.rank == 0) {
+    write_file(heads, events);
   }
   return {};
 }
 
-void StepTrace::give(const Part& part) {
-  if (traced_ && take_word(*world_.store, key_of(world_.rank, "gives"), kPatienceForTurn) == kYourTurn) {
-    const auto error = clock_ ? std::optional(1e-9 * static_cast<double>(clock_->error)) : std::nullopt;
-    world_.store->set(key_of(world_.rank, "head"), head_of(part.shares, error));
-    world_.store->set(key_of(world_.rank, "events"), part.events);
-  }
-}
-
-void StepTrace::collect(Part part) {
-  std::vector<metrics::TraceShares> shares{part.shares};
-  std::vector<std::string> events{std::move(part.events)};
+void StepTrace::write_file(const std::vector<nlohmann::json>& heads, const std::vector<std::string>& events) {
+  std::vector<metrics::TraceShares> shares;
   double clock_error = 0;
-  std::uint32_t rank = 1;
-  try {
-    for (; rank < traced_ranks_; ++rank) {
-      world_.store->set(key_of(rank, "gives"), kYourTurn);
-      const auto head = parse_untrusted(take_word(*world_.store, key_of(rank, "head"))).value_or(nlohmann::json());
-      shares.push_back({number(head.at(0)), number(head.at(1)), number(head.at(2)), number(head.at(3))});
-      clock_error += std::max(0.0, number(head.at(4)) - clock_error);  // not a number once one is not
-      events.push_back(take_word(*world_.store, key_of(rank, "events")));
-    }
-  } catch (const std::exception&) {
-    while (++rank < traced_ranks_) {
-      world_.store->set(key_of(rank, "gives"), "nobody waits for it");
-    }
-    throw;
+  for (std::uint32_t rank = 0; rank < traced_ranks_; ++rank) {
+    const nlohmann::json& head = heads.at(rank);
+    shares.push_back({number(head.at(0)), number(head.at(1)), number(head.at(2)), number(head.at(3))});
+    clock_error = std::max(clock_error, 1e-9 * number(head.at(4)));
   }
   if (const auto empty = std::ranges::count_if(events, &std::string::empty); empty > 0) {
     observer_.warn(
@@ -234,9 +169,6 @@ void StepTrace::tell(const std::string& file, const std::vector<metrics::TraceSh
     }
     return metrics::RawJson{fmt::format("[{}]", fmt::join(numbers, ","))};
   };
-  if (std::isnan(clock_error)) {
-    observer_.warn("--trace-steps: a rank's clock could not be compared: its times may be off");
-  }
   observer_.note(fmt::format("trace: {}/{}, for https://ui.perfetto.dev", folder_, file));
   observer_.record({{"event", std::string("trace")},
                     {"file", file},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,9 +20,8 @@ namespace rollcall::train {
 /// the times are the host's, and what they say of computation and communication is left out.
 ///
 /// Before the first of the steps clocks are compared with rank 0's, after the last one rank 0 takes what each rank has,
-/// one after the other, and writes it: both through the step's store, in which nobody waits for a rank that does not
-/// answer for longer than ten seconds. What does not succeed there is a warning; a training never ends by its trace.
-/// Main thread.
+/// one after the other, and writes it: both by collectives. What one rank cannot make or write is a warning. Main
+/// thread.
 class StepTrace {
  public:
   /// All references outlive it.
@@ -44,12 +44,11 @@ class StepTrace {
     std::string events;  ///< empty: it could not be made
   };
 
-  void compare_clocks();
+  [[nodiscard]] Result<void> compare_clocks();
   [[nodiscard]] Part make_part();
   [[nodiscard]] Result<void> write();
-  /// Rank 0 takes the parts of all ranks, and writes the file; throws what the store throws, as does the next.
-  void collect(Part part);
-  void give(const Part& part);
+  /// Rank 0: by rank, what it needs of a part besides its events, and these.
+  void write_file(const std::vector<nlohmann::json>& heads, const std::vector<std::string>& events);
   void tell(const std::string& file, const std::vector<metrics::TraceShares>& shares, double clock_error);
 
   const std::optional<config::StepRange> steps_;
@@ -57,14 +56,13 @@ class StepTrace {
   const World& world_;
   Observer& observer_;
   const std::uint32_t traced_ranks_;
-  const bool traced_;  ///< this rank is
   std::optional<SpanRecorder> recorder_;
   bool begun_ = false;           ///< the first step was, and the file is not written
   std::int64_t step_begun_ = 0;  ///< the current step, on this rank's clock
   std::int64_t step_ended_ = 0;  ///< the last step
   std::int64_t first_ = 0;       ///< step that was traced; 0: none
   std::int64_t last_ = 0;
-  std::optional<metrics::ClockOffset> clock_;  ///< of a rank other than 0; nothing: not known
+  metrics::ClockOffset clock_;
 };
 
 }  // namespace rollcall::train
