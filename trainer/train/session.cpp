@@ -118,7 +118,8 @@ class Session {
     RETURN_IF_ERROR(on_all_ranks(checkpoints_->confirm_same_step(progress_)));
     const bool is_warm = living && !living->gradient_order.empty();
     RETURN_IF_ERROR(on_all_ranks(is_warm ? Result<void>() : warm_up(*training_, config_, world_)));
-    ASSIGN_OR_RETURN(observer_, on_all_ranks(Observer::open(config_.run, world_)));
+    ASSIGN_OR_RETURN(Observer observer, on_all_ranks(Observer::open(config_.run, world_)));
+    observer_.emplace(std::move(observer));
     known.notes = {of_stage, where};
     return known;
   }

@@ -23,6 +23,8 @@ checkpoint::format::WriterOptions writer_options(const config::CheckpointConfig&
   return {.writer = "rollcall-train", .torch_version = TORCH_VERSION, .read_back = config.read_back};
 }
 
+background::RetryPolicy retry_policy(const config::CheckpointConfig& config) { return {.retries = config.retries}; }
+
 /// Adds the time until its end to `seconds`.
 class Stopwatch {
  public:
@@ -36,13 +38,21 @@ class Stopwatch {
   double begin_;
 };
 
+std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
 /// The ranks of a process group as those who write and load checkpoints together. One thread at a time may use the
 /// process group, whatever for.
-class CheckpointGroup final : public checkpoint::format::RankGroup {
+class CheckpointWriter::SaveGroup final : public checkpoint::format::RankGroup {
  public:
   /// A null `group` is a world of one.
-  explicit CheckpointGroup(process_group::Group group) : group_(std::move(group)) {}
+  explicit SaveGroup(process_group::Group group) : group_(std::move(group)) {}
 
+  [[nodiscard]] const process_group::Group& process_group() const { return group_; }
   [[nodiscard]] std::uint32_t rank() const override { return process_group::rank_of(group_); }
   [[nodiscard]] std::uint32_t size() const override { return process_group::world_size_of(group_); }
   [[nodiscard]] Result<void> broadcast(std::vector<std::byte>& bytes) override;
@@ -52,12 +62,7 @@ class CheckpointGroup final : public checkpoint::format::RankGroup {
   process_group::Group group_;
 };
 
-std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
-  const auto bytes = std::as_bytes(std::span(numbers));
-  return {bytes.begin(), bytes.end()};
-}
-
-Result<void> CheckpointGroup::broadcast(std::vector<std::byte>& bytes) {
+Result<void> CheckpointWriter::SaveGroup::broadcast(std::vector<std::byte>& bytes) {
   at::Tensor size = torch::tensor({static_cast<std::int64_t>(bytes.size())});
   if (Result<void> told = process_group::broadcast(group_, size); !told) {
     return told;
@@ -78,7 +83,7 @@ Result<void> CheckpointGroup::broadcast(std::vector<std::byte>& bytes) {
   return sent;
 }
 
-Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<const std::byte> mine) {
+Result<std::vector<std::vector<std::byte>>> CheckpointWriter::SaveGroup::gather(std::span<const std::byte> mine) {
   const auto* const numbers = reinterpret_cast<const std::uint8_t*>(mine.data());
   ASSIGN_OR_RETURN(const auto gathered, process_group::all_gather_bytes(group_, {numbers, numbers + mine.size()}));
   std::vector<std::vector<std::byte>> all;
@@ -88,16 +93,16 @@ Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<co
   return all;
 }
 
-}  // namespace
+CheckpointWriter::~CheckpointWriter() = default;
 
 CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, const World& world)
     : config_(config),
       world_(world),
-      policy_{.retries = config.retries},
-      saver_(config.background ? std::make_unique<background::BackgroundSaver>(policy_) : nullptr) {}
+      saver_(config.background ? std::make_unique<background::BackgroundSaver>(retry_policy(config)) : nullptr) {}
 
 Result<void> CheckpointWriter::make_group() {
   leave_group_behind();
+  process_group::Group process_group;
   if (world_.process_group) {
     process_group::ProcessGroupOptions options = world_.group_options;
     options.device = nullptr;  // what is saved is in main memory by then
@@ -110,9 +115,9 @@ Result<void> CheckpointWriter::make_group() {
     ASSIGN_OR_RETURN(const auto made,
                      process_group::make_process_group(c10::make_intrusive<c10d::PrefixStore>(name, world_.group_store),
                                                        world_.rank, world_.world_size, options));
-    process_group_ = made.process_group;
+    process_group = made.process_group;
   }
-  group_ = std::make_unique<CheckpointGroup>(process_group_);
+  group_ = std::make_unique<SaveGroup>(std::move(process_group));
   return {};
 }
 
@@ -122,8 +127,9 @@ Result<checkpoint::format::RankGroup*> CheckpointWriter::group() {
 }
 
 void CheckpointWriter::leave_group_behind() {
+  process_group::Group left = group_ ? group_->process_group() : nullptr;
   group_.reset();
-  process_group::leave_behind(std::move(process_group_));
+  process_group::leave_behind(std::move(left));
 }
 
 Result<std::vector<std::int64_t>> CheckpointWriter::tell_ranks(std::vector<std::int64_t> mine) {
@@ -139,7 +145,7 @@ Result<std::vector<std::int64_t>> CheckpointWriter::tell_ranks(std::vector<std::
 }
 
 bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
-  if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving && !copied_bytes_) {
+  if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving && !begun_.copied_bytes) {
     return false;
   }
   finish_save();
@@ -148,8 +154,7 @@ bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
 
 Result<void> CheckpointWriter::save(background::Destination destination, const checkpoint::StateParts& parts,
                                     const std::set<std::string>& parameter_keys, Urgency urgency) {
-  stall_seconds_ = 0;
-  copied_bytes_.reset();
+  begun_ = {};
   RETURN_IF_ERROR(group());
   if (!saved_once_) {
     destination.line_begins_at = line_begins_at_;
@@ -159,7 +164,7 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
     Result<void> written = write_now(destination, parts);
     return urgency == Urgency::Final ? written : Result<void>();
   }
-  const Stopwatch stall(stall_seconds_);
+  const Stopwatch stall(begun_.stall_seconds);
   const std::int64_t step = destination.step;
   return saver_->start(step, checkpoint::live_content(parts, parameter_keys, device_copies_),
                        [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
@@ -180,10 +185,10 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
                                          const checkpoint::StateParts& parts) {
   background::SaveOutcome outcome;
   {
-    const Stopwatch stall(stall_seconds_);
+    const Stopwatch stall(begun_.stall_seconds);
     const checkpoint::HostContent host = checkpoint::on_host(parts, device_copies_);
     outcome = background::write_with_retries(
-        destination.step, policy_, [&] { return commit(destination, host.content); },
+        destination.step, retry_policy(config_), [&] { return commit(destination, host.content); },
         [](std::chrono::duration<double> length) {
           std::this_thread::sleep_for(length);
           return true;
@@ -198,10 +203,10 @@ Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& nam
                                                  const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
                                                  double begun) {
   RETURN_IF_ERROR(group());
-  copied_bytes_ = checkpoint::bytes_of(parts);
+  begun_.copied_bytes = checkpoint::bytes_of(parts);
   const auto exchange = [this, name, &copies](const checkpoint::format::Content& content) {
     RECORD_USER_SCOPE("save: copy to a neighbour");
-    return copies.exchange(name, content, {world_.host, world_.local_rank}, process_group_);
+    return copies.exchange(name, content, {world_.host, world_.local_rank}, group_->process_group());
   };
   background::SaveOutcome outcome;
   outcome.step = name.step;
@@ -209,14 +214,14 @@ Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& nam
   if (saver_) {
     started = saver_->start(name.step, checkpoint::live_content(parts, parameter_keys, device_copies_), exchange);
     if (!started) {  // no memory: the others, who wait for this rank's part, are told
-      outcome.written = process_group::agree_or_fail(process_group_, started);
+      outcome.written = process_group::agree_or_fail(group_->process_group(), started);
     }
   } else {
     outcome.written = exchange(checkpoint::on_host(parts, device_copies_).content);
   }
-  stall_seconds_ = seconds_now() - begun;
+  begun_.stall_seconds = seconds_now() - begun;
   if (!saver_ || !started) {
-    outcome.durable_seconds = stall_seconds_;
+    outcome.durable_seconds = begun_.stall_seconds;
     note(std::move(outcome));
   }
   return {};
@@ -227,7 +232,7 @@ void CheckpointWriter::make_room(const checkpoint::StateParts& parts) { checkpoi
 void CheckpointWriter::before_update() {
   if (saver_) {
     RECORD_USER_SCOPE("save: copy what is left");
-    const Stopwatch stall(stall_seconds_);
+    const Stopwatch stall(begun_.stall_seconds);
     saver_->wait_copied();
     device_copies_.hold_back();
   }
@@ -238,7 +243,7 @@ void CheckpointWriter::finish_save() {
     return;
   }
   {
-    const Stopwatch stall(stall_seconds_);
+    const Stopwatch stall(begun_.stall_seconds);
     saver_->wait();
   }
   if (auto outcome = saver_->take_outcome()) {
@@ -247,19 +252,16 @@ void CheckpointWriter::finish_save() {
 }
 
 void CheckpointWriter::note(background::SaveOutcome outcome) {
-  if (copied_bytes_) {
-    reports_.push_back({std::move(outcome), stall_seconds_, copied_bytes_});
-    return;
-  }
-  if (outcome.written) {
+  const bool is_checkpoint = !begun_.copied_bytes;
+  if (is_checkpoint && outcome.written) {
     failed_in_a_row_ = 0;
     saved_once_ = true;
-  } else {
+  } else if (is_checkpoint) {
     outcome.written = with_advice(outcome.written.error(), outcome.durable_seconds);
     failed_in_a_row_ += 1;
     last_failure_ = outcome.written.error();
   }
-  reports_.push_back({std::move(outcome), stall_seconds_});
+  reports_.push_back({std::move(outcome), begun_.stall_seconds, begun_.copied_bytes});
 }
 
 Error CheckpointWriter::with_advice(Error error, double seconds) const {

@@ -47,6 +47,9 @@ class CheckpointWriter {
  public:
   /// The arguments outlive this object.
   CheckpointWriter(const config::CheckpointConfig& config, const World& world);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  ~CheckpointWriter();
 
   /// Saves `parts`, whose tensors the training may change once before_update() has returned (except those of no key in
   /// `parameter_keys` and no optimizer: at once). Called again only where `may_save` said so. Errors: with
@@ -97,6 +100,7 @@ class CheckpointWriter {
   [[nodiscard]] Result<checkpoint::format::RankGroup*> group();
 
  private:
+  class SaveGroup;
   [[nodiscard]] Result<void> make_group();
   void note(checkpoint::background::SaveOutcome outcome);
   /// The others gave a rank up that a save held for too long, which hears of lost peers then.
@@ -109,14 +113,11 @@ class CheckpointWriter {
   const config::CheckpointConfig& config_;
   const World& world_;
   int groups_made_ = 0;
-  process_group::Group process_group_;                    ///< null in a world of one
-  std::unique_ptr<checkpoint::format::RankGroup> group_;  ///< that one, for reading and writing; null: not made
+  std::unique_ptr<SaveGroup> group_;  ///< null: not made
   bool saved_once_ = false;
   std::int64_t line_begins_at_ = -1;
   std::shared_ptr<bool> stage_cleared_ = std::make_shared<bool>(false);
-  std::optional<std::uint64_t> copied_bytes_;  ///< the last save that was begun is a copy to a neighbour
-  checkpoint::background::RetryPolicy policy_;
-  double stall_seconds_ = 0;  ///< of the save under way
+  SaveReport begun_;  ///< the last save that was begun: all but its outcome
   std::int64_t failed_in_a_row_ = 0;
   std::optional<Error> last_failure_;
   std::vector<SaveReport> reports_;

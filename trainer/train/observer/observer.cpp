@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/base/time_limit.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/train/process.h"
 
@@ -19,9 +17,6 @@ namespace {
 constexpr std::int64_t kBadSamplesNamed = 10;
 /// A record of N ranks every N / 16 seconds: whatever their number, their records grow by less than 1 KB a second.
 constexpr double kRanksASecond = 16;
-
-constexpr std::chrono::seconds kLongestAnswer{2};  // of a driver or a kernel that is well, long before
-constexpr double kMeasureSeconds = 1;              // a reading costs microseconds, on some nodes a millisecond
 
 /// What is not known is not in a record.
 void add_known(metrics::Record& record, const char* name, double number) {
@@ -39,53 +34,36 @@ void add_gpus(metrics::Record& record, const metrics::ProgressState& state) {
   add_known(record, "images_per_joule", state.images_per_second.value_or(std::nan("")) / state.gpus.watts);
 }
 
+/// Between two records of the ranks; 0: none.
+double rank_seconds(const config::RunConfig& config, const World& world) {
+  return config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond));
+}
+
 }  // namespace
 
 Result<Observer> Observer::open(const config::RunConfig& config, const World& world) {
   Observer observer(config, world);
   if (world.rank == 0) {
-    ASSIGN_OR_RETURN(observer.writer_, metrics::MetricsWriter::open(config.folder + "/metrics.jsonl"));
+    ASSIGN_OR_RETURN(observer.records_.to, metrics::MetricsWriter::open(config.folder + "/metrics.jsonl"));
   }
   if (world.rank == 0 && config.tensorboard) {
-    ASSIGN_OR_RETURN(observer.tensorboard_, TensorBoard::create(config));
+    ASSIGN_OR_RETURN(observer.events_.to, TensorBoard::create(config));
   }
   return observer;
 }
 
 Observer::Observer(const config::RunConfig& config, const World& world)
-    : rank_(world.rank),
-      world_size_(world.world_size),
-      device_(world.device),
-      epochs_(config.epochs),
-      max_steps_(config.max_steps),
-      log_steps_(config.log_steps),
+    : config_(config),
+      world_(world),
+      meters_(world),
       rank_times_(world.rank, world.world_size, world.device.type() != at::kCPU),
-      rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond))),
       ranks_recorded_(seconds_now()),
       display_(std::make_unique<metrics::ProgressDisplay>(
-          STDOUT_FILENO, world.rank == 0 ? config.progress : metrics::ProgressStyle::None, log_steps_,
-          [] { return metrics::clock_text(wall_seconds_now()); })) {
-  open_meters(world);
-}
-
-void Observer::open_meters(const World& world) {
-  const bool has_gpu = world.device.type() != at::kCPU;
-  const std::shared_ptr<const metrics::Nvml> nvml =
-      has_gpu ? run_within(kLongestAnswer, [] { return metrics::Nvml::open(); }).value_or(nullptr) : nullptr;
-  if (world.local_rank == 0) {
-    energy_ =
-        run_within(kLongestAnswer, [nvml] { return std::make_shared<metrics::EnergyMeter>(nvml); }).value_or(nullptr);
-  }
-  const auto meter = run_within(kLongestAnswer, [nvml, uuid = world.device.facts().uuid] {
-    return metrics::GpuMeter::of(nvml, uuid, seconds_now());
-  });
-  if (meter && *meter) {
-    gpu_ = std::make_shared<metrics::GpuMeter>(**meter);
-  }
-}
+          STDOUT_FILENO, world.rank == 0 ? config.progress : metrics::ProgressStyle::None, config.log_steps,
+          [] { return metrics::clock_text(wall_seconds_now()); })) {}
 
 void Observer::warn(const std::string& text) {
-  if (rank_ == 0) {
+  if (world_.rank == 0 && !text.empty()) {
     display_->finish();
     std::fprintf(stderr, "rollcall: warning: %s\n", printable(text).c_str());
     if (has_begun_) {  // else it is in the record of the beginning
@@ -98,14 +76,14 @@ void Observer::bad_samples(const std::vector<Error>& errors) {
   for (const Error& error : errors) {
     bad_samples_ += 1;
     if (bad_samples_ <= kBadSamplesNamed) {
-      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.text().c_str(), rank_,
+      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.text().c_str(), world_.rank,
                    bad_samples_ == kBadSamplesNamed ? "; further ones are only counted" : "");
     }
   }
 }
 
 void Observer::begun(metrics::Record of_begin, const checkpoint::Progress& progress) {
-  of_begin.emplace_back("energy_of", energy_ ? energy_->covers() : "");
+  of_begin.emplace_back("energy_of", meters_.energy_of());
   record(std::move(of_begin));
   has_begun_ = true;
   if (progress.global_step > 0) {
@@ -114,83 +92,55 @@ void Observer::begun(metrics::Record of_begin, const checkpoint::Progress& progr
 }
 
 void Observer::begin_epoch(std::int64_t steps_in_epoch) {
-  steps_in_epoch_ = steps_in_epoch;
+  last_.state.steps_per_epoch = steps_in_epoch;
   throughput_.restart();
 }
 
 void Observer::batch_read(std::int64_t step, const at::Tensor& images) {
-  if (tensorboard_) {
-    note_written(events_, tensorboard_->show_images(step, images));
+  if (events_.to) {
+    note_written(events_, events_.to->show_images(step, images));
   }
 }
 
 void Observer::updated(std::int64_t step, const parallel::Replica& replica) {
-  if (tensorboard_ && tensorboard_->shows_tensors(step)) {
-    note_written(events_, tensorboard_->show_tensors(step, replica.named_parameters(), replica.is_sharded()));
+  if (events_.to && events_.to->shows_tensors(step)) {
+    note_written(events_, events_.to->show_tensors(step, replica.named_parameters(), replica.is_sharded()));
   }
 }
 
 void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWait& wait) {
-  run_wait_ += wait;
-  window_wait_ += wait;
-  window_times_ += times;
+  for (Sums* const sums : {&run_, &window_}) {
+    sums->wait += wait;
+    sums->times += times;
+  }
   const Usage usage = usage_of_this_process();
   rank_times_.add(times, {.peak_memory = usage.peak_memory,
                           .cpu_seconds = usage.cpu_seconds,
                           .loading = wait.loading,
                           .loader_seconds = wait.workers * times.elapsed});
   measure_energy();
-  measure_gpu();
+  warn(meters_.add_gpu(rank_times_));
 }
 
 std::vector<double> Observer::tell_of_rank(std::int64_t step) {
-  if (const auto peak = device::memory_peak(device_)) {
+  if (const auto peak = device::memory_peak(world_.device)) {
     rank_times_.set_device_memory(
         {.allocated = static_cast<double>(peak->allocated), .reserved = static_cast<double>(peak->reserved)});
   }
   return rank_times_.tell(step);
 }
 
-void Observer::measure_energy() {
-  if (const double now = seconds_now(); energy_ && now - energy_read_ >= kMeasureSeconds) {
-    energy_read_ = now;
-    const auto joules = run_within(kLongestAnswer, [energy = energy_] { return energy->take(); });
-    if (!joules) {
-      warn("energy: a counter did not answer within 2 s: what is used from now on is not counted");
-      energy_.reset();
-      return;
-    }
-    rank_times_.add_energy(*joules);
-  }
-}
-
-void Observer::measure_gpu() {
-  if (const double now = seconds_now(); gpu_ && now - gpu_read_ >= kMeasureSeconds) {
-    gpu_read_ = now;
-    const auto use = run_within(kLongestAnswer, [gpu = gpu_, now] { return gpu->take(now); });
-    if (!use) {
-      give_up_gpu();
-      return;
-    }
-    rank_times_.add_gpu(*use);
-  }
-}
-
-void Observer::give_up_gpu() {
-  warn("gpu: NVML did not answer within 2 s: load, memory and watts of this rank's GPU are no longer told");
-  gpu_.reset();
-}
-
 void Observer::tell_recovery(const checkpoint::Progress& progress) {
   const Recovery done = std::exchange(recovery_, {});
   const double first_step = seconds_now() - done.noticed;
-  note(fmt::format(
-      "step {}: {} ranks go on, {:.3f} s after the change was noticed (old groups gone {:.3f}, agents told "
-      "{:.3f}, met {:.3f}, state there {:.3f}): {}",
-      progress.global_step, world_size_, first_step, done.released, done.hold, done.joined, done.restored, done.cause));
+  note(
+      fmt::format("step {}: {} ranks go on, {:.3f} s after the change was noticed (old groups gone {:.3f}, agents told "
+                  "{:.3f}, met {:.3f}, state there {:.3f}): {}",
+                  progress.global_step, world_.world_size, first_step, done.released, done.hold, done.joined,
+                  done.restored, done.cause));
   record({{"event", std::string("regrouped")},
           {"step", progress.global_step},
-          {"ranks", std::int64_t{world_size_}},
+          {"ranks", std::int64_t{world_.world_size}},
           {"released_seconds", done.released},
           {"hold_seconds", done.hold},
           {"joined_seconds", done.joined},
@@ -206,68 +156,68 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   }
   throughput_.step_done(seconds_now(), totals.samples);
   run_totals_ += totals;
-  numbers_ = numbers;
-  state_ = {.epoch = progress.epoch,
-            .epochs = epochs_,
-            .step = numbers.step_in_epoch,
-            .steps_per_epoch = steps_in_epoch_,
-            .steps_to_limit = max_steps_ > 0 ? std::optional(max_steps_ - numbers.step) : std::nullopt,
-            .loss = totals.loss(),
-            .top1 = progress.epoch_totals.top1(),
-            .learning_rate = numbers.learning_rate,
-            .images_per_second = throughput_.images_per_second(),
-            .gpus = rank_times_.gpus(),
-            .data_wait = run_wait_.fraction()};
-  state_.remaining_seconds = metrics::remaining_seconds(
-      metrics::steps_left(state_) * progress.world_size * progress.batch_size, state_.images_per_second);
-  if (!std::exchange(first_step_is_told_, true)) {
-    note(fmt::format("first step of this start: step {} is done and took {:.2f} s", numbers_.step,
-                     window_times_.elapsed));
+  metrics::ProgressState& state = last_.state;
+  last_.numbers = numbers;
+  state = {.epoch = progress.epoch,
+           .epochs = config_.epochs,
+           .step = numbers.step_in_epoch,
+           .steps_per_epoch = state.steps_per_epoch,
+           .steps_to_limit = config_.max_steps > 0 ? std::optional(config_.max_steps - numbers.step) : std::nullopt,
+           .loss = totals.loss(),
+           .top1 = progress.epoch_totals.top1(),
+           .learning_rate = numbers.learning_rate,
+           .images_per_second = throughput_.images_per_second(),
+           .gpus = rank_times_.gpus(),
+           .data_wait = run_.wait.fraction()};
+  state.remaining_seconds = metrics::remaining_seconds(
+      metrics::steps_left(state) * progress.world_size * progress.batch_size, state.images_per_second);
+  if (run_.times.steps == 1) {
+    note(fmt::format("first step of this start: step {} is done and took {:.2f} s", numbers.step, run_.times.elapsed));
   }
-  display_->step_done(state_, seconds_now());
-  if (numbers.step % log_steps_ == 0 || numbers.step_in_epoch == steps_in_epoch_) {
+  display_->step_done(state, seconds_now());
+  if (numbers.step % config_.log_steps == 0 || numbers.step_in_epoch == state.steps_per_epoch) {
     record_steps(progress);
-    if (seconds_now() - ranks_recorded_ >= rank_seconds_) {
+    if (seconds_now() - ranks_recorded_ >= rank_seconds(config_, world_)) {
       record_ranks(numbers.step);
     }
   }
 }
 
 void Observer::record_steps(checkpoint::Progress& progress) {
-  if (window_times_.steps == 0) {
+  const metrics::StepTimes& times = window_.times;
+  if (times.steps == 0) {
     return;
   }
   metrics::Record of_step{{"event", std::string("step")},
-                          {"step", numbers_.step},
-                          {"epoch", state_.epoch},
+                          {"step", last_.numbers.step},
+                          {"epoch", last_.state.epoch},
                           {"loss", progress.unrecorded.loss()},
                           {"top1", progress.unrecorded.top1()},
                           {"top5", progress.unrecorded.top5()},
                           {"samples", progress.unrecorded.samples},
                           {"bad_samples", progress.unrecorded.bad()},
-                          {"learning_rate", numbers_.learning_rate},
-                          {"gradient_norm", numbers_.gradient_norm},
-                          {"loss_scale", numbers_.loss_scale},
-                          {"images_per_second", state_.images_per_second.value_or(0)},
-                          {"data_wait_seconds", window_wait_.waited},
-                          {"data_wait_fraction", window_wait_.fraction()},
-                          {"loader_utilisation_of_rank_0", window_wait_.utilisation()},
-                          {"steps", window_times_.steps},
-                          {"seconds", window_times_.elapsed},
-                          {"forward_seconds", window_times_.forward},
-                          {"backward_seconds", window_times_.backward},
-                          {"wait_seconds", window_times_.wait},
-                          {"optimizer_seconds", window_times_.optimizer}};
-  add_gpus(of_step, state_);
+                          {"learning_rate", last_.numbers.learning_rate},
+                          {"gradient_norm", last_.numbers.gradient_norm},
+                          {"loss_scale", last_.numbers.loss_scale},
+                          {"images_per_second", last_.state.images_per_second.value_or(0)},
+                          {"data_wait_seconds", window_.wait.waited},
+                          {"data_wait_fraction", window_.wait.fraction()},
+                          {"loader_utilisation_of_rank_0", window_.wait.utilisation()},
+                          {"steps", times.steps},
+                          {"seconds", times.elapsed},
+                          {"forward_seconds", times.forward},
+                          {"backward_seconds", times.backward},
+                          {"wait_seconds", times.wait},
+                          {"optimizer_seconds", times.optimizer}};
+  add_gpus(of_step, last_.state);
   record(std::move(of_step));
   progress.unrecorded = {};
-  window_wait_ = {};
-  window_times_ = {};
+  window_ = {};
 }
 
 void Observer::record_ranks(std::int64_t step) {
   ranks_recorded_ = seconds_now();
-  if (auto of_ranks = rank_seconds_ > 0 ? rank_times_.take_record(step) : std::nullopt) {
+  if (auto of_ranks = rank_seconds(config_, world_) > 0 ? rank_times_.take_record(step) : std::nullopt) {
     record(*std::move(of_ranks));
   }
 }
@@ -297,12 +247,7 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
 }
 
 void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds) {
-  if (gpu_) {
-    const auto pause = run_within(kLongestAnswer, [gpu = gpu_] { return gpu->take(seconds_now()); });  // no training
-    if (!pause) {
-      give_up_gpu();
-    }
-  }
+  warn(meters_.leave_out_gpu());
   const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
                                                        : fmt::format("step {}", progress.global_step);
   note(fmt::format("validation after {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({} images)", when, totals.loss(),
@@ -319,10 +264,55 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
           {"seconds", seconds}});
 }
 
+void Observer::copied(const SaveReport& report) {
+  const auto& outcome = report.outcome;
+  if (!outcome.written) {
+    const Error& error = outcome.written.error();
+    warn(fmt::format("the copies of step {} for neighbours were not made: {}; try {}", outcome.step, error.reason,
+                     error.action));
+  }
+  record({{"event", std::string("replica")},
+          {"step", outcome.step},
+          {"complete", outcome.written.has_value()},
+          {"bytes", static_cast<std::int64_t>(*report.copied_bytes)},
+          {"stall_seconds", report.stall_seconds},
+          {"seconds", outcome.durable_seconds}});
+}
+
+void Observer::saved(const SaveReport& report) {
+  if (report.copied_bytes) {
+    copied(report);
+    return;
+  }
+  const auto& outcome = report.outcome;
+  for (const std::string& failure : outcome.failures) {
+    warn(fmt::format("the checkpoint of step {}: {}; tried again", outcome.step, failure));
+  }
+  if (!outcome.written) {
+    const Error& error = outcome.written.error();
+    warn(fmt::format("the checkpoint of step {} was not written: {}: {}; earlier ones are as they were; try {}",
+                     outcome.step, error.value, error.reason, error.action));
+  }
+  record({{"event", std::string("checkpoint")},
+          {"step", outcome.step},
+          {"written", outcome.written.has_value()},
+          {"tries", static_cast<std::int64_t>(outcome.failures.size()) + 1},
+          {"stall_seconds", report.stall_seconds},
+          {"durable_seconds", outcome.durable_seconds}});
+}
+
+void Observer::save_skipped(std::int64_t step) {
+  note(
+      fmt::format("no checkpoint of step {}: the one before it is still being written; save less often, or "
+                  "--checkpoint-overlap=wait",
+                  step));
+  record({{"event", std::string("checkpoint_skipped")}, {"step", step}});
+}
+
 void Observer::finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus) {
   note(fmt::format("{} after step {}", ending, progress.global_step));
-  const bool cpus_left = static_cast<int>(cpus) > run_wait_.workers;
-  if (const std::string advice = metrics::input_bound_advice(run_wait_, cpus_left); !advice.empty()) {
+  const bool cpus_left = static_cast<int>(cpus) > run_.wait.workers;
+  if (const std::string advice = metrics::input_bound_advice(run_.wait, cpus_left); !advice.empty()) {
     note(advice);
   }
   if (run_totals_.bad() > 0) {
@@ -334,7 +324,7 @@ void Observer::finished(const checkpoint::Progress& progress, const std::string&
   metrics::Record of_end{{"event", std::string("end")},
                          {"ending", ending},
                          {"step", progress.global_step},
-                         {"data_wait_fraction", run_wait_.fraction()},
+                         {"data_wait_fraction", run_.wait.fraction()},
                          {"peak_memory_bytes_of_rank_0", static_cast<std::int64_t>(usage.peak_memory)},
                          {"cpu_seconds_of_rank_0", usage.cpu_seconds}};
   tell_device_memory(of_end);
@@ -361,7 +351,7 @@ void Observer::tell_device_memory(metrics::Record& of_end) {
 }
 
 void Observer::tell_efficiency(metrics::Record& of_end) {
-  const double rate = static_cast<double>(run_totals_.samples) / run_wait_.elapsed;
+  const double rate = static_cast<double>(run_totals_.samples) / run_.wait.elapsed;
   const double watts = rank_times_.mean_gpu_watts();
   if (const double per_joule = rate / watts; std::isfinite(per_joule)) {
     note(fmt::format("{:.4g} images per joule of the GPUs ({:.4g} img/s, {:.4g} W)", per_joule, rate, watts));
@@ -376,17 +366,18 @@ void Observer::failed(checkpoint::Progress& progress, const Error& error) {
 }
 
 void Observer::record(metrics::Record record) {
-  if (!writer_) {
+  if (!records_.to) {
     return;
   }
   record.emplace_back("time", std::round(1e3 * wall_seconds_now()) / 1e3);
-  note_written(records_, writer_->write(record));
-  if (tensorboard_) {
-    note_written(events_, tensorboard_->write(record));
+  note_written(records_, records_.to->write(record));
+  if (events_.to) {
+    note_written(events_, events_.to->write(record));
   }
 }
 
-void Observer::note_written(Output& output, const Result<void>& written) {
+template <typename Writer>
+void Observer::note_written(Output<Writer>& output, const Result<void>& written) {
   if (!written) {
     if (output.lost++ == 0) {  // once is enough: training goes on without records until there is room again
       warn(written.error().text());

@@ -9,10 +9,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
-#include "trainer/device/device.h"
 #include "trainer/distributed/ddp/replica.h"
-#include "trainer/metrics/energy.h"
-#include "trainer/metrics/gpu_meter.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/rank_times.h"
@@ -20,6 +17,7 @@
 #include "trainer/metrics/step_times.h"
 #include "trainer/metrics/throughput.h"
 #include "trainer/train/checkpoints/checkpoint_writer.h"
+#include "trainer/train/observer/meters.h"
 #include "trainer/train/observer/tensorboard.h"
 #include "trainer/train/world.h"
 
@@ -42,12 +40,12 @@ struct StepNumbers {
 /// where it goes.
 class Observer {
  public:
-  /// Opens metrics.jsonl, and a file for TensorBoard where wanted, in the run's folder on rank 0. The first rank of
-  /// each node measures its energy. Errors: CannotCreate; InputOutput: the latter cannot be written.
+  /// Opens metrics.jsonl, and a file for TensorBoard where wanted, in the run's folder on rank 0. The arguments outlive
+  /// the observer. Errors: CannotCreate; InputOutput: the latter cannot be written.
   [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, const World& world);
 
   void note(const std::string& line) { display_->message(line); }  ///< one line for people
-  void warn(const std::string& text);                              ///< "rollcall: warning: ..."
+  void warn(const std::string& text);                              ///< "rollcall: warning: ..."; empty: nothing
   void record(metrics::Record record);                             ///< adds the time
   /// Names unreadable images; from the tenth on it only counts them.
   void bad_samples(const std::vector<Error>& errors);
@@ -62,7 +60,7 @@ class Observer {
   /// The step of this number has changed the parameters, which still have its gradients.
   void updated(std::int64_t step, const parallel::Replica& replica);
   /// Reads the counters of energy, at most once a second: often enough that none begins anew twice unseen.
-  void measure_energy();
+  void measure_energy() { warn(meters_.add_energy(rank_times_)); }
   /// Before step_done(): what this step's time went to on this rank, and how long all waited for their batches.
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
   /// RankTimes::tell() of a step whose gradients are there: also of what memory of the device they took.
@@ -93,18 +91,22 @@ class Observer {
   Observer(const config::RunConfig& config, const World& world);
 
   /// Something that is written besides, as long as there is room.
+  template <typename Writer>
   struct Output {
     const char* name;
-    std::int64_t lost = 0;  ///< records since one was written
+    std::optional<Writer> to = {};  ///< rank 0's
+    std::int64_t lost = 0;          ///< records since one was written
+  };
+  /// Of steps.
+  struct Sums {
+    metrics::DataWait wait;
+    metrics::StepTimes times;
   };
 
   /// Warns once where there is no room any more, and tells what is missing once there is again.
-  void note_written(Output& output, const Result<void>& written);
+  template <typename Writer>
+  void note_written(Output<Writer>& output, const Result<void>& written);
   void copied(const SaveReport& report);
-  void open_meters(const World& world);
-  void give_up_gpu();
-  /// Reads the GPU, at most once a second.
-  void measure_gpu();
   void record_ranks(std::int64_t step);
   /// Images per joule of the GPUs, where that is known.
   void tell_efficiency(metrics::Record& of_end);
@@ -112,37 +114,25 @@ class Observer {
   void tell_device_memory(metrics::Record& of_end);
   void tell_recovery(const checkpoint::Progress& progress);
 
-  std::uint32_t rank_;
-  std::uint32_t world_size_;
-  device::Device device_;
-  Recovery recovery_;  ///< until it is told
-  std::int64_t epochs_;
-  std::int64_t max_steps_;  ///< 0: no limit
-  std::int64_t log_steps_;
-  std::int64_t steps_in_epoch_ = 0;
-  metrics::ProgressState state_;             ///< of the last step
-  StepNumbers numbers_;                      ///< of the last step
-  bool first_step_is_told_ = false;          ///< of this start
-  bool has_begun_ = false;                   ///< the record of the beginning is written
+  const config::RunConfig& config_;
+  const World& world_;
+  Meters meters_;
+  metrics::RankTimes rank_times_;
+  double ranks_recorded_;  ///< when, as seconds_now()
+  std::unique_ptr<metrics::ProgressDisplay> display_;
+  Output<metrics::MetricsWriter> records_{"metrics.jsonl"};
+  Output<TensorBoard> events_{"the file for TensorBoard"};
+  Recovery recovery_;       ///< until it is told
+  bool has_begun_ = false;  ///< the record of the beginning is written
+  struct {
+    metrics::ProgressState state;
+    StepNumbers numbers;
+  } last_;                                   ///< step
   std::int64_t bad_samples_ = 0;             ///< of this rank, in this run
   metrics::RunningAverage run_totals_ = {};  ///< training in this run, all ranks
   metrics::Throughput throughput_;
-  metrics::DataWait run_wait_;     ///< of all steps
-  metrics::DataWait window_wait_;  ///< since the last record
-  metrics::StepTimes window_times_;
-  metrics::RankTimes rank_times_;
-  // Asked within a limit, in threads that are left behind with them where a driver in trouble takes longer; null then.
-  std::shared_ptr<metrics::EnergyMeter> energy_;
-  double energy_read_ = 0;  ///< when, as seconds_now()
-  std::shared_ptr<metrics::GpuMeter> gpu_;
-  double gpu_read_ = 0;        ///< when, as seconds_now()
-  double rank_seconds_;        ///< between two records of the ranks; 0: none
-  double ranks_recorded_ = 0;  ///< when, as seconds_now()
-  std::unique_ptr<metrics::ProgressDisplay> display_;
-  std::optional<metrics::MetricsWriter> writer_;  ///< rank 0's
-  std::optional<TensorBoard> tensorboard_;
-  Output records_{"metrics.jsonl"};
-  Output events_{"the file for TensorBoard"};
+  Sums run_;
+  Sums window_;  ///< since the last record
 };
 
 }  // namespace rollcall::train

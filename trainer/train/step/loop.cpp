@@ -72,12 +72,12 @@ class Loop {
   }
 
   Stop train_epoch() {
-    DataPipeline& data = training_.data;
+    DataPipeline& data = run_.training.data;
     data.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
     if (const Result<void> started = data.train_loader->start(*data.train_sampler); !started) {
       return failed(started.error());
     }
-    training_.model->train();
+    run_.training.model->train();
     steps_.begin_epoch();
     steps_in_epoch_ = progress_.step_in_epoch + data.train_sampler->steps();
     observer_.begin_epoch(steps_in_epoch_);
@@ -124,10 +124,10 @@ class Loop {
       return stop;
     }
     heard_ = step.totals;
-    const metrics::DataWait wait{.waited = heard_.waited / world_.world_size,
+    const metrics::DataWait wait{.waited = heard_.waited / run_.world.world_size,
                                  .elapsed = step.times.elapsed,
                                  .loading = step.loading,
-                                 .workers = training_.data.train_loading.workers};
+                                 .workers = run_.training.data.train_loading.workers};
     observer_.step_took(step.times, wait);
     progress_.epoch_totals += heard_.average;
     progress_.unrecorded += heard_.average;
@@ -136,7 +136,7 @@ class Loop {
       const bool first_of_run = step.numbers.step == first_step_of_run_ && step.numbers.step > 1;
       return all_fail(loss_not_finite(heard_.average.loss(), step.numbers.step, first_of_run));
     }
-    if (Stop stop = too_many_bad(progress_.epoch_totals, training_.data.datasets.train->size(), "training")) {
+    if (Stop stop = too_many_bad(progress_.epoch_totals, run_.training.data.datasets.train->size(), "training")) {
       return stop;
     }
     return adjust_workers(step.waited, wait);
@@ -144,7 +144,7 @@ class Loop {
 
   /// For --train-num-workers=auto: after a step for whose data this rank `waited` seconds.
   Stop adjust_workers(double waited, const metrics::DataWait& step) {
-    DataPipeline& data = training_.data;
+    DataPipeline& data = run_.training.data;
     const std::optional<int> workers = data.tuning.after_step(waited, step.elapsed, step.loading);
     if (!workers) {
       return std::nullopt;
@@ -194,7 +194,7 @@ class Loop {
     if (checkpoints_.replica_due_after_step(progress_.global_step)) {
       return replicate(true);
     }
-    return catch_training_errors(world_, [&] { checkpoints_.make_room(progress_); });
+    return catch_training_errors(run_.world, [&] { checkpoints_.make_room(progress_); });
   }
 
   Stop after_epoch() {
@@ -243,7 +243,7 @@ class Loop {
     if (!std::isfinite(sums.loss_sum)) {
       return all_fail(validation_not_finite(sums.loss(), progress_.global_step));
     }
-    if (Stop stop = too_many_bad(sums, training_.data.datasets.valid->size(), "validation")) {
+    if (Stop stop = too_many_bad(sums, run_.training.data.datasets.valid->size(), "validation")) {
       return stop;
     }
     const Result<bool> among_best = checkpoints_.best().note(progress_, sums.top1());
@@ -309,7 +309,7 @@ class Loop {
     }
     const bool takes_long = others_saving_ || copy_seconds_ > kMostSeconds;
     at::Tensor slow = torch::tensor({takes_long ? 1 : 0}, at::kInt);
-    if (Result<void> told = process_group::all_reduce_sum(world_.process_group, slow); !told) {
+    if (Result<void> told = process_group::all_reduce_sum(run_.world.process_group, slow); !told) {
       return failed(told.error());
     }
     const Stop stop = slow.item<int>() == 0 ? replicate(false) : std::nullopt;
@@ -326,7 +326,7 @@ class Loop {
   Stop keep_state(const std::function<Result<bool>()>& save, bool& done) {
     observer_.record_steps(progress_);
     Result<bool> saved = false;
-    if (Stop failed = catch_training_errors(world_, [&] { saved = save(); })) {  // the device, say
+    if (Stop failed = catch_training_errors(run_.world, [&] { saved = save(); })) {  // the device, say
       return failed;
     }
     tell_saves();
@@ -368,12 +368,10 @@ class Loop {
 
   const Run& run_;
   const config::TrainConfig& config_ = run_.config;
-  const World& world_ = run_.world;
-  Training& training_ = run_.training;
   Checkpoints& checkpoints_ = run_.checkpoints;
   Observer& observer_ = run_.observer;
   checkpoint::Progress& progress_ = run_.progress;
-  StepTrace trace_{config_.run, world_, observer_};
+  StepTrace trace_{config_.run, run_.world, observer_};
   Steps steps_{run_};
   std::int64_t steps_in_epoch_ = 0;
   Totals heard_;                        ///< of the last step that was heard of

@@ -16,19 +16,18 @@ namespace rollcall::train {
 Steps::Steps(const Run& run)
     : run_(run),
       config_(run.config),
-      world_(run.world),
       training_(run.training),
       replica_(*run.training.replica),
       batches_(virtual_ranks(run.config, run.world).mine * run.config.grad_accumulation()),
       update_graph_(run.world) {
   if (run.captures) {
-    graph_.emplace(world_, static_cast<std::size_t>(batches_), config_.data.datasets.augment.mixes_batches());
+    graph_.emplace(run_.world, static_cast<std::size_t>(batches_), config_.data.datasets.augment.mixes_batches());
   }
   const checkpoint::Progress& progress = run.progress;
   training_.loss_scaler.set_state({.scale = progress.loss_scale, .good_steps = progress.loss_scale_good_steps});
-  const bool computes_there = world_.device.type() != at::kCPU && !config_.parallel.replica.sharding.cpu_offload;
+  const bool computes_there = run_.world.device.type() != at::kCPU && !config_.parallel.replica.sharding.cpu_offload;
   if (computes_there && run.agent == nullptr) {
-    training_.loss_scaler.move_to(world_.device.device());
+    training_.loss_scaler.move_to(run_.world.device.device());
     on_device_.emplace(*training_.optimizer);
   }
 }
@@ -36,7 +35,7 @@ Steps::Steps(const Run& run)
 std::optional<Outcome> Steps::take(const std::function<Asked()>& asked) {
   Step& step = under_way_.emplace_back(Step{.numbers = {}, .begin = seconds_now()});
   std::optional<Error> unread;
-  std::optional<Outcome> stop = catch_training_errors(world_, [&] {
+  std::optional<Outcome> stop = catch_training_errors(run_.world, [&] {
     begin(step);
     for (std::int64_t done = 0; done < batches_; ++done) {
       const double waits = seconds_now();
@@ -124,7 +123,7 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
   at::Tensor losses;
   const at::Tensor loss = replica_.forward([&] {
     RECORD_USER_SCOPE("phase: forward");
-    outputs = outputs_of(training_, config_, world_, batch.images);
+    outputs = outputs_of(training_, config_, run_.world, batch.images);
     losses = losses_of(outputs, batch, config_.optim.label_smoothing);
     return losses.mean();
   });
@@ -175,17 +174,17 @@ void Steps::tell_ranks(Step& step, const Asked& asked) {
   step.totals.waited = step.waited;
   step.times.data = step.waited;
   step.times.steps = 1;
-  step.of_ranks =
-      SumsOfRanks(step.totals, run_.observer.tell_of_rank(step.numbers.step), world_.process_group, world_.device);
+  step.of_ranks = SumsOfRanks(step.totals, run_.observer.tell_of_rank(step.numbers.step), run_.world.process_group,
+                              run_.world.device);
 }
 
 /// What the ranks' totals say decides whether the update is taken.
 void Steps::update_by_host(Step& step) {
   const bool finite = gradients_are_finite();
   const double done = seconds_now();
-  const at::Tensor non_finite = torch::full({1}, finite ? 0 : 1, world_.device.options());
+  const at::Tensor non_finite = torch::full({1}, finite ? 0 : 1, run_.world.device.options());
   step.of_ranks.send_back(exchange(step.counted, non_finite, step.of_ranks.of_host()));
-  const bool all_finite = step.of_ranks.read(world_.longest_wait()).totals.non_finite == 0;
+  const bool all_finite = step.of_ranks.read(run_.world.longest_wait()).totals.non_finite == 0;
   const double told = seconds_now();
   step.times.wait += told - done;
   is_ahead_ = true;
@@ -223,7 +222,7 @@ at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& of
   precision::LossScaler& scaler = training_.loss_scaler;
   const at::Tensor sums = exchange(counted, scaler.unscale_there(*training_.optimizer), of_host);
   const at::Tensor non_finite = any_non_finite(sums);
-  at::Tensor norm = torch::full({1}, StepNumbers{}.gradient_norm, world_.device.options());
+  at::Tensor norm = torch::full({1}, StepNumbers{}.gradient_norm, run_.world.device.options());
   clip(norm);
   {
     RECORD_USER_SCOPE("compute: optimizer");
@@ -246,13 +245,13 @@ at::Tensor Steps::enqueue_update_as_graph(const at::Tensor& counted, const at::T
 /// The sums over all ranks, where the training computes.
 at::Tensor Steps::exchange(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host) {
   RECORD_USER_SCOPE("phase: totals of all ranks");
-  return add_up(counted, non_finite, of_host, world_.process_group);
+  return add_up(counted, non_finite, of_host, run_.world.process_group);
 }
 
 /// The gradients of this rank; takes the loss scale out of them.
 bool Steps::gradients_are_finite() {
   precision::LossScaler& scaler = training_.loss_scaler;
-  return scaler.on() ? scaler.unscale(*training_.optimizer, world_.process_group)
+  return scaler.on() ? scaler.unscale(*training_.optimizer, run_.world.process_group)
                      : precision::all_finite(precision::gradients_of(*training_.optimizer));
 }
 
@@ -277,8 +276,8 @@ std::optional<Outcome> Steps::hear(Step& heard) {
   const double begun = seconds_now();
   Step& step = under_way_.front();
   std::optional<Outcome> end;
-  const auto stop = catch_training_errors(world_, [&] {
-    const SumsOfRanks::Read read = step.of_ranks.read(world_.longest_wait());
+  const auto stop = catch_training_errors(run_.world, [&] {
+    const SumsOfRanks::Read read = step.of_ranks.read(run_.world.longest_wait());
     step.totals = read.totals;
     run_.observer.rank_times().hear(step.numbers.step, read.more);
     precision::LossScale scale;

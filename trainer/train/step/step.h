@@ -93,7 +93,6 @@ class Steps {
 
   const Run& run_;
   const config::TrainConfig& config_;
-  const World& world_;
   Training& training_;
   parallel::Replica& replica_;
   const std::int64_t batches_;                  ///< that this rank trains with in a step: of each of its virtual ranks

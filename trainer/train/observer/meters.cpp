@@ -1,0 +1,70 @@
+#include "trainer/train/observer/meters.h"
+
+#include <chrono>
+
+#include "runtime/base/time_limit.h"
+#include "trainer/train/process.h"
+
+namespace rollcall::train {
+namespace {
+
+constexpr std::chrono::seconds kLongestAnswer{2};  // of a driver or a kernel that is well, long before
+constexpr double kMeasureSeconds = 1;              // a reading costs microseconds, on some nodes a millisecond
+constexpr const char* kGpuGivenUp =
+    "gpu: NVML did not answer within 2 s: load, memory and watts of this rank's GPU are no longer told";
+
+}  // namespace
+
+Meters::Meters(const World& world) {
+  const bool has_gpu = world.device.type() != at::kCPU;
+  const std::shared_ptr<const metrics::Nvml> nvml =
+      has_gpu ? run_within(kLongestAnswer, [] { return metrics::Nvml::open(); }).value_or(nullptr) : nullptr;
+  if (world.local_rank == 0) {
+    energy_ =
+        run_within(kLongestAnswer, [nvml] { return std::make_shared<metrics::EnergyMeter>(nvml); }).value_or(nullptr);
+  }
+  const auto meter = run_within(kLongestAnswer, [nvml, uuid = world.device.facts().uuid] {
+    return metrics::GpuMeter::of(nvml, uuid, seconds_now());
+  });
+  if (meter && *meter) {
+    gpu_ = std::make_shared<metrics::GpuMeter>(**meter);
+  }
+}
+
+std::string Meters::add_energy(metrics::RankTimes& times) {
+  const double now = seconds_now();
+  if (!energy_ || now - energy_read_ < kMeasureSeconds) {
+    return "";
+  }
+  energy_read_ = now;
+  if (const auto joules = run_within(kLongestAnswer, [energy = energy_] { return energy->take(); })) {
+    times.add_energy(*joules);
+    return "";
+  }
+  energy_.reset();
+  return "energy: a counter did not answer within 2 s: what is used from now on is not counted";
+}
+
+std::string Meters::add_gpu(metrics::RankTimes& times) {
+  const double now = seconds_now();
+  if (!gpu_ || now - gpu_read_ < kMeasureSeconds) {
+    return "";
+  }
+  gpu_read_ = now;
+  if (const auto use = run_within(kLongestAnswer, [gpu = gpu_, now] { return gpu->take(now); })) {
+    times.add_gpu(*use);
+    return "";
+  }
+  gpu_.reset();
+  return kGpuGivenUp;
+}
+
+std::string Meters::leave_out_gpu() {
+  if (!gpu_ || run_within(kLongestAnswer, [gpu = gpu_] { return gpu->take(seconds_now()); })) {
+    return "";
+  }
+  gpu_.reset();
+  return kGpuGivenUp;
+}
+
+}  // namespace rollcall::train
