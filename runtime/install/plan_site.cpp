@@ -128,7 +128,7 @@ Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, con
   }
   plan.notes.push_back(
       "the same files belong on every node, compute nodes first, then login nodes; no daemon needs a restart");
-  plan.notes.push_back("try it: srun -N2 --ddp env | grep MASTER_");
+  plan.notes.push_back("try it: srun -N2 --ddp env | grep ^MASTER_");
   return plan;
 }
 

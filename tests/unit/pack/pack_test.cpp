@@ -107,6 +107,7 @@ TEST(Pack, RepackedPicturesHaveTheSamePixelsAndOthersKeepTheirBytes) {
   const auto report = report_of(pack({"--repack", "--json", folder.file("tree"), folder.file("a.h5")}));
   EXPECT_EQ(report["repacked"], 8);
   ASSERT_EQ(report["not_repacked"].size(), 1U);
+  EXPECT_EQ(report["not_repacked"].begin().key(), "is not a JPEG file");
   const auto packed = open(folder.file("a.h5"));
   const data::ImageFolder files(*scanned(folder.file("tree")));
   ImageDecoder decoder;

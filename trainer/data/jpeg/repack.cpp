@@ -122,6 +122,9 @@ const char* Recoder::obstacle() const {
 }
 
 Result<ImageSize> Recoder::read(std::span<const std::byte> jpeg) {
+  if (jpeg.size() < 2 || jpeg[0] != std::byte{0xFF} || jpeg[1] != std::byte{0xD8}) {
+    return damaged("is not a JPEG file");
+  }
   const bool header = errors_.run([&] {
     jpeg_create_decompress(&source_);
     source_.mem->max_memory_to_use = kMaxCoefficientMemory;
