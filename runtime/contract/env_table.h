@@ -15,7 +15,7 @@ inline constexpr std::string_view kNoTorchrun =
     "a node has several tasks (each would start a torchrun of its own), or the step has one node";
 inline constexpr std::string_view kNoDebug = "debug=off (the default)";
 
-enum class Use { Read, Written, ReadAndWritten };
+enum class Use { Read, ReadAndWritten };
 
 /// One environment variable of the contract between rollcall and the world: a row of docs/reference/environment.md.
 struct Variable {

@@ -9,19 +9,7 @@ namespace {
 /// Of the memory of what was sent: nobody needs a long text's again soon.
 constexpr std::size_t kMostKept = std::size_t{1} << 14;
 
-void append_length(std::size_t length, std::string& bytes) {
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    bytes += static_cast<char>((length >> shift) & 0xffU);
-  }
-}
-
 }  // namespace
-
-std::string encode_frame(std::string_view text) {
-  std::string bytes;
-  append_length(text.size(), bytes);
-  return bytes.append(text);
-}
 
 FrameBuffer::FrameBuffer(End end, Seal seal) : sealing_(std::make_unique<Sealing>(end, std::move(seal))) {
   if (end == End::Client) {
@@ -97,7 +85,10 @@ void FrameBuffer::say(std::string_view text) {
     return;
   }
   outgoing_.erase(0, std::exchange(sent_, 0));
-  append_length(sealing_ ? sealing_->sealed_size(text) : text.size(), outgoing_);
+  const std::size_t length = sealing_ ? sealing_->sealed_size(text) : text.size();
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    outgoing_ += static_cast<char>((length >> shift) & 0xffU);
+  }
   if (sealing_) {
     sealing_->seal(text, outgoing_);
   } else {

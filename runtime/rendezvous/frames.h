@@ -16,11 +16,9 @@ inline constexpr std::size_t kLongestFrame = std::size_t{1} << 22;
 /// Bytes of its length before it.
 inline constexpr std::size_t kFrameHeader = 4;
 
-/// The bytes of one message in clear: its length (4 bytes, big endian), then `text`, at most kLongestFrame long.
-[[nodiscard]] std::string encode_frame(std::string_view text);
-
 /// The texts of one connection: those of the other end are put together from what arrives in pieces, those of this one
-/// become bytes to send. Does no I/O. Not thread-safe.
+/// become bytes to send. A frame is the length of its text (4 bytes, big endian) and the text. Does no I/O. Not
+/// thread-safe.
 class FrameBuffer {
  public:
   /// In clear: nobody is asked who he is.

@@ -169,20 +169,4 @@ Result<void> transfer(const Socket& to, std::span<const std::byte> outgoing, con
   return {};
 }
 
-Result<Socket> accept_one(int descriptor, Clock::time_point deadline) {
-  while (true) {
-    pollfd waiting{descriptor, POLLIN, 0};
-    if (poll(&waiting, 1, milliseconds_until(deadline)) == 0) {
-      return lost("nobody connected in time");
-    }
-    const int accepted = accept4(descriptor, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (accepted >= 0) {
-      return Socket(accepted);
-    }
-    if (!would_block(errno) && errno != ECONNABORTED) {
-      return lost(errno_text(errno));
-    }
-  }
-}
-
 }  // namespace rollcall::rendezvous

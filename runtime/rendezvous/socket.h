@@ -52,7 +52,4 @@ class Socket {
 [[nodiscard]] Result<void> transfer(const Socket& to, std::span<const std::byte> outgoing, const Socket& from,
                                     std::span<std::byte> incoming, Clock::time_point deadline);
 
-/// Accepts one connection from the listening socket `descriptor`, or fails at the deadline.
-[[nodiscard]] Result<Socket> accept_one(int descriptor, Clock::time_point deadline);
-
 }  // namespace rollcall::rendezvous

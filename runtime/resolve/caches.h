@@ -3,8 +3,6 @@
 #include <array>
 #include <string_view>
 
-#include "runtime/settings/launch_settings.h"
-
 namespace rollcall::resolve {
 
 /// One variable that names a cache folder. Which folder it is follows from the policy of `setting`: shared, local, job
@@ -30,11 +28,6 @@ inline constexpr std::array kCaches{
     Cache{"MIOPEN_CUSTOM_CACHE_DIR", "cache.miopen", "miopen"},
     Cache{"JAX_COMPILATION_CACHE_DIR", "cache.jax", "jax"},
 };
-
-/// Whether any cache may get a folder: where not, nothing of a task's patch concerns caches.
-[[nodiscard]] inline bool caches_configured(const settings::LaunchSettings& settings) {
-  return !settings.shared_caches.empty() || !settings.local_caches.empty();
-}
 
 /// The row of that variable, or null.
 [[nodiscard]] constexpr const Cache* find_cache(std::string_view variable) {

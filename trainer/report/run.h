@@ -108,7 +108,6 @@ struct Run {
   std::int64_t checkpoints = 0;
   std::int64_t failed_checkpoints = 0;
   std::int64_t left_out_checkpoints = 0;
-  std::int64_t retried_checkpoints = 0;
   std::int64_t replicas = 0;         ///< copies that all neighbours had
   std::int64_t failed_replicas = 0;  ///< and those that some had not
   double replica_bytes = 0;          ///< of rank 0's part

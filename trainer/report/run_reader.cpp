@@ -320,7 +320,6 @@ void RunReader::take_checkpoint(const ReadRecord& record) {
   const bool written = record.number("written") > 0;
   run_.checkpoints += written ? 1 : 0;
   run_.failed_checkpoints += written ? 0 : 1;
-  run_.retried_checkpoints += record.integer("tries", 1) > 1 ? 1 : 0;
   run_.durable.add(step, record.number("durable_seconds"));
   run_.stall.add(step, record.number("stall_seconds"));
   run_.stall_seconds += or_zero(record.number("stall_seconds"));

@@ -13,8 +13,6 @@ enum class JpegMarker : std::uint8_t {
   ExtendedFrame = 0xc1,
   HuffmanTables = 0xc4,
   Restart0 = 0xd0,
-  Restart7 = 0xd7,
-  StartOfImage = 0xd8,
   EndOfImage = 0xd9,
   StartOfScan = 0xda,
   QuantisationTables = 0xdb,

@@ -11,6 +11,7 @@
 #include "runtime/doctor/wire/benchmark.h"
 #include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/listener.h"
+#include "tests/support/plain_peer.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -104,7 +105,7 @@ TEST(DoctorBenchmark, ANeighbourThatAnnouncesMuchIsNotAwaited) {
   ASSERT_TRUE(own);
   RingMember member(rendezvous::Secret::of("drawn", "7.0.0"));
   ASSERT_EQ(member.connect({{"127.0.0.1", own->port()}}, deadline), "");
-  Result<Socket> neighbour = rendezvous::accept_one(own->descriptor(), deadline);
+  Result<Socket> neighbour = accept_one(own->descriptor(), deadline);
   ASSERT_TRUE(neighbour);
   const std::string said = std::string(rendezvous::Sealing::kProtocol) + std::string(32, 'r') +
                            std::string("\0\x10\0\0", 4);  // a text of 1 MiB

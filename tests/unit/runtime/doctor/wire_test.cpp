@@ -14,11 +14,11 @@
 #include "runtime/settings/launch_settings.h"
 #include "tests/support/crowd.h"
 #include "tests/support/doctor_world.h"
+#include "tests/support/plain_peer.h"
 
 namespace rollcall::doctor {
 namespace {
 
-using rendezvous::encode_frame;
 using rendezvous::FrameBuffer;
 using rendezvous::Hello;
 using rendezvous::Listener;
@@ -75,7 +75,11 @@ std::vector<Listener> one(Listener made) {
 }
 
 TEST(DoctorFrame, ComesOutAsItWentInWhateverThePieces) {
-  const std::string bytes = encode_frame("hello") + encode_frame("") + encode_frame(std::string(70'000, 'x'));
+  FrameBuffer speaker;
+  for (const std::string& text : {std::string("hello"), std::string(), std::string(70'000, 'x')}) {
+    speaker.say(text);
+  }
+  const std::string bytes(speaker.outgoing());
   FrameBuffer buffer;
   std::vector<std::size_t> lengths;
   for (const char byte : bytes) {
@@ -152,7 +156,7 @@ TEST(DoctorMessage, ARingThatCannotBeIsNoRequest) {
 TEST(DoctorClient, ARequestThatIsNoneEndsTheTalk) {
   Listener own = listener();
   Socket rank_0 = connected(own.port());
-  Result<Socket> member = rendezvous::accept_one(own.descriptor(), soon());
+  Result<Socket> member = accept_one(own.descriptor(), soon());
   ASSERT_TRUE(member);
   ASSERT_TRUE(rank_0.send_frame(to_text(Request{Request::What::Measure, 0, 0, {}}), soon()));
   const Result<void> served = serve(
@@ -305,7 +309,7 @@ TEST(DoctorClient, OnThisHostAnotherUsersListenerIsToldNothing) {
       candidates, of_step(), {.rank = 1}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(200), head);
   ASSERT_FALSE(nobody);
   EXPECT_THAT(nobody.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
-  Result<Socket> asked = rendezvous::accept_one(foreign.descriptor(), soon());
+  Result<Socket> asked = accept_one(foreign.descriptor(), soon());
   ASSERT_TRUE(asked);
   EXPECT_FALSE(asked->receive_frame(soon()));
 }

@@ -16,6 +16,7 @@
 #include "runtime/elastic/messages.h"
 #include "runtime/rendezvous/connect.h"
 #include "runtime/rendezvous/handshake.h"
+#include "tests/support/plain_peer.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -152,7 +153,7 @@ TEST(Host, TellsWhoDoesNotKnowTheSecretNothing) {
 TEST(Host, AnswersNoWordToWhatIsNoRollcall) {
   HostOfTwo two;
   for (const std::string& bytes : std::vector{std::string(40'000, '\0'), std::string("GET / HTTP/1.1\r\n\r\n"),
-                                              rendezvous::encode_frame(to_text(HostOfTwo::join("test", "there")))}) {
+                                              encode_frame(to_text(HostOfTwo::join("test", "there")))}) {
     const rendezvous::Socket stranger(rendezvous::connect_once({"127.0.0.1", two.port}, soon()).descriptor);
     two.say_in_clear(stranger, bytes);
     EXPECT_THAT(said_in_clear(two, stranger), IsEmpty());
@@ -365,7 +366,7 @@ TEST(Connection, BreaksWhereTheOtherEndDoesNotRead) {
   Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
   ASSERT_TRUE(listener);
   const rendezvous::Socket deaf(rendezvous::connect_once({"127.0.0.1", listener->port()}, soon()).descriptor);
-  Connection connection(loop, *rendezvous::accept_one(listener->descriptor(), soon()), [] {});
+  Connection connection(loop, *accept_one(listener->descriptor(), soon()), [] {});
   const std::string piece(std::size_t{1} << 20, 'x');
   int sent = 0;
   for (; sent < 100 && !connection.broken(); ++sent) {
@@ -383,7 +384,7 @@ TEST(Connection, TakesALittleAtATimeAndAllInTheEnd) {
   std::size_t most = 0;
   std::size_t frames = 0;
   Connection* heard = nullptr;
-  Connection connection(loop, *rendezvous::accept_one(listener->descriptor(), soon()), [&] {
+  Connection connection(loop, *accept_one(listener->descriptor(), soon()), [&] {
     std::size_t now = 0;
     while (heard->next()) {
       ++now;
@@ -396,7 +397,7 @@ TEST(Connection, TakesALittleAtATimeAndAllInTheEnd) {
   ASSERT_TRUE(talker.send_frame("", soon()));
   std::string many;
   for (int i = 0; i < 10'000; ++i) {
-    many += rendezvous::encode_frame("");
+    many += encode_frame("");
   }
   ASSERT_TRUE(rendezvous::transfer(talker, std::as_bytes(std::span(many)), talker, {}, soon()));
   ASSERT_TRUE(talker.send_frame(text, soon()));

@@ -19,6 +19,7 @@
 #include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/socket.h"
 #include "tests/support/crowd.h"
+#include "tests/support/plain_peer.h"
 
 namespace rollcall::rendezvous {
 namespace {
