@@ -118,7 +118,8 @@ OpenedOutput open_output(const std::string& path, int flags) {
     descriptor = ::open(path.c_str(), flags | kAlways);
   }
   if (descriptor < 0) {
-    return {-1, path, why_refused(path, errno)};
+    const int error_number = errno;
+    return {-1, path, why_refused(path, error_number), error_number};
   }
   if (std::string objection = objection_to(descriptor, path); !objection.empty()) {
     ::close(descriptor);

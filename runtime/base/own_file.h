@@ -49,11 +49,12 @@ namespace rollcall {
 [[nodiscard]] std::string why_refused(const std::string& path, int error_number);
 
 /// A file that was opened for writing. The caller closes `descriptor`; where it is negative, `reason` says why not, a
-/// clause: "belongs to user 1001".
+/// clause: "belongs to user 1001"; `error_number` is errno's value where the system refused it, else 0.
 struct OpenedOutput {
   int descriptor = -1;
   std::string path;
   std::string reason;
+  int error_number = 0;
 };
 
 /// Opens the file `path` for writing and creates it where nothing has that name. `flags`: of open(2), O_CREAT and the

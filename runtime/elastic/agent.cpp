@@ -2,48 +2,71 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
+#include "runtime/base/file.h"
+#include "runtime/base/own_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/failure.h"
+#include "runtime/elastic/process.h"
 #include "runtime/elastic/worker_plan.h"
 #include "runtime/elastic/worker_secret.h"
 
 namespace rollcall::elastic {
 namespace {
 
-constexpr std::size_t kLongestErrorFile = 1 << 20;
-constexpr int kSignalNumberBase = 128;
-
-/// When the file was written, on the steady clock; nothing where there is none.
-std::optional<Clock::time_point> written_at(const std::string& path) {
-  struct stat status {};
-  if (path.empty() || ::stat(path.c_str(), &status) != 0 || status.st_size == 0) {
-    return std::nullopt;
-  }
-  const auto since_1970 =
-      std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
-  const auto age = std::chrono::system_clock::now().time_since_epoch() - since_1970;
-  return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
-}
-
-/// Python as torchrun's users expect it: the one of PATH, where a virtual environment stands first.
-std::string find_python(const std::string& search_path) {
-  for (const char* const name : {"python", "python3"}) {
-    if (std::string path = find_program(name, search_path); !path.empty()) {
-      return path;
+/// Empty `name`: Python as torchrun's users expect it, the one of PATH, where a virtual environment stands first.
+Result<std::string> path_of_program(const std::string& name, const Environment& environment) {
+  const std::string search_path = environment.get(env::kPath).value_or("/usr/local/bin:/usr/bin:/bin");
+  const bool any_python = name.empty();
+  for (const std::string& each : any_python ? std::vector<std::string>{"python", "python3"} : std::vector{name}) {
+    if (std::string path = find_program(each, search_path); !path.empty()) {
+      return any_python ? path : name;
     }
   }
-  return "";
+  return fail("run", any_python ? "python" : name,
+              any_python ? "is not in PATH, nor is python3" : "is no program that can be executed",
+              any_python ? "activating the environment with your Python, or PYTHON_EXEC" : "its full path",
+              ErrorKind::NotFound);
+}
+
+/// Of a run that a signal ended: 0 where all workers ended well, else the highest of theirs, else `otherwise`.
+int exit_code_of(const std::vector<EndedWorker>& workers, int otherwise) {
+  bool all_well = !workers.empty();
+  int highest = 0;
+  for (const EndedWorker& ended : workers) {
+    all_well = all_well && ended.exit_code == 0 && ended.signal == 0;
+    highest = std::max(highest, ended.exit_code);
+  }
+  return all_well ? 0 : highest > 0 ? highest : otherwise;
+}
+
+/// Gives the error file of the worker that failed first to who started this agent and wants one.
+void hand_error_file_up(const Outcome& outcome, const std::vector<EndedWorker>& workers,
+                        const Environment& environment) {
+  const auto own = environment.get_non_empty("TORCHELASTIC_ERROR_FILE");
+  std::string content;
+  // The coordinator names the file: only one that was given to a worker of this agent is read.
+  const bool own_workers =
+      outcome.cause && !outcome.cause->error_file.empty() &&
+      std::ranges::find(workers, outcome.cause->error_file, &EndedWorker::error_file) != workers.end();
+  if (!own || !own_workers || !read_small_file(outcome.cause->error_file, kLongestErrorFile, content).reason.empty()) {
+    return;
+  }
+  const int code = outcome.cause->signal > 0 ? -outcome.cause->signal : outcome.cause->exit_code;
+  const std::string text = with_error_code(content, code);
+  const File file(open_output(*own, O_WRONLY).descriptor);
+  if (file && ftruncate(file.descriptor(), 0) == 0) {
+    (void)write_all(file.descriptor(), text);
+  }
 }
 
 }  // namespace
@@ -51,49 +74,60 @@ std::string find_python(const std::string& search_path) {
 Agent::Agent(LaunchRequest request, Environment environment, Tell tell)
     : request_(std::move(request)),
       environment_(std::move(environment)),
-      tell_([tell = std::move(tell)](const std::string& line) { tell(printable(line)); }) {
+      tell_([tell = std::move(tell)](const std::string& line) { tell(printable(line)); }),
+      workers_(request_, environment_, loop_, member_, tell_) {
   for (const std::string_view of_an_agent_above : {env::kAgentLink, env::kStandby}) {
     environment_.unset(of_an_agent_above);
   }
   keep_from_workers(environment_);
 }
 
-Agent::~Agent() {
-  if (secret_ >= 0) {
-    close(secret_);
+Result<RunEnd> Agent::run() {
+  raise_own_open_files_limit();
+  if (!loop_.problem().empty()) {
+    return fail("run", "", "cannot wait for events: " + loop_.problem(), "a higher hard limit (ulimit -Hn)",
+                ErrorKind::Unavailable);
   }
+  std::vector<int> signals = request_.signals;
+  signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
+  loop_.handle_signals(signals);
+  ASSIGN_OR_RETURN(request_.program.front(), path_of_program(request_.program.front(), environment_));
+  RETURN_IF_ERROR(workers_.make_folders());
+  RETURN_IF_ERROR(meet());
+  if (coordination_ == nullptr) {
+    return ended_by(first_signal_.number, kSignalExitCode + first_signal_.number);
+  }
+  std::signal(SIGPIPE, SIG_IGN);  // a terminal or `| head` that is gone does not end the run; workers get the default
+  status_.emplace(loop_, [this] { return run_status(request_, member_, *coordination_, workers_); });
+  if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {
+    tell_(fmt::format("rollcall: run: waits for {} to {} nodes at {}", request_.min_nodes, request_.max_nodes,
+                      rendezvous::to_text(request_.meeting.endpoint)));
+  }
+  report({.kind = Report::Kind::Join, .newcomer = newcomer(std::nullopt)});
+  perform();
+  while (!outcome_) {
+    loop_once();
+  }
+  last_logs_ = workers_.end();
+  const Clock::time_point patience = Clock::now() + std::chrono::seconds(2);
+  while (!coordination_->finished() && Clock::now() < patience) {
+    loop_.wait(patience);
+  }
+  hand_error_file_up(*outcome_, workers_.last_ended(), environment_);
+  RunEnd end = end_of(*outcome_);
+  end.message = printable(std::move(end.message));  // other nodes' words are in it
+  return end;
 }
 
-Result<void> Agent::prepare() {
-  const std::string search_path = environment_.get(env::kPath).value_or("/usr/local/bin:/usr/bin:/bin");
-  std::string& name = request_.program.front();
-  const bool any_python = name.empty();
-  const std::string found = any_python ? find_python(search_path) : find_program(name, search_path);
-  if (found.empty()) {
-    return fail("run", any_python ? "python" : name,
-                any_python ? "is not in PATH, nor is python3" : "is no program that can be executed",
-                any_python ? "activating the environment with your Python, or PYTHON_EXEC" : "its full path",
-                ErrorKind::NotFound);
-  }
-  name = any_python ? found : name;
-  Result<LogFolders> folders =
-      LogFolders::create(request_.logs, request_.meeting.run_id, environment_.get_non_empty("TMPDIR").value_or("/tmp"));
-  if (folders) {
-    folders_.emplace(*std::move(folders));
-  } else if (!request_.logs.folder.empty() || request_.logs.redirects.any() || request_.logs.tee.any()) {
-    return folders.error();
-  }
+Result<void> Agent::meet() {
   const bool one_of_many = parse_integer<std::uint32_t>(environment_.get(env::kSlurmProcId).value_or("0")) > 1U;
-  Result<Met> met = meet_agents(loop_, request_, [this, one_of_many](const std::string& line) {
-    if (!one_of_many || coordination_ != nullptr) {  // what they wait for is the same
-      tell_(line);
-    }
-  });
-  if (!met) {
-    return met.error();
-  }
-  coordination_ = std::move(met->coordination);
-  first_signal_.number = met->signal;
+  ASSIGN_OR_RETURN(Met met, meet_agents(loop_, request_, [this, one_of_many](const std::string& line) {
+                     if (!one_of_many || coordination_ != nullptr) {  // what they wait for is the same
+                       tell_(line);
+                     }
+                   }));
+  coordination_ = std::move(met.coordination);
+  first_signal_.number = met.signal;
   if (coordination_ != nullptr && coordination_->coordinator() == nullptr) {
     ASSIGN_OR_RETURN(rendezvous::Listener listener, rendezvous::Listener::on_all_addresses(0));
     listener_.emplace(std::move(listener));
@@ -111,6 +145,85 @@ Newcomer Agent::newcomer(const std::optional<Generation>& last) const {
   return {
       request_.meeting.run_id,           request_.min_nodes, request_.max_nodes, request_.meeting.node_rank, node, last,
       request_.meeting.heartbeat_timeout};
+}
+
+void Agent::loop_once() {
+  std::optional<Clock::time_point> until = coordination_->next_tick();
+  if (const auto next = workers_.next_tick()) {
+    until = std::min(until.value_or(*next), *next);
+  }
+  for (const int signal : loop_.wait(until)) {
+    on_signal(signal);
+  }
+  coordination_->tick(Clock::now());
+  workers_.tick(Clock::now());
+  if (const std::optional<Gone> gone = coordination_->gone()) {
+    for (const Order& last : coordination_->take_orders()) {
+      member_.ordered(last);  // perhaps it said why
+    }
+    gone->refused ? member_.coordinator_refused(gone->reason) : member_.coordinator_lost(gone->reason, gone->silent);
+  }
+  perform();
+}
+
+void Agent::on_signal(int signal) {
+  if (signal == SIGCHLD) {
+    workers_.reap();
+  } else if (std::ranges::find(request_.signals, signal) == request_.signals.end()) {
+    workers_.forward(signal);
+  } else if (!member_.interrupted()) {
+    first_signal_ = {signal, Clock::now()};
+    member_.interrupted(signal);
+  } else if (asks_again(signal)) {
+    workers_.kill();
+  }
+}
+
+/// Whether somebody lost patience. TERM and HUP at once, as systemd sends them, are one request.
+bool Agent::asks_again(int signal) const {
+  return signal == first_signal_.number || Clock::now() - first_signal_.arrived >= std::chrono::seconds(1);
+}
+
+void Agent::perform() {
+  while (true) {
+    workers_.finish_if_over();
+    for (const Order& order : coordination_->take_orders()) {
+      announce_waiting(order);
+      member_.ordered(order);
+    }
+    const std::vector<Action> actions = member_.take_actions();
+    if (actions.empty()) {
+      return;
+    }
+    for (const Action& action : actions) {
+      perform(action);
+    }
+  }
+}
+
+void Agent::perform(const Action& action) {
+  switch (action.kind) {
+    case Action::Kind::Start:
+      announce(action.generation);
+      workers_.start();
+      break;
+    case Action::Kind::Stop:
+      workers_.stop(action);
+      break;
+    case Action::Kind::TellOfLoss:
+      workers_.tell_of_loss();
+      break;
+    case Action::Kind::Send:
+      report(action.report);
+      break;
+    case Action::Kind::Turn:
+    case Action::Kind::Host:
+      turn(action);
+      break;
+    case Action::Kind::Exit:
+      outcome_ = action.outcome;
+      break;
+  }
 }
 
 /// To the successor of a lost coordinator, which may be this agent.
@@ -131,206 +244,6 @@ void Agent::turn(const Action& action) {
   report({.kind = Report::Kind::Join, .newcomer = newcomer(action.generation)});
 }
 
-Result<RunEnd> Agent::run() {
-  raise_own_open_files_limit();
-  if (!loop_.problem().empty()) {
-    return fail("run", "", "cannot wait for events: " + loop_.problem(), "a higher hard limit (ulimit -Hn)",
-                ErrorKind::Unavailable);
-  }
-  std::vector<int> signals = request_.signals;
-  signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
-  loop_.handle_signals(signals);
-  RETURN_IF_ERROR(prepare());
-  if (coordination_ == nullptr) {
-    return ended_by(first_signal_.number, kSignalNumberBase + first_signal_.number);
-  }
-  std::signal(SIGPIPE, SIG_IGN);  // a terminal or `| head` that is gone does not end the run; workers get the default
-  status_.emplace(loop_, [this] { return status(); });
-  if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {
-    tell_(fmt::format("rollcall: run: waits for {} to {} nodes at {}", request_.min_nodes, request_.max_nodes,
-                      rendezvous::to_text(request_.meeting.endpoint)));
-  }
-  report({.kind = Report::Kind::Join, .newcomer = newcomer(std::nullopt)});
-  perform();
-  while (!outcome_) {
-    loop_once();
-  }
-  end_survivors();
-  const Clock::time_point patience = Clock::now() + std::chrono::seconds(2);
-  while (!coordination_->finished() && Clock::now() < patience) {
-    loop_.wait(patience);
-  }
-  hand_error_file_up(*outcome_);
-  RunEnd end = end_of(*outcome_);
-  end.message = printable(std::move(end.message));  // other nodes' words are in it
-  return end;
-}
-
-void Agent::loop_once() {
-  std::optional<Clock::time_point> until = coordination_->next_tick();
-  for (const auto& next : {group_ ? group_->next_tick() : std::nullopt, standby_due()}) {
-    until = next ? std::min(until.value_or(*next), *next) : until;
-  }
-  const std::vector<int> signals = loop_.wait(until);
-  for (const int signal : signals) {
-    on_signal(signal);
-  }
-  coordination_->tick(Clock::now());
-  if (group_) {
-    group_->tick(Clock::now());
-  }
-  hear_complaints();
-  keep_standby();
-  if (const std::optional<Gone> gone = coordination_->gone()) {
-    for (const Order& last : coordination_->take_orders()) {
-      member_.ordered(last);  // perhaps it said why
-    }
-    gone->refused ? member_.coordinator_refused(gone->reason) : member_.coordinator_lost(gone->reason, gone->silent);
-  }
-  perform();
-}
-
-void Agent::on_signal(int signal) {
-  if (signal == SIGCHLD) {
-    reap();
-  } else if (std::ranges::find(request_.signals, signal) == request_.signals.end()) {
-    if (group_) {
-      group_->forward(signal);
-    }
-    for (const Survivor& survivor : survivors_) {
-      if (survivor.link) {
-        ::kill(-survivor.pid, signal);
-      }
-    }
-  } else if (!member_.interrupted()) {
-    first_signal_ = {signal, Clock::now()};
-    member_.interrupted(signal);
-  } else if (group_ && asks_again(signal)) {
-    group_->stop(SIGKILL, std::chrono::seconds(0), Clock::now());
-  }
-}
-
-/// Whether somebody lost patience. TERM and HUP at once, as systemd sends them, are one request.
-bool Agent::asks_again(int signal) const {
-  return signal == first_signal_.number || Clock::now() - first_signal_.arrived >= std::chrono::seconds(1);
-}
-
-bool Agent::is_cause(const EndedWorker& ended) const {
-  if (ended.exit_code == 0 && ended.signal == 0) {
-    return false;
-  }
-  if (!ended.after_stop) {
-    return true;
-  }
-  const auto written = written_at(error_files_.at(ended.local_rank));
-  const bool by_itself = ended.signal == SIGSEGV || ended.signal == SIGBUS || ended.signal == SIGILL ||
-                         ended.signal == SIGFPE || (ended.signal == SIGKILL && !ended.after_kill);
-  return by_itself || (written && *written < stopped_at_);
-}
-
-void Agent::reap() {
-  std::erase_if(discarded_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
-  if (!group_) {
-    return;
-  }
-  for (const EndedWorker& ended : group_->newly_ended()) {
-    if (is_cause(ended)) {
-      member_.worker_failed(cause_of(ended));
-    }
-  }
-}
-
-/// Some process of the generation stands still, here or elsewhere, and no agent has noticed: none has ended. The
-/// generation ends as if this worker had failed; what still stands still then is ended with it.
-void Agent::hear_complaints() {
-  if (const auto complaint = group_ ? group_->take_complaint() : std::nullopt) {
-    Cause cause = cause_at(complaint->local_rank, complaint->pid);
-    cause.exit_code = to_int(ExitCode::Unavailable);
-    cause.message = complaint->reason.substr(0, kLongestMessage);
-    member_.worker_failed(cause);
-  }
-}
-
-/// Of a worker of this generation.
-Cause Agent::cause_at(std::uint32_t local_rank, pid_t pid) const {
-  const Placement place = place_of(member_.generation().world, member_.generation().group_rank);
-  return {.host = this_host_name(),
-          .group_rank = place.group_rank,
-          .rank = place.first_rank + local_rank,
-          .local_rank = local_rank,
-          .pid = pid};
-}
-
-Cause Agent::cause_of(const EndedWorker& ended) const {
-  Cause cause = cause_at(ended.local_rank, ended.pid);
-  cause.kind = ended.signal > 0 ? Cause::Kind::Killed : Cause::Kind::Failed;
-  cause.exit_code = ended.signal > 0 ? kSignalNumberBase + ended.signal : ended.exit_code;
-  cause.signal = ended.signal;
-  Clock::time_point happened = ended.seen;
-  const std::string& file = error_files_.at(ended.local_rank);
-  std::string content;
-  if (const auto written = written_at(file);
-      written && read_small_file(file, kLongestErrorFile, content).reason.empty()) {
-    if (const std::optional<std::string> message = error_file_message(content)) {
-      cause.kind = ended.signal > 0 ? cause.kind : Cause::Kind::Exception;
-      cause.message = message->substr(0, kLongestMessage);
-      cause.error_file = file;
-      happened = std::min(happened, *written);
-    }
-  }
-  cause.age_nanoseconds = std::chrono::nanoseconds(Clock::now() - happened).count();
-  return cause;
-}
-
-void Agent::perform() {
-  while (true) {
-    if (group_ && group_->over()) {
-      finish_group();
-    }
-    for (const Order& order : coordination_->take_orders()) {
-      announce_waiting(order);
-      member_.ordered(order);
-    }
-    const std::vector<Action> actions = member_.take_actions();
-    if (actions.empty()) {
-      return;
-    }
-    for (const Action& action : actions) {
-      perform(action);
-    }
-  }
-}
-
-void Agent::perform(const Action& action) {
-  switch (action.kind) {
-    case Action::Kind::Start:
-      start(action.generation);
-      break;
-    case Action::Kind::Stop:
-      stopped_at_ = Clock::now();
-      if (group_) {
-        group_->stop(action.signal, request_.shutdown_timeout, stopped_at_, action.keep, action.lost);
-        group_->tick(stopped_at_);
-      }
-      break;
-    case Action::Kind::TellOfLoss:
-      if (group_) {
-        group_->tell_of_loss();
-      }
-      break;
-    case Action::Kind::Send:
-      report(action.report);
-      break;
-    case Action::Kind::Turn:
-    case Action::Kind::Host:
-      turn(action);
-      break;
-    case Action::Kind::Exit:
-      outcome_ = action.outcome;
-      break;
-  }
-}
-
 void Agent::report(Report report) {
   if (report.kind == Report::Kind::Join || report.kind == Report::Kind::Stopped) {
     if (request_.meeting.workers_endpoint) {
@@ -343,29 +256,67 @@ void Agent::report(Report report) {
   coordination_->report(report);
 }
 
-void Agent::finish_group() {
-  std::vector<Cause> causes;
-  for (const EndedWorker& ended : group_->ended()) {
-    if (is_cause(ended)) {
-      causes.push_back(cause_of(ended));
-    }
+void Agent::announce(const Generation& generation) {
+  if ((generation.number == 1 && generation.world.size() == 1) || coordination_->coordinator() == nullptr) {
+    return;
   }
-  if (set_up_failure_) {
-    causes.push_back(*set_up_failure_);
+  const auto& history = coordination_->coordinator()->history();
+  tell_(fmt::format("rollcall: run: generation {}: {} workers on {} node{}{}", generation.number,
+                    place_of(generation.world, generation.group_rank).world_size, generation.world.size(),
+                    generation.world.size() == 1 ? "" : "s",
+                    history.empty() ? "" : ", since " + history.back().reason));
+}
+
+/// Who comes when all places are taken, a second job at the endpoint of a first one perhaps, is told why nothing
+/// happens.
+void Agent::announce_waiting(const Order& order) {
+  const bool full = order.kind == Order::Kind::Wait && order.generation.world.size() >= request_.max_nodes;
+  if (full && !had_a_place() && !told_that_it_waits_) {
+    told_that_it_waits_ = true;
+    tell_(fmt::format("rollcall: run: the run at {} has all its {} nodes: this one, {}, waits until another goes",
+                      coordination_->where(), request_.max_nodes, this_host_name()));
   }
-  if (group_->gave_up()) {
-    tell_(fmt::format("rollcall: warning: {}: workers that KILL does not end are left behind (waiting for a device?)",
-                      this_host_name()));
+}
+
+/// Of the agents of a step only the coordinator tells what all know.
+bool Agent::speaks() const {
+  const bool under_slurm = environment_.get_non_empty(env::kSlurmProcId).has_value();
+  return !under_slurm || (coordination_ != nullptr && coordination_->coordinator() != nullptr);
+}
+
+RunEnd Agent::ended_by(int signal, int exit_code) const {
+  const bool told = exit_code != 0 && speaks();
+  return {exit_code,
+          told ? fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal)) : ""};
+}
+
+RunEnd Agent::end_of(const Outcome& outcome) const {
+  if (member_.interrupted()) {
+    return ended_by(outcome.exit_code - kSignalExitCode, exit_code_of(workers_.last_ended(), outcome.exit_code));
   }
-  survivors_ = group_->take_survivors();
-  if (std::ranges::all_of(survivors_, [](const Survivor& one) { return one.link == nullptr; })) {
-    pump_->ask_to_finish();
+  if (outcome.exit_code == 0 && !had_a_place()) {
+    // A task of a step of several nodes is there to be a spare; its step shall not fail.
+    const bool is_spare = parse_integer<std::uint32_t>(environment_.get(env::kSlurmStepNodes).value_or("")) > 1U;
+    return {is_spare ? 0 : to_int(ExitCode::NoPlace),
+            fmt::format("rollcall: run: the run at {} ended well without this node, {}, which has run nothing; try "
+                        "another --rdzv-endpoint for a run of its own",
+                        coordination_->where(), this_host_name())};
   }
-  std::erase_if(old_pumps_, [](const auto& pump) { return pump->finished(); });
-  old_pumps_.push_back(std::move(pump_));
-  last_ended_ = group_->ended();
-  group_.reset();
-  member_.workers_ended(std::move(causes));
+  if (outcome.exit_code == 0 || (!speaks() && !outcome.own)) {
+    return {outcome.exit_code, ""};
+  }
+  if (!outcome.cause) {
+    return {outcome.exit_code, fmt::format("rollcall: run: {}; try looking at the lines of the other agents{}",
+                                           outcome.reason, outcome.own ? ", or another --rdzv-endpoint" : "")};
+  }
+  const std::string& file = outcome.cause->error_file;
+  const bool kept = !file.empty() && !request_.logs.folder.empty();
+  const std::string after = outcome.reason.empty() ? "" : " (" + outcome.reason + ")";
+  if (outcome.cause->kind == Cause::Kind::SetUp) {  // it wrote nothing, and says what to try
+    return {outcome.exit_code, fmt::format("rollcall: run: {}{}", describe(*outcome.cause), after)};
+  }
+  return {outcome.exit_code, fmt::format("rollcall: run: {}{}; try looking at {}", describe(*outcome.cause), after,
+                                         kept ? file : "what it wrote before")};
 }
 
 }  // namespace rollcall::elastic

@@ -52,6 +52,9 @@ struct Policy {
 /// A generation is formed only when every member of the one before has said that its workers have ended, or has been
 /// fenced: never heard again; and only while those who are silent could not have gone on by themselves (quorum.h). Not
 /// thread-safe. The first member to join is the coordinator's own agent, which is in every generation.
+///
+/// Its members are one state: nearly every event reads and changes who is in, the phase with its deadline, the
+/// generation and what is counted of it. What can be asked by itself has classes of its own, Quorum and Causes.
 class Coordinator {
  public:
   using NewNonce = std::function<std::string()>;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -43,6 +44,9 @@ class Causes {
 
   std::map<Place, AgedCause> causes_;  ///< their age at the clock's beginning
 };
+
+/// A longer error file is not read.
+inline constexpr std::size_t kLongestErrorFile = std::size_t{1} << 20;
 
 /// What an error file of torch's @record says in one line (`{"message": {"message": "ValueError: ...", "extraInfo":
 /// {...}}}` or `{"message": "..."}`); nothing where the text is none.

@@ -14,15 +14,17 @@
 #include "runtime/base/own_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/this_process.h"
+#include "runtime/elastic/process.h"
 
 namespace rollcall::elastic {
 namespace {
 
 namespace fs = std::filesystem;
 
-Error cannot_make(const std::string& path, const std::string& reason) {
-  Error error = fail("--log-dir", path, "cannot be made: " + reason, "a folder that you can write, with room in it",
-                     ErrorKind::CannotCreate);
+Error cannot_make(const std::string& path, const std::string& reason, int error_number = 0) {
+  Error error =
+      fail("--log-dir", path, "cannot be made: " + reason,
+           what_to_try(error_number, "a folder that you can write, with room in it"), ErrorKind::CannotCreate);
   error.of_this_node = true;
   return error;
 }
@@ -99,7 +101,8 @@ void remove_leftovers(const fs::path& above) {
 
 Result<int> open_log(const std::string& path) {
   const OpenedOutput opened = open_output(path, O_WRONLY | O_APPEND);
-  return opened.descriptor >= 0 ? Result<int>(opened.descriptor) : cannot_make(path, opened.reason);
+  return opened.descriptor >= 0 ? Result<int>(opened.descriptor)
+                                : cannot_make(path, opened.reason, opened.error_number);
 }
 
 Result<LogFolders> LogFolders::create(const LogRequest& request, const std::string& run_id,

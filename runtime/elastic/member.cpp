@@ -156,8 +156,7 @@ void Member::interrupted(int signal) {
   }
   interrupted_ = true;
   send({.kind = Report::Kind::Leave});
-  constexpr int kSignalBase = 128;
-  leave({kSignalBase + signal, {}, ""}, signal);
+  leave({kSignalExitCode + signal, {}, ""}, signal);
 }
 
 std::string Member::fingerprint() const {

@@ -74,6 +74,9 @@ struct Generation {
 /// A longer text of a cause is cut, so that those of all workers of a node fit into one message.
 inline constexpr std::size_t kLongestMessage = 4096;
 
+/// The exit code of what a signal ended, less the signal's number: shells have it so.
+inline constexpr int kSignalExitCode = 128;
+
 /// Why workers ended otherwise than well, or a node is gone.
 struct Cause {
   enum class Kind {
@@ -90,7 +93,7 @@ struct Cause {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
   std::int64_t pid = 0;
-  int exit_code = 0;                 ///< 128 + number for a signal
+  int exit_code = 0;                 ///< kSignalExitCode + number for a signal
   int signal = 0;                    ///< 0: none
   std::string message = {};          ///< one line: of the error file, or what else is known
   std::string error_file = {};       ///< its path; empty: none

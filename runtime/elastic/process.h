@@ -28,6 +28,10 @@ struct ProcessPlan {
 /// Error (NotFound, NotExecutable, Unavailable): it cannot be started.
 [[nodiscard]] Result<pid_t> start_process(const ProcessPlan& plan);
 
+/// What to try where the system refused with `error_number`: a higher limit where there were no more descriptors or
+/// processes, else `otherwise`.
+[[nodiscard]] std::string what_to_try(int error_number, const std::string& otherwise);
+
 /// This process may open as many files as the system lets it: a coordinator has a connection to each node. What it
 /// starts has the limit of before. Call it once, from the main thread.
 void raise_own_open_files_limit();

@@ -13,7 +13,12 @@
 #include <iterator>
 
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/base/untrusted_json.h"
+#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/local_workers.h"
+#include "runtime/elastic/member.h"
+#include "runtime/elastic/worker_plan.h"
 #include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::elastic {
@@ -54,8 +59,8 @@ std::string ask_one(const std::string& name) {
   if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 && is_ours(descriptor)) {
     fcntl(descriptor, F_SETFL, 0);
     std::array<char, 4096> piece{};
-    const rendezvous::Clock::time_point until = rendezvous::Clock::now() + kAnswerTime;
-    for (ssize_t count = 0; answer.size() < kLongestAnswer && rendezvous::Clock::now() < until &&
+    const Clock::time_point until = Clock::now() + kAnswerTime;
+    for (ssize_t count = 0; answer.size() < kLongestAnswer && Clock::now() < until &&
                             (count = read(descriptor, piece.data(), piece.size())) > 0;) {
       answer.append(piece.data(), static_cast<std::size_t>(count));
     }
@@ -96,6 +101,19 @@ void describe_run(const json& run, std::string& text) {
   }
 }
 
+double seconds_since(Clock::time_point moment) { return std::chrono::duration<double>(Clock::now() - moment).count(); }
+
+json nodes_json(const std::vector<Node>& nodes) {
+  json all = json::array();
+  for (const Node& node : nodes) {
+    all.push_back({{"host", node.host}, {"address", node.address}, {"workers", node.workers}, {"role", node.role}});
+  }
+  return all;
+}
+
+/// By Member::State.
+constexpr std::array kStates{"waiting", "running", "stopping", "done", "left"};
+
 }  // namespace
 
 StatusServer::StatusServer(EventLoop& loop, Answer answer) : loop_(loop), answer_(std::move(answer)) {
@@ -126,6 +144,47 @@ void StatusServer::serve() const {
     (void)send(asking, text.data(), text.size(), MSG_NOSIGNAL);
   }
   close(asking);
+}
+
+std::string run_status(const LaunchRequest& request, const Member& member, const Coordination& coordination,
+                       const LocalWorkers& workers) {
+  const Generation& generation = member.generation();
+  json run{{"run_id", request.meeting.run_id},
+           {"host", this_host_name()},
+           {"pid", getpid()},
+           {"coordinator", coordination.coordinator() != nullptr},
+           {"rendezvous", coordination.where()},
+           {"state", kStates.at(static_cast<std::size_t>(member.state()))},
+           {"min_nodes", request.min_nodes},
+           {"max_nodes", request.max_nodes},
+           {"workers", json::array()},
+           {"standby", nullptr},
+           {"spares", json::array()},
+           {"history", json::array()}};
+  run["generation"] = {{"number", generation.number},
+                       {"restarts", generation.restarts},
+                       {"group_rank", generation.group_rank},
+                       {"nodes", nodes_json(generation.world)},
+                       {"address", generation.address},
+                       {"port", generation.port},
+                       {"seconds", generation.number == 0 ? 0.0 : seconds_since(workers.began())}};
+  const std::vector<pid_t> pids = workers.pids();
+  for (std::uint32_t rank = 0; rank < pids.size(); ++rank) {
+    const std::uint32_t first = place_of(generation.world, generation.group_rank).first_rank;
+    run["workers"].push_back({{"local_rank", rank}, {"rank", first + rank}, {"pid", pids[rank]}});
+  }
+  if (const std::optional<pid_t> standby = workers.standby()) {
+    run["standby"] = *standby;
+  }
+  if (const Coordinator* const coordinator = coordination.coordinator()) {
+    run["generation"]["confirmed"] = coordinator->confirmed();
+    run["spares"] = nodes_json(coordinator->spares());
+    for (const EndedGeneration& ended : coordinator->history()) {
+      run["history"].push_back(
+          {{"generation", ended.number}, {"reason", ended.reason}, {"seconds_ago", seconds_since(ended.at)}});
+    }
+  }
+  return run.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::vector<std::string> ask_agents() {

@@ -11,6 +11,11 @@ namespace rollcall::elastic {
 
 using rendezvous::EventLoop;
 
+class Coordination;
+class LocalWorkers;
+class Member;
+struct LaunchRequest;
+
 /// Answers `rollcall run --status`: a socket in the abstract namespace of unix(7), named after the user and this
 /// process, which leaves nothing behind. Only the same user and root get an answer. Not movable: the loop knows it.
 class StatusServer {
@@ -29,6 +34,10 @@ class StatusServer {
   Answer answer_;
   int descriptor_ = -1;
 };
+
+/// What an agent answers: its run as one JSON object.
+[[nodiscard]] std::string run_status(const LaunchRequest& request, const Member& member,
+                                     const Coordination& coordination, const LocalWorkers& workers);
 
 /// What all agents of this user on this host answer, in no order. One that does not within a second is left out.
 [[nodiscard]] std::vector<std::string> ask_agents();

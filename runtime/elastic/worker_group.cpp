@@ -8,6 +8,8 @@
 #include <iterator>
 #include <utility>
 
+#include "runtime/elastic/process.h"
+
 namespace rollcall::elastic {
 namespace {
 
@@ -23,25 +25,14 @@ void kill_all(const std::vector<pid_t>& pids) {
 
 WorkerGroup::~WorkerGroup() {
   kill_sessions();
-  for (const Survivor& worker : workers_) {
+  for (const Worker& worker : workers_) {
     waitpid(worker.pid, nullptr, gave_up() ? WNOHANG : 0);
   }
 }
 
-Result<void> WorkerGroup::start(const ProcessPlan& plan, std::unique_ptr<WorkerLink> link) {
-  ASSIGN_OR_RETURN(const pid_t pid, start_process(plan));
-  if (link) {
-    link->listen_to(pid);
-  }
-  workers_.push_back({pid, std::move(link)});
-  return {};
-}
-
-void WorkerGroup::adopt(Survivor survivor) { workers_.push_back(std::move(survivor)); }
-
 std::vector<pid_t> WorkerGroup::pids() const {
   std::vector<pid_t> pids;
-  std::ranges::transform(workers_, std::back_inserter(pids), &Survivor::pid);
+  std::ranges::transform(workers_, std::back_inserter(pids), &Worker::pid);
   return pids;
 }
 
@@ -60,14 +51,14 @@ std::vector<EndedWorker> WorkerGroup::newly_ended() {
     }
     const bool exited = how.si_code == CLD_EXITED;
     found.push_back({rank, pid, exited ? how.si_status : 0, exited ? 0 : how.si_status, Clock::now(),
-                     stage_ != Stage::Running, stage_ == Stage::Killed});
+                     rank < error_files_.size() ? error_files_[rank] : "", stopped_, stage_ == Stage::Killed});
   }
   ended_.insert(ended_.end(), found.begin(), found.end());
   return found;
 }
 
 void WorkerGroup::forward(int signal) const {
-  for (const Survivor& worker : workers_) {
+  for (const Worker& worker : workers_) {
     ::kill(-worker.pid, signal);
   }
 }
@@ -91,14 +82,14 @@ std::vector<pid_t> WorkerGroup::doomed() const {
 bool WorkerGroup::all_gone() const { return doomed().size() == ended_.size(); }
 
 bool WorkerGroup::any_lives_on() const {
-  return std::ranges::any_of(workers_, [](const Survivor& worker) { return worker.link && worker.link->lives_on(); });
+  return std::ranges::any_of(workers_, [](const Worker& worker) { return worker.link && worker.link->lives_on(); });
 }
 
-std::optional<WorkerGroup::Complaint> WorkerGroup::take_complaint() {
+std::optional<std::pair<std::uint32_t, std::string>> WorkerGroup::take_complaint() {
   for (std::uint32_t rank = 0; stage_ == Stage::Running && rank < workers_.size(); ++rank) {
     std::optional<std::string> reason = workers_[rank].link ? workers_[rank].link->take_complaint() : std::nullopt;
     if (reason && !has_ended(rank)) {
-      return Complaint{rank, workers_[rank].pid, *std::move(reason)};
+      return std::pair(rank, *std::move(reason));
     }
   }
   return std::nullopt;
@@ -117,9 +108,10 @@ void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point
     stage_ = Stage::Asked;
     keep_ = keep;
     grace_ = grace;
+    stopped_ = now;
     deadline_ = now + grace;
     for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
-      const Survivor& worker = workers_[rank];
+      const Worker& worker = workers_[rank];
       const bool lives_on = keep_ && !has_ended(rank) && worker.link && worker.link->lives_on();
       lives_on ? worker.link->hold(lost) : static_cast<void>(::kill(-worker.pid, signal));
     }
@@ -132,20 +124,20 @@ void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point
 
 void WorkerGroup::tell_of_loss() {
   for (std::uint32_t rank = 0; stage_ == Stage::Asked && keep_ && rank < workers_.size(); ++rank) {
-    if (const Survivor& worker = workers_[rank]; !has_ended(rank) && worker.link && worker.link->lives_on()) {
+    if (const Worker& worker = workers_[rank]; !has_ended(rank) && worker.link && worker.link->lives_on()) {
       worker.link->hold(true);
     }
   }
 }
 
-std::vector<Survivor> WorkerGroup::take_survivors() {
-  std::vector<Survivor> taken(workers_.size());
+std::vector<Worker> WorkerGroup::take_survivors() {
+  std::vector<Worker> taken(workers_.size());
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     if (keep_ && !has_ended(rank) && workers_[rank].link && workers_[rank].link->held()) {
-      taken[rank] = std::exchange(workers_[rank], Survivor{});
+      taken[rank] = std::exchange(workers_[rank], Worker{});
     }
   }
-  std::erase_if(workers_, [](const Survivor& worker) { return worker.pid == 0; });
+  std::erase_if(workers_, [](const Worker& worker) { return worker.pid == 0; });
   return taken;
 }
 

@@ -7,11 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "runtime/base/result.h"
 #include "runtime/elastic/coordinator.h"
-#include "runtime/elastic/process.h"
 #include "runtime/elastic/worker_link.h"
 
 namespace rollcall::elastic {
@@ -23,41 +22,39 @@ struct EndedWorker {
   int exit_code = 0;  ///< 0 where a signal ended it
   int signal = 0;
   Clock::time_point seen;
-  bool after_stop = false;  ///< this agent had told it to stop before
+  std::string error_file;                    ///< that it was given; empty: none
+  std::optional<Clock::time_point> stopped;  ///< when this agent had told it to stop; nothing: it had not
   bool after_kill = false;
 };
 
-/// A process that has outlived its generation, or waits for its first one.
-struct Survivor {
+/// A worker's process.
+struct Worker {
   pid_t pid = 0;
-  std::unique_ptr<WorkerLink> link;
+  std::unique_ptr<WorkerLink> link;  ///< null: it does not know of links
 };
 
 /// The workers of one generation on this node: processes, each with a session of its own. Ends are noticed by
 /// SIGCHLD, which the caller awaits (all kernels have it; RHEL 8's lacks pidfd_open). Not thread-safe.
 class WorkerGroup {
  public:
+  /// Of no generation: nothing runs or happens.
   WorkerGroup() = default;
+  /// `error_files`: by local rank, where the workers are to say why they fail; there may be fewer.
+  explicit WorkerGroup(std::vector<std::string> error_files)
+      : error_files_(std::move(error_files)), stage_(Stage::Running) {}
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
   ~WorkerGroup();
 
-  /// Starts the next local rank; `link`, which may be null, is to it. Error: that of start_process().
-  [[nodiscard]] Result<void> start(const ProcessPlan& plan, std::unique_ptr<WorkerLink> link = nullptr);
-  /// A process that runs already becomes the next local rank.
-  void adopt(Survivor survivor);
+  /// It becomes the next local rank.
+  void adopt(Worker worker) { workers_.push_back(std::move(worker)); }
 
   /// To be called after SIGCHLD: the workers that have ended since, in no order. Their pids stay theirs until the group
   /// dies, so that a signal cannot reach another process.
   [[nodiscard]] std::vector<EndedWorker> newly_ended();
 
-  struct Complaint {
-    std::uint32_t local_rank = 0;
-    pid_t pid = 0;
-    std::string reason;
-  };
-  /// Of a worker that waits in vain for others of its generation, which is not being stopped.
-  [[nodiscard]] std::optional<Complaint> take_complaint();
+  /// The local rank of a worker that waits in vain for others of its generation, which is not being stopped, and why.
+  [[nodiscard]] std::optional<std::pair<std::uint32_t, std::string>> take_complaint();
 
   /// Sends a signal to the process group of every worker.
   void forward(int signal) const;
@@ -73,7 +70,7 @@ class WorkerGroup {
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const;
 
   /// Once it is over: those that live on, by local rank; null links: none there.
-  [[nodiscard]] std::vector<Survivor> take_survivors();
+  [[nodiscard]] std::vector<Worker> take_survivors();
   /// Whether some worker would live on.
   [[nodiscard]] bool any_lives_on() const;
 
@@ -86,7 +83,7 @@ class WorkerGroup {
   [[nodiscard]] std::vector<pid_t> pids() const;
 
  private:
-  enum class Stage { Running, Asked, Killed, Clean, GivenUp };
+  enum class Stage { None, Running, Asked, Killed, Clean, GivenUp };
   [[nodiscard]] bool all_ended_well() const;
   /// Those that have ended, or have to.
   [[nodiscard]] std::vector<pid_t> doomed() const;
@@ -96,11 +93,13 @@ class WorkerGroup {
   void kill_sessions();
   void look_for_living(Clock::time_point now);
 
-  std::vector<Survivor> workers_;  ///< by local rank
+  std::vector<std::string> error_files_;  ///< by local rank
+  std::vector<Worker> workers_;           ///< by local rank
   std::vector<EndedWorker> ended_;
-  Stage stage_ = Stage::Running;
+  Stage stage_ = Stage::None;
   bool keep_ = false;  ///< those that live on
   std::chrono::seconds grace_{};
+  std::optional<Clock::time_point> stopped_;
   Clock::time_point deadline_;   ///< of the stage
   Clock::time_point next_look_;  ///< at the sessions
   std::chrono::milliseconds pause_{1};

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/file.h"
+#include "runtime/base/result.h"
+#include "runtime/elastic/idle_workers.h"
+#include "runtime/elastic/launch_request.h"
+#include "runtime/elastic/log_folders.h"
+#include "runtime/elastic/log_pump.h"
+#include "runtime/elastic/member.h"
+#include "runtime/elastic/worker_group.h"
+
+namespace rollcall::elastic {
+
+/// The workers of this node, from generation to generation: starts those of one, or hands it to those that live on from
+/// the one before, keeps a standby for the next, and tells `member` which failed and when all have ended. Not
+/// thread-safe.
+class LocalWorkers {
+ public:
+  /// All of these outlive it.
+  LocalWorkers(const LaunchRequest& request, const Environment& environment, EventLoop& loop, Member& member,
+               const Tell& tell)
+      : request_(request),
+        environment_(environment),
+        loop_(loop),
+        member_(member),
+        tell_(tell),
+        idle_(request.standby) {}
+
+  /// For logs and error files. Error: some were asked for, and cannot be made.
+  [[nodiscard]] Result<void> make_folders();
+  /// Those of member.generation().
+  void start();
+  /// As `action` says, which is a Stop.
+  void stop(const Action& action);
+  void tell_of_loss() { group_->tell_of_loss(); }
+  void kill();
+  void forward(int signal) const;
+  /// To be called after SIGCHLD.
+  void reap();
+  /// Time has passed.
+  void tick(Clock::time_point now);
+  /// When tick() has something to do, if ever.
+  [[nodiscard]] std::optional<Clock::time_point> next_tick() const;
+  /// Ends the generation here once nothing of it runs any longer but those that live on.
+  void finish_if_over();
+  /// Ends those, in the end of the run. Returns the logs, of which some are written still where a terminal stands.
+  [[nodiscard]] std::vector<std::unique_ptr<LogPump>> end();
+
+  /// Those of the last generation here that is over.
+  [[nodiscard]] const std::vector<EndedWorker>& last_ended() const { return last_ended_; }
+  /// When the last generation began.
+  [[nodiscard]] Clock::time_point began() const { return began_; }
+  [[nodiscard]] std::vector<pid_t> pids() const { return group_->pids(); }
+  [[nodiscard]] std::optional<pid_t> standby() const { return idle_.standby(); }
+
+ private:
+  [[nodiscard]] AttemptFiles make_files();
+  [[nodiscard]] Result<Worker> begin_worker(std::uint32_t local_rank, const AttemptFiles& files);
+  [[nodiscard]] Result<File> open_stream(std::uint32_t local_rank, const AttemptFiles& files, bool err);
+  [[nodiscard]] Result<Worker> launch(Environment environment, std::uint32_t local_rank, const File& out,
+                                      const File& err) const;
+  void fail_set_up(std::uint32_t local_rank, const Error& error);
+  [[nodiscard]] Cause cause_at(std::uint32_t local_rank, pid_t pid) const;
+  [[nodiscard]] Cause cause_of(const EndedWorker& ended) const;
+  [[nodiscard]] std::optional<Clock::time_point> standby_due() const;
+  void start_standby();
+
+  const LaunchRequest& request_;
+  const Environment& environment_;
+  EventLoop& loop_;
+  Member& member_;
+  const Tell& tell_;
+  std::optional<LogFolders> folders_;
+  File secret_;  ///< worker_secret(), once the run has a name
+  std::unique_ptr<WorkerGroup> group_ = std::make_unique<WorkerGroup>();
+  std::unique_ptr<LogPump> pump_;  ///< of the generation
+  std::optional<Cause> set_up_failure_;
+  Clock::time_point began_;
+  IdleWorkers idle_;
+  std::vector<std::unique_ptr<LogPump>> old_pumps_;
+  std::vector<EndedWorker> last_ended_;
+};
+
+}  // namespace rollcall::elastic
