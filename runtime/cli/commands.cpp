@@ -83,7 +83,7 @@ constexpr std::string_view kRunText =
     R"help(Does what torchrun does, for any program, without Python in between: the same options, PET_* variables,
 variables for workers, log files and error files. Starts workers on this node, and with an endpoint
 on several; starts all anew when one fails, a node comes or goes. Exit code: that of the worker that
-failed first (128 + N for signal N); rollcall's own are in docs/reference/errors.md. docs/user/elastic.md tells more.
+failed first (128 + N for signal N); rollcall's own are in docs/reference/errors.md. More: docs/user/elastic.md.
 
 Examples:
   rollcall run --nproc-per-node=4 train.py --lr=0.1
