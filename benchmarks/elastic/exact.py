@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/python"))
+sys.path.insert(0, str(ROOT / "tests/support"))
 
 CASES = {"2 virtual ranks": ("--elastic-exact=2",), "2 plain": (), "4 virtual ranks": ("--elastic-exact=4",),
          "4 plain": ("--grad-accumulation=2",)}

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/slurm"))
+sys.path.insert(0, str(ROOT / "tests/support"))
 from minicluster import Minicluster, missing_program  # noqa: E402
 
 NODES, FENCES = 4, 10

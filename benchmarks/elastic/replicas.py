@@ -18,7 +18,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT)]
 
 KINDS = {"none": (), "every tenth": ("--replicate-to=neighbour", "--replicate-steps=10"),
          "every step": ("--replicate-to=neighbour", "--replicate-steps=1")}

@@ -22,7 +22,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT)]  # where another `agents` is
+sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT)]  # where another `agents` is
 
 from benchmarks.elastic.agents import environment, summary  # noqa: E402
 

@@ -47,7 +47,7 @@ struct Policy {
 
 /// Who is in, and what happens next: forms generations, ends them when a node comes, goes or fails, and decides when
 /// the run ends. A state machine without clock, sockets or randomness: what happened goes in with its time, orders come
-/// out. tests/unit/runtime/elastic explores its states. docs/developer/elastic.md states what always holds.
+/// out. tests/runtime/elastic explores its states. docs/developer/elastic.md states what always holds.
 ///
 /// A generation is formed only when every member of the one before has said that its workers have ended, or has been
 /// fenced: never heard again; and only while those who are silent could not have gone on by themselves (quorum.h). Not

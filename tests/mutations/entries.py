@@ -7,7 +7,7 @@
     before = '''text that occurs exactly once in the file'''
     after = '''what it becomes'''
     target = "data_test"                             # what must be built for the test: one target or a list
-    test = "data_test --gtest_filter=Sampler.*"      # a program of build/.../tests, or tests/python/test_x.py -k ...
+    test = "data_test --gtest_filter=Sampler.*"      # a program of build/.../tests, or tests/FOLDER/test_x.py -k ...
     survives = "why no test can notice it"           # only where that is so
 
 The file's name is the area. Prefer the narrowest test that is about the broken behaviour: it says what went blind."""
@@ -28,7 +28,7 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 CMAKE_TARGET = re.compile(
     r"^\s*(?:add_executable|add_library|add_custom_target|rollcall_test|test_program|rollcall_spank_plugin)\(([\w-]+)", re.M)
 CMAKE_LAYER = re.compile(r"^\s*rollcall_(?:layer|plugin)\((\w+)", re.M)
-TEST_PROGRAM = re.compile(r"^\s*rollcall_test\((\w+)\s+([\w/]+)", re.M)
+TEST_PROGRAM = re.compile(r"^\s*rollcall_test\((\w+)((?:\s+[\w/]+)+?)\s+LABELS", re.M)
 GOOGLE_TEST = re.compile(r"^(TYPED_TEST|TEST(?:_[FP])?)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.M)
 
 
@@ -111,7 +111,7 @@ def google_tests(program, root):
     """Names as Google Test prints them, with made-up places of parameterised tests; empty where `program` is no such test."""
     folders = dict(TEST_PROGRAM.findall((root / "tests" / "CMakeLists.txt").read_text()))
     names = set()
-    for path in (root / "tests" / folders[program]).rglob("*_test.cpp") if program in folders else []:
+    for path in (path for folder in folders.get(program, "").split() for path in (root / "tests" / folder).glob("*_test.cpp")):
         for kind, suite, name in GOOGLE_TEST.findall(path.read_text()):
             names.add({"TEST_P": f"*/{suite}.{name}/*", "TYPED_TEST": f"{suite}/*.{name}"}.get(kind, f"{suite}.{name}"))
     return names

@@ -5,7 +5,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
-#include "tests/multiproc/collective_checks.h"
+#include "tests/trainer/distributed/collective_checks.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/torch.h"
 

@@ -1,7 +1,7 @@
 // Reads command lines of `rollcall run` from standard input, one JSON object a line ({"arguments": [...],
 // "environment":
-// {...}}), and prints for each what it means, or why it is refused. tests/python/test_run_command_lines.py compares
-// that with torchrun's own.
+// {...}}), and prints for each what it means, or why it is refused. tests/runtime/elastic/test_run_command_lines.py
+// compares that with torchrun's own.
 
 #include <cstdint>
 #include <iostream>

@@ -1,5 +1,5 @@
 // A rank that meets the others of its step as a program of rollcall's does, writes down which world it met, and ends:
-// what tests/slurm/soak.py runs by the thousand. usage: meet_in_step FOLDER
+// what tests/spank_plugin/soak.py runs by the thousand. usage: meet_in_step FOLDER
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,0 +1,191 @@
+"""site_config/rollcall-epilog.sh: a job's own caches go with it, and root does nothing else for a user who wants it to."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from minicluster import SOURCE, Minicluster, poll
+
+SCRIPT = SOURCE / "site_config" / "rollcall-epilog.sh"
+VICTIM, ATTACKER = 65534, 65533
+USER = pwd.getpwuid(VICTIM).pw_name
+
+pytestmark = [pytest.mark.slurm, pytest.mark.skipif(os.geteuid() != 0, reason="only root can be Slurm's Epilog for other users")]
+
+
+@pytest.fixture
+def node():
+    """A folder as /tmp is."""
+    with tempfile.TemporaryDirectory(prefix="rc-", dir="/tmp") as folder:
+        os.chmod(folder, 0o1777)
+        yield pathlib.Path(folder)
+
+
+def epilog_for(folder, profile, commands=None):
+    """The script as a site has it: its profile is another one; `commands` stand before the system's."""
+    text = SCRIPT.read_text().replace("profile=/etc/rollcall/site.toml", f"profile={profile}")
+    if commands:
+        text = text.replace("PATH=/usr", f"PATH={commands}:/usr")
+    script = folder / "epilog.sh"
+    script.write_text(text)
+    script.chmod(0o755)
+    return script
+
+
+def site_profile(node, local="rollcall-${USER}"):
+    profile = node / "site.toml"
+    profile.write_text('[host]\ntemplate = "localhost"\nloopback = "allow"\n\n'
+                       f'[cache]\n# local = "/none"\nlocal = "{node}/{local}"  # of each node\ntriton = "job"\n')
+    return profile
+
+
+def made(folder, owner=VICTIM):
+    folder.mkdir(parents=True)
+    (folder / "file").touch()
+    for path in (folder / "file", folder):
+        os.chown(path, owner, owner)
+    return folder
+
+
+def run(script, *arguments, job="7", user=USER):
+    environment = {"SLURM_JOB_ID": job, "SLURM_JOB_UID": str(VICTIM), "SLURM_JOB_USER": user}
+    return subprocess.run([script, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def own_folder(node):
+    folder = made(node / f"rollcall-{USER}")
+    return folder, made(folder / "job-7" / "triton"), made(folder / "job-8"), made(folder / "triton")
+
+
+def test_what_the_job_left_goes_and_all_else_stays(node):
+    folder, *_ = own_folder(node)
+    os.chown(folder / "job-7", VICTIM, VICTIM)
+    assert run(epilog_for(node, site_profile(node))).returncode == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["file", "job-8", "triton"]
+
+
+@pytest.mark.parametrize("local", ["rollcall-${USER}/caches", "${USER}", "caches"])
+def test_other_folders_of_a_profile_are_found(node, local):
+    folder = made(node / local.replace("${USER}", USER))
+    made(folder / "job-7")
+    run(epilog_for(node, site_profile(node, local)))
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+def test_what_outlasts_being_killed_is_left_behind(node):
+    """As a call into a FUSE file system does, which timeout(1) then waits for: a stand-in for it never ends."""
+    own_folder(node)
+    (node / "bin").mkdir()
+    for name, text in (("timeout", f"echo $$ > {node}/pid\nexec /usr/bin/sleep 600"), ("sleep", "exit 0")):
+        (node / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (node / "bin" / name).chmod(0o755)
+    try:
+        assert run(epilog_for(node, site_profile(node), node / "bin")).returncode == 0
+    finally:
+        poll(lambda: (node / "pid").exists() and (node / "pid").read_text().strip(), "the stand-in runs")
+        os.kill(int((node / "pid").read_text()), 9)
+
+
+def a_link_to_the_results(node):
+    (node / f"rollcall-{USER}").symlink_to(made(node / "results"))
+    return made(node / "results" / "job-7"), "is a link"
+
+
+def a_link_above_it(node):
+    site_profile(node, "rollcall-${USER}/caches")
+    (node / f"rollcall-{USER}").symlink_to(made(node / "results"))
+    made(node / "results" / "caches")
+    return made(node / "results" / "caches" / "job-7"), "below one"
+
+
+def anothers_folder(node):
+    made(node / f"rollcall-{USER}", ATTACKER)
+    return made(node / f"rollcall-{USER}" / "job-7"), "is another user's"
+
+
+def a_job_folder_that_is_a_link(node):
+    folder = made(node / f"rollcall-{USER}")
+    (folder / "job-7").symlink_to(made(node / "results"))
+    return node / "results", ""
+
+
+def a_link_in_the_job_folder(node):
+    folder = made(node / f"rollcall-{USER}")
+    (made(folder / "job-7") / "link").symlink_to(made(node / "results"))
+    return node / "results", ""
+
+
+def roots_own_in_the_job_folder(node):
+    folder = made(node / f"rollcall-{USER}")
+    made(folder / "job-7")
+    return made(folder / "job-7" / "roots", 0), ""
+
+
+@pytest.mark.parametrize("attack", [a_link_to_the_results, a_link_above_it, anothers_folder, a_job_folder_that_is_a_link,
+                                    a_link_in_the_job_folder, roots_own_in_the_job_folder])
+def test_nothing_that_lies_elsewhere_or_is_anothers_is_removed(node, attack):
+    site_profile(node)
+    kept, told = attack(node)
+    script = epilog_for(node, node / "site.toml")
+    done = run(script, "remove")
+    assert (kept / "file").exists()
+    assert told in done.stderr
+    assert run(script).returncode == 0, "the node would be drained"
+
+
+@pytest.mark.parametrize("job, user", [("7/../../results", USER), ("", USER), ("7", "../results"), ("7", ".."), ("7", "")])
+def test_names_lead_nowhere_else(node, job, user):
+    made(node / "results" / "job-7")
+    own_folder(node)
+    before = sorted(node.rglob("*"))
+    script = epilog_for(node, site_profile(node))
+    before.append(script)
+    assert run(script, "remove", job=job, user=user).returncode == 0
+    assert set(node.rglob("*")) == {*before, node / "site.toml"}
+
+
+@pytest.mark.parametrize("local", ["${HOME}/rollcall-${USER}", "${USER}-${USER}"])
+def test_a_profile_with_another_variable_is_told(node, local):
+    assert "names another variable" in run(epilog_for(node, site_profile(node, local)), "remove").stderr
+
+
+def test_the_user_can_neither_trace_what_removes_nor_does_it_have_more_rights(node):
+    own_folder(node)
+    (node / "bin").mkdir()
+    rm = node / "bin" / "rm"
+    rm.write_text(f"#!{sys.executable}\nprint(open('/proc/self/status').read())\n")
+    rm.chmod(0o755)
+    status = dict(line.split(":\t", 1) for line in run(epilog_for(node, site_profile(node), node / "bin"), "remove").stdout.splitlines()
+                  if ":\t" in line)
+    assert status["Uid"].split() == ["0", *[str(VICTIM)] * 3]  # ptrace(2) asks for all of real, effective and saved user
+    assert status["Gid"].split()[1:] == ["65534"] * 3 and not status["Groups"].strip()
+    assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
+
+
+def test_after_a_job_of_a_real_cluster(node, plugin, rollcall):
+    (node / "bin").mkdir()
+    shutil.copy(rollcall, node / "bin")
+    library = shutil.copy(plugin, node)
+    profile = site_profile(node)
+    cluster = Minicluster(node / "c", "--nodes=2", f"--plugin={library}", f"--conf=Epilog={epilog_for(node, profile)}").start()
+    try:
+        shutil.copy(profile, cluster.folder / "etc" / "site.toml")
+        show = 'touch "$TRITON_CACHE_DIR/made" "$TORCHINDUCTOR_CACHE_DIR/made" && echo "$SLURM_JOB_ID $TRITON_CACHE_DIR"'
+        as_user = ["setpriv", f"--reuid={VICTIM}", f"--regid={VICTIM}", "--clear-groups"]
+        if cluster.run(*as_user, "srun", "--version", check=False).returncode != 0:
+            pytest.skip("this Slurm is unpacked where other users cannot read it")
+        step = cluster.run(*as_user, "srun", "--ddp", "-N2", "sh", "-c", show, env={"HOME": "/", "USER": USER})
+        job = step.stdout.split()[0]
+        assert set(step.stdout.splitlines()) == {f"{job} {node}/rollcall-{USER}/job-{job}/triton"}
+        folder = node / f"rollcall-{USER}"
+        poll(lambda: not (folder / f"job-{job}").exists(), "the job's folder is gone")
+        assert (folder / "inductor" / "made").exists()
+        poll(lambda: cluster.run("sinfo", "-h", "-o", "%t").stdout.split() == ["idle"], "both nodes are idle")
+    finally:
+        cluster.stop()

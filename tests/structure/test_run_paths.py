@@ -1,0 +1,23 @@
+"""No program or library of the build has the loader look into the working directory, where anybody may have put a library."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.python
+BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
+MADE = sorted(path for folder in ("runtime", "trainer", "spank_plugin", "lib") for path in (BUILD / folder).rglob("*")
+              if path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF" and path.suffix != ".o")
+
+
+def test_the_build_is_there():
+    assert {"rollcall", "rollcall-train", "spank_rollcall.so"} <= {path.name for path in MADE}
+
+
+@pytest.mark.parametrize("path", MADE, ids=[str(path.relative_to(BUILD)) for path in MADE])
+def test_its_run_path_has_absolute_folders_alone(path):
+    table = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    for folders in re.findall(r"\((?:RUNPATH|RPATH)\)\s+Library r(?:un)?path: \[(.*)\]", table):
+        assert all(folder.startswith(("/", "$ORIGIN")) for folder in folders.split(":")), folders

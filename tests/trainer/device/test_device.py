@@ -1,0 +1,328 @@
+"""Whole trainings on the stand-in device, which is as strict as a GPU (tests/support/stand_in_device.h): the CPU's to the last bit.
+
+Its memory cannot be read by the host, operators take no tensor of the CPU, and copies are as late as they may be: what forgets
+one of these ends with SIGSEGV, an error, or other bits."""
+import functools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+
+import pytest
+
+import trainer_ranks
+from device_trainings import DATA, EAGER_STEPS, GRAPH, GRAPHS_OF_A_STEP, KERNELS, LAST, RANDOM, STAND_IN, last, refused
+from trainer_ranks import SMALL, differences, records
+
+h5py = pytest.importorskip("h5py")
+
+pytestmark = [pytest.mark.python, pytest.mark.long]
+
+# Batches of two: gradients of means over so few pictures, times the first scale, are beyond float16, in which CPUs are slow.
+FLOAT16 = ("--precision=fp16", "--batch-size=2", "--fake-size=40", "--epochs=1")
+TRAININGS = {
+    "alone": (1, "--optimizer=sgd"),
+    "ddp": (2, "--optimizer=adamw", *RANDOM),
+    "ddp of four": (4, "--optimizer=sgd", "--first-bucket=0.01", "--bucket=0.1"),
+    "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", *RANDOM),
+    "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", *RANDOM),
+    "fsdp alone": (1, "--parallel=fsdp", "--optimizer=sgd"),
+    "fsdp of four": (4, "--parallel=fsdp", "--optimizer=adamw"),
+    "fsdp offloaded": (2, "--parallel=fsdp", "--optimizer=sgd", "--cpu-offload"),
+    "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw"),
+    "bfloat16": (2, "--optimizer=sgd", "--precision=bf16", *RANDOM),
+    "float16": (2, "--optimizer=adamw", *FLOAT16, "--clip-grad-norm=1"),
+    "float16 of shards": (2, "--parallel=fsdp", "--optimizer=sgd", *FLOAT16),
+    "levels": (2, "--optimizer=adamw", "--image-dtype=uint8", *RANDOM),
+    "synchronous saves": (2, "--optimizer=adamw", "--checkpoint-mode=sync"),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a whole training with these options, which is made once for all tests."""
+    @functools.cache
+    def train(ranks, *options):
+        folder = tmp_path_factory.mktemp("trained")
+        trainer_ranks.run(folder, *DATA, *options, ranks=ranks)
+        return folder
+    return train
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, trained, training):
+    ranks, *options = TRAININGS[training]
+    on_cpus, on_device = trained(ranks, "--device=cpu", *options), tmp_path
+    trainer_ranks.run(on_device, *DATA, *options, STAND_IN, ranks=ranks)
+    assert last(on_cpus).name == last(on_device).name
+    assert differences(last(on_cpus), last(on_device)) == []
+    for event in ("step", "epoch", "validation"):
+        assert records(on_device, event) == records(on_cpus, event) != []
+    left_out = records(on_cpus, "skipped_step")
+    assert records(on_device, "skipped_step") == left_out
+    if training.startswith("float16"):  # and steps behind them that are taken
+        assert left_out and max(record["step"] for record in left_out) < max(record["step"] for record in records(on_cpus, "step"))
+
+
+GRAPHS = {
+    "alone": TRAININGS["alone"],
+    "ddp": TRAININGS["levels"],
+    "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", "--fake-size=400", *RANDOM),
+    "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1", *RANDOM),
+    "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw", "--fake-size=200"),
+    "fsdp with accumulation": (2, "--parallel=fsdp", "--optimizer=sgd", "--grad-accumulation=2", "--fake-size=200"),
+    "float16": (2, "--optimizer=adamw", *FLOAT16, "--fake-size=80", "--clip-grad-norm=1"),
+}
+
+
+@pytest.mark.parametrize("training", GRAPHS)
+def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, trained, training):
+    """With a validation, which uses the same parameters, between two epochs of graphs."""
+    ranks, *options = GRAPHS[training]
+    on_cpus, on_device = trained(ranks, "--device=cpu", *options), tmp_path / "device"
+    report = tmp_path / "replays"
+    trainer_ranks.run(on_device, *DATA, *options, STAND_IN, GRAPH, ranks=ranks, env={"STAND_IN_WAITS": str(report)})
+    assert differences(last(on_cpus), last(on_device)) == []
+    steps = records(on_cpus, "step")
+    for event in ("step", "epoch", "validation", "skipped_step"):
+        assert records(on_device, event) == records(on_cpus, event)
+    replays = [int(line.split()[2]) for line in report.read_text().splitlines()]
+    left_out = len(records(on_cpus, "skipped_step"))
+    in_graphs = max(record["step"] for record in steps) - EAGER_STEPS
+    assert replays == [GRAPHS_OF_A_STEP * in_graphs] * ranks and in_graphs > left_out
+
+
+def test_a_step_of_a_graph_whose_gradients_overflow_is_left_out(tmp_path):
+    overflows = EAGER_STEPS + 4
+    options = (*DATA, *FLOAT16, STAND_IN, "--optimizer=adamw", "--fake-size=80", "--clip-grad-norm=1")
+    for graph in ("off", "on"):
+        trainer_ranks.run(tmp_path / graph, *options, f"--cuda-graph={graph}", env={"STAND_IN_OVERFLOWS": str(overflows)})
+    left_out = records(tmp_path / "on", "skipped_step")
+    assert left_out == records(tmp_path / "off", "skipped_step") and left_out[-1]["step"] == overflows
+    assert records(tmp_path / "on", "step") == records(tmp_path / "off", "step")
+    assert differences(last(tmp_path / "off"), last(tmp_path / "on")) == []
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_save_beside_graphs_is_of_one_step(tmp_path, trained, parallel):
+    """It is copied while the device does the next steps; the graph that changes what is copied waits for that."""
+    options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", f"--checkpoint-steps={EAGER_STEPS + 3}",
+               "--checkpoint-overlap=wait")
+    file = f"step-{EAGER_STEPS + 3:08}.h5"
+    trainer_ranks.run(tmp_path, *DATA, *options, STAND_IN, GRAPH, env={"STAND_IN_LATE_THREADS": "1"})
+    assert differences(trained(2, "--device=cpu", *options) / file, tmp_path / file) == []
+
+
+@pytest.mark.parametrize("options, reason", [(("--device=cpu",), "which have no graphs"),
+                                             ((STAND_IN, "--parallel=fsdp", "--cpu-offload"), "the host computes, too"),
+                                             ((STAND_IN, "--find-unused-parameters"), "looks at each step")])
+def test_steps_that_cannot_be_captured_are_an_error_where_that_is_asked_for(tmp_path, options, reason):
+    assert reason in refused(tmp_path, *options, GRAPH, code=64, ranks=2)
+
+
+def test_steps_are_not_captured_unless_that_is_asked_for(tmp_path):
+    report = tmp_path / "replays"
+    trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--epochs=1", ranks=1, env={"STAND_IN_WAITS": str(report)})
+    assert report.read_text().split()[2] == "0" and len(records(tmp_path, "step")) > EAGER_STEPS
+
+
+# Steps so small that batch norms, which amplify float32's rounding tenfold a step otherwise, do not: two correct computations stay
+# within 2e-7 of each other (measured).
+FEW_STEPS = ("--data=fake", "--fake-size=100", *SMALL, "--train-num-workers=2", "--lr=1e-4", "--lr-scaling=none", "--optimizer=sgd",
+             "--epochs=1", "--valid-epochs=1", "--log-steps=1", "--max-steps=6")
+
+
+def losses(folder, *options, ranks=1, env=None):
+    """Of each step, and of the validation behind them."""
+    trainer_ranks.run(folder, *FEW_STEPS, STAND_IN, *options, ranks=ranks, env=env)
+    return [record["loss"] for event in ("step", "validation") for record in records(folder, event)]
+
+
+@pytest.mark.parametrize("ranks, options, tolerance", [
+    (1, (), 1e-6), (2, ("--image-dtype=uint8", "--gradient-compression=bf16"), 1e-6), (2, ("--sync-bn",), 1e-6),
+    (2, ("--parallel=fsdp", "--sync-bn"), 1e-6), (2, ("--precision=bf16",), 1e-3)], ids=["alone", "levels", "sync-bn", "fsdp", "bf16"])
+def test_a_devices_own_kernels_train_as_libtorchs_operators(tmp_path, ranks, options, tolerance):
+    """Within rounding, and with the same bits each time."""
+    of_torch = losses(tmp_path / "torch", *options, ranks=ranks)
+    once, again = (losses(tmp_path / name, *options, ranks=ranks, env=KERNELS) for name in ("once", "again"))
+    assert once == pytest.approx(of_torch, rel=tolerance) and len(once) == 7
+    assert once != of_torch  # the kernels were called
+    assert once == again
+    assert differences(last(tmp_path / "once"), last(tmp_path / "again")) == []
+
+
+def test_ranks_that_share_statistics_train_as_one_with_all_their_images(tmp_path):
+    together = losses(tmp_path / "together", "--batch-size=8", env=KERNELS)
+    assert losses(tmp_path / "shared", "--sync-bn", ranks=2, env=KERNELS) == pytest.approx(together, rel=1e-6)
+    apart = losses(tmp_path / "apart", ranks=2, env=KERNELS)
+    assert apart[:6] != pytest.approx(together[:6], rel=1e-3)
+
+
+def test_without_its_kernels_a_device_computes_by_libtorchs_operators(tmp_path):
+    assert losses(tmp_path / "off", "--own-kernels=off", env=KERNELS) == losses(tmp_path / "none")
+
+
+@pytest.mark.parametrize("options", [("--sync-bn", "--image-dtype=uint8", "--gradient-compression=bf16"),
+                                     ("--parallel=fsdp", "--precision=bf16")], ids=["ddp", "fsdp"])
+def test_a_devices_own_kernels_in_a_graph_have_the_bits_of_those_before(tmp_path, options):
+    more = (*options, f"--max-steps={EAGER_STEPS + 5}", "--fake-size=200")
+    report = tmp_path / "replays"
+    before, graph = (losses(tmp_path / name, *more, f"--cuda-graph={name}", ranks=2, env={**KERNELS, "STAND_IN_WAITS": str(report)})
+                     for name in ("off", "on"))
+    assert graph == before and len(graph) == EAGER_STEPS + 5 + 1
+    assert [line.split()[2] for line in report.read_text().splitlines()] == ["0", "0", "10", "10"]
+    assert differences(last(tmp_path / "off"), last(tmp_path / "on")) == []
+
+
+def waits(folder, steps, *options, env):
+    """How often the hosts of two ranks waited for their devices in all, and for moments of their streams."""
+    report = folder / "waits"
+    trainer_ranks.run(folder, *DATA, STAND_IN, "--fake-size=200", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=1",
+                      f"--max-steps={steps}", *options, env={**env, "STAND_IN_WAITS": str(report)})
+    return [sum(numbers) for numbers in zip(*[map(int, line.split()[:2]) for line in report.read_text().splitlines()])]
+
+
+@pytest.mark.parametrize("env", [{}, KERNELS], ids=["operators", "kernels"])
+@pytest.mark.parametrize("options", [("--optimizer=sgd", "--grad-accumulation=2", "--sync-bn"),
+                                     ("--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
+                                     ("--optimizer=adamw", "--precision=fp16", "--batch-size=2"),
+                                     ("--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1")],
+                         ids=["accumulation and shared statistics", "all that is random", "fp16", "fsdp"])
+def test_no_step_waits_for_the_device(tmp_path, options, env):
+    """Of what a host waits for at moments of a stream, a step has its batch's copy and the numbers of the step before."""
+    few, many = (waits(tmp_path / str(steps), steps, *options, env=env) for steps in (3, 8))
+    batches = 2 if "--grad-accumulation=2" in options else 1
+    assert many[0] == few[0]
+    assert many[1] - few[1] <= 2 * 5 * (1 + batches)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_save_waits_for_the_device_a_few_times_whatever_it_has(tmp_path, mode):
+    few, many = (waits(tmp_path / str(every), 12, "--optimizer=adamw", f"--checkpoint-mode={mode}", f"--checkpoint-steps={every}", env={})
+                 for every in (6, 2))
+    ranks, more_saves, most = 2, 4, 5
+    with h5py.File(last(tmp_path / "2")) as file:
+        assert 2 * len(file["optimizer/state"]) > 20 * most  # tensors
+    assert 0 < sum(many) - sum(few) <= ranks * more_saves * most
+
+
+def test_a_resumed_training_waits_for_the_device_as_often_as_one_that_begins(tmp_path):
+    begun = waits(tmp_path, 3, "--optimizer=adamw", env={})
+    (tmp_path / "waits").unlink()
+    resumed = waits(tmp_path, 6, "--optimizer=adamw", env={})
+    assert abs(sum(resumed) - sum(begun)) <= 2 * 5
+
+
+def test_memory_that_a_save_copies_to_is_there_before_the_first_one(tmp_path):
+    """The device fails in steps before any save is due."""
+    report = tmp_path / "locks"
+    trainer_ranks.run(tmp_path / "fails", *DATA, STAND_IN, "--optimizer=adamw", "--epochs=1000", "--fake-size=4000", code=69,
+                      env={"STAND_IN_FAILS": "100", "STAND_IN_WAITS": str(report)})
+    trainer_ranks.run(tmp_path / "whole", *DATA, STAND_IN, "--optimizer=adamw", "--epochs=1")
+    with h5py.File(last(tmp_path / "whole")) as file:
+        moments = 2 * len(file["optimizer/state"])
+    locks = [int(line.split()[4]) for line in report.read_text().splitlines()]
+    assert locks and min(locks) >= moments / 2  # each rank has half of them; one that was lost may not tell
+
+
+@pytest.mark.parametrize("graph, seen", [("off", 5), ("on", EAGER_STEPS + 2)])
+def test_a_stopped_training_on_a_device_saves_the_step_that_it_had_done(tmp_path, graph, seen):
+    """It hears of the signal a step later than on CPUs, and nothing is lost or done twice."""
+    options = (*DATA, *RANDOM, "--optimizer=adamw", "--image-dtype=uint8", "--epochs=3", "--fake-size=200", f"--cuda-graph={graph}",
+               "--valid-epochs=0")  # in which hosts would tell each other
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, STAND_IN)
+    processes = trainer_ranks.start(part, *options, STAND_IN)
+    for line in processes[0].stdout:
+        if re.search(rf"step +{seen}/", line):
+            processes[1].send_signal(signal.SIGTERM)
+            break
+    trainer_ranks.finish(processes, code=75)
+    assert len(records(part, "step")) >= seen and not records(part, "epoch")[2:]
+    trainer_ranks.run(part, *options, STAND_IN)
+    assert differences(last(whole), last(part)) == []
+    assert [record["step"] for record in records(part, "step")] == [record["step"] for record in records(whole, "step")]
+
+
+@pytest.mark.parametrize("first, then", [("cpu", "stand_in"), ("stand_in", "cpu"), ("stand_in", "stand_in")])
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, trained, parallel, first, then):
+    options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", "--checkpoint-steps=7")
+    whole, part = trained(2, f"--device={first}", *options), tmp_path
+    shutil.copy(whole / "step-00000007.h5", part)
+    assert "resumed from" in trainer_ranks.run(part, *DATA, *options, f"--device={then}")
+    assert differences(last(whole), last(part)) == []
+    assert records(part, "epoch") == records(whole, "epoch")
+
+
+@pytest.mark.parametrize("how, killed_behind", [(("--parallel=ddp", "--checkpoint-mode=sync"), 3), (("--parallel=fsdp",), 3),
+                                                (("--parallel=fsdp", GRAPH, "--fake-size=200"), EAGER_STEPS + 1)],
+                         ids=["ddp", "fsdp", "fsdp in graphs"])
+def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path, how, killed_behind):
+    options = (*DATA, *RANDOM, "--optimizer=adamw", "--checkpoint-steps=3", *how)
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, STAND_IN)
+    processes = trainer_ranks.start(part, *options, STAND_IN)
+    for line in processes[0].stdout:  # a save is done, and steps follow
+        saved = [int(path.stem.removeprefix("step-")) for path in part.glob(LAST)]
+        if re.search(r"step +\d+/", line) and max(saved, default=0) >= killed_behind:
+            break
+    assert all(process.poll() is None for process in processes)
+    for process in processes:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    trainer_ranks.run(part, *options, STAND_IN)
+    assert differences(last(whole), last(part)) == []
+
+
+def test_no_step_in_a_graph_waits_for_the_device(tmp_path):
+    few, many = (waits(tmp_path / str(steps), steps, "--optimizer=adamw", GRAPH, env={}) for steps in (EAGER_STEPS + 2, EAGER_STEPS + 7))
+    assert many[0] == few[0]
+    assert many[1] - few[1] <= 2 * 5 * 2
+
+
+def test_a_rank_says_where_it_computes(tmp_path):
+    output = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_BUS": "0000:3B:00.0"})
+    for rank in (0, 1):
+        assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, stand-in-\d+-0, 0000:3B:00\.0, (NUMA node \d+, )?CPUs \d", output, re.M)
+    assert ", CPUs " not in trainer_ranks.run(tmp_path / "cpu", *DATA, "--device=cpu", "--max-steps=1", ranks=1)
+
+
+def allowed_cpus(process):
+    """{thread's name: the CPUs on which threads of that name may run}."""
+    found = {}
+    for task in pathlib.Path("/proc", str(process.pid), "task").iterdir():
+        status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+        found.setdefault(status["Name"].strip(), set()).add(status["Cpus_allowed_list"].strip())
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or len(os.sched_getaffinity(0)) < 2 or not pathlib.Path("/sys/bus/pci/devices").exists(),
+                    reason="needs root, two CPUs and a PCI bus, to tell the trainer of another one")
+def test_workers_run_on_the_cpus_near_the_device(tmp_path):
+    first = min(os.sched_getaffinity(0))
+    other_bus = (f"mount -t tmpfs tmpfs /sys/bus/pci/devices && mkdir /sys/bus/pci/devices/0000:3b:00.0 && "
+                 f"echo {first} > /sys/bus/pci/devices/0000:3b:00.0/local_cpulist && exec \"$@\"")
+    process, = trainer_ranks.start(tmp_path, *DATA, STAND_IN, "--train-num-workers=1", "--valid-num-workers=2", "--epochs=1000", ranks=1,
+                                   env={"STAND_IN_BUS": "0000:3B:00.0"},
+                                   prefixes={0: ["unshare", "--mount", "--propagation=private", "sh", "-c", other_bus, "sh"]})
+    output = ""
+    while not re.search(r"step +1/", output):
+        output += process.stdout.readline()
+    found = allowed_cpus(process)
+    process.send_signal(signal.SIGTERM)
+    trainer_ranks.finish([process], code=75)
+    assert found["rollcall-data"] == {str(first)}
+    assert str(first) not in found["rollcall-train"]
+    assert f"with 1 workers on CPUs {first} near its device" in output
+
+
+def test_copies_of_batches_to_a_device_are_in_the_trace(tmp_path):
+    output = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--trace-steps=2-3")
+    assert "trace-2-3.json" in output
+    events = json.loads((tmp_path / "trace-2-3.json").read_text())["traceEvents"]
+    for rank in (0, 1):
+        names = [event["name"] for event in events if event["pid"] == rank and event.get("cat") == "copy"]
+        assert names == ["batch to the device"] * 2

@@ -1,0 +1,352 @@
+// The UCX engine among real processes, through shared memory and TCP, in good times and bad.
+
+#include "trainer/distributed/backends/ucx/engine/engine.h"
+
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "tests/trainer/distributed/ucx/engine_group.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
+namespace rollcall::process_group::ucx {
+namespace {
+
+using testing_support::all_reduce;
+using testing_support::all_succeeded;
+using testing_support::connect;
+using testing_support::help_with;
+using testing_support::message;
+using testing_support::RankPlace;
+using testing_support::RankProcesses;
+using testing_support::RankResult;
+using testing_support::report;
+using testing_support::submit;
+
+void check_for_leaks() {
+#if defined(__SANITIZE_ADDRESS__)
+  MULTIPROC_CHECK(__lsan_do_recoverable_leak_check() == 0);
+#endif
+}
+
+void expect_success(const std::string& failure) {
+  if (!failure.empty()) {
+    throw std::runtime_error("failed: " + failure);
+  }
+}
+
+/// That it failed with one of these texts.
+void expect_failure(const std::string& failure, const std::vector<std::string>& texts) {
+  if (std::none_of(texts.begin(), texts.end(), [&](const auto& text) { return failure.find(text) != failure.npos; })) {
+    throw std::runtime_error("failed otherwise: " + failure);
+  }
+}
+
+/// "all" sends short messages through shared memory, and long ones through windows; "posix" sends all of them.
+class UcxEngine : public testing::TestWithParam<std::string> {
+ protected:
+  /// Runs `work` on every rank over the transport under test, and looks for leaks at its end.
+  [[nodiscard]] std::unique_ptr<RankProcesses> start(std::uint32_t world_size,
+                                                     const std::function<void(const RankPlace&)>& work) const {
+    return std::make_unique<RankProcesses>(world_size, [&](const RankPlace& place) {
+      setenv("UCX_TLS", GetParam().c_str(), 1);
+      work(place);
+      check_for_leaks();
+    });
+  }
+};
+
+/// Adds up on an engine of `size` ranks, of which this is `rank`; the failure. Even ranks help their engine, odd ones
+/// wait for it: all tests see both.
+std::string add_up(Engine& engine, std::uint32_t rank, std::uint32_t size, std::size_t count,
+                   std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  std::vector<float> values(count, static_cast<float>(rank + 1));
+  const bool helps = rank % 2 == 0;
+  Operation operation = all_reduce(values, timeout);
+  operation.awaited = helps;
+  std::future<std::string> ended = submit(engine, std::move(operation));
+  const std::string failure = helps ? help_with(engine, std::move(ended)) : ended.get();
+  if (failure.empty()) {
+    const float sum = static_cast<float>(size * (size + 1)) / 2;
+    MULTIPROC_CHECK(std::all_of(values.begin(), values.end(), [&](float value) { return value == sum; }));
+  }
+  return failure;
+}
+
+TEST_P(UcxEngine, AddsUpShortAndLongArraysOnEveryRank) {
+  const auto ranks = start(4, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    for (const std::size_t count : {1U, 1000U, 50000U, 1000001U}) {
+      MULTIPROC_CHECK(add_up(*engine, place.rank, place.world_size, count).empty());
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, ManyOperationsOfSeveralThreadsEndInOrder) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::vector<std::vector<float>> sums(50, std::vector<float>(3000, 1));
+    std::vector<std::vector<float>> sent(20, std::vector<float>(5000, 2)), received(20, std::vector<float>(5000));
+    std::vector<std::future<std::string>> collectives, messages;
+    std::thread talker([&] {
+      for (std::uint32_t i = 0; i < 20; ++i) {
+        messages.push_back(submit(*engine, message(true, 1 - place.rank, i, sent[i])));
+        messages.push_back(submit(*engine, message(false, 1 - place.rank, 19 - i, received[19 - i])));
+      }
+    });
+    for (std::vector<float>& values : sums) {
+      collectives.push_back(submit(*engine, all_reduce(values)));
+    }
+    talker.join();
+    std::thread helper([&] { MULTIPROC_CHECK(help_with(*engine, std::move(collectives.back())).empty()); });
+    for (std::size_t i = 0; i + 1 < collectives.size(); ++i) {
+      MULTIPROC_CHECK(help_with(*engine, std::move(collectives[i])).empty());
+    }
+    helper.join();
+    for (auto& failure : messages) {
+      MULTIPROC_CHECK(failure.get().empty());
+    }
+    MULTIPROC_CHECK(sums[49] == std::vector<float>(3000, 2) && received[7] == sent[7]);
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+/// All ranks but the last add up until one of them fails; the last one waits for the test's signal.
+std::string add_up_until_failure(Engine& engine, const RankPlace& place, std::chrono::milliseconds timeout) {
+  std::string failure;
+  while (failure.empty()) {
+    failure = add_up(engine, place.rank, place.world_size, 300000, timeout);
+    std::ofstream(place.folder / ("added" + std::to_string(place.rank)));
+  }
+  return failure;
+}
+
+void await_file(const std::filesystem::path& path) {
+  for (int i = 0; i < 60000 && !std::filesystem::exists(path); ++i) {
+    usleep(1000);
+  }
+}
+
+/// What a survivor of four does once the group has failed: another group of three, in the same process.
+void regroup(std::unique_ptr<Engine> engine, const RankPlace& place) {
+  MULTIPROC_CHECK(engine->has_failed());
+  MULTIPROC_CHECK(!add_up(*engine, place.rank, 4, 10).empty());  // fails at once
+  engine.reset();
+  const auto smaller = connect(place, "smaller", place.rank, 3);
+  MULTIPROC_CHECK(add_up(*smaller, place.rank, 3, 300000).empty());
+}
+
+TEST_P(UcxEngine, AKilledRankIsNamedAndTheOthersGoOnWithoutIt) {
+  const auto ranks = start(4, [](const RankPlace& place) {
+    auto engine = connect(place);
+    const std::string failure = add_up_until_failure(*engine, place, std::chrono::seconds(60));
+    expect_failure(failure, {"all_reduce of 1200000 bytes"});
+    expect_failure(failure, {"rank 3"});
+    regroup(std::move(engine), place);
+  });
+  await_file(ranks->folder() / "added0");
+  ranks->signal(3, SIGKILL);
+  const std::vector<RankResult>& results = ranks->wait();
+  EXPECT_EQ(results[3].signal, SIGKILL);
+  EXPECT_TRUE(std::all_of(results.begin(), results.end() - 1, [](const RankResult& r) { return r.succeeded(); }))
+      << report(results);
+}
+
+TEST_P(UcxEngine, AKilledRankIsNamedToAThreadThatHelps) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    expect_failure(add_up_until_failure(*engine, place, std::chrono::seconds(60)), {"rank 1 is gone"});
+    MULTIPROC_CHECK(engine->has_failed());
+  });
+  await_file(ranks->folder() / "added0");
+  ranks->signal(1, SIGKILL);
+  EXPECT_TRUE(ranks->wait()[0].succeeded()) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, AKilledRankThatHadNoRoomForMoreMessagesIsNamed) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::ofstream(place.folder / ("connected" + std::to_string(place.rank)));
+    await_file(place.folder / "stopped");
+    std::vector<float> values(1000);
+    std::vector<std::future<std::string>> sent;
+    for (int i = 0; i < 4000; ++i) {  // more than its queue in shared memory or the socket between them holds
+      sent.push_back(submit(*engine, message(true, 1, 7, values)));
+    }
+    std::ofstream(place.folder / "sent");
+    expect_failure(sent.back().get(), {"rank 1 is gone"});
+  });
+  await_file(ranks->folder() / "connected0");
+  await_file(ranks->folder() / "connected1");
+  ranks->signal(1, SIGSTOP);
+  std::ofstream(ranks->folder() / "stopped");
+  await_file(ranks->folder() / "sent");
+  ranks->signal(1, SIGKILL);
+  EXPECT_TRUE(ranks->wait()[0].succeeded()) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, AStoppedRankIsATimeoutAndTheOthersGoOnWithoutIt) {
+  const auto ranks = start(4, [](const RankPlace& place) {
+    auto engine = connect(place);
+    const std::string failure = add_up_until_failure(*engine, place, std::chrono::milliseconds(1500));
+    expect_failure(failure, {"not done within 1500 ms; waits for rank", "gave up, because of rank"});
+    regroup(std::move(engine), place);
+  });
+  await_file(ranks->folder() / "added0");
+  ranks->signal(3, SIGSTOP);
+  await_file(ranks->folder() / "smaller0");
+  await_file(ranks->folder() / "smaller1");
+  await_file(ranks->folder() / "smaller2");
+  ranks->signal(3, SIGKILL);
+  const std::vector<RankResult>& results = ranks->wait();
+  EXPECT_TRUE(std::all_of(results.begin(), results.end() - 1, [](const RankResult& r) { return r.succeeded(); }))
+      << report(results);
+}
+
+/// What rank 0 is told of two operations that never end, a collective and a receive, which begin in that order or the
+/// other way round.
+std::string told_of_two(const RankPlace& place, bool collective_first, std::chrono::milliseconds first,
+                        std::chrono::milliseconds second) {
+  const auto engine = connect(place);
+  if (place.rank == 1) {
+    await_file(place.folder / "told");
+    return "";
+  }
+  std::vector<float> sum(100, 1);
+  std::vector<float> received(100, 1);
+  Operation collective = all_reduce(sum, collective_first ? first : second);
+  Operation receive = message(false, 1, 77, received);
+  receive.timeout = collective_first ? second : first;
+  std::future<std::string> one = submit(*engine, std::move(collective_first ? collective : receive));
+  std::future<std::string> other = submit(*engine, std::move(collective_first ? receive : collective));
+  const std::string failure = one.get();
+  (void)other.get();
+  std::ofstream(place.folder / "told");
+  return failure;
+}
+
+// No operation waits longer than it was told to: of two the one is told whose time is over first, however late that is
+// noticed. The order is compared, and no clock is looked at.
+TEST_P(UcxEngine, OfTwoOperationsThatNeverEndTheOneWithLessTimeIsTold) {
+  for (const bool collective_first : {true, false}) {
+    const auto ranks = start(2, [&](const RankPlace& place) {
+      const std::string told =
+          told_of_two(place, collective_first, std::chrono::milliseconds(600), std::chrono::milliseconds(900));
+      if (place.rank == 0) {
+        expect_failure(told, {"not done within 600 ms; waits for rank 1"});
+      }
+    });
+    EXPECT_TRUE(all_succeeded(ranks->wait())) << collective_first << report(ranks->wait());
+  }
+}
+
+TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
+  const auto ranks = start(3, [](const RankPlace& place) {
+    auto engine = connect(place);
+    MULTIPROC_CHECK(add_up(*engine, place.rank, 3, 100).empty());
+    if (place.rank == 2) {
+      engine.reset();
+      std::ofstream(place.folder / "left");
+      return;
+    }
+    await_file(place.folder / "left");
+    std::vector<float> values(1000, 1);
+    for (std::uint32_t i = 0; i < 20; ++i) {  // back and forth, so that both are through together
+      expect_success(submit(*engine, message(place.rank == i % 2, 1 - place.rank, 1, values)).get());
+    }
+    expect_failure(add_up(*engine, place.rank, 3, 100), {"rank 2"});
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    for (const std::size_t count : {100U, 300000U}) {
+      const auto engine = connect(place, "of" + std::to_string(count) + "-");
+      expect_failure(add_up(*engine, place.rank, 2, count + place.rank * count / 4),
+                     {"same operations with the same sizes", "gave up"});
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, AnAllToAllWithSizesOnOneRankAloneIsAnErrorInWindowsAndNoneInMessages) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    constexpr std::size_t kPart = 100000;
+    const std::vector<std::byte> sent(2 * kPart, static_cast<std::byte>(place.rank + 1));
+    std::vector<std::byte> received(2 * kPart);
+    Operation operation;
+    operation.name = "all-to-all";
+    operation.timeout = std::chrono::seconds(60);
+    operation.collective.kind = process_group::CollectiveKind::AllToAll;
+    operation.collective.bytes = kPart;
+    operation.collective.input = sent.data();
+    operation.collective.output = received.data();
+    if (place.rank == 1) {
+      operation.collective.send_bytes = operation.collective.receive_bytes = {kPart, kPart};
+    }
+    const std::string failure = submit(*engine, std::move(operation)).get();
+    if (GetParam() == "all") {
+      expect_failure(failure, {"same operations with the same sizes", "gave up"});
+      return;
+    }
+    expect_success(failure);
+    MULTIPROC_CHECK(received.front() == std::byte{1} && received.back() == std::byte{2});
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, AbortEndsWhatIsPendingOnAllRanks) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::vector<float> values(100, 1);
+    std::future<std::string> pending = submit(*engine, message(false, 1 - place.rank, 77, values));
+    if (place.rank == 0) {
+      engine->abort("the user asked for it");
+    }
+    expect_failure(pending.get(), {place.rank == 0 ? "the user asked for it" : "rank 0 gave up"});
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, ClosingEndsWhatAnotherThreadWaitsFor) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::vector<float> values(100, 1);
+    std::future<std::string> never = submit(*engine, message(false, 1 - place.rank, 77, values));
+    std::thread helper([&] { expect_failure(help_with(*engine, std::move(never)), {"given up", "gave up", "left"}); });
+    engine->shutdown();
+    helper.join();
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, WhatBeginsInACallbackRunsToo) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::vector<float> first(100, 1), second(100000, 1);
+    std::promise<std::string> both;
+    Operation operation = all_reduce(first);
+    operation.awaited = true;
+    operation.done = [&](const std::string&, std::uint32_t) {
+      Operation next = all_reduce(second);
+      next.done = [&both](const std::string& failure, std::uint32_t) { both.set_value(failure); };
+      engine->submit(std::move(next));
+    };
+    engine->submit(std::move(operation));
+    MULTIPROC_CHECK(help_with(*engine, both.get_future()).empty());
+    MULTIPROC_CHECK(first[0] == 2 && second[99999] == 2);
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, UcxEngine, testing::Values("all", "posix", "tcp"), [](const auto& information) {
+  return information.param == "all" ? "any" : information.param;
+});
+
+}  // namespace
+}  // namespace rollcall::process_group::ucx

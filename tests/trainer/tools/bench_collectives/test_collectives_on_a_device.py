@@ -1,0 +1,54 @@
+"""rollcall-bench-collectives on the stand-in device, and where there is no GPU."""
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+import trainer_ranks
+
+pytestmark = [pytest.mark.python, pytest.mark.long]
+
+PROGRAM = trainer_ranks.BUILD / "trainer" / "rollcall-bench-collectives"
+CUDA = trainer_ranks.BUILD / "lib" / "rollcall" / "rollcall_cuda.so"
+SMALL = ("--min-bytes=4096", "--max-bytes=65536", "--factor=16", "--iterations=3", "--warm-up=1")
+OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all")
+
+
+def run(folder, *options, ranks):
+    """Exit codes, and what all ranks printed and complained of."""
+    command = [PROGRAM, *SMALL, "--rendezvous=file", f"--rendezvous-folder={folder}", *options]
+    processes = [subprocess.Popen([str(part) for part in command], env=trainer_ranks.environment(folder, rank, ranks), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
+    outputs = [process.communicate(timeout=240) for process in processes]
+    return [process.returncode for process in processes], "".join(out for out, _ in outputs), "".join(errors for _, errors in outputs)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_every_operation_is_measured_on_a_device_and_right(tmp_path, ranks):
+    codes, told, complaints = run(tmp_path, "--device=stand_in", "--operation=all", "--json", ranks=ranks)
+    assert codes == [0] * ranks and complaints == ""
+    rows = [json.loads(line) for line in told.splitlines()]
+    assert [(row["operation"], row["bytes"]) for row in rows] == [(name, size) for name in OPERATIONS for size in (4096, 65536)]
+    assert all(row["backend"] == "stand-in" and row["correct"] and row["ranks"] == ranks and row["seconds"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("options, complaint", [
+    (["--backend=nccl,gloo"], "rollcall: --backend: nccl: carries tensors of GPUs, and the others those of CPUs; try one measurement each"),
+    (["--device=stand_in", "--backend=gloo"], "rollcall: --backend: gloo: does not carry tensors of the device, as stand-in does; "
+                                              "try --backend=auto, which is stand-in there, or --device=cpu"),
+    (["--device=stand_in", "--backend=stand-in,gloo"], "rollcall: --backend: gloo: does not carry tensors of the device"),
+    (["--device=cpu"], "rollcall: rollcall-bench-collectives: 1 rank: has nobody to talk to")])
+def test_what_cannot_be_measured_is_refused_in_one_line(tmp_path, options, complaint):
+    codes, told, complaints = run(tmp_path, *options, ranks=1)
+    assert codes == [64] and told == "" and complaints.startswith(complaint) and complaints.count("\n") == 1
+
+
+@pytest.mark.skipif(pathlib.Path("/dev/nvidiactl").exists(), reason="there is a GPU")
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_nccl_without_a_gpu_is_one_line_of_each_rank(tmp_path, ranks):
+    """Of each: `rollcall doctor` has what its own rank says."""
+    codes, told, complaints = run(tmp_path, "--backend=nccl", ranks=ranks)
+    assert codes == [69 if CUDA.exists() else 64] * ranks
+    lines = complaints.splitlines()
+    assert told == "" and len(lines) == ranks and all(line.startswith("rollcall: --device: cuda: ") for line in lines)

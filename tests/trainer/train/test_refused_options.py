@@ -1,0 +1,65 @@
+"""What rollcall-train refuses at its start, or says of it: values that would train somewhere else, or not at all."""
+import os
+import subprocess
+
+import pytest
+
+import trainer_ranks
+from trainer_ranks import SMALL
+
+pytestmark = pytest.mark.python
+ONE_STEP = (*SMALL, "--fake-size=20", "--valid-epochs=0", "--max-steps=1", "--checkpoint-epochs=0", "--report=off")
+
+
+def train(folder, *options, **variables):
+    done = subprocess.run([trainer_ranks.PROGRAM, *options], cwd=folder, capture_output=True, text=True, check=False, timeout=240,
+                          env={**os.environ, "HOME": str(folder), "SCRATCH": str(folder / "scratch"), **variables})
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name, possible", [(".", "run"), ("..", "run"), ("a/b", "a_b"), ("../a", ".._a"), ("a b", "a_b")])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(tmp_path, name, possible):
+    code, _, error = train(tmp_path, *ONE_STEP, f"--run-name={name}")
+    assert code == 64 and error.startswith(f"rollcall: --run-name: {name}: names no folder of its own; try --run-name={possible} (rank 0"), error
+    assert not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize("scratch", ["~/x", "x"])
+def test_a_scratch_that_is_no_absolute_path_is_refused(tmp_path, scratch):
+    code, _, error = train(tmp_path, *ONE_STEP, SCRATCH=scratch)
+    assert code == 64 and f"SCRATCH is {scratch}, which is no absolute path; try " in error, error
+    assert ("SCRATCH=$HOME/x, without quotes" in error) == scratch.startswith("~")
+    assert not (tmp_path / scratch).exists()
+
+
+@pytest.mark.parametrize("options, code", [(("--data=/no/such",), 66), (("--trace-steps=3-1",), 64)])
+def test_a_dry_run_refuses_what_training_would(tmp_path, options, code):
+    found, out, error = train(tmp_path, "--dry-run", *options)
+    assert found == code and "DONE" not in out and error.startswith("rollcall: " + options[0].split("=")[0]), out + error
+
+
+def test_a_dry_run_takes_the_shards_that_training_takes(tmp_path):
+    for number in range(2):
+        (tmp_path / f"train-00{number}.tar").write_bytes(bytes(1024))
+    for pattern in "train-{000..001}.tar", "train-*.tar", "train-[0-9]*.tar", "train-000.tar":
+        code, out, error = train(tmp_path, "--dry-run", f"--data={tmp_path / pattern}")
+        assert code == 0 and "DONE" in out, pattern + out + error
+    for pattern, reason in ("train-{000..002}.tar", "train-002.tar: No such file"), ("val-*.tar", "val-*.tar: matches no file"):
+        code, out, error = train(tmp_path, "--dry-run", f"--data={tmp_path / pattern}")
+        assert code == 66 and "DONE" not in out and reason in error, pattern + out + error
+
+
+def test_a_dry_run_says_what_its_number_is(tmp_path):
+    code, out, error = train(tmp_path, "--dry-run", "--data=fake")
+    assert code == 0 and "seconds of CLOCK_MONOTONIC" in out, out + error
+
+
+def test_a_picture_that_shrinks_to_a_pixel_is_no_lack_of_memory(tmp_path):
+    options = [option for option in ONE_STEP if not option.startswith(("--model", "--image-size", "--batch-size"))]
+    code, out, error = train(tmp_path, *options, "--model=resnet18", "--image-size=8", "--batch-size=1", "--train-num-workers=0")
+    assert code == 64 and "one value for each channel" in error and "smaller --batch-size" not in error, out + error
+
+
+def test_a_long_value_is_not_told_whole(tmp_path):
+    code, _, error = train(tmp_path, "--epochs=" + 120_000 * "9")
+    assert code == 64 and error.startswith("rollcall: --epochs: 999") and "(120000 bytes)" in error and len(error) < 2000

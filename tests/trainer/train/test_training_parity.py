@@ -1,0 +1,124 @@
+"""Whole trainings of rollcall-train against the same training in Python (reference/): every record, all weights, all moments.
+
+Real files, several epochs with validation; nothing is shared with the program but the files. On pictures that need no resizing both
+sides see the same bits, and SGD is equal to the last bit. AdamW is not: torch's C++ and Python optimizers round differently, so there
+every step is compared, from where the program began it.
+"""
+import json
+import math
+
+import pytest
+import reference.training
+import small_trainings
+import torch
+import trainer_ranks
+import whole_training
+from small_trainings import SAME_BITS, SMALL
+
+pytestmark = pytest.mark.python
+pytest.importorskip("h5py")
+
+SGD = {**SMALL, **SAME_BITS, "optimizer": "sgd"}
+ADAMW = {**SMALL, **SAME_BITS, "optimizer": "adamw", "lr": 0.001, "weight-decay": 0.1, "adam-eps": 1e-5}
+# For fp16, whose convolutions take a CPU a hundred times as long as those of float32.
+TINY = {**SGD, "image-size": 16, "valid-resize": 16, "epochs": 1}
+# name: (ranks, settings)
+CASES = {
+    "sgd": (1, SGD),
+    "adamw": (1, ADAMW),
+    "sgd of two ranks, steps": (2, {**SGD, "lr-schedule": "step", "lr-step-epochs": 1.5, "lr-step-factor": 0.3, "nesterov": True}),
+    "adamw of two ranks, accumulation": (2, {**ADAMW, "grad-accumulation": 2, "lr-schedule": "cosine", "epochs": 3}),
+    "warm-up, clipping, smoothing": (2, {**SGD, "warmup-epochs": 0.8, "lr-schedule": "cosine", "clip-grad-norm": 1.5, "label-smoothing": 0.1}),
+    "mixup and cutmix": (2, {**SGD, "mixup": 0.4, "cutmix": 1.0, "label-smoothing": 0.1}),
+    "statistics of all ranks together": (2, {**SGD, "sync-bn": True, "batch-size": 4, "lr": 0.003, "weight-decay": 0.05, "momentum": 0.5}),
+    "padded epochs": (2, {**SGD, "last-batch": "pad", "batch-size": 5, "broadcast-buffers": False}),
+    "fsdp, sgd": (2, {**SGD, "parallel": "fsdp", "clip-grad-norm": 1.5, "warmup-epochs": 0.5}),
+    "fsdp, adamw, accumulation": (2, {**ADAMW, "parallel": "fsdp", "grad-accumulation": 2, "mixup": 0.3, "epochs": 3}),
+    "square-root rule": (2, {**ADAMW, "scale-optim-params": True, "adam-beta1": 0.8, "adam-beta2": 0.95, "adam-eps": 1e-6}),
+}
+# The two sides round differently here: compared step by step.
+ROUNDED = {name: whole_training.ROUNDED for name, (_, settings) in CASES.items()
+           if settings["optimizer"] == "adamw" or "clip-grad-norm" in settings}
+# Sums over all ranks' images are added up in another order than over one batch, already on the way forward.
+ROUNDED["statistics of all ranks together"] = 1e-3
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return small_trainings.make_tree(tmp_path_factory.mktemp("pictures"), (32, 32))
+
+
+@pytest.fixture(scope="module")
+def tiny_pictures(tmp_path_factory):
+    return small_trainings.make_tree(tmp_path_factory.mktemp("tiny"), (16, 16), train=4, valid=1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_training_is_the_references(tmp_path, pictures, name):
+    ranks, settings = CASES[name]
+    ours, theirs = whole_training.both(
+        tmp_path, {**settings, "data": str(pictures)}, ranks, ROUNDED.get(name, whole_training.SAME), each_step=name in ROUNDED)
+    losses = [record["loss"] for record in theirs.records if record["event"] == "step"]
+    assert max(losses) - min(losses) > 0.05  # the comparison is not of constants
+    assert all(torch.isfinite(value.float()).all() for value in ours.state.values())
+
+
+@pytest.mark.parametrize("precision", ["bf16", *(pytest.param(name, marks=pytest.mark.long) for name in ("fp32", "fp16"))])
+@pytest.mark.parametrize("parallel, ranks", [("ddp", 1), ("ddp", 2), ("fsdp", 2)])
+def test_precisions_are_pythons_autocast_and_scaler(tmp_path, tiny_pictures, precision, parallel, ranks):
+    settings = {**TINY, "data": str(tiny_pictures), "batch-size": 4, "precision": precision, "parallel": parallel}
+    whole_training.both(tmp_path, settings, ranks)
+
+
+def test_gradients_are_clipped_after_the_loss_scale_is_taken_out(tmp_path, tiny_pictures):
+    """The norm is added up in another type than Python's: its last bit is another one."""
+    settings = {**TINY, "data": str(tiny_pictures), "precision": "fp16", "clip-grad-norm": 2.0}
+    whole_training.both(tmp_path, settings, tolerance=whole_training.ROUNDED, each_step=True)
+
+
+def test_a_training_on_pictures_of_all_sizes_is_the_references(tmp_path):
+    """Crops, resizes and the validation's centre are torchvision's up to float32's rounding."""
+    tree = small_trainings.make_tree(tmp_path / "tree")
+    whole_training.both(tmp_path / "run", {**SMALL, "optimizer": "sgd", "lr": 0.002, "data": str(tree)}, tolerance=2e-3)
+
+
+def test_steps_whose_gradients_are_not_finite_are_left_out_as_pythons_scaler_does(tmp_path, tiny_pictures):
+    """Batches of two: means over so few pictures, times the first scale, are beyond fp16 at any weights. It is halved until they fit."""
+    settings = {**TINY, "data": str(tiny_pictures), "model": "resnet18", "precision": "fp16", "batch-size": 2, "lr": 0.001}
+    ours, theirs = whole_training.both(tmp_path, settings)
+    assert theirs.skipped_steps > 2 and ours.loss_scale < 65536 / 4
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(tmp_path, pictures):
+    settings = {**SGD, "data": str(pictures), "model": "resnet18", "lr": 1e6}
+    printed = trainer_ranks.run(tmp_path, *small_trainings.options(settings), ranks=1, code=65)
+    assert "rollcall: loss:" in printed and "smaller --lr" in printed
+    assert not trainer_ranks.checkpoints(tmp_path)
+
+
+def test_the_best_checkpoint_is_the_one_of_the_best_validation(tmp_path, pictures):
+    """best.h5 and /progress follow the highest top-1 of the reference's validations, the earliest where two are equal."""
+    import h5py
+    settings = {**SGD, "data": str(pictures), "batch-size": 16, "epochs": 6}
+    ours, theirs = whole_training.both(tmp_path, settings)
+    validations = {record["step"]: record["top1"] for record in theirs.records if record["event"] == "validation"}
+    assert len(set(validations.values())) > 2
+    best = max(validations, key=lambda step: (validations[step], -step))
+    assert (tmp_path / "best.h5").resolve().name == f"step-{best:08}.h5"
+    with h5py.File(trainer_ranks.checkpoints(tmp_path)[-1]) as file:
+        assert int(file["progress/best_step"][()]) == best
+        assert float(file["progress/best_metric"][()]) == pytest.approx(validations[best])
+        assert max(json.loads(file["progress/best"][()]), key=lambda entry: entry["metric"])["step"] == best
+
+
+def test_the_references_own_schedule_is_torchs():
+    """The reference's learning rates against torch.optim.lr_scheduler."""
+    settings = {**reference.training.DEFAULTS, "epochs": 3, "warmup-epochs": 0.5, "lr-schedule": "cosine"}
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    warm = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / 4, 1.0, 3)
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 24 - 4)
+    both = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm, cosine], [4])
+    for step in range(24):
+        assert math.isclose(reference.training.learning_rate(settings, 0.1, step, 8), optimizer.param_groups[0]["lr"], rel_tol=1e-9)
+        optimizer.step()
+        both.step()
