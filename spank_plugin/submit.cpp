@@ -69,12 +69,13 @@ Failure submit(spank_t spank, const Site& site, const char* hook, const char* op
   if (option != nullptr) {
     request.item("option", option);
   }
-  static bool has_begun = false;  // a component of a heterogeneous step: srun calls the last hook for each of them
+  // srun calls the last hook for each component of a heterogeneous step, also for those without --ddp.
+  static bool has_begun = false;
   if (std::strcmp(hook, "post_opt") == 0) {
     if (has_begun) {
       request.item("later_component", "yes");
     }
-    has_begun = true;
+    has_begun = has_begun || option != nullptr;
   }
   return request.ask(hook);
 }

@@ -40,7 +40,7 @@ struct FoundAbove {
       passed_over;  ///< why something of that name is not believed: "others may write to /opt/project"; or empty
 };
 
-/// `path` below one of the folders above the file `program` (absolute, without links), at most four levels up, the
+/// `path` below one of the folders above the file `program` (absolute, without links), at most six levels up, the
 /// nearest that has it. Who owns the program, and root, are believed, nobody else: the way up ends at the first folder
 /// that belongs to another or to which others may write (/tmp, a project's group), and nothing is found where that is
 /// so of what lies at `path`, of a folder on the way down to it, or of a file in it.

@@ -107,7 +107,7 @@ job::JobFacts single_process(const Environment& environment) {
   if (nodes.value_or(1) > 1) {
     facts.warnings.push_back(fmt::format(
         "SLURM_JOB_NUM_NODES: {}: srun did not start this process, so it is the only rank and leaves the other "
-        "nodes idle; try srun --ddp in front of it",
+        "nodes idle; try srun in front of it, with --ddp where srun has that option",
         *nodes));
   }
   return facts;

@@ -41,15 +41,15 @@ Folder open_folder(const std::string& path, bool follow) {
   return {folder, ::closedir};
 }
 
-/// So many entries are looked at however long that takes: on a busy node a process may have to wait
+/// So many entries are looked at in a second, whatever the limit of time is: on a busy node a process may have to wait
 /// for a processor longer than a look may take.
 constexpr std::size_t kFew = 64;
+constexpr std::chrono::seconds kTimeOfFew{1};
 
 /// One look; `run` fills `found`.
 class Look {
  public:
-  Look(std::uint32_t purge_days, PurgeLimits limits)
-      : purge_days_(purge_days), limits_(limits), deadline_(std::chrono::steady_clock::now() + limits.time) {
+  Look(std::uint32_t purge_days, PurgeLimits limits) : purge_days_(purge_days), limits_(limits) {
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
     now_ = seconds(now);
@@ -76,7 +76,8 @@ class Look {
 
  private:
   [[nodiscard]] bool at_limit() const {
-    return entries_ >= limits_.entries || (entries_ >= kFew && std::chrono::steady_clock::now() >= deadline_);
+    const auto time = entries_ < kFew ? std::max<std::chrono::milliseconds>(limits_.time, kTimeOfFew) : limits_.time;
+    return entries_ >= limits_.entries || std::chrono::steady_clock::now() >= begun_ + time;
   }
 
   void read(DIR* folder, const std::string& path, std::deque<std::string>& folders) {
@@ -85,12 +86,12 @@ class Look {
       return;
     }
     while (const dirent* const entry = at_limit() ? nullptr : ::readdir(folder)) {
+      ++entries_;
       const std::string_view name = entry->d_name;
       struct stat status {};
       if (name == "." || name == ".." || ::fstatat(::dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
         continue;
       }
-      ++entries_;
       std::string full = path + "/" + entry->d_name;
       if (S_ISDIR(status.st_mode) && status.st_dev == own.st_dev) {
         folders.push_back(std::move(full));
@@ -111,7 +112,7 @@ class Look {
 
   std::uint32_t purge_days_;
   PurgeLimits limits_;
-  std::chrono::steady_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   double now_ = 0;
   std::size_t entries_ = 0;
   PurgeAge found_;

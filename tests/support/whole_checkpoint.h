@@ -15,7 +15,7 @@ namespace rollcall::checkpoint {
 /// Saves `state` as <folder>/step-<global_step>.h5, atomically and verified, then drops what `retention` does not keep;
 /// the checkpoint of progress.best_step stays. Collective: every rank of `group` gives its part of the model; it must
 /// not change meanwhile. `rng_per_rank` of rank 0 counts. Errors: those of collect() and background::commit().
-inline Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention,
+inline Result<void> save(const std::string& folder, const TrainingState& state, const format::Retention& retention,
                          format::RankGroup& group) {
   const auto parts = collect(state, group.rank(), group.size());
   RETURN_IF_ERROR(format::agree(group, parts ? Result<void>() : Result<void>(parts.error())));
@@ -26,7 +26,7 @@ inline Result<void> save(const std::string& folder, const TrainingState& state, 
 }
 
 /// Of a process by itself.
-inline Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention) {
+inline Result<void> save(const std::string& folder, const TrainingState& state, const format::Retention& retention) {
   format::LoneRank alone;
   return save(folder, state, retention, alone);
 }

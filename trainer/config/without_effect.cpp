@@ -34,8 +34,6 @@ constexpr std::array kDependents{
     Dependent{"random-erase-value", "", "random-erase", "0", false, "0.25"},
     Dependent{"max-bad-samples", "", "bad-samples", "skip", true},
     Dependent{"fake-size", "", "data", "fake", true},
-    Dependent{"checkpoint-overlap", "", "checkpoint-mode", "async", true},
-    Dependent{"checkpoint-overlap", "", "checkpoint-steps", "0", false, "100"},
     Dependent{"tensorboard-histograms", "0", "tensorboard", "true", true},
 
     Dependent{"shard-degree", "0", "parallel", "fsdp", true},
@@ -76,8 +74,11 @@ bool has_value(const Settings& settings, std::string_view name, std::string_view
 
 /// A profile or a file may give a value for whoever comes to use it; who types an option expects something of it.
 bool is_asked_for(const Settings& settings, const Dependent& dependent) {
-  return dependent.unused.empty() ? settings.value(dependent.setting).origin.starts_with("--")
-                                  : !has_value(settings, dependent.setting, dependent.unused);
+  const bool typed = settings.value(dependent.setting).origin.starts_with("--");
+  if (dependent.unused.empty() || dependent.other == "optimizer") {
+    return typed && (dependent.unused.empty() || !has_value(settings, dependent.setting, dependent.unused));
+  }
+  return !has_value(settings, dependent.setting, dependent.unused);
 }
 
 std::string option(const Settings& settings, std::string_view name, std::string_view value) {
@@ -92,8 +93,10 @@ Result<void> check_options_have_effect(const Settings& settings) {
   for (const Dependent& dependent : kDependents) {
     const auto& [name, unused, other, value, has_effect, advice] = dependent;
     if (is_asked_for(settings, dependent) && has_value(settings, other, value) != has_effect) {
+      const bool contradicts = other == "elastic-exact" && has_effect;
       return fail("--" + std::string(name), settings.text(name),
-                  "has no effect with " + option(settings, other, settings.text(other)),
+                  (contradicts ? "cannot be combined with " : "has no effect with ") +
+                      option(settings, other, settings.text(other)),
                   option(settings, other, has_effect ? value : advice) + ", or leaving it out");
     }
   }

@@ -223,12 +223,10 @@ int compute_threads(const settings::Settings& trainer, const Environment& enviro
                : parse_integer<int>(environment.get("OMP_NUM_THREADS").value_or("")).value_or(0);
 }
 
-/// What the plugin or `rollcall exec` has not reported before: that srun was forgotten, for example.
-void warn_of_step(const step::ResolvedStep& step, const Environment& environment) {
-  if (environment.get(env::kStep) == job::step_name(step.facts)) {
-    return;
-  }
-  for (const std::string& warning : step::warnings_to_tell(step.facts, step.patch)) {
+/// That srun was forgotten, unless `rollcall exec` has said so before.
+void warn_of_single_process(const job::JobFacts& facts, const Environment& environment) {
+  const bool said = environment.get(env::kStep) == job::step_name(facts);
+  for (const std::string& warning : facts.source == "single" && !said ? facts.warnings : std::vector<std::string>()) {
     fmt::print(stderr, "rollcall: warning: {}\n", printable(warning));
   }
 }
@@ -249,9 +247,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   }
   report = FailureReport(step->facts.rank, step->facts.local_rank,
                          step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);
-  if (agent == nullptr) {
-    warn_of_step(*step, environment);
-  }
+  warn_of_single_process(step->facts, environment);
   const Environment patched = resolve::apply(step->patch, environment);
   prepare_process(compute_threads(options.trainer, patched));
   trace.mark("bootstrap");

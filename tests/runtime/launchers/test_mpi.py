@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from minicluster import clean_environment, run
+from minicluster import run
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long]
 

@@ -71,7 +71,7 @@ TEST_F(PurgeAgeOfFolder, TouchesNothing) {
 }
 
 TEST_F(PurgeAgeOfFolder, EndsAtItsLimits) {
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 100; ++i) {
     file("f" + std::to_string(i), 1);
   }
   const auto few = purge_age(top_, 90, {10, std::chrono::milliseconds(60'000)});

@@ -144,9 +144,6 @@ TEST(TrainConfig, AnOptionWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
       {{{"random-erase", "0.0"}, {"random-erase-value", "random"}}, "random-erase=0.25"},
       {{{"bad-samples", "fail"}, {"max-bad-samples", "0.1"}}, "bad-samples=skip"},
       {{{"data", "/images"}, {"fake-size", "100"}}, "data=fake"},
-      {{{"checkpoint-steps", "5"}, {"checkpoint-mode", "sync"}, {"checkpoint-overlap", "wait"}},
-       "checkpoint-mode=async"},
-      {{{"checkpoint-overlap", "wait"}}, "checkpoint-steps=100"},
       {{{"tensorboard-histograms", "5"}}, "tensorboard=on"},
       {{{"shard-degree", "2"}}, "parallel=fsdp"},
       {{{"parallel", "fsdp"}, {"bucket", "5"}}, "parallel=ddp"},
@@ -168,7 +165,8 @@ TEST(TrainConfig, AnOptionWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
 }
 
 TEST(TrainConfig, AFileMayHaveValuesForOtherChoices) {
-  EXPECT_TRUE(made({{"momentum", "0.8"}, {"lr-step-epochs", "10"}, {"randaugment-magnitude", "7"}}, "config.toml"));
+  EXPECT_TRUE(made({{"momentum", "0.8"}, {"nesterov", "on"}, {"lr-step-epochs", "10"}, {"randaugment-magnitude", "7"}},
+                   "config.toml"));
   EXPECT_EQ(made({{"shard-degree", "2"}}, "config.toml").error().setting, "--shard-degree");
 }
 

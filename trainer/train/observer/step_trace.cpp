@@ -135,7 +135,11 @@ Result<void> StepTrace::write() {
     observer_.warn("--trace-steps: there was no room for all spans of so many steps: the last ones lack some");
   }
   if (world_.rank == 0) {
-    write_file(heads, events);
+    try {
+      write_file(heads, events);
+    } catch (const std::exception& error) {
+      observer_.warn(fmt::format("--trace-steps: the trace could not be made: {}", error.what()));
+    }
   }
   return {};
 }

@@ -125,7 +125,7 @@ def test_nodes_and_ranks_come_and_go_and_the_bits_stay(tmp_path):
 @pytest.mark.parametrize("option", ["--sync-bn", "--gradient-compression=bf16", "--parallel=fsdp", "--bucket=5"])
 def test_what_has_no_exact_order_is_refused(tmp_path, option):
     text = trainer_ranks.run(tmp_path, *EXACT, option, ranks=1, code=64)
-    assert text.startswith(f"rollcall: {option.split('=')[0]}: ") and "has no effect with --elastic-exact=4" in text
+    assert text.startswith(f"rollcall: {option.split('=')[0]}: ") and "cannot be combined with --elastic-exact=4" in text
 
 
 def test_another_number_of_virtual_ranks_is_another_training(tmp_path):
