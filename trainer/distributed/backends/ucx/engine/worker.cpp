@@ -199,7 +199,8 @@ Worker::Events Worker::await_event(milliseconds longest) const {
       epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), static_cast<int>(longest.count()));
   Events names;
   for (int i = 0; i < count; ++i) {
-    names.push_back(events[static_cast<std::size_t>(i)].data.u64);
+    const std::uint64_t name = events[static_cast<std::size_t>(i)].data.u64;  // a copy: epoll_event is packed
+    names.push_back(name);
   }
   return names;
 }
