@@ -33,7 +33,6 @@ constexpr std::array kDependents{
     Dependent{"randaugment-magnitude", "", "auto-augment", "randaugment", true},
     Dependent{"random-erase-value", "", "random-erase", "0", false, "0.25"},
     Dependent{"max-bad-samples", "", "bad-samples", "skip", true},
-    Dependent{"fake-size", "", "data", "fake", true},
     Dependent{"tensorboard-histograms", "0", "tensorboard", "true", true},
 
     Dependent{"shard-degree", "0", "parallel", "fsdp", true},

@@ -1,17 +1,31 @@
 #include "trainer/train/failure_report.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/first_on_host.h"
+#include "runtime/base/text.h"
 #include "runtime/contract/deadlines.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
+#include "runtime/job/marker.h"
 
 namespace rollcall::train {
+
+void warn_of_single_process(const job::JobFacts& facts, const Environment& environment) {
+  const bool said = environment.get(env::kStep) == job::step_name(facts);
+  for (const std::string& warning : facts.source == "single" && !said ? facts.warnings : std::vector<std::string>()) {
+    fmt::print(stderr, "rollcall: warning: {}\n", printable(warning));
+  }
+}
 
 FailureReport::FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::string host)
     : rank_(rank), local_rank_(local_rank), host_(std::move(host)) {}

@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/job/job_facts.h"
 #include "trainer/distributed/membership/membership.h"
 
 namespace rollcall::train {
@@ -66,5 +68,9 @@ class FailureReport {
   std::shared_ptr<const process_group::Membership> membership_;
   c10::intrusive_ptr<c10d::Store> store_;
 };
+
+/// Prints the warning that srun was forgotten, where a process alone is in a job of several nodes, unless
+/// `rollcall exec` has printed it before.
+void warn_of_single_process(const job::JobFacts& facts, const Environment& environment);
 
 }  // namespace rollcall::train

@@ -223,14 +223,6 @@ int compute_threads(const settings::Settings& trainer, const Environment& enviro
                : parse_integer<int>(environment.get("OMP_NUM_THREADS").value_or("")).value_or(0);
 }
 
-/// That srun was forgotten, unless `rollcall exec` has said so before.
-void warn_of_single_process(const job::JobFacts& facts, const Environment& environment) {
-  const bool said = environment.get(env::kStep) == job::step_name(facts);
-  for (const std::string& warning : facts.source == "single" && !said ? facts.warnings : std::vector<std::string>()) {
-    fmt::print(stderr, "rollcall: warning: {}\n", printable(warning));
-  }
-}
-
 /// Trains in one world. `memory`: what this process has from before.
 SessionEnd work_in_world(const config::Options& options, const Environment& environment,
                          const std::vector<std::string>& arguments, elastic::AgentLink* agent, InMemory memory,

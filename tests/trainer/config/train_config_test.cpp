@@ -143,7 +143,6 @@ TEST(TrainConfig, AnOptionWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
       {{{"randaugment-magnitude", "9"}}, "auto-augment=randaugment"},
       {{{"random-erase", "0.0"}, {"random-erase-value", "random"}}, "random-erase=0.25"},
       {{{"bad-samples", "fail"}, {"max-bad-samples", "0.1"}}, "bad-samples=skip"},
-      {{{"data", "/images"}, {"fake-size", "100"}}, "data=fake"},
       {{{"tensorboard-histograms", "5"}}, "tensorboard=on"},
       {{{"shard-degree", "2"}}, "parallel=fsdp"},
       {{{"parallel", "fsdp"}, {"bucket", "5"}}, "parallel=ddp"},

@@ -33,8 +33,8 @@ constexpr std::array kTable{
     Setting{"keep-last", Kind::Integer, "3", "N", "newest checkpoints that are kept", "Retention", "", 1, 1e6},
     Setting{"keep-best", Kind::Integer, "1", "N", "checkpoints of the best validations that are kept besides",
             "Retention", "", 0, 1e6},
-    Setting{"keep-every", Kind::Integer, "0", "STEPS",
-            "of each so many steps the first checkpoint is kept for ever; 0: none", "Retention", "", 0, 1e15},
+    Setting{"keep-every", Kind::Integer, "0", "STEPS", "keep the first checkpoint of every N steps for ever; 0: none",
+            "Retention", "", 0, 1e15},
     Setting{
         "verify", Kind::Choice, "full", "full|metadata",
         "what is compared with its checksums before anything is removed: the newest keep-last checkpoints whole, or "

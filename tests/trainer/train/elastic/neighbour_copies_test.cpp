@@ -21,7 +21,7 @@ using testing_support::spawn;
 
 constexpr std::int64_t kRows = 11;  // no multiple of the ranks
 
-World world_of(const Rank& rank, process_group::Group group) {
+World world_with(const Rank& rank, process_group::Group group) {
   World world;
   world.rank = rank.rank;
   world.world_size = process_group::world_size_of(group);
@@ -74,7 +74,7 @@ void survive(Rank& rank, const std::set<std::uint32_t>& forgets, bool found_agai
   if (forgets.contains(rank.rank)) {
     copies = NeighbourCopies();
   }
-  const World world = world_of(rank, rank.make_group());
+  const World world = world_with(rank, rank.make_group());
   const Recovery recovery{.cause = copies.empty() ? "" : "a rank was lost"};
   auto found = find_copies(copies, recovery, world);
   MULTIPROC_CHECK(found.has_value() && found->has_value() == found_again);
@@ -114,7 +114,7 @@ TEST(NeighbourCopies, OfAnExchangeThatARankDidNotLiveToSeeAreNotTaken) {
     }
     const auto store = c10::make_intrusive<c10d::FileStore>(rank.folder / "of three", -1);
     const auto group = process_group::make_process_group(store, rank.rank, 3, {.backend = "gloo"});
-    const World world = world_of(rank, group->process_group);
+    const World world = world_with(rank, group->process_group);
     auto found = find_copies(copies, {}, world);
     MULTIPROC_CHECK(found.has_value() && found->has_value() && (*found)->name.step == 5);
     const auto whole = load_whole(**found, copies, world);
@@ -136,7 +136,7 @@ void change_a_part(Rank& rank, bool forgets) {
   if (rank.rank == 2 && forgets) {
     copies = NeighbourCopies();
   }
-  const World world = world_of(rank, group);
+  const World world = world_with(rank, group);
   auto found = find_copies(copies, {}, world);
   MULTIPROC_CHECK(found.has_value() && found->has_value() == !forgets);
   if (!forgets) {
@@ -157,7 +157,7 @@ TEST(NeighbourCopies, ThatChangeOnTheirWayAreAnError) {
     NeighbourCopies copies;
     const auto group = rank.make_group();
     MULTIPROC_CHECK(exchange_at(5, copies, rank, group).has_value());
-    const World world = world_of(rank, group);
+    const World world = world_with(rank, group);
     auto found = find_copies(copies, {}, world);
     MULTIPROC_CHECK(found.has_value() && found->has_value());
     const checkpoint::MemoryPart* const shown = copies.find((*found)->name);
@@ -190,7 +190,7 @@ TEST(NeighbourCopies, OfManyPiecesArriveWhole) {
     if (rank.rank == 0) {
       copies = NeighbourCopies();
     }
-    const World world = world_of(rank, group);
+    const World world = world_with(rank, group);
     auto found = find_copies(copies, {}, world);
     MULTIPROC_CHECK(found.has_value() && found->has_value());
     at::Tensor got = torch::zeros_like(whole);
@@ -226,7 +226,7 @@ TEST(NeighbourCopies, OfOneStepTheLaterCounts) {
       MULTIPROC_CHECK(copies.exchange(name, content, {"node", rank.rank}, group).has_value());
       MULTIPROC_CHECK(copies.parts().size() == 2);
     }
-    auto found = find_copies(copies, {}, world_of(rank, group));
+    auto found = find_copies(copies, {}, world_with(rank, group));
     MULTIPROC_CHECK(found.has_value() && found->has_value());
     MULTIPROC_CHECK(std::get<std::int64_t>((*found)->checkpoint.values()->at("/number")) == 2);
   });
@@ -239,9 +239,9 @@ TEST(NeighbourCopies, OfARankByItselfAreItsOwn) {
     MULTIPROC_CHECK(exchange_at(5, copies, rank, nullptr).has_value());
     MULTIPROC_CHECK(exchange_at(6, copies, rank, nullptr).has_value());
     MULTIPROC_CHECK(copies.parts().size() == 1);
-    auto found = find_copies(copies, {}, world_of(rank, nullptr));
+    auto found = find_copies(copies, {}, world_with(rank, nullptr));
     MULTIPROC_CHECK(found.has_value() && found->has_value() && (*found)->name.step == 6);
-    MULTIPROC_CHECK(torch::equal(*load_whole(**found, copies, world_of(rank, nullptr)), state_at(6)));
+    MULTIPROC_CHECK(torch::equal(*load_whole(**found, copies, world_with(rank, nullptr)), state_at(6)));
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
