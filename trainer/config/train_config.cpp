@@ -249,11 +249,8 @@ Result<std::string> index_folder_of(const Settings& settings, const Environment&
   if (text == "none") {
     return std::string();
   }
-  const Result<std::string> scratch = scratch_of(environment, "--index-dir");
-  if (!scratch) {
-    return scratch;
-  }
-  const std::string otherwise = scratch->empty() ? "" : *scratch + "/rollcall/index";
+  ASSIGN_OR_RETURN(const std::string scratch, scratch_of(environment, "--index-dir"));
+  const std::string otherwise = scratch.empty() ? "" : scratch + "/rollcall/index";
   return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, "--index-dir");
 }
 

@@ -126,7 +126,7 @@ std::vector<std::uint32_t> ProcessWatch::await_ended(std::size_t& known, std::ch
                                                      const std::atomic<bool>& gives_up) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, longest, [&] { return ended_.size() > known || gives_up; });
-  const std::vector<std::uint32_t> news(ended_.begin() + static_cast<std::ptrdiff_t>(known), ended_.end());
+  std::vector<std::uint32_t> news(ended_.begin() + static_cast<std::ptrdiff_t>(known), ended_.end());
   known = ended_.size();
   return news;
 }

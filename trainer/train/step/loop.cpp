@@ -290,7 +290,7 @@ class Loop {
 
   Stop save(Urgency urgency) {
     bool saved = false;
-    const Stop stop = keep_state([&] { return checkpoints_.save(progress_, urgency, others_saving_); }, saved);
+    Stop stop = keep_state([&] { return checkpoints_.save(progress_, urgency, others_saving_); }, saved);
     if (!stop && !saved) {
       observer_.save_skipped(progress_.global_step);
     }
