@@ -9,7 +9,7 @@ from minicluster import clean_environment
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
-TWO_NODES = ["-N2", "--ntasks-per-node=2"]
+TWO_NODES = ["--nodelist=jwb[0001-0002]", "-N2", "--ntasks-per-node=2"]
 
 
 def test_the_command_takes_the_profile_that_plugstack_gives_the_plugin(cluster, rollcall):
