@@ -65,22 +65,26 @@ bool Engine::one_round() {
   if (worker_->peers().failure()) {
     operations_.fail_all();
   }
+  if (++unchecked_ >= kUncheckedRounds) {
+    check_waiting();
+  }
   return moved;
+}
+
+void Engine::check_waiting() {
+  operations_.check_on_peers();
+  operations_.check_timeouts();
+  unchecked_ = 0;
 }
 
 // The engine's own thread.
 
 void Engine::run() {
   std::unique_lock turn(turn_);
-  for (int idle = 0, unchecked = 1; !submissions_.is_stopped(); ++unchecked) {
+  for (int idle = 0; !submissions_.is_stopped();) {
     idle = one_round() ? 0 : idle + 1;
-    const bool rests = idle >= kIdleRounds || helpers_ > 0;
-    if (rests || unchecked >= kUncheckedRounds) {
-      operations_.check_on_peers();
-      operations_.check_timeouts();
-      unchecked = 0;
-    }
-    if (rests) {
+    if (idle >= kIdleRounds || helpers_ > 0) {
+      check_waiting();
       rest(turn);
       idle = 0;
     }

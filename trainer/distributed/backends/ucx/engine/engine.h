@@ -86,6 +86,8 @@ class Engine final : public process_group::Engine {
   // In the caller's turn.
   [[nodiscard]] bool one_round();
   void work_until(const std::function<bool()>& done);
+  /// Fails the group where an operation waits for a peer that has left, or for longer than its timeout.
+  void check_waiting();
   void take_new();
   void check_abort();
 
@@ -94,6 +96,7 @@ class Engine final : public process_group::Engine {
   Submissions submissions_;
   Turn turn_;
   Operations operations_;                 ///< used in a turn, as is worker_
+  int unchecked_ = 0;                     ///< rounds since check_waiting()
   std::atomic<int> helpers_{0};           ///< threads in help_until() that wait for their turn
   std::atomic<bool> sleeps_long_{false};  ///< the engine's thread, until it is woken
   std::thread thread_;
