@@ -3,30 +3,42 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <iterator>
+#include <optional>
 
 #include "runtime/base/text.h"
 
 namespace rollcall::command_line {
 namespace {
 
-namespace po = boost::program_options;
 using settings::Kind;
 using settings::option_name;
 using settings::Setting;
 using settings::Settings;
+
+/// An argument that begins with a dash.
+struct Option {
+  std::string name;                  ///< with its dashes: "--port-range", "-h"
+  std::optional<std::string> value;  ///< what follows its "="; "--venv=" has an empty one
+};
+
+Option split_option(const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos) {
+    return {argument, std::nullopt};
+  }
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
 
 struct Target {
   Settings* settings = nullptr;
   const Setting* setting = nullptr;
 };
 
-/// The setting of option "port-range" (without dashes).
 Target find_target(std::span<Settings* const> targets, std::string_view option) {
   for (Settings* const settings : targets) {
     for (const Setting& setting : settings->table()) {
-      if (option_name(setting.name).substr(2) == option) {
+      if (option_name(setting.name) == option) {
         return {settings, &setting};
       }
     }
@@ -34,51 +46,14 @@ Target find_target(std::span<Settings* const> targets, std::string_view option) 
   return {};
 }
 
-po::options_description describe(std::span<Settings* const> targets, std::span<const Flag> flags) {
-  po::options_description description;
-  for (const Flag& flag : flags) {
-    std::string names(flag.name);
-    if (flag.letter != 0) {
-      names += std::string(",") + flag.letter;
-    }
-    description.add_options()(names.c_str(), "");
-  }
-  for (const Settings* const settings : targets) {
-    for (const Setting& setting : settings->table()) {
-      const std::string name = option_name(setting.name).substr(2);
-      if (description.find_nothrow(name, false) != nullptr) {
-        continue;
-      }
-      description.add_options()(name.c_str(), po::value<std::string>());
-    }
-  }
-  return description;
+const Flag* find_flag(std::span<const Flag> flags, std::string_view option) {
+  const auto found = std::ranges::find_if(flags, [&](const Flag& flag) {
+    return option == fmt::format("--{}", flag.name) || (flag.letter != 0 && option == fmt::format("-{}", flag.letter));
+  });
+  return found == flags.end() ? nullptr : &*found;
 }
 
-/// What Boost's own styles do not do: "--venv=" has an empty value, which is how a user switches off what the site
-/// switched on; and a switch alone is true and leaves the next argument alone (Boost's implicit_value takes it).
-std::vector<po::option> own_style(std::span<Settings* const> targets, std::vector<std::string>& arguments) {
-  const std::string& argument = arguments.front();
-  if (!argument.starts_with("--")) {
-    return {};
-  }
-  const std::size_t equals = argument.find('=');
-  const Setting* const setting = find_target(targets, argument.substr(2, equals - 2)).setting;
-  const bool empty_value = equals == argument.size() - 1;
-  const bool switch_alone = equals == std::string::npos && setting != nullptr && setting->kind == Kind::Switch;
-  if (!empty_value && !switch_alone) {
-    return {};
-  }
-  po::option option;
-  option.string_key = argument.substr(2, equals - 2);
-  option.value.emplace_back(switch_alone ? "true" : "");
-  option.original_tokens.push_back(argument);
-  arguments.erase(arguments.begin());
-  return {option};
-}
-
-Error unknown_option(std::span<Settings* const> targets, std::span<const Flag> flags, const std::string& argument) {
-  const std::string option = argument.substr(0, argument.find('='));
+Error unknown_option(std::span<Settings* const> targets, std::span<const Flag> flags, const std::string& option) {
   std::vector<std::string> known;
   for (const Settings* const settings : targets) {
     for (const Setting& setting : settings->table()) {
@@ -89,60 +64,6 @@ Error unknown_option(std::span<Settings* const> targets, std::span<const Flag> f
     known.push_back("--" + std::string(flag.name));
   }
   return fail(option, "", "unknown option", nearest(option, known).value_or("--help"));
-}
-
-/// Where the other program's command line starts: after "--", or at the first positional argument.
-std::size_t end_of_options(std::span<Settings* const> targets, std::span<const std::string> arguments, StopAt stop) {
-  std::size_t i = 0;
-  for (; i < arguments.size() && arguments[i] != "--"; ++i) {
-    const std::string& argument = arguments[i];
-    if (stop == StopAt::Positional && !argument.starts_with('-')) {
-      return i;
-    }
-    const bool long_option = argument.starts_with("--") && argument.find('=') == std::string::npos;
-    const Setting* const setting = long_option ? find_target(targets, argument.substr(2)).setting : nullptr;
-    const bool value_follows = setting != nullptr && setting->kind != Kind::Switch;
-    if (stop == StopAt::Positional && value_follows && i + 1 < arguments.size()) {
-      ++i;
-    }
-  }
-  return i;
-}
-
-Error lacks_value(const Setting& setting) {
-  const std::string option = option_name(setting.name);
-  return fail(option, "", "lacks its value", option + "=" + std::string(setting.argument));
-}
-
-Result<void> apply_option(std::span<Settings* const> targets, std::span<const Flag> flags, const po::option& option,
-                          ParsedCommandLine& parsed) {
-  if (option.unregistered) {
-    return unknown_option(targets, flags, option.original_tokens.front());
-  }
-  if (option.string_key.empty()) {
-    parsed.positional.insert(parsed.positional.end(), option.value.begin(), option.value.end());
-    return {};
-  }
-  const Target target = find_target(targets, option.string_key);
-  if (target.setting == nullptr) {
-    parsed.flags.push_back(option.string_key.substr(option.string_key.find_first_not_of('-')));
-    return {};
-  }
-  const std::string& value = option.value.front();
-  const bool next_argument = option.original_tokens.size() > 1 && value.starts_with("--");
-  if (next_argument && find_target(targets, value.substr(2, value.find('=') - 2)).setting != nullptr) {
-    return lacks_value(*target.setting);
-  }
-  return target.settings->set(target.setting->name, value, option_name(target.setting->name));
-}
-
-Error syntax_error(std::span<Settings* const> targets, const po::error_with_option_name& error) {
-  const std::string option = error.get_option_name();
-  const Setting* const setting = option.starts_with("--") ? find_target(targets, option.substr(2)).setting : nullptr;
-  if (setting == nullptr) {
-    return fail(option, "", "takes no value", option + " alone");
-  }
-  return lacks_value(*setting);
 }
 
 constexpr std::size_t kLineWidth = 100;
@@ -181,28 +102,42 @@ bool ParsedCommandLine::has(std::string_view flag) const { return std::ranges::f
 
 Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets, std::span<const Flag> flags,
                                              std::span<const std::string> arguments, StopAt stop) {
-  using namespace po::command_line_style;
-  constexpr int style = allow_long | long_allow_adjacent | long_allow_next | allow_short | allow_dash_for_short |
-                        short_allow_next | allow_sticky;
-  const auto end = arguments.begin() + static_cast<std::ptrdiff_t>(end_of_options(targets, arguments, stop));
+  const auto is_known = [&](const std::string& argument) {
+    const std::string name = split_option(argument).name;
+    return find_target(targets, name).setting != nullptr || find_flag(flags, name) != nullptr;
+  };
   ParsedCommandLine parsed;
-  parsed.program.assign(end != arguments.end() && *end == "--" ? end + 1 : end, arguments.end());
-  const po::options_description description = describe(targets, flags);
-  try {
-    const po::parsed_options options =
-        po::command_line_parser(std::vector<std::string>(arguments.begin(), end))
-            .options(description)
-            .style(style)
-            .extra_style_parser([&](std::vector<std::string>& rest) { return own_style(targets, rest); })
-            .allow_unregistered()
-            .run();
-    for (const po::option& option : options.options) {
-      RETURN_IF_ERROR(apply_option(targets, flags, option, parsed));
+  for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
+    const bool is_positional = !argument->starts_with('-') || *argument == "-";
+    if (*argument == "--" || (is_positional && stop == StopAt::Positional)) {
+      parsed.program.assign(is_positional ? argument : argument + 1, arguments.end());
+      break;
     }
-  } catch (const po::error_with_option_name& error) {
-    return syntax_error(targets, error);
-  } catch (const po::error& error) {
-    return fail("command line", "", error.what(), "--help");
+    if (is_positional) {
+      parsed.positional.push_back(*argument);
+      continue;
+    }
+    Option option = split_option(*argument);
+    if (const Flag* const flag = find_flag(flags, option.name)) {
+      if (option.value) {
+        return fail(option.name, "", "takes no value", option.name + " alone");
+      }
+      parsed.flags.emplace_back(flag->name);
+      continue;
+    }
+    const auto [settings, setting] = find_target(targets, option.name);
+    if (setting == nullptr) {
+      return unknown_option(targets, flags, option.name);
+    }
+    if (!option.value && setting->kind == Kind::Switch) {
+      option.value = "true";  // a switch alone leaves the next argument alone
+    } else if (!option.value) {
+      if (argument + 1 == arguments.end() || is_known(argument[1])) {
+        return fail(option.name, "", "lacks its value", fmt::format("{}={}", option.name, setting->argument));
+      }
+      option.value = *++argument;
+    }
+    RETURN_IF_ERROR(settings->set(setting->name, *option.value, option.name));
   }
   return parsed;
 }
