@@ -43,9 +43,8 @@ struct PartialStatistics {
     State moments{};
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
-      const T* const from = x + tile.channel;
       over_rows<2>(
-          tile, [&](std::int64_t row) { return load<K>(from + row * tiling.channels); },
+          tile, [&](std::int64_t row) { return load<K>(x + row * tiling.channels + tile.channel); },
           [&](std::int64_t, const Vector<T, K>& loaded) {
             float values[K];
             widen(loaded, values);
