@@ -81,7 +81,7 @@ pid_t fork_and_become(const Start& start, int& error_number) {
   volatile int child_error = 0;
   const pid_t pid = ::vfork();  // NOLINT: fork(2) would copy slurmstepd's page tables
   if (pid == 0) {
-    become(start, child_error);
+    become(start, child_error);  // NOLINT(clang-analyzer-unix.Vfork): it makes system calls alone, and does not return
   }
   error_number = pid < 0 ? errno : child_error;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);

@@ -6,9 +6,11 @@
 extern "C" {
 #include <slurm/spank.h>
 
+// NOLINTBEGIN(bugprone-dynamic-static-initializers): the definitions are constants
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
 extern const unsigned int spank_plugin_version;
+// NOLINTEND(bugprone-dynamic-static-initializers)
 }
 #pragma GCC visibility pop

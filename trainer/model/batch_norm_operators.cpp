@@ -23,7 +23,7 @@ at::Tensor input_sums(const at::Tensor& x) {
   if (x.numel() == 0) {
     return sums;
   }
-  const auto count = static_cast<double>(x.numel() / channels);
+  const auto count = static_cast<double>(x.numel()) / static_cast<double>(channels);
   const at::Tensor unchanged = at::zeros({channels}, x.options().dtype(statistics_type(x)));
   const auto [mean, variance] = at::batch_norm_update_stats(x, unchanged, unchanged, /*momentum=*/0);
   const at::Tensor exact_mean = mean.to(at::kDouble);

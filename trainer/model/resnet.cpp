@@ -96,6 +96,7 @@ void BottleneckImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn3_->weig
 
 Error unknown_model(std::string_view name) {
   std::vector<std::string> names;
+  names.reserve(std::size(kResNets));
   for (const ResNetShape& shape : kResNets) {
     names.emplace_back(shape.name);
   }

@@ -253,6 +253,7 @@ Result<void> agree_on_devices(World& world, const process_group::Group& hosts, c
   Result<void> checked = check_devices(shown);
   world.device_lines = checked ? lines_of(shown) : std::vector<std::string>();
   std::vector<DeviceOfRank> devices;
+  devices.reserve(shown.size());
   for (const nlohmann::json& rank : shown) {
     devices.push_back({rank.at("host").get<std::string>(), rank.at("name").get<std::string>(),
                        rank.at("openable").get<std::uint32_t>()});
@@ -271,6 +272,7 @@ Result<void> look_at_network(World& world) {
   ASSIGN_OR_RETURN(const std::vector<nlohmann::json> found,
                    told_by_ranks(world.process_group, {{"host", world.host}, {"left_aside", world.left_aside}}));
   std::vector<NetworkOfRank> networks;
+  networks.reserve(found.size());
   for (const nlohmann::json& rank : found) {
     networks.push_back({rank.at("host").get<std::string>(), rank.at("left_aside").get<std::string>()});
   }

@@ -254,7 +254,8 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   }
   const bool lost_again = memory.kept && (!world || (!*world && process_group::others_may_be_missing(world->error())));
   if (lost_again) {
-    return {.noticed = memory.kept->recovery.noticed,
+    const double noticed = memory.kept->recovery.noticed;
+    return {.noticed = noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ErrorKind::PeerLost),
             .left = std::move(memory)};
   }

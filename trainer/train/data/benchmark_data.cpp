@@ -124,7 +124,7 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
     ASSIGN_OR_RETURN(Pass pass, read_epoch(pipeline, epoch));
     if (epoch > 0 || epochs == 1) {
-      passes.push_back(std::move(pass));
+      passes.push_back(pass);
     }
   }
   const Pass median = median_of(passes);

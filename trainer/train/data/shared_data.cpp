@@ -63,6 +63,7 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
 Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
   ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));
   std::vector<std::uint32_t> firsts;
+  firsts.reserve(hosts.size());
   for (const std::string& host : hosts) {
     firsts.push_back(static_cast<std::uint32_t>(std::find(hosts.begin(), hosts.end(), host) - hosts.begin()));
   }

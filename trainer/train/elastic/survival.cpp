@@ -114,6 +114,7 @@ Result<std::vector<Reached>> reached_by_ranks(const std::optional<Kept>& kept, c
   const Reached mine = kept && kept->model ? Reached{kept->generation, kept->progress.global_step} : Reached();
   ASSIGN_OR_RETURN(const std::vector<Json> all, told_by_ranks(world.process_group, {mine.generation, mine.steps}));
   std::vector<Reached> found;
+  found.reserve(all.size());
   for (const Json& told : all) {
     found.push_back({told.at(0), told.at(1)});
   }
