@@ -17,23 +17,23 @@
 
 namespace rollcall::elastic {
 
-/// How `rollcall run` ended.
+/// The result of `rollcall run`.
 struct RunEnd {
   int exit_code = 0;
-  std::string message;  ///< one line for the user, without a line feed; empty: nothing is to be said
+  std::string message;  ///< one line for the user, without a line feed; empty: nothing to print
 };
 
-/// The agent of one node: carries what happens here to `Member`, which decides, and does what it says. One thread, but
-/// for --tee. It blocks the signals that it handles while it runs.
+/// The agent of one node. Passes the events of this node to `Member`, which decides, and carries out its actions. Runs
+/// in one thread, apart from the threads of --tee. While it runs, the signals that it handles are blocked.
 class Agent {
  public:
-  /// `tell` is called at once. Other nodes' words in a line cannot steer the terminal.
-  /// `environment` is this process's own, which workers inherit.
+  /// `tell` is called immediately; text from other nodes is made safe for the terminal first.
+  /// `environment` is this process's own; workers inherit it.
   Agent(LaunchRequest request, Environment environment, Tell tell);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// To the end of the run. Errors: what prevents its begin: no such program, no endpoint, folders that cannot be made.
+  /// Runs until the run ends. Errors: the program does not exist, no endpoint, or a folder cannot be created.
   [[nodiscard]] Result<RunEnd> run();
 
  private:
@@ -56,17 +56,19 @@ class Agent {
   LaunchRequest request_;
   Environment environment_;
   Tell tell_;
-  std::vector<std::unique_ptr<LogPump>> last_logs_;  ///< after loop_'s end: a terminal that stands holds up no signal
+  std::vector<std::unique_ptr<LogPump>>
+      last_logs_;  ///< written after loop_ has ended, so that a stuck terminal delays no signal
   EventLoop loop_;
-  std::optional<rendezvous::Listener> listener_;  ///< for those who turn to this agent; the coordinator has its own
-  std::unique_ptr<Coordination> coordination_;    ///< null until the others are found
+  std::optional<rendezvous::Listener>
+      listener_;  ///< accepts agents that fail over to this one; a coordinator has its own
+  std::unique_ptr<Coordination> coordination_;  ///< null until the coordinator is found
   Member member_;
   PortReservation port_;
   LocalWorkers workers_;
   struct {
     int number = 0;
     Clock::time_point arrived;
-  } first_signal_;  ///< that asked for the end
+  } first_signal_;  ///< the first signal that asked this agent to end
   bool told_that_it_waits_ = false;
   std::optional<Outcome> outcome_;
   std::optional<StatusServer> status_;

@@ -12,41 +12,41 @@ namespace rollcall::elastic {
 
 using rendezvous::EventLoop;
 
-/// A connection between two agents in an event loop: frames go out without waiting, what does not fit is kept. What the
-/// other end can cost is bounded: a turn of the loop takes 16 KiB from it, and where it does not read, 8 MiB are kept.
-/// Owns the socket. Not movable: the loop knows it.
+/// A connection between two agents in an event loop. Sending never blocks: frames that the kernel does not take are
+/// buffered. The cost of a peer is bounded: one turn of the loop reads at most 16 KiB from it, and at most 8 MiB are
+/// buffered for a peer that does not read. Owns the socket. Not movable, because the loop refers to it.
 class Connection {
  public:
-  /// `ready` is called when something arrived, or the other end is gone. An other end that does not know the socket's
-  /// secret breaks the connection, and so does a text of more than `longest` bytes.
+  /// `ready` is called when data has arrived or the peer is gone. The connection breaks where the peer does not know
+  /// the socket's secret, or sends a message of more than `longest` bytes.
   Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready, std::size_t longest = kLongest);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// Bytes of the longest text that is taken.
+  /// The largest message that is ever accepted, in bytes.
   static constexpr std::size_t kLongest = rendezvous::kLongestFrame;
 
-  /// Texts of up to kLongest bytes are taken from now on.
+  /// Accepts messages of up to kLongest bytes from now on.
   void trust() { longest_ = kLongest; }
   void send(std::string_view text);
-  /// The other end has begun a handshake, which shows nothing yet.
+  /// Returns whether the peer has begun a handshake, which does not yet prove that it knows the secret.
   [[nodiscard]] bool opened() const { return frames().opened(); }
-  /// The other end has shown that it knows the secret.
+  /// Returns whether the peer has proved that it knows the secret.
   [[nodiscard]] bool proven() const { return frames().proven(); }
-  /// Nothing that it says counts any longer: what has arrived and what will arrive is thrown away.
+  /// Ignores the peer from now on: discards what has arrived and what will arrive.
   void stop_hearing();
-  /// The next message that arrived, or nothing yet.
+  /// Returns the next message that has arrived, or nothing.
   [[nodiscard]] std::optional<std::string> next();
-  /// The other end is gone, speaks something else or does not read; what had arrived before is still given.
+  /// Returns whether the peer is gone, violates the protocol or does not read. Earlier messages remain available.
   [[nodiscard]] bool broken() const { return broken_ || frames().broken(); }
-  /// It is broken since the other end closed it or has ended: its kernel says so.
+  /// Returns whether the connection is broken because the peer closed it or has ended, as its kernel reported.
   [[nodiscard]] bool ended() const { return ended_; }
-  /// All has been handed to the kernel.
+  /// Returns whether the kernel has taken all data.
   [[nodiscard]] bool flushed() const { return frames().unsent() == 0; }
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
   [[nodiscard]] int descriptor() const { return socket_.descriptor(); }
-  /// No more will be sent; the other end sees the end of the connection after what was sent.
+  /// Shuts down the sending side; the peer sees the end of the connection after the data sent so far.
   void end_sending();
 
  private:

@@ -16,47 +16,47 @@
 
 namespace rollcall::elastic {
 
-/// Why a coordinator is not heard any longer.
+/// Why the coordinator is no longer reachable or obeyed.
 struct Gone {
   std::string reason;
-  bool refused = false;  ///< it said what no agent says: it is none to go on from
-  bool silent = false;   ///< its connection stays, and nothing comes: its host may have no power
+  bool refused = false;  ///< it violated the protocol, so that its run is not continued
+  bool silent = false;   ///< the connection is open but nothing arrives: its host may be down
 };
 
-/// How an agent talks with the coordinator, be it in its own process or elsewhere.
+/// An agent's link to the coordinator, which may be in the same process or on another host.
 class Coordination {
  public:
   virtual ~Coordination() = default;
   virtual void report(const Report& report) = 0;
   [[nodiscard]] virtual std::vector<Order> take_orders() = 0;
-  /// Nothing while the coordinator can be heard.
+  /// Returns why the coordinator is lost; unset while it is reachable.
   [[nodiscard]] virtual std::optional<Gone> gone() const = 0;
   virtual void tick(Clock::time_point now) = 0;
   [[nodiscard]] virtual std::optional<Clock::time_point> next_tick() const = 0;
-  /// The address by which the other nodes reach this one; empty: the coordinator sees it.
+  /// Returns the address by which other nodes reach this one; empty: the coordinator sees it on the connection.
   [[nodiscard]] virtual std::string own_address() const = 0;
-  /// Where the agents meet: "host:port"; empty where none can come.
+  /// Returns the rendezvous endpoint "host:port"; empty where no other agent can join.
   [[nodiscard]] virtual std::string where() const = 0;
-  /// The coordinator itself, where it is in this process; null: elsewhere.
+  /// Returns the coordinator where it is in this process; otherwise null.
   [[nodiscard]] virtual const Coordinator* coordinator() const { return nullptr; }
-  /// All that had to be said to others has been handed to the kernel.
+  /// Returns whether the kernel has taken all data for other agents.
   [[nodiscard]] virtual bool finished() const { return true; }
 };
 
-/// Shows a line to the user.
+/// Prints a line for the user.
 using Tell = std::function<void(const std::string& line)>;
 
-/// Where other agents come in: those that know the secret, of this user.
+/// Where other agents of this user that know the secret connect.
 struct Entrance {
   rendezvous::Listener listener;
   rendezvous::Seal seal;
-  Tell tell;  ///< of who was not let in, and was told nothing
+  Tell tell;  ///< reports connections that were rejected without an answer
 };
 
 /// The coordinator in this process, for its own agent (member 1) and those that connect.
 class Host : public Coordination {
  public:
-  /// Without an entrance nobody else can come. Who is waiting there already comes first.
+  /// Without an entrance no other agent can join. Connections that already wait at the entrance are accepted first.
   Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> entrance, std::string own_address,
        std::chrono::milliseconds heartbeat_timeout);
   Host(const Host&) = delete;
@@ -76,18 +76,18 @@ class Host : public Coordination {
  private:
   struct Peer {
     std::unique_ptr<Connection> connection;
-    Clock::time_point since;  ///< it came, or is closing
-    /// When the newest word of this coordinator's was said that it has heard: for `heartbeat_timeout` after it, its
-    /// agent turns to nobody else. Nothing: it has not said so yet.
+    Clock::time_point since;  ///< when it connected, or when closing began
+    /// When this coordinator sent the newest heartbeat that the peer has acknowledged: for `heartbeat_timeout` after
+    /// it, the peer does not fail over. Unset before the first acknowledgement.
     std::optional<Clock::time_point> heard_us = {};
-    Nodes told = {};  ///< the world that it was told of
+    Nodes told = {};  ///< the world that was last sent to it
     bool joined = false;
-    bool closing = false;  ///< its last order is on its way, and nothing that it says counts
+    bool closing = false;  ///< its last order is being sent, and its messages are ignored
   };
   void greet(rendezvous::Socket socket);
   void send_away(const rendezvous::Stranger& stranger);
   void hear(MemberId id);
-  /// False where a member says what is no report.
+  /// Handles one message; returns false where it is not a valid report.
   [[nodiscard]] bool hear_one(MemberId id, Peer& peer, const std::string& text);
   void refuse(MemberId id, Peer& peer);
   void close_after_last(MemberId id, Peer& peer);
@@ -107,35 +107,35 @@ class Host : public Coordination {
   std::size_t longest_join_;
   Clock::time_point began_;
   Clock::time_point next_heartbeat_;
-  Clock::duration probing_left_;  ///< until the next heartbeat
+  Clock::duration probing_left_;  ///< time for probing connections until the next heartbeat
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
-  std::set<MemberId> strangers_;  ///< of the peers: not joined, or closing
-  Nodes newest_world_;            ///< which newest_world_text_ says
+  std::set<MemberId> strangers_;  ///< peers that have not joined, or are closing
+  Nodes newest_world_;            ///< the world that newest_world_text_ encodes
   std::string newest_world_text_;
   std::set<std::string> warned_;
   std::vector<Order> own_orders_;
-  std::optional<rendezvous::Newcomers> newcomers_;  ///< at the entrance
+  std::optional<rendezvous::Newcomers> newcomers_;  ///< connections at the entrance
 };
 
-/// For an agent that is hung up on before it is answered: whoever connects can make the coordinator do that, who takes
-/// the longest waiting for a stranger.
+/// Reconnects an agent whose connection is closed before it is answered: any client can cause that, because the
+/// coordinator closes the longest-waiting unauthenticated connections when there are too many.
 struct Retry {
   std::function<Result<rendezvous::Socket>()> connect = {};
   Clock::time_point until = {};
   std::optional<Clock::time_point> due = {};
   std::chrono::milliseconds pause{5};
-  int unanswered = 0;      ///< handshakes in a row that the other end began, and left: it knows another secret
-  std::string first = {};  ///< what this agent joined with
+  int unanswered = 0;      ///< handshakes in a row that the peer began and then left: it knows another secret
+  std::string first = {};  ///< the message with which this agent joined
 };
 
-/// A coordinator elsewhere. It is gone when its process has ended, or after `heartbeat_timeout` without a word: until
-/// then this agent turns to nobody else, even where the connection broke. It is obeyed as long as what it says concerns
-/// this agent: a generation without a place for it, or a message that no agent sends, ends the talk.
+/// A coordinator in another process. It counts as lost when its process has ended or has been silent for
+/// `heartbeat_timeout`; before that this agent does not fail over, even where the connection broke. The connection ends
+/// where the coordinator sends an invalid message, or a generation that has no place for this agent.
 class Guest : public Coordination {
  public:
-  /// Says hello on `socket`. `first_timeout`: how long to wait for its first word. `endpoint`: where it listens.
-  /// `retry`: without it who hangs up unanswered is no agent of this run.
+  /// Sends the hello on `socket`. `first_timeout`: how long to wait for the first message. `endpoint`: where the
+  /// coordinator listens. Without `retry`, a peer that closes the connection unanswered is not an agent of this run.
   Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout,
         std::chrono::milliseconds first_timeout, rendezvous::Endpoint endpoint, Retry retry = {});
 
@@ -154,25 +154,25 @@ class Guest : public Coordination {
   void begin(rendezvous::Socket socket);
   void connect_again();
   void hear();
-  /// False where it is no use any longer.
+  /// Reconnects where that can help; returns false where it cannot.
   [[nodiscard]] bool comes_again();
   [[nodiscard]] bool nobody_is_there() const;
   void give_up();
-  /// False where it is what no agent says.
+  /// Handles one order; returns false where no agent would send it.
   [[nodiscard]] bool take(Order order);
 
   EventLoop& loop_;
   std::chrono::milliseconds heartbeat_timeout_;
-  std::chrono::milliseconds patience_;  ///< until its next word
+  std::chrono::milliseconds patience_;  ///< until its next message
   rendezvous::Endpoint endpoint_;
-  rendezvous::Endpoint connected_to_;  ///< the same, its address in digits
-  Node own_;                           ///< as this agent reported itself
+  rendezvous::Endpoint connected_to_;  ///< the same endpoint with a numeric address
+  Node own_;                           ///< this agent's node, as it was reported
   Clock::time_point next_heartbeat_;
   std::vector<Order> orders_;
-  bool understood_ = false;   ///< it has said something that an agent says
-  std::uint64_t beat_ = 0;    ///< the newest that was heard
-  std::uint32_t newest_ = 0;  ///< generation that the agent was told of
-  Generation world_;          ///< the one whose nodes were told last
+  bool understood_ = false;   ///< it has sent a valid message
+  std::uint64_t beat_ = 0;    ///< newest heartbeat received
+  std::uint32_t newest_ = 0;  ///< newest generation that the agent was sent
+  Generation world_;          ///< the generation whose nodes were sent last
   std::optional<Gone> gone_;
   Retry retry_;
   std::optional<Connection> connection_;
@@ -180,22 +180,22 @@ class Guest : public Coordination {
 
 /// The coordinator that an agent found or became.
 struct Met {
-  std::unique_ptr<Coordination> coordination;  ///< null: `signal`, one of request.signals, came before
+  std::unique_ptr<Coordination> coordination;  ///< null: `signal`, one of request.signals, arrived first
   int signal = 0;
 };
 
-/// Finds the coordinator that `request` names, or becomes it where the endpoint is this host and nobody listens there
-/// yet. Tries until request.meeting.join_timeout, and tells what it waits for where that takes longer than agents that
-/// start together need. Errors (Unavailable): nobody listens there, the port cannot be had, or another user of this
-/// host has it.
+/// Finds the coordinator that `request` names, or becomes it where the endpoint is on this host and nothing listens
+/// there yet. Tries until request.meeting.join_timeout, and reports what it waits for once that takes longer than usual
+/// for agents that start together. Errors (Unavailable): nothing listens there, the port cannot be bound, or another
+/// user of this host listens there.
 [[nodiscard]] Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tell& tell);
 
-/// The agent at `successor`, which is or will be the coordinator where the one before was lost. Tries for half a
-/// second. Errors (Unavailable): nobody of this user listens there.
+/// Connects to the agent at `successor`, which is or becomes the coordinator after the earlier one was lost. Tries for
+/// half a second. Errors (Unavailable): no process of this user listens there.
 [[nodiscard]] Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchRequest& request,
                                                             const Node& successor);
 
-/// The coordinator in this process, in the place of that of `last`, which was lost.
+/// Returns a coordinator in this process that replaces the lost coordinator of `last`.
 [[nodiscard]] std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,
                                                            rendezvous::Listener listener, const Generation& last,
                                                            Tell tell);

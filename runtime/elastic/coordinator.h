@@ -19,84 +19,86 @@ namespace rollcall::elastic {
 
 using Clock = std::chrono::steady_clock;
 
-/// A member's connection; the server gives each a number that no other has or had.
+/// Identifies a member's connection. Numbers are never reused.
 using MemberId = std::uint64_t;
 
-/// A generation that is over, and since when.
+/// A generation that has ended, with the reason and the time.
 struct EndedGeneration {
   std::uint32_t number = 0;
   std::string reason = {};
   Clock::time_point at = {};
 };
 
-/// What the coordinator goes by.
+/// The coordinator's settings.
 struct Policy {
   std::string run_id;
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
   std::uint32_t max_restarts = 0;
-  std::uint32_t give_up_after = 8;  ///< generations in a row that ended before `fruitful`
+  std::uint32_t give_up_after = 8;  ///< limit of consecutive generations that ended before `fruitful`
   std::chrono::milliseconds fruitful{30'000};
-  std::chrono::milliseconds heartbeat_timeout{2'000};  ///< which all agents must have
+  std::chrono::milliseconds heartbeat_timeout{2'000};  ///< must be the same in all agents
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds stop_timeout{60'000};  ///< a member that has not stopped its workers by then is fenced
-  /// How long the successor of a lost coordinator waits for all nodes, before it goes on with more than half.
+  /// How long the successor of a lost coordinator waits for all nodes before it continues with more than half of them.
   std::chrono::milliseconds reunion_timeout{5'000};
 };
 
-/// Who is in, and what happens next: forms generations, ends them when a node comes, goes or fails, and decides when
-/// the run ends. A state machine without clock, sockets or randomness: what happened goes in with its time, orders come
-/// out. tests/runtime/elastic explores its states. docs/developer/elastic.md states what always holds.
+/// Tracks the members and decides what happens next: forms generations, ends them when a node joins, leaves or fails,
+/// and ends the run. A state machine without clock, sockets or randomness: events go in with their time, orders come
+/// out. tests/runtime/elastic explores its states, and docs/developer/elastic.md states its invariants.
 ///
-/// A generation is formed only when every member of the one before has said that its workers have ended, or has been
-/// fenced: never heard again; and only while those who are silent could not have gone on by themselves (quorum.h). Not
-/// thread-safe. The first member to join is the coordinator's own agent, which is in every generation.
+/// A generation is formed only when every member of the previous one has reported that its workers have ended, or has
+/// been fenced (its messages are ignored from then on), and only while the silent nodes could not have continued by
+/// themselves (quorum.h). Not thread-safe. The first member to join is the coordinator's own agent, which is in every
+/// generation.
 ///
-/// Its members are one state: nearly every event reads and changes who is in, the phase with its deadline, the
-/// generation and what is counted of it. What can be asked by itself has classes of its own, Quorum and Causes.
+/// The class holds one state: nearly every event reads and changes the members, the phase with its deadline, and the
+/// generation with its counters. Separable questions have classes of their own: Quorum and Causes.
 class Coordinator {
  public:
   using NewNonce = std::function<std::string()>;
   Coordinator(Policy policy, NewNonce new_nonce) : policy_(std::move(policy)), new_nonce_(std::move(new_nonce)) {}
-  /// The successor of the coordinator of `last`, which was lost. It goes on where more than half of the nodes come to
-  /// it (may_succeed()), and at least policy.min_nodes; else it ends.
+  /// Creates the successor of the lost coordinator of `last`. It continues the run where more than half of the nodes
+  /// (may_succeed()) and at least policy.min_nodes join it; otherwise it ends the run.
   Coordinator(Policy policy, NewNonce new_nonce, Generation last, Clock::time_point now);
 
-  /// A report of member `id`; the first of each is a Join. Reports of those who are refused, lost or have left count no
-  /// more.
+  /// Handles a report of member `id`; the first of each member is a Join. Reports of members that were refused, lost or
+  /// have left are ignored.
   void heard(MemberId id, const Report& report, Clock::time_point now);
-  /// The connection broke, or its agent was silent for too long: it is fenced. `dead`: it is known to have ended, so
-  /// that it goes on with nobody else.
+  /// Fences a member whose connection broke or whose agent was silent for too long. `dead`: its process is known to
+  /// have ended, so that it cannot continue under another coordinator.
   void lost(MemberId id, const std::string& reason, bool dead, Clock::time_point now);
-  /// Time has passed.
+  /// Handles deadlines that have passed at `now`.
   void tick(Clock::time_point now);
 
-  /// Orders since the last call, in this order.
+  /// Returns the orders since the last call, in order.
   [[nodiscard]] std::vector<std::pair<MemberId, Order>> take_orders() { return std::exchange(orders_, {}); }
-  /// When tick() has something to do, if ever.
+  /// Returns when tick() is due next; unset: never.
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const { return deadline_; }
-  /// All has been said: no further generation will come.
+  /// Returns whether the run has ended: no further generation will form.
   [[nodiscard]] bool ended() const { return phase_ == Phase::Ended; }
 
   [[nodiscard]] const Policy& policy() const { return policy_; }
 
-  // What --status shows.
+  // For --status.
   enum class Phase { Reuniting, Gathering, Running, Stopping, Ended };
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] const Generation& generation() const { return generation_; }
   [[nodiscard]] std::vector<Node> spares() const { return nodes_here(State::Waiting); }
-  /// Why earlier generations ended, the newest last; at most 16.
+  /// Returns the ends of earlier generations, newest last, at most 16.
   [[nodiscard]] const std::vector<EndedGeneration>& history() const { return history_; }
-  /// Its own agent left and the others can go on: it says nothing more, and whoever holds it lets go of them.
+  /// Returns whether the coordinator's own agent has left and the other nodes can continue: this coordinator sends
+  /// nothing more, and its owner closes the connections.
   [[nodiscard]] bool handed_over() const { return handed_over_; }
-  /// All nodes of the generation have heard of it.
+  /// Returns whether all nodes of the generation have acknowledged it.
   [[nodiscard]] bool confirmed() const { return quorum_.confirmed(); }
-  /// A member's node; nothing where it is none.
+  /// Returns the node of a member; unset where `id` is not a member.
   [[nodiscard]] std::optional<Node> node_of(MemberId id) const;
-  /// What an Alive order says: generations before this one have no say any longer.
+  /// Returns the oldest generation that still has a vote, for Alive orders.
   [[nodiscard]] std::uint32_t settled() const { return quorum_.settled(); }
-  /// All that decides what happens next, as a text: equal texts behave alike. For tests.
+  /// Returns the whole state as a text: equal texts mean equal behaviour. For tests.
   [[nodiscard]] std::string fingerprint() const;
 
  private:
@@ -105,8 +107,8 @@ class Coordinator {
     Newcomer newcomer = {};
     State state = State::Waiting;
     std::uint16_t port = 0;
-    std::uint64_t order = 0;       ///< in which it came
-    std::uint32_t group_rank = 0;  ///< in the last generation that it was in
+    std::uint64_t order = 0;       ///< order of arrival
+    std::uint32_t group_rank = 0;  ///< in the last generation that it belonged to
   };
 
   void join(MemberId id, const Report& report, Clock::time_point now);
@@ -117,7 +119,7 @@ class Coordinator {
   void reunite(bool time_is_up, Clock::time_point now);
   void succeed(Clock::time_point now);
   void tell_to_wait(MemberId id);
-  /// The nodes of all members, or of those in `state`.
+  /// Returns the nodes of all members, or of those in `state`.
   [[nodiscard]] std::vector<Node> nodes_here(std::optional<State> state = {}) const;
   [[nodiscard]] bool has_own_node(const Generation& generation) const;
   void gather(Clock::time_point now);
@@ -137,9 +139,10 @@ class Coordinator {
   Quorum quorum_;
   Phase phase_ = Phase::Gathering;
   std::map<MemberId, Member> members_;
-  std::map<State, std::size_t> in_state_;  ///< how many of them: each of thousands says that it has stopped
-  std::set<std::tuple<std::uint16_t, std::string, std::string>> places_;  ///< of those of them that listen
-  std::set<MemberId> gone_;  ///< who was fenced or left: nothing of theirs counts, not even another Join
+  std::map<State, std::size_t>
+      in_state_;  ///< number of members by state; kept since each of thousands of members changes state
+  std::set<std::tuple<std::uint16_t, std::string, std::string>> places_;  ///< keys of the nodes that listen
+  std::set<MemberId> gone_;  ///< fenced or departed members, from which nothing is accepted, not even another Join
   std::uint64_t arrivals_ = 0;
   Generation generation_;
   Clock::time_point began_{};
@@ -148,7 +151,7 @@ class Coordinator {
   std::uint32_t fruitless_ = 0;
   bool failed_ = false;   ///< a worker of this generation failed
   bool changed_ = false;  ///< a node of it was lost or left
-  Causes causes_;         ///< of the last generation that ended otherwise than well
+  Causes causes_;         ///< failures of the last generation that ended with one
   std::optional<Clock::time_point> deadline_;
   bool handed_over_ = false;
   bool last_call_ = false;  ///< `deadline_` is that of the last call

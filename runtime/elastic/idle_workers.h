@@ -13,31 +13,32 @@
 
 namespace rollcall::elastic {
 
-/// The processes on this node that are in no generation: survivors of the one before, and the standby, a process of the
-/// workers' program without a rank, which has loaded what it needs when it takes the place of one that failed. The
-/// kernel takes the standby before others where memory runs out. Not thread-safe.
+/// The processes of this node that belong to no generation: survivors of the previous one, and the standby. The standby
+/// runs the workers' program without a rank and has loaded its modules, so that it can quickly replace a failed worker.
+/// Under memory pressure the kernel kills the standby first. Not thread-safe.
 class IdleWorkers {
  public:
-  /// Without `standby` there is never one.
+  /// Without `standby`, none is started.
   explicit IdleWorkers(bool standby) : standby_wanted_(standby) {}
 
-  /// `survivors`: by local rank; null links: none there.
+  /// Stores the survivors by local rank; a null link marks a local rank without one.
   void keep(std::vector<Worker> survivors) { survivors_ = std::move(survivors); }
-  /// For a place in the next generation: the survivor that had it before, else the standby, else a null link.
+  /// Returns a process for this local rank: its survivor, otherwise the standby, otherwise a null link.
   [[nodiscard]] Worker take(std::uint32_t local_rank);
-  /// Those that nobody took.
+  /// Returns the survivors that take() has not returned.
   [[nodiscard]] std::vector<Worker> take_survivors();
   [[nodiscard]] Worker take_standby();
-  /// Sends a signal to the process groups of survivors.
+  /// Sends a signal to the process groups of the survivors.
   void forward(int signal) const;
-  /// To be called after SIGCHLD; tells where the standby has ended.
+  /// Collects ended processes; to be called after SIGCHLD. Reports where the standby has ended.
   void reap(const Tell& tell);
 
-  /// Whether a generation whose workers live on is to have a standby. After a failure that is the next one.
+  /// Returns whether a standby should be started for a generation with survivors. After a failed start, the next
+  /// generation tries again.
   [[nodiscard]] bool lacks_standby() const { return standby_wanted_ && standby_.pid == 0 && !standby_failed_; }
   void keep_standby(Result<Worker> started);
   void generation_begins() { standby_failed_ = false; }
-  /// Where it waits for a place.
+  /// Returns the standby's pid while it waits to be used.
   [[nodiscard]] std::optional<pid_t> standby() const;
 
  private:
@@ -47,7 +48,7 @@ class IdleWorkers {
   Worker standby_;
   bool standby_wanted_;
   bool standby_failed_ = false;
-  std::vector<pid_t> discarded_;  ///< killed and not reaped yet
+  std::vector<pid_t> discarded_;  ///< killed but not yet reaped
 };
 
 }  // namespace rollcall::elastic

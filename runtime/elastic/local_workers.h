@@ -19,12 +19,12 @@
 
 namespace rollcall::elastic {
 
-/// The workers of this node, from generation to generation: starts those of one, or hands it to those that live on from
-/// the one before, keeps a standby for the next, and tells `member` which failed and when all have ended. Not
+/// The workers of this node over all generations. Starts the workers of a generation or gives it to survivors of the
+/// previous one, keeps a standby for the next, and reports to `member` which worker failed and when all have ended. Not
 /// thread-safe.
 class LocalWorkers {
  public:
-  /// All of these outlive it.
+  /// All arguments must outlive the object.
   LocalWorkers(const LaunchRequest& request, const Environment& environment, EventLoop& loop, Member& member,
                const Tell& tell)
       : request_(request),
@@ -34,29 +34,29 @@ class LocalWorkers {
         tell_(tell),
         idle_(request.standby) {}
 
-  /// For logs and error files. Error: some were asked for, and cannot be made.
+  /// Creates the folders of logs and error files. Errors: requested folders cannot be created.
   [[nodiscard]] Result<void> make_folders();
-  /// Those of member.generation().
+  /// Starts the workers of member.generation().
   void start();
-  /// As `action` says, which is a Stop.
+  /// Stops the workers as `action` says, which is a Stop.
   void stop(const Action& action);
   void tell_of_loss() { group_->tell_of_loss(); }
   void kill();
   void forward(int signal) const;
-  /// To be called after SIGCHLD.
+  /// Collects ended workers; to be called after SIGCHLD.
   void reap();
-  /// Time has passed.
+  /// Handles deadlines that have passed at `now`.
   void tick(Clock::time_point now);
-  /// When tick() has something to do, if ever.
+  /// Returns when tick() is due next; unset: never.
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const;
-  /// Ends the generation here once nothing of it runs any longer but those that live on.
+  /// Ends the generation on this node once nothing of it runs except survivors.
   void finish_if_over();
-  /// Ends those, in the end of the run. Returns the logs, of which some are written still where a terminal stands.
+  /// Ends the survivors at the end of the run. Returns the logs, some of which may still be waiting for a terminal.
   [[nodiscard]] std::vector<std::unique_ptr<LogPump>> end();
 
-  /// Those of the last generation here that is over.
+  /// Returns the workers of the last generation that has ended here.
   [[nodiscard]] const std::vector<EndedWorker>& last_ended() const { return last_ended_; }
-  /// When the last generation began.
+  /// Returns when the last generation began.
   [[nodiscard]] Clock::time_point began() const { return began_; }
   [[nodiscard]] std::vector<pid_t> pids() const { return group_->pids(); }
   [[nodiscard]] std::optional<pid_t> standby() const { return idle_.standby(); }
@@ -81,7 +81,7 @@ class LocalWorkers {
   std::optional<LogFolders> folders_;
   File secret_;  ///< worker_secret(), once the run has a name
   std::unique_ptr<WorkerGroup> group_ = std::make_unique<WorkerGroup>();
-  std::unique_ptr<LogPump> pump_;  ///< of the generation
+  std::unique_ptr<LogPump> pump_;  ///< of the current generation
   std::optional<Cause> set_up_failure_;
   Clock::time_point began_;
   IdleWorkers idle_;

@@ -10,9 +10,9 @@
 
 namespace rollcall::elastic {
 
-/// A worker's files; an empty path: there is none.
+/// The files of one worker; an empty path means no file.
 struct WorkerFiles {
-  std::string error;  ///< torch's @record writes there
+  std::string error;  ///< written by torch's @record
   std::string out;
   std::string err;
 };
@@ -24,17 +24,17 @@ struct AttemptFiles {
   std::string filtered_err;
 };
 
-/// Opens a log for appending and creates it; the caller closes the descriptor. Who may write to the folder of the logs
-/// can put links there, which are not followed (rollcall::open_output()). Errors (CannotCreate): it cannot be made, or
-/// is no regular file of this user's.
+/// Opens a log for appending, creating it where needed; the caller closes the descriptor. Links are not followed, since
+/// anyone with write access to the folder could place one (rollcall::open_output()). Errors (CannotCreate): it cannot
+/// be created, or is not a regular file of this user.
 [[nodiscard]] Result<int> open_log(const std::string& path);
 
 /// torchrun's layout: LOG_DIR/<run id>_XXXXXXXX/attempt_N/<local rank>/{stdout.log,stderr.log,error.json}. N counts the
-/// generations that this agent was in, so that none overwrites another's. Without --log-dir it is below a folder in
-/// TMPDIR, which is removed in the end where nothing but error files was written. Movable.
+/// generations of this agent, so that none overwrites another's files. Without --log-dir the folder is created in
+/// TMPDIR, and removed at the end where it holds only error files. Movable.
 class LogFolders {
  public:
-  /// Makes the run's folder. Errors (CannotCreate): it cannot be made.
+  /// Creates the run's folder. Errors (CannotCreate): it cannot be created.
   [[nodiscard]] static Result<LogFolders> create(const LogRequest& request, const std::string& run_id,
                                                  const std::string& temporary);
 
@@ -42,8 +42,8 @@ class LogFolders {
   LogFolders& operator=(LogFolders&&) = delete;
   ~LogFolders();
 
-  /// Makes the folders of the next attempt; where somebody has removed those of the run, or put others in their place,
-  /// new ones of that first. Errors (CannotCreate): they cannot be made, for instance on a full disk.
+  /// Creates the folders of the next attempt; creates a new run folder first where the earlier one was removed or
+  /// replaced. Errors (CannotCreate): they cannot be created, for instance on a full disk.
   [[nodiscard]] Result<AttemptFiles> next_attempt(std::uint32_t workers);
 
   [[nodiscard]] const std::filesystem::path& run_folder() const { return run_folder_; }
@@ -57,10 +57,10 @@ class LogFolders {
 
   LogRequest request_;
   std::string run_id_;
-  std::string above_;                 ///< where temporary folders are made
-  std::filesystem::path run_folder_;  ///< empty: no files at all (--log-dir=/dev/null)
-  std::filesystem::path temporary_;   ///< removed in the end; empty: nothing is
-  std::vector<int> held_;             ///< the folders made, open: the run's is the last
+  std::string above_;                 ///< where temporary folders are created
+  std::filesystem::path run_folder_;  ///< empty: no files are written (--log-dir=/dev/null)
+  std::filesystem::path temporary_;   ///< removed at the end; empty: nothing is removed
+  std::vector<int> held_;             ///< open descriptors of the created folders, the run's last
   std::uint32_t attempts_ = 0;
 };
 

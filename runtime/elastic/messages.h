@@ -8,14 +8,14 @@
 
 namespace rollcall::elastic {
 
-// After the hello (runtime/rendezvous/handshake.h), frames hold one message each, as compact JSON; an
-// Order::Kind::World as that deflated (RFC 1950).
+// After the hello (runtime/rendezvous/handshake.h), each frame holds one message as compact JSON. An Order::Kind::World
+// is compressed in addition (RFC 1950).
 
 [[nodiscard]] std::string to_text(const Report& report);
 [[nodiscard]] std::string to_text(const Order& order);
 
-/// The reverse; nothing where the text is no such message, or has a number that no agent says: an exit code that is
-/// none, a node without workers. A reader believes no size in it.
+/// Parses a message; unset where the text is not one, or has an impossible number, such as an exit code out of range or
+/// a node without workers. No size in the text is trusted.
 [[nodiscard]] std::optional<Report> parse_report(std::string_view text);
 [[nodiscard]] std::optional<Order> parse_order(std::string_view text);
 

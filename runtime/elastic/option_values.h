@@ -10,13 +10,13 @@
 
 namespace rollcall::elastic {
 
-/// What Python's int() makes of a text: "+3", " 3 ", "1_000". Nothing where it refuses it, or for 64 bits and more.
+/// Parses a number as Python's int() does: "+3", " 3 ", "1_000". Unset where int() fails or 64 bits do not suffice.
 [[nodiscard]] std::optional<std::int64_t> python_integer(std::string_view text);
 
-/// The same, where it fits into 32 bits and is not negative.
+/// Parses a number likewise; unset also where it is negative or needs more than 32 bits.
 [[nodiscard]] std::optional<std::uint32_t> python_count(std::string_view text);
 
-/// The option's value is refused: named as the user wrote it, by option or PET_* variable.
+/// Returns an error for the option's value, named as the user wrote it: by option or PET_* variable.
 [[nodiscard]] Error refuse(const settings::Settings& values, std::string_view name, std::string reason,
                            std::string action);
 

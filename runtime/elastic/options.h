@@ -11,31 +11,31 @@
 
 namespace rollcall::elastic {
 
-/// The options of `rollcall run`: torchrun's (torch/distributed/run.py, 2.15), then those of rollcall alone. Help,
-/// completion and the checks of values come from it.
+/// Returns the options of `rollcall run`: torchrun's (torch/distributed/run.py, 2.15), then rollcall's own. Help,
+/// completion and the checks of values are made from this table.
 [[nodiscard]] settings::Table run_table();
 
-/// The letter of an option that has one: 'r' for "redirects"; 0 for none.
+/// Returns an option's letter, such as 'r' for "redirects"; 0 where it has none.
 [[nodiscard]] char option_letter(std::string_view name);
 
-/// PET_NPROC_PER_NODE for "nproc-per-node": where torchrun takes an option's default from. Empty where it takes none
-/// (--logs-specs, --numa-binding, --print-completion), and for rollcall's own options.
+/// Returns the variable that sets an option's default in torchrun, such as PET_NPROC_PER_NODE for "nproc-per-node".
+/// Empty where torchrun has none (--logs-specs, --numa-binding, --print-completion), and for rollcall's own options.
 [[nodiscard]] std::string default_variable(std::string_view name);
 
-/// A command line, read as torchrun reads it.
+/// A command line, parsed as torchrun parses it.
 struct RunOptions {
   settings::Settings values;         ///< of run_table(); origins are "--name", "PET_NAME" or "default"
-  bool help = false;                 ///< -h or --help stood before the program
+  bool help = false;                 ///< -h or --help came before the program
   std::vector<std::string> program;  ///< the training script and its arguments
 };
 
-/// Reads the arguments after `rollcall run` with the rules of Python's argparse, as torchrun's users know them: '-' and
-/// '_' in a name are the same, any unambiguous beginning of a name will do (torchrun's options only), values follow
-/// after '=' or as the next argument, letters can be joined (-mr3), the first argument that is no option is the program
-/// and all after it is the program's, but for a "--" right behind its name. Defaults come from PET_* variables.
+/// Parses the arguments after `rollcall run` by the rules of Python's argparse, as torchrun does: '-' and '_' in a name
+/// are the same, an unambiguous beginning of a name suffices (torchrun's options only), values follow after '=' or as
+/// the next argument, letters can be joined (-mr3). The first argument that is not an option is the program, and all
+/// later ones belong to the program, except for a "--" directly after its name. Defaults come from PET_* variables.
 ///
-/// Errors (Usage): unknown option, with the nearest name; ambiguous; lacks its value, or takes none; a value that its
-/// row refuses.
+/// Errors (Usage): unknown option, with the nearest name; ambiguous name; missing or superfluous value; a value that
+/// the table refuses.
 [[nodiscard]] Result<RunOptions> parse_run_options(std::span<const std::string> arguments,
                                                    const Environment& environment);
 

@@ -8,14 +8,14 @@
 
 namespace rollcall::elastic {
 
-/// A port that this node keeps free for a generation's rank 0: a socket that is bound and does not listen. With
-/// SO_REUSEADDR on both sides a worker can bind and listen there, while the kernel gives the port to nobody who names
-/// none. Another user of the host who names it can take it, as any port that nobody listens at
-/// (docs/administrator/security.md). Movable; the port is free for all once it dies.
+/// A port that this node keeps free for a generation's rank 0: a socket that is bound but does not listen. With
+/// SO_REUSEADDR on both sides, a worker can bind and listen there, while the kernel does not assign the port to anyone
+/// else. Another user of the host can take it by naming it, like any port without a listener
+/// (docs/administrator/security.md). Movable; the port is released on destruction.
 class PortReservation {
  public:
   PortReservation() = default;
-  /// Errors (Unavailable): the kernel has no port to give.
+  /// Errors (Unavailable): no free port.
   [[nodiscard]] static Result<PortReservation> make();
 
   PortReservation(PortReservation&& other) noexcept;
@@ -29,7 +29,7 @@ class PortReservation {
   std::uint16_t port_ = 0;
 };
 
-/// Whether `host`, a name or an address, is one of this host: its addresses can be bound here. False for a name that
+/// Returns whether `host`, a name or an address, is this host: its addresses can be bound here. False for a name that
 /// does not resolve. Asks the resolver.
 [[nodiscard]] bool is_this_host(const std::string& host);
 

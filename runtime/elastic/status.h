@@ -16,12 +16,13 @@ class LocalWorkers;
 class Member;
 struct LaunchRequest;
 
-/// Answers `rollcall run --status`: a socket in the abstract namespace of unix(7), named after the user and this
-/// process, which leaves nothing behind. Only the same user and root get an answer. Not movable: the loop knows it.
+/// Answers `rollcall run --status` on a socket in the abstract namespace of unix(7), which is named after the user and
+/// this process and leaves no file behind. Only the same user and root get an answer. Not movable, because the loop
+/// refers to it.
 class StatusServer {
  public:
   using Answer = std::function<std::string()>;
-  /// Where no socket can be made, nobody can ask: the run goes on.
+  /// Where no socket can be created, --status does not find this run, and the run continues.
   StatusServer(EventLoop& loop, Answer answer);
   StatusServer(const StatusServer&) = delete;
   StatusServer& operator=(const StatusServer&) = delete;
@@ -35,16 +36,16 @@ class StatusServer {
   int descriptor_ = -1;
 };
 
-/// What an agent answers: its run as one JSON object.
+/// Returns an agent's answer: its run as one JSON object.
 [[nodiscard]] std::string run_status(const LaunchRequest& request, const Member& member,
                                      const Coordination& coordination, const LocalWorkers& workers);
 
-/// What all agents of this user on this host answer, in no order. One that does not within a second is left out.
+/// Returns the answers of all agents of this user on this host, in any order, without those that take over a second.
 [[nodiscard]] std::vector<std::string> ask_agents();
 
-/// The answers for people.
+/// Returns the answers as text for the user.
 [[nodiscard]] std::string status_text(const std::vector<std::string>& answers);
-/// The answers as one JSON array.
+/// Returns the answers as one JSON array.
 [[nodiscard]] std::string status_json(const std::vector<std::string>& answers);
 
 }  // namespace rollcall::elastic

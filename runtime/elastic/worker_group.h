@@ -22,61 +22,61 @@ struct EndedWorker {
   int exit_code = 0;  ///< 0 where a signal ended it
   int signal = 0;
   Clock::time_point seen;
-  std::string error_file;                    ///< that it was given; empty: none
-  std::optional<Clock::time_point> stopped;  ///< when this agent had told it to stop; nothing: it had not
+  std::string error_file;                    ///< the file that it was given; empty: none
+  std::optional<Clock::time_point> stopped;  ///< when this agent first asked it to stop; unset: it did not
   bool after_kill = false;
 };
 
 /// A worker's process.
 struct Worker {
   pid_t pid = 0;
-  std::unique_ptr<WorkerLink> link;  ///< null: it does not know of links
+  std::unique_ptr<WorkerLink> link;  ///< null: the worker does not support links
 };
 
-/// The workers of one generation on this node: processes, each with a session of its own. Ends are noticed by
-/// SIGCHLD, which the caller awaits (all kernels have it; RHEL 8's lacks pidfd_open). Not thread-safe.
+/// The workers of one generation on this node: processes, each in a session of its own. Ends are noticed by SIGCHLD,
+/// for which the caller waits (pidfd_open is missing in RHEL 8's kernel). Not thread-safe.
 class WorkerGroup {
  public:
-  /// Of no generation: nothing runs or happens.
+  /// Creates an empty group without a generation.
   WorkerGroup() = default;
-  /// `error_files`: by local rank, where the workers are to say why they fail; there may be fewer.
+  /// `error_files` by local rank: where each worker writes why it failed. May be shorter than the number of workers.
   explicit WorkerGroup(std::vector<std::string> error_files)
       : error_files_(std::move(error_files)), stage_(Stage::Running) {}
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
   ~WorkerGroup();
 
-  /// It becomes the next local rank.
+  /// Adds `worker` under the next local rank.
   void adopt(Worker worker) { workers_.push_back(std::move(worker)); }
 
-  /// To be called after SIGCHLD: the workers that have ended since, in no order. Their pids stay theirs until the group
-  /// dies, so that a signal cannot reach another process.
+  /// Returns the workers that have ended since the last call, in any order. To be called after SIGCHLD. Their pids stay
+  /// reserved until the group is destroyed, so that a signal cannot reach another process.
   [[nodiscard]] std::vector<EndedWorker> newly_ended();
 
-  /// The local rank of a worker that waits in vain for others of its generation, which is not being stopped, and why.
+  /// Returns the local rank and the reason of a worker that has reported unresponsive peers and is not being stopped.
   [[nodiscard]] std::optional<std::pair<std::uint32_t, std::string>> take_complaint();
 
   /// Sends a signal to the process group of every worker.
   void forward(int signal) const;
-  /// Begins to stop: `signal`, then KILL to whatever lives of the workers' sessions after `grace`. Again: KILL at once.
-  /// With `keep`, workers that live on are told to let go of their generation instead, and whether others of it are
-  /// `lost`; they get KILL where they do not within `grace`.
+  /// Stops the workers: sends `signal`, and after `grace` KILL to all processes left in their sessions. A second call
+  /// sends KILL immediately. With `keep`, workers that survive a generation are asked to leave it instead, and `lost`
+  /// says whether other workers of it are gone; those that do not leave it within `grace` get KILL.
   void stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep = false, bool lost = false);
-  /// Tells those that were told to let go of their generation that others of it are lost.
+  /// Notifies the workers that were asked to leave the generation that other workers of it are lost.
   void tell_of_loss();
-  /// Time has passed.
+  /// Handles deadlines that have passed at `now`.
   void tick(Clock::time_point now);
-  /// When tick() has something to do, if ever.
+  /// Returns when tick() is due next; unset: never.
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const;
 
-  /// Once it is over: those that live on, by local rank; null links: none there.
+  /// Returns the survivors by local rank once the group is over; a null link marks a local rank without one.
   [[nodiscard]] std::vector<Worker> take_survivors();
-  /// Whether some worker would live on.
+  /// Returns whether at least one worker would survive the end of the generation.
   [[nodiscard]] bool any_lives_on() const;
 
-  /// Nothing runs any longer but those that live on: all workers have ended well by themselves or, where they were
-  /// stopped, also whatever they had started in their sessions. Where one ended otherwise, stop() comes first.
-  /// Processes that not even KILL ends (waiting in the kernel for a device) are given up after the same time.
+  /// Returns whether nothing but survivors runs any longer: all workers exited with status 0 or, where they were
+  /// stopped, all processes of their sessions have ended. Where a worker failed, stop() comes first. Processes that
+  /// survive KILL (blocked in the kernel, waiting for a device) are given up after another `grace`.
   [[nodiscard]] bool over() const;
   [[nodiscard]] bool gave_up() const { return stage_ == Stage::GivenUp; }
   [[nodiscard]] const std::vector<EndedWorker>& ended() const { return ended_; }
@@ -85,10 +85,10 @@ class WorkerGroup {
  private:
   enum class Stage { None, Running, Asked, Killed, Clean, GivenUp };
   [[nodiscard]] bool all_ended_well() const;
-  /// Those that have ended, or have to.
+  /// Returns the workers that have ended or must end.
   [[nodiscard]] std::vector<pid_t> doomed() const;
   [[nodiscard]] bool has_ended(std::uint32_t local_rank) const;
-  /// All have ended, or let go.
+  /// Returns whether every worker has ended or left the generation.
   [[nodiscard]] bool all_gone() const;
   void kill_sessions();
   void look_for_living(Clock::time_point now);
@@ -97,11 +97,11 @@ class WorkerGroup {
   std::vector<Worker> workers_;           ///< by local rank
   std::vector<EndedWorker> ended_;
   Stage stage_ = Stage::None;
-  bool keep_ = false;  ///< those that live on
+  bool keep_ = false;  ///< survivors are kept
   std::chrono::seconds grace_{};
   std::optional<Clock::time_point> stopped_;
-  Clock::time_point deadline_;   ///< of the stage
-  Clock::time_point next_look_;  ///< at the sessions
+  Clock::time_point deadline_;   ///< deadline of the stage
+  Clock::time_point next_look_;  ///< when the sessions are checked next
   std::chrono::milliseconds pause_{1};
 };
 
