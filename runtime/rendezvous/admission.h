@@ -15,39 +15,39 @@
 
 namespace rollcall::rendezvous {
 
-// How the ranks of a world come together: each says its hello to rank 0 (handshake.h), which answers with the world's
-// nonce, and once all have come, "begin", or "failed" and the reason.
+// Admission of a world's ranks: each rank sends its hello to rank 0 (handshake.h), which answers with the world's
+// nonce, and once all have arrived, with "begin", or with "failed" and the reason.
 
-/// The other ranks' connections, which stay open.
+/// The connections to the other ranks, which stay open.
 using Members = std::map<std::uint32_t, Socket>;
 
-/// Rank 0's part: accepts on `listener` until all other ranks of the world `key` are there, tells them so, and leaves
-/// the socket as it was: whoever connects from then on waits in its queue. A rank that left, or says more than it has
-/// to, is awaited again.
-/// Errors (Unavailable): not all came within `timeout`; names who is missing and who was sent away. All that came know.
+/// Rank 0's part: accepts connections on `listener` until all other ranks of the world `key` are present, notifies
+/// them, and restores the socket: later connections wait in its queue. A rank that disconnects, or sends more than it
+/// should, is waited for again. Errors (Unavailable): not all ranks arrived within `timeout`; names the missing ranks
+/// and a rejected peer. All ranks that arrived are notified.
 [[nodiscard]] Result<Members> admit_others(const Listener& listener, const WorldKey& key, const Secret& secret,
                                            std::uint32_t world_size, std::chrono::duration<double> timeout);
 
-/// Who wants to be admitted.
+/// A rank's request to be admitted.
 struct Newcomer {
   std::string world;  ///< world_name()
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
 };
 
-/// Where rank 0 was found, the key that it gave, and the connection, which stays open.
+/// Where rank 0 was found, the key that it sent, and the connection, which stays open.
 struct Admission {
   Endpoint endpoint;
   WorldKey key;
   Socket head;
 };
 
-/// Another rank's part: tries the places in turn, again and again (rest_after() lies between), until rank 0 of
-/// `newcomer`'s world answers at one of them, then waits for its word that all are there. Refused connections,
-/// unreachable hosts, names that do not resolve yet and strangers are tried again. `subject` and `what` are the error's
-/// setting and value where no place was ever known ("rendezvous.folder", the file's path).
-/// Errors (Unavailable): rank 0 was not found within `timeout`: which endpoint, the last reason, who listens there
-/// instead; rank 0 gave up or died.
+/// Another rank's part: tries the locations in turn, repeatedly (with pauses of rest_after()), until rank 0 of
+/// `newcomer`'s world answers at one of them, then waits until rank 0 reports that all ranks are present. Refused
+/// connections, unreachable hosts, names that do not yet resolve and foreign listeners are retried. `subject` and
+/// `what` are the error's setting and value where no location was ever known ("rendezvous.folder", the file's path).
+/// Errors (Unavailable): rank 0 was not found within `timeout`, with the endpoint, the last reason and who listens
+/// there instead; or rank 0 gave up or died.
 [[nodiscard]] Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcomer,
                                             std::chrono::duration<double> timeout, const std::string& subject,
                                             const std::string& what);

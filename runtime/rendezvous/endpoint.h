@@ -18,19 +18,19 @@ struct Endpoint {
   std::uint16_t port = 0;
 };
 
-/// "jwb0001i:29500", "[fd00::1]:29500".
+/// Returns "jwb0001i:29500" or "[fd00::1]:29500".
 [[nodiscard]] std::string to_text(const Endpoint& endpoint);
-/// The reverse of to_text; nothing where `text` is no endpoint or the port is 0.
+/// Parses what to_text() returns; unset where `text` is not an endpoint or the port is 0.
 [[nodiscard]] std::optional<Endpoint> parse_endpoint(std::string_view text);
 
-/// The file by which rank 0 tells the others its endpoint and their world's secret, on a file system that all nodes
-/// share. Only its user can read it. Written beside and renamed, so that a reader sees all of it or nothing; removed
-/// when the object dies. Movable.
+/// The file in which rank 0 publishes its endpoint and the world's secret, on a file system that all nodes share. Only
+/// its user can read it. It is written under another name and renamed, so that readers see all of it or nothing, and
+/// removed on destruction. Movable.
 class EndpointFile {
  public:
-  /// `name`: world_name(). `secret`: draw_secret()'s, of this world alone.
-  /// Errors (CannotCreate, InputOutput): the folder cannot be written, another user's file is in the way, or files
-  /// there are not of the user who writes them, so that nobody could tell whose they are.
+  /// `name`: world_name(). `secret`: from draw_secret(), for this world alone.
+  /// Errors (CannotCreate, InputOutput): the folder cannot be written, another user's file has that name, or files
+  /// there do not belong to the user who writes them, so that their owner could not be verified.
   [[nodiscard]] static Result<EndpointFile> publish(const std::filesystem::path& path, const Endpoint& endpoint,
                                                     const std::string& name, const std::string& secret);
 
@@ -49,18 +49,18 @@ class EndpointFile {
   std::string secret_;
 };
 
-/// FOLDER/rollcall-WORLD.endpoint, with world_name().
+/// Returns FOLDER/rollcall-WORLD.endpoint, with world_name().
 [[nodiscard]] std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, const job::JobFacts& facts);
 
-/// What an endpoint file says now.
+/// The present content of an endpoint file.
 struct EndpointReading {
-  std::optional<Endpoint> endpoint = {};  ///< nothing where the file is absent, not (wholly) an endpoint, or refused
+  std::optional<Endpoint> endpoint = {};  ///< unset where the file is absent, incomplete, or refused
   std::string secret = {};                ///< what rank 0 drew
-  std::string refusal = {};               ///< why what is there is not believed: "belongs to user 1001, not to you"
+  std::string refusal = {};               ///< why the file is not trusted: "belongs to user 1001, not to you"
 };
 
-/// Reads it for a rank of world `name`. Believed is only a file that belongs to the user, that nobody else may write
-/// to or read, and that names this world; whether rank 0 still listens there is another question.
+/// Reads the file for a rank of world `name`. Trusts only a file that belongs to the user, that nobody else can read or
+/// write, and that names this world. Does not check whether rank 0 still listens at the endpoint.
 [[nodiscard]] EndpointReading read_endpoint_file(const std::filesystem::path& path, const std::string& name);
 
 }  // namespace rollcall::rendezvous

@@ -12,8 +12,8 @@
 
 namespace rollcall::rendezvous {
 
-/// Waits for descriptors and signals, in one thread (epoll(7)). Signals that are handled stay blocked in this thread
-/// and those that it starts, for as long as the loop lives.
+/// Waits for descriptors and signals in one thread (epoll(7)). Handled signals stay blocked in this thread, and in
+/// threads that it starts, for the lifetime of the loop.
 class EventLoop {
  public:
   EventLoop();
@@ -22,20 +22,20 @@ class EventLoop {
   ~EventLoop();
 
   using Ready = std::function<void()>;
-  /// Calls `ready` from wait() while something can be read from `descriptor`, or it has an error.
+  /// Calls `ready` from wait() while `descriptor` is readable or has an error.
   void watch(int descriptor, Ready ready);
-  /// Whether it is to be called too while something can be written.
+  /// Sets whether `ready` is also called while `descriptor` is writable.
   void watch_writing(int descriptor, bool on);
-  /// The caller closes it afterwards. May be called from a `ready`.
+  /// Stops watching; the caller closes the descriptor afterwards. May be called from a `ready`.
   void forget(int descriptor);
 
   /// Handles these signals from now on: wait() returns them.
   void handle_signals(const std::vector<int>& signals);
 
-  /// Why it cannot wait for all that it should; empty: all is well.
+  /// Returns why the loop cannot wait for everything that it should; empty: no problem.
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// Waits until something happens, `until` at the latest, and calls what is due. Returns the signals that came.
+  /// Waits until something happens, at most until `until`, and calls the ready functions. Returns the signals received.
   std::vector<int> wait(std::optional<Clock::time_point> until);
 
  private:

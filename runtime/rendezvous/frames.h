@@ -11,49 +11,48 @@
 
 namespace rollcall::rendezvous {
 
-/// More than the facts of any node that a doctor reports: a longer frame comes from an unexpected peer.
+/// The largest text of a frame, larger than any node's facts for the doctor: a longer frame is from an unexpected peer.
 inline constexpr std::size_t kLongestFrame = std::size_t{1} << 22;
-/// Bytes of its length before it.
+/// Size of the length field before the text, in bytes.
 inline constexpr std::size_t kFrameHeader = 4;
 
-/// The texts of one connection: those of the other end are put together from what arrives in pieces, those of this one
-/// become bytes to send. A frame is the length of its text (4 bytes, big endian) and the text. Does no I/O. Not
-/// thread-safe.
+/// The frames of one connection: assembles the peer's texts from arriving pieces, and turns this end's texts into bytes
+/// to send. A frame is the length of its text (4 bytes, big endian) and the text. Does no I/O. Not thread-safe.
 class FrameBuffer {
  public:
-  /// In clear: nobody is asked who he is.
+  /// Creates an unencrypted buffer, which does not authenticate the peer.
   FrameBuffer() = default;
-  /// Sealed (sealing.h). What this end says waits until the other end's opening has come.
+  /// Creates an encrypted buffer (sealing.h). Texts wait until the peer's opening has arrived.
   FrameBuffer(End end, Seal seal);
 
-  /// What has arrived.
+  /// Appends bytes that have arrived.
   void append(std::string_view bytes);
-  /// The other end's next whole text, or nothing yet.
+  /// Returns the peer's next complete text, or nothing.
   [[nodiscard]] std::optional<std::string> next();
-  /// The bytes are no frame of a text of at most `longest`, or next() found a frame that cannot be opened: this is no
-  /// rollcall at the other end, or none that knows the secret. Nothing more will come out where it is so for
-  /// kLongestFrame.
+  /// Returns whether the bytes are not a frame of a text of at most `longest`, or next() found a frame that cannot be
+  /// decrypted: the peer is not rollcall or does not know the secret. Where it is true for kLongestFrame, next()
+  /// returns nothing more.
   [[nodiscard]] bool broken(std::size_t longest = kLongestFrame) const;
-  /// Bytes that have arrived and are no whole text yet, or wait to be asked for.
+  /// Returns the number of bytes that have arrived and next() has not returned.
   [[nodiscard]] std::size_t size() const { return bytes_.size() - taken_; }
-  /// What size() becomes at most where a first frame is of a text of `longest` bytes.
+  /// Returns the largest size() possible where the first frame's text has at most `longest` bytes.
   [[nodiscard]] std::size_t most(std::size_t longest) const {
     return kFrameHeader + longest + (sealing_ ? Sealing::kLonger : 0);
   }
-  /// Throws away what has arrived.
+  /// Discards what has arrived.
   void clear();
-  /// The other end's opening has come; in clear, always.
+  /// Returns whether the peer's opening has arrived; always true without encryption.
   [[nodiscard]] bool opened() const { return !sealing_ || sealing_->ready(); }
-  /// The other end has shown that it knows the secret; in clear, that it said a text.
+  /// Returns whether the peer has proved that it knows the secret; without encryption, whether it has sent a text.
   [[nodiscard]] bool proven() const { return proven_; }
 
-  /// Says `text`.
+  /// Queues `text`.
   void say(std::string_view text);
-  /// Bytes to send now.
+  /// Returns the bytes to send now.
   [[nodiscard]] std::string_view outgoing() const { return std::string_view(outgoing_).substr(sent_); }
-  /// `count` of them are sent.
+  /// Records that `count` of them were sent.
   void sent(std::size_t count);
-  /// Bytes that are still to be sent, now or when the other end's opening has come.
+  /// Returns the number of bytes still to be sent, now or once the peer's opening has arrived.
   [[nodiscard]] std::size_t unsent() const { return outgoing().size() + waiting_size_; }
 
  private:
@@ -63,12 +62,12 @@ class FrameBuffer {
 
   std::unique_ptr<Sealing> sealing_;
   std::string bytes_;
-  std::size_t taken_ = 0;  ///< at the front of `bytes_`: frames that have come out
+  std::size_t taken_ = 0;  ///< offset in `bytes_`: frames before it were returned
   bool broken_ = false;
   bool proven_ = false;
   std::string outgoing_;
-  std::size_t sent_ = 0;              ///< at the front of `outgoing_`
-  std::vector<std::string> waiting_;  ///< until there are keys
+  std::size_t sent_ = 0;              ///< offset in `outgoing_`
+  std::vector<std::string> waiting_;  ///< texts queued before the keys exist
   std::size_t waiting_size_ = 0;
 };
 

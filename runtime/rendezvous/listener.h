@@ -7,15 +7,15 @@
 
 namespace rollcall::rendezvous {
 
-/// A listening TCP socket, owned. Bound and listening from construction on: connections queue (backlog 2048, as far as
-/// net.core.somaxconn allows) until somebody accepts. Movable; closes on destruction. Not thread-safe.
+/// A listening TCP socket. Connections wait in its queue from construction on (backlog 2048, limited by
+/// net.core.somaxconn). Movable; closes on destruction. Not thread-safe.
 class Listener {
  public:
-  /// Listens on all addresses, IPv6 and IPv4 in one socket, IPv4 alone where the host has no IPv6. Port 0: the kernel
-  /// chooses. The socket is close-on-exec and has SO_REUSEADDR.
-  /// Errors (Unavailable): MASTER_PORT is in use, may not be bound, or no socket can be made.
+  /// Listens on all addresses: IPv6 and IPv4 in one socket, or IPv4 alone where the host has no IPv6. With port 0 the
+  /// kernel chooses the port. The socket is close-on-exec and has SO_REUSEADDR.
+  /// Errors (Unavailable): MASTER_PORT is in use or cannot be bound, or no socket can be created.
   [[nodiscard]] static Result<Listener> on_all_addresses(std::uint16_t port);
-  /// Listens on 127.0.0.1 only, port chosen by the kernel: for a world of one.
+  /// Listens on 127.0.0.1 only, on a port chosen by the kernel, for a world of one rank.
   [[nodiscard]] static Result<Listener> on_loopback();
 
   Listener(const Listener&) = delete;
@@ -24,9 +24,9 @@ class Listener {
   Listener& operator=(Listener&& other) noexcept;
   ~Listener();
 
-  /// The port it is bound to, never 0.
+  /// Returns the bound port, never 0.
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// The socket, still owned by this object; -1 after a move.
+  /// Returns the socket, which stays owned by this object; -1 after a move.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
  private:

@@ -13,43 +13,42 @@
 
 namespace rollcall::rendezvous {
 
-/// Who spoke as rollcall does and was sent away untold.
+/// A peer that used rollcall's protocol and was rejected without an answer.
 struct Stranger {
   std::string who;  ///< "10.0.0.7", "a process of user 1001"
   bool knows_the_secret = false;
 };
-/// "10.0.0.7, which does not know the secret (rendezvous.secret)".
+/// Returns "10.0.0.7, which does not know the secret (rendezvous.secret)".
 [[nodiscard]] std::string to_text(const Stranger& stranger);
 
-/// The server's part of a handshake: connections whose other end has not said its hello yet. Anybody can open them, so
-/// what they cost is bounded: at most 64 are accepted in one turn of the loop, whose other descriptors have theirs
-/// then; 256 and `expected` wait at most; each gets 5 s, whatever the others do, and an opening and one hello are read
-/// of it. Where no further one can wait, or no descriptor is to be had, those are closed that have been there for
-/// longest. Who does not know the secret is told nothing, and another user's
-/// process of this host is sent away whatever it knows; another version is refused by name. Not thread-safe. Not
-/// movable: the loop knows it.
+/// The server's part of the handshake: connections whose peer has not yet sent its hello. Anyone can open them, so
+/// their cost is bounded. At most 64 are accepted per turn of the loop, so that its other descriptors are served in
+/// between. At most 256 + `expected` are pending; each has 5 s, during which an opening and one hello are read. Where
+/// there are too many, or no descriptor is left, the longest-pending ones are closed. A peer without the secret gets no
+/// answer; another user's process on this host is rejected even with the secret; another version is refused with a
+/// message. Not thread-safe. Not movable, because the loop refers to it.
 class Newcomers {
  public:
-  /// Who knows the secret: the connection, which is the caller's now, and what it said. It is still to be answered.
+  /// Receives an authenticated connection, which the callee owns and has to answer, and the peer's hello.
   using Greet = std::function<void(Socket newcomer, const Hello& hello)>;
   using SendAway = std::function<void(const Stranger& stranger)>;
 
-  /// `expected`: how many may come at once who are no strangers. `loop` calls the two.
+  /// `expected`: how many legitimate peers may connect at once. `loop` calls the two functions.
   Newcomers(EventLoop& loop, Seal seal, std::size_t expected, Greet greet, SendAway send_away);
   Newcomers(const Newcomers&) = delete;
   Newcomers& operator=(const Newcomers&) = delete;
-  /// Hangs up on those who wait and leaves the listeners as they were: whoever connects from then on waits there.
+  /// Closes the pending connections and restores the listeners: later connections wait in their queues.
   ~Newcomers();
 
-  /// Accepts from this socket from now on.
+  /// Accepts connections from this socket from now on.
   void listen(int listener);
-  /// Accepts nobody until the next tick: for callers without a deadline, where there is a problem().
+  /// Stops accepting until the next tick, for callers without a deadline that see a problem().
   void pause();
-  /// Time has passed.
+  /// Handles deadlines that have passed at `now`.
   void tick(Clock::time_point now);
   [[nodiscard]] bool anybody_waits() const { return !waiting_.empty() || paused_; }
-  /// Why nobody can be accepted any longer; empty: all is well. Each attempt takes 2 ms then, so that a caller who goes
-  /// on does not use up a core.
+  /// Returns why no connection can be accepted any longer; empty: no problem. Each attempt then takes 2 ms, so that a
+  /// caller that retries does not use a whole core.
   [[nodiscard]] const std::string& problem() const { return problem_.empty() ? loop_.problem() : problem_; }
 
  private:
@@ -68,11 +67,11 @@ class Newcomers {
 
   EventLoop& loop_;
   Seal seal_;
-  std::size_t most_;  ///< of `waiting_`
+  std::size_t most_;  ///< limit of `waiting_`
   Greet greet_;
   SendAway send_away_;
-  std::vector<std::pair<int, int>> listeners_;  ///< and their flags
-  std::map<std::uint64_t, Waiting> waiting_;    ///< in the order in which they came
+  std::vector<std::pair<int, int>> listeners_;  ///< with the sockets' earlier flags
+  std::map<std::uint64_t, Waiting> waiting_;    ///< in order of arrival
   std::uint64_t came_ = 0;
   std::string problem_;
   bool paused_ = false;

@@ -8,16 +8,16 @@
 
 namespace rollcall::rendezvous {
 
-/// A barrier of the ranks of one node that needs no launcher: one datagram socket a rank, in the abstract namespace of
-/// unix(7), so nothing is left behind and nothing crosses the network. Local rank 0 hears from all others and releases
-/// them. Movable; leaves on destruction. Not thread-safe.
+/// A barrier among the ranks of one node that needs no launcher: each rank has a datagram socket in the abstract
+/// namespace of unix(7), so that no file is left behind and no network is used. Local rank 0 collects the messages of
+/// all ranks and then releases them. Movable; leaves the barrier on destruction. Not thread-safe.
 ///
-/// It orders, it protects nothing: another user of the node may take a name, and then ranks go on unordered, as without
-/// it. Words of other users are passed over.
+/// The barrier provides order, not security: another user of the node can take a name, and the ranks then continue
+/// unordered, as without a barrier. Messages of other users are ignored.
 class NodeBarrier {
  public:
-  /// Takes this rank's place in the barrier `name`, the same text in all `local_world_size` ranks of this node and in
-  /// no other run. Errors (Unavailable): the place is taken, or no socket can be made.
+  /// Joins the barrier `name`, which is the same text in all `local_world_size` ranks of this node and differs from
+  /// that of every other run. Errors (Unavailable): the name is taken, or no socket can be created.
   [[nodiscard]] static Result<NodeBarrier> join(const std::string& name, std::uint32_t local_rank,
                                                 std::uint32_t local_world_size);
 
@@ -27,7 +27,7 @@ class NodeBarrier {
   NodeBarrier& operator=(NodeBarrier&& other) noexcept = delete;
   ~NodeBarrier();
 
-  /// Returns as soon as all ranks of the node have called it; false where one did not within `limit`.
+  /// Returns once all ranks of the node have called it; false where one did not within `limit`.
   [[nodiscard]] bool wait(std::chrono::milliseconds limit);
 
  private:

@@ -12,46 +12,46 @@
 
 namespace rollcall::rendezvous {
 
-// How two processes of one user know each other on a connection that anybody may open. Each says kOpening bytes in
-// clear: the protocol's name and 32 random bytes, the client first. From the secret, the purpose and both openings
-// follow two keys, one a direction, and whatever is said from then on is sealed with them. The client's first sealed
-// text shows the server that it knows the secret, the server's first shows it the client. A text that was made with
-// another secret, for another purpose, on another connection or in the other direction, that was changed, or that comes
-// at another place than it was said, cannot be opened.
+// How two processes of one user authenticate each other on a connection that anyone may open. Each end sends an opening
+// of kOpening bytes in clear, the client first: the protocol's name and 32 random bytes. The secret, the purpose and
+// both openings yield two keys, one per direction, which encrypt everything that follows. The client's first encrypted
+// text proves to the server that the client knows the secret, and vice versa. Decryption fails for a text that was
+// encrypted with another secret, for another purpose, connection or direction, that was modified, or that arrives out
+// of order.
 
-/// What both ends must have alike.
+/// The parameters that both ends must share.
 struct Seal {
   Secret secret;
-  std::string purpose;  ///< "admission", "doctor", ...: a listener for one takes no other's client
+  std::string purpose;  ///< "admission", "doctor", ...: a listener for one purpose rejects clients of another
 };
 
-/// Which end of a connection this is.
+/// The two ends of a connection.
 enum class End { Client, Server };
 
-/// One end's keys. Pure but for the random bytes; knows nothing of sockets and frames. Not thread-safe.
+/// The keys of one end. Pure except for the random bytes; does not use sockets or frames. Not thread-safe.
 class Sealing {
  public:
   static constexpr std::string_view kProtocol = "rollcall sealed1";
   static constexpr std::size_t kOpening = kProtocol.size() + 32;
-  /// Bytes that a sealed text may be longer than the text; the first is, by all of them.
+  /// How many bytes longer the encrypted text can be; the first one is longer by all of them.
   static constexpr std::size_t kLonger =
       crypto_secretstream_xchacha20poly1305_HEADERBYTES + crypto_secretstream_xchacha20poly1305_ABYTES;
 
   Sealing(End end, Seal seal);
 
   [[nodiscard]] End end() const { return end_; }
-  /// What this end says in clear.
+  /// Returns this end's opening, which is sent in clear.
   [[nodiscard]] const std::string& opening() const { return own_; }
-  /// Takes the other end's, of kOpening bytes.
+  /// Takes the peer's opening of kOpening bytes.
   void take_opening(std::string_view other);
-  /// It has been taken: texts can be sealed and opened.
+  /// Returns whether the peer's opening was taken, so that texts can be encrypted and decrypted.
   [[nodiscard]] bool ready() const { return ready_; }
 
-  /// Appends `text`, sealed, to `bytes`.
+  /// Encrypts `text` and appends it to `bytes`.
   void seal(std::string_view text, std::string& bytes);
-  /// The bytes that seal() will append for the next text.
+  /// Returns the number of bytes that seal() will append for the next text.
   [[nodiscard]] std::size_t sealed_size(std::string_view text) const;
-  /// The text; nothing where these are not the bytes that the other end said next.
+  /// Decrypts a text; unset where `sealed` is not the peer's next text.
   [[nodiscard]] std::optional<std::string> open(std::string_view sealed);
 
  private:

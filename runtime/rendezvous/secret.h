@@ -8,19 +8,19 @@
 
 namespace rollcall::rendezvous {
 
-/// What all processes of a world or run know and nobody else does: the key by which they know each other (sealing.h).
+/// A key that only the processes of one world or run know, by which they authenticate each other (sealing.h).
 class Secret {
  public:
   static constexpr std::size_t kSize = 32;
   using Bytes = std::array<unsigned char, kSize>;
 
-  /// The one of the world or run `name`, where `drawn` is known to its user alone: no other name's tells anything of
-  /// it.
+  /// Derives the secret of the world or run `name` from `drawn`, which only its user knows. The secrets of other names
+  /// reveal nothing about it.
   [[nodiscard]] static Secret of(std::string_view drawn, std::string_view name);
 
   [[nodiscard]] const Bytes& bytes() const { return bytes_; }
 
-  /// Takes the same time wherever they differ.
+  /// Compares in constant time.
   [[nodiscard]] bool operator==(const Secret& other) const;
 
  private:
@@ -29,7 +29,7 @@ class Secret {
   Bytes bytes_;
 };
 
-/// 256 bits of the kernel's random numbers, as 64 hexadecimal digits: what a secret is made of.
+/// Returns 256 random bits from the kernel as 64 hexadecimal digits, from which secrets are derived.
 [[nodiscard]] std::string draw_secret();
 
 }  // namespace rollcall::rendezvous

@@ -12,28 +12,28 @@
 
 namespace rollcall::rendezvous {
 
-/// Where rank 0 may be.
+/// A possible location of rank 0.
 struct Place {
   Endpoint endpoint;
-  Secret secret;  ///< the world's, as far as this place goes
+  Secret secret;  ///< the world's secret, according to this location
 };
 
-/// What is known now of where rank 0 is; asked again before every round. `refusal`: why something that was found is not
-/// believed.
+/// The locations known now; asked for again before every round. `refusal`: why a location that was found is not
+/// trusted.
 struct Places {
   std::vector<Place> places = {};
   std::string refusal = {};
 };
 using PlaceSource = std::function<Places()>;
 
-/// Why rank 0 was not found: at the place whose answer says most; none where no place was ever known.
+/// Why rank 0 was not found, at the location with the most informative answer; no endpoint where none was ever known.
 struct NotFound {
   std::optional<Endpoint> endpoint = {};
   std::string reason = {};
 };
 
-/// Asks at the places in turn, again and again (rest_after() lies between): the first in each round, and the others
-/// from 1 s on, or as soon as another one listens there (ErrorKind::Mismatch). Ends when `ask` returns nothing, since
+/// Tries the locations in turn, repeatedly (with pauses of rest_after()): the first one in each round, the others after
+/// 1 s, or as soon as another process listens there (ErrorKind::Mismatch). Ends when `ask` returns nothing, because
 /// rank 0 has answered, or at the deadline.
 [[nodiscard]] std::optional<NotFound> seek(const PlaceSource& source, Clock::time_point deadline,
                                            const std::function<std::optional<Error>(const Place&)>& ask);

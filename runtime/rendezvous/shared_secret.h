@@ -8,19 +8,20 @@
 
 namespace rollcall::rendezvous {
 
-/// What a world's or run's Secret is made of where nothing was published for it alone: the first that there is of
+/// Returns the value from which a world's or run's Secret is derived where none was published for it alone. Takes the
+/// first that exists:
 ///
-/// - the file that setting `rendezvous.secret` names,
-/// - the step's, in a memory file that `srun --ddp` gave to each task (ROLLCALL_SECRET_FD; memfd_create(2)). One that
-///   another user or step made is passed over: the variable comes into programs that did not inherit the descriptor.
-///   Where srun drew one and this node's plugin left it on the way, no other takes its place: the step's other nodes
-///   have it (Mismatch);
-/// - the user's, ${XDG_STATE_HOME:-~/.local/state}/rollcall/secret, which is made where it does not exist. Many
-///   processes may do that at once, and all get what the first one made.
+/// - the file that setting `rendezvous.secret` names;
+/// - the step's secret, in a memory file that `srun --ddp` gave to each task (ROLLCALL_SECRET_FD; memfd_create(2)).
+///   A file of another user or step is ignored, since programs can see the variable without having inherited the
+///   descriptor. Where srun drew a secret but this node's plugin did not pass it on, no other one replaces it, because
+///   the step's other nodes use it (Mismatch);
+/// - the user's file ${XDG_STATE_HOME:-~/.local/state}/rollcall/secret, which is created where it does not exist. Where
+///   many processes create it at once, all get the content of the first.
 ///
-/// A file is believed that belongs to this user alone, is none but a regular one and no link, and that nobody else may
-/// read. `environment` is this process's. Errors (Unavailable): there is no such file, it is not believed, it is too
-/// short to keep anybody out.
+/// A file is trusted where it is a regular file, not a link, belongs to this user and is readable by nobody else.
+/// `environment` is this process's. Errors (Unavailable): the file does not exist, is not trusted, or is too short to
+/// be secure.
 [[nodiscard]] Result<std::string> shared_secret(const Environment& environment,
                                                 const settings::LaunchSettings& settings);
 

@@ -11,15 +11,16 @@
 
 namespace rollcall::rendezvous {
 
-/// One TCP connection, owned, non-blocking, without Nagle's delay. Every call ends at its deadline at the latest.
-/// Movable; closes on destruction. Not thread-safe. Errors (Unavailable): the other end closed or reset, or the
-/// deadline.
+/// A TCP connection, non-blocking and without Nagle's delay. Every call ends at its deadline at the latest. Movable;
+/// closes on destruction. Not thread-safe. Errors (Unavailable): the peer closed or reset the connection, or the
+/// deadline has passed.
 class Socket {
  public:
   Socket() = default;
-  /// Takes an open descriptor over; what is said goes in clear.
+  /// Takes over an open descriptor, without encryption.
   explicit Socket(int descriptor);
-  /// Sealed: the client's end has its opening sent by the first call that sends or takes anything.
+  /// Takes over an open descriptor with encryption. The client's opening is sent by the first call that sends or
+  /// receives.
   Socket(int descriptor, End end, Seal seal);
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
@@ -33,11 +34,10 @@ class Socket {
   [[nodiscard]] Result<void> send_frame(std::string_view text, Clock::time_point deadline);
   [[nodiscard]] Result<std::string> receive_frame(Clock::time_point deadline);
 
-  /// Takes what has arrived without waiting, until `most` bytes lie in `frames()`, where whole frames come from; false
-  /// where the other end is gone.
+  /// Moves what has arrived to `frames()` without waiting, until that holds `most` bytes; false where the peer is gone.
   [[nodiscard]] bool take_arrived(std::size_t most = kFrameHeader + Sealing::kLonger + kLongestFrame);
-  /// Hands to the kernel what it takes of what `frames()` has to send, without waiting; false where the other end is
-  /// gone. take_arrived() does it as well: what arrives can let more be sent.
+  /// Sends as much of the queued data of `frames()` as the kernel takes, without waiting; false where the peer is gone.
+  /// take_arrived() sends as well, because arriving data can allow more to be sent.
   [[nodiscard]] bool flush();
   [[nodiscard]] FrameBuffer& frames() { return frames_; }
   [[nodiscard]] const FrameBuffer& frames() const { return frames_; }
@@ -47,8 +47,8 @@ class Socket {
   FrameBuffer frames_;
 };
 
-/// Sends all of `outgoing` to `to` and receives all of `incoming` from `from`, both at once: what a step of a ring is.
-/// Either may be empty. The sockets may not have unread frames buffered.
+/// Sends all of `outgoing` to `to` and receives all of `incoming` from `from` at the same time: one step of a ring.
+/// Either may be empty. The sockets must not have unread frames buffered.
 [[nodiscard]] Result<void> transfer(const Socket& to, std::span<const std::byte> outgoing, const Socket& from,
                                     std::span<std::byte> incoming, Clock::time_point deadline);
 
