@@ -10,16 +10,16 @@
 
 namespace rollcall::store {
 
-/// How long an answer is waited for.
+/// How long to wait for an answer.
 struct Patience {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point until = Clock::time_point::max();
-  /// Whether to give up, looked at about ten times a second once it has not come at once. Empty: never.
+  /// Returns whether to give up; called about ten times a second while the answer is missing. Empty: never.
   std::function<bool()> interrupted = {};
 };
 
-/// A process's way to the keys of its world. Thread-safe: any number of threads may wait for answers at once.
+/// Access to the keys of this process's world. Thread-safe: any number of threads may wait for answers at once.
 class Access {
  public:
   Access() = default;
@@ -27,30 +27,30 @@ class Access {
   Access& operator=(const Access&) = delete;
   virtual ~Access() = default;
 
-  /// Asks, and waits for the answer; a Set or an Append over a connection only until it is on its way: what this
-  /// process asks afterwards finds it, and is itself refused ("of an earlier request: ...") where that was. A request
-  /// that is longer than kLongestRequest is refused.
+  /// Sends a request and waits for the answer; a Set or an Append over a connection waits only until it is being sent.
+  /// Later requests of this process see its effect, and one of them is refused ("of an earlier request: ...") where it
+  /// was refused. A request longer than kLongestRequest is refused.
   [[nodiscard]] Answer ask(Request request, const Patience& patience = {});
 
  private:
   [[nodiscard]] virtual Answer carry_out(Request request, const Patience& patience) = 0;
 };
 
-/// Where a thread waits for its answer, under its Access's mutex.
+/// A thread that waits for its answer, protected by the mutex of its Access.
 struct Waiter {
-  std::condition_variable changed;  ///< there is an answer, or something else for this thread to do
+  std::condition_variable changed;  ///< signalled when the answer is present or the thread has other work
   std::optional<Answer> answer;
 };
 
-/// When a wait has to be looked at again, and whether it is over: pieces of a tenth of a second where somebody may
-/// interrupt it, else of an hour, since before glibc 2.30 a condition variable reckons by the system's clock, whose
-/// range the end of the steady one exceeds.
+/// Decides when a waiting thread wakes up next and whether it gives up: every 0.1 s where it can be interrupted,
+/// otherwise every hour. Before glibc 2.30 a condition variable uses the system clock, whose range the maximum of the
+/// steady clock exceeds.
 class WaitLimit {
  public:
   explicit WaitLimit(const Patience& patience) : patience_(patience), next_(later()) {}
 
   [[nodiscard]] Patience::Clock::time_point next() const { return next_; }
-  /// To be asked after each wait.
+  /// Returns whether to give up; to be called after each wait.
   [[nodiscard]] bool over();
 
  private:

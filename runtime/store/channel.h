@@ -9,28 +9,28 @@
 
 namespace rollcall::store {
 
-/// Messages on a connection that passed admission. One that is longer than a frame may be goes in several, each of
-/// which begins with a byte that says whether more follow. Waits for nothing. Not thread-safe.
+/// Messages on an admitted connection. A message longer than a frame is sent in several, each of which begins with a
+/// byte that says whether more follow. Never waits. Not thread-safe.
 class Channel {
  public:
-  /// `longest`: bytes of a message of the other end.
+  /// `longest`: the largest message of the peer, in bytes.
   Channel(rendezvous::Socket socket, std::size_t longest) : socket_(std::move(socket)), longest_(longest) {}
 
   [[nodiscard]] int descriptor() const { return socket_.descriptor(); }
 
   void queue(std::string message);
-  /// Sends what the kernel takes of what is queued; false where the other end is gone.
+  /// Sends as much of the queue as the kernel takes; false where the peer is gone.
   [[nodiscard]] bool flush();
-  /// Whether some of it is still to be sent.
+  /// Returns whether some of the queue is still to be sent.
   [[nodiscard]] bool has_unsent() { return unsent() > 0; }
-  /// Whether more should wait elsewhere until some of it is sent.
+  /// Returns whether further messages should not be queued until some of the queue is sent.
   [[nodiscard]] bool is_full();
 
-  /// Takes what has arrived; false where the other end is gone. What it said before still comes out of next().
+  /// Receives what has arrived; false where the peer is gone. next() still returns earlier messages.
   [[nodiscard]] bool take_arrived() { return socket_.take_arrived(); }
-  /// The other end's next whole message, or nothing yet.
+  /// Returns the peer's next complete message, or nothing.
   [[nodiscard]] std::optional<std::string> next();
-  /// What came is no message of at most `longest` bytes.
+  /// Returns whether the peer's data is not a message of at most `longest` bytes.
   [[nodiscard]] bool broken() { return broken_ || socket_.frames().broken(); }
 
  private:
@@ -40,8 +40,8 @@ class Channel {
   rendezvous::Socket socket_;
   std::size_t longest_;
   std::deque<std::string> queue_;
-  std::size_t queued_ = 0;  ///< bytes in the queue, with one for each message
-  std::size_t said_ = 0;    ///< of the first in the queue
+  std::size_t queued_ = 0;  ///< bytes in the queue, plus one for each message
+  std::size_t said_ = 0;    ///< bytes sent of the first message in the queue
   std::string arrived_;     ///< the beginning of a message
   bool broken_ = false;
 };

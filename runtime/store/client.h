@@ -14,11 +14,11 @@
 
 namespace rollcall::store {
 
-/// The way to the keys over the connection on which rank 0 admitted this process. It has no thread: of those that wait
-/// for answers one reads, and hands the others theirs.
+/// Access to the keys over the connection on which rank 0 admitted this process. Has no thread: one of the threads that
+/// wait for answers reads for all of them.
 class Client final : public Access {
  public:
-  /// `most`: of the server's table, and so of an answer. Errors (Unavailable): no descriptor is to be had.
+  /// `most`: limit of the server's table, and so of an answer. Errors (Unavailable): no descriptor is left.
   [[nodiscard]] static Result<std::shared_ptr<Client>> over(rendezvous::Socket head, std::size_t most);
   ~Client() override;
 
@@ -32,13 +32,13 @@ class Client final : public Access {
   [[nodiscard]] bool hand_out();
   void lose();
 
-  const int wake_;    ///< an eventfd: the thread that reads is to look what is to be sent
-  std::mutex mutex_;  ///< of all that follows
+  const int wake_;    ///< an eventfd that makes the reading thread send queued requests
+  std::mutex mutex_;  ///< protects the members below
   Channel channel_;
-  std::map<std::uint64_t, Waiter*> waiters_;  ///< whose answers have not come, by the number of their request
+  std::map<std::uint64_t, Waiter*> waiters_;  ///< threads without an answer, by the number of their request
   std::uint64_t asked_ = 0;
-  std::string refusal_;   ///< of a request for whose answer nobody waited
-  bool reading_ = false;  ///< one of those that wait reads
+  std::string refusal_;   ///< answer to a refused request for which no thread waited
+  bool reading_ = false;  ///< one of the waiting threads reads
   bool gone_ = false;
 };
 

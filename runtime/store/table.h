@@ -14,7 +14,7 @@
 
 namespace rollcall::store {
 
-/// Whose request it is: the asking rank, and the number that it gave it.
+/// Identifies a request: the requesting rank and the number that it gave the request.
 struct Ticket {
   std::uint32_t rank = 0;
   std::uint64_t number = 0;
@@ -24,33 +24,34 @@ struct Ticket {
 
 using Answers = std::vector<std::pair<Ticket, Answer>>;
 
-/// What the keys, values and waiting requests of a world of this size may take at most, as Table::bytes() counts: a
-/// group of Gloo's has an address of some 200 bytes for each pair of ranks, and a training a handful of groups; the
-/// rest is for what does not grow with the world.
+/// Returns the memory limit for the keys, values and waiting requests of a world of this size, as Table::bytes()
+/// counts. Each Gloo group stores an address of some 200 bytes for each pair of ranks, and a training has a handful of
+/// groups; the constant part is for what does not grow with the world.
 [[nodiscard]] constexpr std::size_t most_bytes(std::uint32_t world_size) {
   return (std::size_t{256} << 20) + std::size_t{1024} * world_size * world_size;
 }
 
-/// A world's keys, and the requests that wait for some. Does no I/O and knows no clock. Not thread-safe.
+/// The keys of a world and the requests that wait for them. Does no I/O and uses no clock. Not thread-safe.
 class Table {
  public:
   explicit Table(std::size_t most) : most_(most) {}
 
-  /// Does what is asked. Returns all answers that are due now: to this request and, after it, to those that have waited
-  /// for its keys, the oldest first. Refused is what would take more than the table may hold, and an addition to what
-  /// is no number or beyond 64 bits; a request that is refused changes nothing. A quiet one that is not gets no answer.
+  /// Carries out a request. Returns all answers that are now due: to this request and then to requests that waited for
+  /// its keys, oldest first. Refuses what would exceed the memory limit, and an addition to a non-number or beyond 64
+  /// bits. A refused request changes nothing. A quiet request that is not refused gets no answer.
   [[nodiscard]] Answers take(const Ticket& ticket, Request request);
-  /// Nobody waits for the answer any longer.
+  /// Cancels a waiting request.
   void forget(const Ticket& ticket);
-  /// The same of all that `rank` asked.
+  /// Cancels all waiting requests of `rank`.
   void forget_rank(std::uint32_t rank);
 
-  /// Bytes of keys, values and waiting requests, with kEntry for each and for each key of a request.
+  /// Returns the bytes of keys, values and waiting requests, plus kEntry for each of them and for each key of a
+  /// request.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   static constexpr std::size_t kEntry = 192;
 
  private:
-  /// It is listed below one of its keys that is not there, keys[at].
+  /// A waiting request; listed_ has it below keys[at], which does not exist yet.
   struct Waiting {
     Request request;
     std::size_t at = 0;
