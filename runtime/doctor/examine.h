@@ -11,18 +11,18 @@
 
 namespace rollcall::doctor {
 
-/// What the caller wants to know.
+/// Which parts of the examination the caller wants.
 struct Expectations {
   bool ring = true;                        ///< connect each node to the next one
-  bool benchmark = true;                   ///< and measure the ring
-  std::vector<std::string> collectives{};  ///< backends that rollcall-bench-collectives measures; none: it is not run
+  bool benchmark = true;                   ///< measure the ring as well
+  std::vector<std::string> collectives{};  ///< backends for rollcall-bench-collectives; empty: it is not run
 };
 
-/// Looks at this rank's world (in a het step with world=component its component): every rank calls it once. Rank 0 gets
-/// the World when all ranks have reported, or when rendezvous.timeout is over; the others get nothing, once rank 0 has
-/// what it needs of them. A process outside a step is a world of one. Ends within about twice rendezvous.timeout
-/// whatever the others do. Errors: Slurm's variables contradict each other; this rank cannot find rank 0, or rank 0
-/// died (Unavailable). Of the latter kind only the first rank of a node speaks; the others get nothing.
+/// Examines this rank's world (in a het step with world=component, its component). Collective: every rank calls it
+/// once. Rank 0 gets the World once all ranks have reported or rendezvous.timeout has passed; the other ranks get
+/// nothing, once rank 0 has received what it needs. A process outside a step is a world of one rank. Ends within about
+/// twice rendezvous.timeout in any case. Errors: Slurm's variables are contradictory; this rank cannot find rank 0, or
+/// rank 0 died (Unavailable). Errors of the latter kind are returned to the first rank of each node only.
 [[nodiscard]] Result<std::optional<World>> examine(const Environment& environment,
                                                    const settings::LaunchSettings& settings,
                                                    const Expectations& expected);

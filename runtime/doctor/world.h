@@ -11,62 +11,62 @@
 
 namespace rollcall::doctor {
 
-/// What the settings say about right and wrong.
+/// Thresholds from the settings.
 struct Limits {
   bool loopback_allowed = false;       ///< host.loopback is allow: all nodes are one machine
   double clock_seconds = 0.5;          ///< doctor.clock
   double timeout_seconds = 60;         ///< rendezvous.timeout
-  std::optional<double> gigabytes;     ///< doctor.bandwidth in GB/s; nothing: by the interface's speed
-  std::optional<double> microseconds;  ///< doctor.latency, for one hop; nothing: the built-in rule
+  std::optional<double> gigabytes;     ///< doctor.bandwidth in GB/s; unset: derived from the interface's speed
+  std::optional<double> microseconds;  ///< doctor.latency in microseconds, for one hop; unset: the built-in rule
 };
 
-/// A rank, or some ranks of a node, that should be there and are not.
+/// A rank, or several ranks of a node, that should have reported but did not.
 struct Missing {
-  std::string who;  ///< the node, or "rank 3" where nothing says on which node that is
+  std::string who;  ///< the node, or "rank 3" where its node is unknown
   std::string reason;
 };
 
-/// One connection of the ring: from the first rank of a node to that of the next one.
+/// One connection of the ring, from the first rank of a node to that of the next node.
 struct RingLink {
   std::string from;
   std::string to;
   std::string error;  ///< empty: connected
 };
 
-/// A node's clock against that of rank 0's node.
+/// A node's clock relative to that of rank 0's node.
 struct ClockReading {
   std::string host;
   double ahead_seconds = 0;
   double uncertainty_seconds = 0;  ///< half of the round trip
 };
 
-/// One row of the benchmark: an all-reduce of one size, over a ring of the nodes' first ranks.
+/// One row of the benchmark: an all-reduce of one size over a ring of the nodes' first ranks.
 struct Measurement {
   std::string operation;    ///< "all-reduce"
-  std::uint64_t bytes = 0;  ///< of the whole vector
-  double seconds = 0;       ///< median of the repetitions, slowest rank
-  double gigabytes = 0;     ///< bus bandwidth, GB/s: what each link carried
+  std::uint64_t bytes = 0;  ///< size of the whole vector
+  double seconds = 0;       ///< median of the repetitions of the slowest rank
+  double gigabytes = 0;     ///< bus bandwidth in GB/s: what each link carried
 };
 
 struct Benchmark {
   std::uint32_t ranks = 0;        ///< 0: not run
-  std::string error;              ///< why it was not run or did not end
-  std::vector<Measurement> rows;  ///< the smallest first
+  std::string error;              ///< why it was not run or did not finish
+  std::vector<Measurement> rows;  ///< smallest size first
 };
 
-/// One row of what rollcall-bench-collectives measured among all ranks.
+/// One row of rollcall-bench-collectives, measured among all ranks.
 struct CollectiveRow {
   std::string backend;    ///< "gloo"
   std::string operation;  ///< "all_reduce"
   std::uint64_t bytes = 0;
   double seconds = 0;    ///< median of the slowest rank
-  double gigabytes = 0;  ///< bus bandwidth, GB/s
+  double gigabytes = 0;  ///< bus bandwidth in GB/s
   bool correct = false;  ///< on all ranks
 };
 
 struct Collectives {
-  std::string absent;  ///< why it was not run; empty: it was
-  std::string error;   ///< why it did not end well
+  std::string absent;  ///< why it was not run; empty: it was run
+  std::string error;   ///< why it failed
   std::vector<CollectiveRow> rows;
 };
 
@@ -74,38 +74,38 @@ struct Collectives {
 struct Way {
   bool srun_exists = false;
   bool srun_has_option = false;       ///< `srun --help` lists --ddp
-  std::string installation = "none";  ///< whose: "none", "site", "user", "site and user"
-  std::string plugin;                 ///< path of the plugin in force; empty: none
+  std::string installation = "none";  ///< where it is installed: "none", "site", "user", "site and user"
+  std::string plugin;                 ///< path of the active plugin; empty: none
   std::string task_prolog;            ///< slurm.conf's TaskProlog, which runs after the plugin; empty: none
-  std::vector<std::string> changed;   ///< variables that a rollcall set in this step and that were set anew since
-  std::vector<std::string> problems;  ///< of the installation, one line each: what is wrong and what to do
+  std::vector<std::string> changed;   ///< variables that rollcall set in this step and that were changed since
+  std::vector<std::string> problems;  ///< problems of the installation, one line each, with the action
 };
 
-/// What Slurm does once a node of a job is lost (slurm.conf(5): SlurmdTimeout, JobRequeue).
+/// What Slurm does after a node of a job was lost (slurm.conf(5): SlurmdTimeout, JobRequeue).
 struct NodeLoss {
-  bool known = false;          ///< Slurm says it
-  double noticed_seconds = 0;  ///< until it takes a silent node for lost; 0: it never does
-  /// This job may be requeued; outside a job: one that does not say. Nothing: it is no batch job, which alone are.
+  bool known = false;          ///< Slurm reported it
+  double noticed_seconds = 0;  ///< until Slurm declares a silent node down; 0: never
+  /// Whether this job may be requeued; outside a job, the default. Unset: it is not a batch job, so it cannot be.
   std::optional<bool> requeues = false;
 };
 
-/// All that rank 0 knows in the end: the input of every check.
+/// Everything that rank 0 has collected: the input of every check.
 struct World {
-  job::JobFacts step;  ///< as rank 0 sees it
+  job::JobFacts step;  ///< from rank 0's view
   Limits limits;
   Way way;
   NodeLoss node_loss;
-  std::vector<TaskFacts> tasks;  ///< those who answered, by rank; rank 0 first
+  std::vector<TaskFacts> tasks;  ///< tasks that answered, by rank; rank 0 first
   std::vector<Missing> missing;
-  std::string sent_away;  ///< the last that came to rank 0 and was sent away, "10.0.0.7, which ..."; empty: nobody
+  std::string sent_away;  ///< the last peer that rank 0 rejected, "10.0.0.7, which ..."; empty: none
   std::vector<RingLink> ring;
   std::vector<ClockReading> clocks;
   Benchmark benchmark;
   Collectives collectives;
-  double seconds = 0;  ///< how long rank 0 took to find all that out
+  double seconds = 0;  ///< how long rank 0 took to collect everything
 };
 
-/// Reads the limits from the launch settings.
+/// Returns the thresholds from the launch settings.
 [[nodiscard]] Limits limits_of(const settings::LaunchSettings& settings);
 
 }  // namespace rollcall::doctor

@@ -11,28 +11,28 @@ namespace rollcall::doctor {
 
 enum class Status {
   Good,
-  Notice,  ///< works, but some program may trip over it; no failure of the whole
+  Notice,  ///< works, but may break some program; does not fail the report
   Bad,
-  Absent,  ///< there is nothing to check here, or it was not possible
+  Absent,  ///< nothing to check, or the check was not possible
 };
 
 /// One line of the report: what a check found on some nodes.
 struct Finding {
   Status status = Status::Good;
-  std::vector<std::string> hosts;  ///< whom it concerns; empty: all nodes
-  std::string reason;              ///< one clause: what was seen
-  std::string action;              ///< Notice, Bad: what to do, starts with a verb; otherwise empty
+  std::vector<std::string> hosts;  ///< the nodes concerned; empty: all nodes
+  std::string reason;              ///< one clause: what was observed
+  std::string action;              ///< Notice, Bad: what to do, beginning with a verb; otherwise empty
 };
 
 using Findings = std::vector<Finding>;
 
-/// A finding with the name of the check that made it ("head-port").
+/// A finding with the name of its check ("head-port").
 struct Checked {
   std::string_view check;
   Finding finding;
 };
 
-/// "good", "notice", "bad" or "absent": the word in JSON.
+/// Returns "good", "notice", "bad" or "absent", as in the JSON report.
 [[nodiscard]] constexpr std::string_view status_name(Status status) {
   switch (status) {
     case Status::Good:
@@ -47,18 +47,18 @@ struct Checked {
   return "";
 }
 
-/// Pure: what is judged was gathered before. Never empty: where there is nothing to look at, the finding is Absent and
-/// says why.
+/// A check's function. Pure, since the facts are collected earlier. Never returns an empty list: without anything to
+/// check, the finding is Absent and gives the reason.
 using Judge = Findings(const World& world);
 
-/// One check: a row of the table from which `rollcall doctor --list`, --only and --skip come.
+/// One check: a row of the table behind `rollcall doctor --list`, --only and --skip.
 struct Check {
   std::string_view name;     ///< "head-port"
-  std::string_view summary;  ///< one clause: what is looked at
+  std::string_view summary;  ///< one clause: what is checked
   Judge* run = nullptr;
 };
 
-// Another check is a function in the file of its subject, and its name and row here.
+// A new check is a function in the file of its subject, with its name and row here.
 Judge check_answer, check_way, check_node_loss, check_environment, check_own_name, check_head_name, check_reverse_name,
     check_interface, check_head_port, check_ring, check_clock, check_scratch, check_venv, check_versions, check_devices,
     check_gpus, check_cpus, check_shm, check_memlock, check_speed, check_collectives;
@@ -91,7 +91,7 @@ inline constexpr std::array kChecks{
           check_collectives},
 };
 
-/// Runs the checks of these names (all where `names` is empty).
+/// Runs the checks with these names, or all where `names` is empty.
 [[nodiscard]] std::vector<Checked> run_checks(const World& world, const std::vector<std::string_view>& names);
 
 }  // namespace rollcall::doctor

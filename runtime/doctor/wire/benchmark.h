@@ -16,23 +16,23 @@ namespace rollcall::doctor {
 using rendezvous::Clock;
 using rendezvous::Socket;
 
-/// A member of a ring of `size` processes: it sends to its right and receives from its left neighbour.
+/// A member of a ring of `size` processes, which sends to its right and receives from its left neighbour.
 class Ring {
  public:
   /// The sockets must outlive the ring. `index` < `size`, `size` > 1.
   Ring(const Socket& left, const Socket& right, std::uint32_t index, std::uint32_t size, Clock::time_point deadline)
       : left_(left), right_(right), index_(index), size_(size), deadline_(deadline) {}
 
-  /// Sums in place, by the ring algorithm (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-  /// workstations", J. Parallel Distrib. Comput. 69, 2009); the length must be a multiple of size(). All members call
-  /// it with the same length. Errors (Unavailable): a neighbour is lost, or `deadline` is over.
+  /// Sums in place with the ring algorithm (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+  /// workstations", J. Parallel Distrib. Comput. 69, 2009). The length must be a multiple of size() and the same in all
+  /// members. Collective. Errors (Unavailable): a neighbour is lost, or `deadline` has passed.
   [[nodiscard]] Result<void> all_reduce(std::span<float> data);
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
  private:
-  /// Part i, counted around the ring: i may be negative or beyond size.
+  /// Returns part i, counted around the ring: i may be negative or beyond size.
   [[nodiscard]] std::span<float> part(std::span<float> data, std::int64_t i) const;
   [[nodiscard]] Result<void> step(std::span<const float> outgoing, std::span<float> incoming);
 
@@ -43,25 +43,25 @@ class Ring {
   Clock::time_point deadline_;
 };
 
-/// This process's place in the ring of the benchmark: a port for its left neighbour, a connection to its right one.
+/// This process's member of the benchmark's ring: a port for its left neighbour and a connection to its right one.
 class RingMember {
  public:
-  /// Listens on a port of the kernel's choice; neighbours know the step's `secret`.
+  /// Listens on a port that the kernel chooses; neighbours must know the step's `secret`.
   explicit RingMember(const rendezvous::Secret& secret);
 
-  /// 0: it could not listen.
+  /// Returns the port; 0: it could not listen.
   [[nodiscard]] std::uint16_t port() const { return listener_ ? listener_->port() : std::uint16_t{0}; }
 
-  /// Connects to the right neighbour at the first endpoint that works. "" or what went wrong. Does not depend on the
-  /// neighbour's program being at the same place: its kernel accepts, and who it is shows when measuring begins.
+  /// Connects to the right neighbour at the first endpoint that works. Returns "" or the error. Does not wait for the
+  /// neighbour's program: its kernel accepts the connection, and it is authenticated when measuring begins.
   [[nodiscard]] std::string connect(const std::vector<rendezvous::Endpoint>& neighbours, Clock::time_point deadline);
 
-  /// Accepts the left neighbour and runs the benchmark; all members do at the same time, after all have connected.
+  /// Accepts the left neighbour and runs the benchmark. Collective, after all members have connected.
   [[nodiscard]] Benchmark measure(std::uint32_t index, std::uint32_t size, Clock::time_point deadline);
 
  private:
-  /// Accepts the left neighbour; each neighbour and this member show each other that they know the secret. The
-  /// vectors then go in clear: they are measured, and hold nothing.
+  /// Accepts the left neighbour; both ends of each connection prove that they know the secret. The vectors are then
+  /// sent unencrypted, since they are only measured and hold no information.
   [[nodiscard]] Result<Socket> accept_left(Clock::time_point deadline);
 
   rendezvous::Seal seal_;
@@ -69,13 +69,13 @@ class RingMember {
   Socket right_;
 };
 
-/// Times all-reduces of vectors of growing size on this ring, the smallest first, and checks every result: what a
-/// network does, where nothing but this program is installed (rollcall-bench-collectives tells what the trainer's
-/// backends do). Collective. Larger vectors are left out where the network is so slow that they would take seconds; all
-/// members decide alike. `error` of the result: a neighbour was lost, or data was wrong.
+/// Times all-reduces of vectors of growing size on this ring, smallest first, and verifies every result. Measures the
+/// network with this program alone (rollcall-bench-collectives measures the trainer's backends). Collective. Sizes that
+/// would take seconds on a slow network are omitted, by all members alike. `error` of the result: a neighbour was lost,
+/// or data was wrong.
 [[nodiscard]] Benchmark run_benchmark(Ring& ring);
 
-/// One benchmark from those of all members: the slowest member's time counts for every row.
+/// Combines the results of all members: for each row, the slowest member's time counts.
 [[nodiscard]] Benchmark combine(const std::vector<Benchmark>& members);
 
 }  // namespace rollcall::doctor

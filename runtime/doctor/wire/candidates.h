@@ -14,23 +14,24 @@
 
 namespace rollcall::doctor {
 
-/// Where rank 0 may be met, so that a report arrives even where the endpoint that programs would use does not work.
+/// Where rank 0 may be reachable, so that a report arrives even where the endpoint that programs would use fails.
 struct Candidates {
-  std::optional<rendezvous::Endpoint> expected;  ///< MASTER_ADDR and MASTER_PORT: what programs would use
-  std::string expected_error;                    ///< why that host is no use: its name is known not to resolve
-  std::vector<network::Address> addresses;       ///< of that host, where it is a name
-  std::uint16_t second_port = 0;                 ///< rank 0 listens there too, as far as it is free; 0: none
+  std::optional<rendezvous::Endpoint> expected;  ///< MASTER_ADDR and MASTER_PORT, which programs would use
+  std::string expected_error;                    ///< why that host cannot be used: its name is known not to resolve
+  std::vector<network::Address> addresses;       ///< addresses of that host, where it is a name
+  std::uint16_t second_port = 0;                 ///< rank 0 also listens there where it is free; 0: none
   std::string this_host;                         ///< for messages
   std::vector<std::string> hosts;                ///< other names and addresses of the head node, best first
 };
 
-/// The candidates by these facts; the same on every node. Where resolve failed there is no `patch`: then the port is
-/// found as resolve would have found it, and the hosts are what did resolve. Pure.
+/// Returns the candidates for these facts, which are the same on every node. Where resolve failed there is no `patch`:
+/// then the port is found as resolve would have found it, and the hosts are those that did resolve. Pure.
 [[nodiscard]] Candidates candidates_of(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                        const network::NetworkView& network, const Environment& user,
                                        const Result<resolve::EnvPatch>& patch);
 
-/// Every endpoint to try, the expected one first; none whose name is known not to resolve: asking again costs seconds.
+/// Returns every endpoint to try, the expected one first. Omits names that are known not to resolve, since another
+/// look-up costs seconds.
 [[nodiscard]] std::vector<rendezvous::Endpoint> endpoints_of(const Candidates& candidates);
 
 }  // namespace rollcall::doctor

@@ -15,42 +15,42 @@
 
 namespace rollcall::doctor {
 
-/// What a connection between ranks is for (rendezvous::Seal): ranks of another step that share a port do not have its
+/// The purpose of connections between ranks (rendezvous::Seal). Ranks of another step that share a port have another
 /// secret.
 inline constexpr const char* kDoctor = "doctor";
 
-/// The role of who only asks whether this is rank 0's port (rendezvous::Hello).
+/// The role of a client that only checks whether this is rank 0's port (rendezvous::Hello).
 inline constexpr const char* kProbe = "probe";
 
-/// What rank 0 asks of another rank.
+/// A request of rank 0 to another rank.
 struct Request {
   enum class What {
-    ReadClock,    ///< answer: the wall clock, nanoseconds since 1970
-    Connect,      ///< connect to the right neighbour; answer: what went wrong, or ""
+    ReadClock,    ///< answer: the system time in nanoseconds since 1970
+    Connect,      ///< connect to the right neighbour; answer: the error, or ""
     Measure,      ///< take part in the benchmark; answer: a Benchmark
-    Collectives,  ///< run rollcall-bench-collectives once this exchange is over; answer: ""
+    Collectives,  ///< run rollcall-bench-collectives after this exchange; answer: ""
     Leave,        ///< no answer: the report is complete
   };
   What what = What::Leave;
-  std::uint32_t index = 0;                       ///< place in the ring
-  std::uint32_t size = 0;                        ///< members of the ring
+  std::uint32_t index = 0;                       ///< index in the ring
+  std::uint32_t size = 0;                        ///< number of members of the ring
   std::vector<rendezvous::Endpoint> neighbours;  ///< Connect: the right neighbour's endpoints, best first
 };
 
 [[nodiscard]] std::string to_text(const Request& request);
-/// Nothing where the text is none, or asks to measure with a ring that cannot be: one of fewer than two members or of
-/// more than the world has ranks, a place beyond its end. All memory and time that measuring takes depends on it.
+/// Parses a request; unset where the text is not one, or asks for an impossible ring: fewer than two members, more than
+/// the world's ranks, or an index beyond its end. The memory and time of measuring depend on these.
 [[nodiscard]] std::optional<Request> parse_request(std::string_view text, std::uint32_t world_size);
 [[nodiscard]] std::string to_text(const Benchmark& benchmark);
 [[nodiscard]] Benchmark parse_benchmark(std::string_view text);
 
-/// The facts as compact JSON: what travels from a rank to rank 0. Bytes that are no UTF-8 are replaced.
+/// Returns the facts as compact JSON, which a rank sends to rank 0. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string to_json_text(const TaskFacts& facts);
 
-/// The reverse; unknown keys are passed over, missing ones leave the default. Errors (Mismatch): not such JSON.
+/// Parses the facts; unknown keys are ignored, missing ones keep the default. Errors (Mismatch): not such JSON.
 [[nodiscard]] Result<TaskFacts> task_facts_from_json(std::string_view text);
 
-/// Nanoseconds since 1970 by this node's clock: what is compared between nodes.
+/// Returns this node's system time in nanoseconds since 1970, for comparison between nodes.
 [[nodiscard]] inline std::int64_t wall_clock_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();

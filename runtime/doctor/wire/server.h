@@ -16,29 +16,29 @@ namespace rollcall::doctor {
 using rendezvous::Clock;
 using rendezvous::Socket;
 
-/// Rank 0's end of the exchange: every other rank holds one connection to it. One thread; every call ends at its
-/// deadline. Who does not know this step's secret is sent away.
+/// Rank 0's end of the exchange: every other rank has one connection to it. Uses one thread; every call ends at its
+/// deadline. Peers that do not know this step's secret are rejected.
 class Server {
  public:
   Server(std::vector<rendezvous::Listener> listeners, const rendezvous::Secret& secret, std::uint32_t world_size);
 
-  /// Lets the ranks 1.. report; returns what each said. Ends when all did, at the deadline, or shortly after the last
-  /// connection broke where nobody else is awaited. Nobody is taken in between two calls.
+  /// Waits for the reports of ranks 1 and higher and returns them. Ends when all have reported, at the deadline, or
+  /// shortly after the last connection broke where no other rank is missing. Accepts no connections between two calls.
   [[nodiscard]] std::map<std::uint32_t, std::string> gather(Clock::time_point deadline);
 
-  /// Sends each rank its text, runs `meanwhile` (rank 0's own part, if any), and awaits one answer of each. Whoever
-  /// does not answer is missing in the result, and why is in losses(). Ranks that are not connected are passed over.
+  /// Sends each rank its text, runs `meanwhile` (rank 0's own part, if any), and waits for one answer of each. A rank
+  /// that does not answer is missing in the result; losses() has the reason. Ranks that are not connected are skipped.
   [[nodiscard]] std::map<std::uint32_t, std::string> ask(const std::map<std::uint32_t, std::string>& texts,
                                                          Clock::time_point deadline,
                                                          const std::function<void()>& meanwhile = {});
 
-  /// Sends without awaiting anything.
+  /// Sends the texts without waiting for answers.
   void tell(const std::map<std::uint32_t, std::string>& texts, Clock::time_point deadline);
 
-  /// The ranks whose connection broke, or who did not answer in time, and why.
+  /// Returns the ranks whose connection broke or that did not answer in time, with the reason.
   [[nodiscard]] const std::map<std::uint32_t, std::string>& losses() const { return losses_; }
 
-  /// The last that came and was sent away, for people.
+  /// Returns the last rejected peer, for messages.
   [[nodiscard]] const std::string& sent_away() const { return sent_away_; }
 
  private:
@@ -52,7 +52,7 @@ class Server {
   rendezvous::Seal seal_;
   std::uint32_t world_size_;
   std::map<std::uint32_t, Socket> clients_;
-  std::map<std::uint32_t, std::string> heard_;  ///< and not given to the caller yet
+  std::map<std::uint32_t, std::string> heard_;  ///< not yet returned to the caller
   std::map<std::uint32_t, std::string> losses_;
   Clock::time_point last_loss_{};
   std::string sent_away_;
