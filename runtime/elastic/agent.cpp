@@ -32,10 +32,11 @@ Result<std::string> path_of_program(const std::string& name, const Environment& 
       return any_python ? path : name;
     }
   }
-  return fail("run", any_python ? "python" : name,
-              any_python ? "is not in PATH, nor is python3" : "is no program that can be executed",
-              any_python ? "activating the environment with your Python, or PYTHON_EXEC" : "its full path",
-              ErrorKind::NotFound);
+  return fail(
+      "run", any_python ? "python" : name,
+      any_python ? "neither python nor python3 is in PATH" : "is not an executable program",
+      any_python ? "activating the environment with your Python, or setting PYTHON_EXEC" : "giving its full path",
+      ErrorKind::NotFound);
 }
 
 /// Of a run that a signal ended: 0 where all workers ended well, else the highest of theirs, else `otherwise`.
@@ -85,8 +86,8 @@ Agent::Agent(LaunchRequest request, Environment environment, Tell tell)
 Result<RunEnd> Agent::run() {
   raise_own_open_files_limit();
   if (!loop_.problem().empty()) {
-    return fail("run", "", "cannot wait for events: " + loop_.problem(), "a higher hard limit (ulimit -Hn)",
-                ErrorKind::Unavailable);
+    return fail("run", "", "cannot wait for events: " + loop_.problem(),
+                "raising the hard limit of open files (ulimit -Hn)", ErrorKind::Unavailable);
   }
   std::vector<int> signals = request_.signals;
   signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
@@ -100,7 +101,8 @@ Result<RunEnd> Agent::run() {
   std::signal(SIGPIPE, SIG_IGN);  // a terminal or `| head` that is gone does not end the run; workers get the default
   status_.emplace(loop_, [this] { return run_status(request_, member_, *coordination_, workers_); });
   if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {
-    tell_(fmt::format("rollcall: run: waits for {} to {} nodes at {}", request_.min_nodes, request_.max_nodes,
+    const std::string least = request_.min_nodes < request_.max_nodes ? fmt::format("{} to ", request_.min_nodes) : "";
+    tell_(fmt::format("rollcall: run: waiting for {}{} nodes at {}", least, request_.max_nodes,
                       rendezvous::to_text(request_.meeting.endpoint)));
   }
   report({.kind = Report::Kind::Join, .newcomer = newcomer(std::nullopt)});
@@ -231,8 +233,10 @@ void Agent::turn(const Action& action) {
   if (action.kind == Action::Kind::Host) {
     coordination_ = take_the_place(loop_, request_, *std::move(listener_), action.generation, tell_);
     listener_.reset();
-    tell_(fmt::format("rollcall: run: {}, which held the rendezvous, is not heard: looks for the others at {}",
-                      action.generation.world[action.generation.coordinator].host, coordination_->where()));
+    tell_(
+        fmt::format("rollcall: run: the coordinator on {} does not respond; this agent replaces it and waits for the "
+                    "other nodes at {}",
+                    action.generation.world[action.generation.coordinator].host, coordination_->where()));
   } else {
     Result<std::unique_ptr<Coordination>> turned = turn_to(loop_, request_, action.successor);
     if (!turned) {
@@ -261,10 +265,11 @@ void Agent::announce(const Generation& generation) {
     return;
   }
   const auto& history = coordination_->coordinator()->history();
-  tell_(fmt::format("rollcall: run: generation {}: {} workers on {} node{}{}", generation.number,
-                    place_of(generation.world, generation.group_rank).world_size, generation.world.size(),
-                    generation.world.size() == 1 ? "" : "s",
-                    history.empty() ? "" : ", since " + history.back().reason));
+  const std::uint32_t workers = place_of(generation.world, generation.group_rank).world_size;
+  const std::size_t nodes = generation.world.size();
+  tell_(fmt::format("rollcall: run: generation {}: {} worker{} on {} node{}{}", generation.number, workers,
+                    workers == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
+                    history.empty() ? "" : ", because " + history.back().reason));
 }
 
 /// Who comes when all places are taken, a second job at the endpoint of a first one perhaps, is told why nothing
@@ -273,7 +278,7 @@ void Agent::announce_waiting(const Order& order) {
   const bool full = order.kind == Order::Kind::Wait && order.generation.world.size() >= request_.max_nodes;
   if (full && !had_a_place() && !told_that_it_waits_) {
     told_that_it_waits_ = true;
-    tell_(fmt::format("rollcall: run: the run at {} has all its {} nodes: this one, {}, waits until another goes",
+    tell_(fmt::format("rollcall: run: the run at {} already has all {} nodes; {} waits as a spare until a node leaves",
                       coordination_->where(), request_.max_nodes, this_host_name()));
   }
 }
@@ -298,16 +303,16 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
     // A task of a step of several nodes is there to be a spare; its step shall not fail.
     const bool is_spare = parse_integer<std::uint32_t>(environment_.get(env::kSlurmStepNodes).value_or("")) > 1U;
     return {is_spare ? 0 : to_int(ExitCode::NoPlace),
-            fmt::format("rollcall: run: the run at {} ended well without this node, {}, which has run nothing; try "
-                        "another --rdzv-endpoint for a run of its own",
+            fmt::format("rollcall: run: the run at {} succeeded without {}, which ran no workers; try giving another "
+                        "--rdzv-endpoint to start a separate run",
                         coordination_->where(), this_host_name())};
   }
   if (outcome.exit_code == 0 || (!speaks() && !outcome.own)) {
     return {outcome.exit_code, ""};
   }
   if (!outcome.cause) {
-    return {outcome.exit_code, fmt::format("rollcall: run: {}; try looking at the lines of the other agents{}",
-                                           outcome.reason, outcome.own ? ", or another --rdzv-endpoint" : "")};
+    return {outcome.exit_code, fmt::format("rollcall: run: {}; try reading the messages of the other agents{}",
+                                           outcome.reason, outcome.own ? ", or giving another --rdzv-endpoint" : "")};
   }
   const std::string& file = outcome.cause->error_file;
   const bool kept = !file.empty() && !request_.logs.folder.empty();
@@ -315,8 +320,8 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
   if (outcome.cause->kind == Cause::Kind::SetUp) {  // it wrote nothing, and says what to try
     return {outcome.exit_code, fmt::format("rollcall: run: {}{}", describe(*outcome.cause), after)};
   }
-  return {outcome.exit_code, fmt::format("rollcall: run: {}{}; try looking at {}", describe(*outcome.cause), after,
-                                         kept ? file : "what it wrote before")};
+  return {outcome.exit_code, fmt::format("rollcall: run: {}{}; try reading {}", describe(*outcome.cause), after,
+                                         kept ? file : "its output above")};
 }
 
 }  // namespace rollcall::elastic

@@ -32,7 +32,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
   Member& member = found->second;
   if (report.kind == Report::Kind::Leave) {
     quorum_.died(member.newcomer.node);  // it turns to nobody
-    remove(id, Cause::Kind::NodeLeft, "was told to end", now);
+    remove(id, Cause::Kind::NodeLeft, "was asked to exit", now);
     return;
   }
   quorum_.knows(member.newcomer.node, report.generation);
@@ -69,10 +69,10 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
 
 std::string Coordinator::why_refused(const Newcomer& newcomer) const {
   if (phase_ == Phase::Ended) {
-    return "the run is over";
+    return "the run has ended";
   }
   if (newcomer.run_id != policy_.run_id) {
-    return fmt::format("another run meets here: {}, not {}", policy_.run_id.substr(0, 80),
+    return fmt::format("the run at this endpoint is {}, not {}", policy_.run_id.substr(0, 80),
                        newcomer.run_id.substr(0, 80));
   }
   if (newcomer.min_nodes != policy_.min_nodes || newcomer.max_nodes != policy_.max_nodes) {
@@ -80,11 +80,11 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
                        newcomer.min_nodes, newcomer.max_nodes);
   }
   if (policy_.max_nodes == 1 && !members_.empty()) {
-    return fmt::format("a run of one node meets here, and has it: {}",
+    return fmt::format("the run at this endpoint has a single node, which has already joined: {}",
                        members_.begin()->second.newcomer.node.host.substr(0, 80));
   }
   if (phase_ != Phase::Reuniting && newcomer.last && place_in(*newcomer.last, newcomer.node)) {
-    return "the run has gone on without this node";
+    return "the run has continued without this node";
   }
   if (newcomer.heartbeat_timeout != policy_.heartbeat_timeout) {
     return fmt::format("this run has --rdzv-conf=heartbeat_timeout={:g}, not {:g}",
@@ -92,7 +92,7 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
                        std::chrono::duration<double>(newcomer.heartbeat_timeout).count());
   }
   if (newcomer.node.port != 0 && places_.contains(place_of(newcomer.node))) {
-    return fmt::format("this node is there already: {}", newcomer.node.host);
+    return fmt::format("this node has already joined: {}", newcomer.node.host);
   }
   const auto same_rank =
       newcomer.node_rank
@@ -100,7 +100,7 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
                 members_, [&](const auto& entry) { return entry.second.newcomer.node_rank == newcomer.node_rank; })
           : members_.end();
   return same_rank == members_.end() ? ""
-                                     : fmt::format("node rank {} is there already: {}", *newcomer.node_rank,
+                                     : fmt::format("node rank {} is already taken by {}", *newcomer.node_rank,
                                                    same_rank->second.newcomer.node.host.substr(0, 80));
 }
 
@@ -130,7 +130,7 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
   } else if (phase_ == Phase::Gathering) {
     gather(now);
   } else if (phase_ == Phase::Running && generation_.world.size() < policy_.max_nodes && !any_member(State::Done)) {
-    stop_generation(report.newcomer->node.host + " joins", /*lost=*/false, now);
+    stop_generation(report.newcomer->node.host + " joined", /*lost=*/false, now);
   }
 }
 
@@ -183,7 +183,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
     return;
   }
   if (member.order == 1) {
-    own_agent_left(fmt::format("{}, which holds the rendezvous, {}", member.newcomer.node.host, reason));
+    own_agent_left(fmt::format("the coordinator on {} {}", member.newcomer.node.host, reason));
     return;
   }
   if (phase_ == Phase::Gathering && last_call_ && members_.size() < policy_.min_nodes) {
@@ -240,15 +240,17 @@ void Coordinator::consider_stopped(Clock::time_point now) {
   }
   const std::optional<Cause> first = causes_.first();
   if (first && first->exit_code == to_int(ExitCode::Interrupted)) {
-    end(failure("it asks to be started again later"));  // its work is saved, its time is up: here it would not get more
+    end(failure(
+        "the program asks to be restarted later"));  // its work is saved, its time is up: here it would not get more
     return;
   }
   if (counts && restarts_ >= policy_.max_restarts) {
-    end(failure(policy_.max_restarts > 0 ? fmt::format("after {} restarts", restarts_) : ""));
+    end(failure(policy_.max_restarts > 0 ? fmt::format("after {} restart{}", restarts_, restarts_ == 1 ? "" : "s")
+                                         : ""));
     return;
   }
   if (fruitless_ >= policy_.give_up_after) {
-    end(failure(fmt::format("{} generations in a row ended soon after their start", fruitless_)));
+    end(failure(fmt::format("{} consecutive generations ended shortly after their start", fruitless_)));
     return;
   }
   restarts_ += counts ? 1 : 0;
@@ -307,7 +309,7 @@ void Coordinator::form(Clock::time_point now) {
     world.push_back(members_.at(id).newcomer.node);
   }
   if (!quorum_.may_go_on(world)) {
-    end(failure("as many nodes are silent as could have gone on without this one"));
+    end(failure("the nodes that do not respond could have continued without this one"));
     return;
   }
   const auto own = std::ranges::find_if(ids, [&](MemberId id) { return members_.at(id).order == 1; });
@@ -360,7 +362,7 @@ void Coordinator::tick(Clock::time_point now) {
     form(now);
   } else if (phase_ == Phase::Gathering) {
     const Outcome outcome =
-        failure(fmt::format("only {} of at least {} nodes came within {:g} s", members_.size(), policy_.min_nodes,
+        failure(fmt::format("only {} of at least {} nodes joined within {:g} s", members_.size(), policy_.min_nodes,
                             std::chrono::duration<double>(policy_.join_timeout).count()));
     end(outcome);
   } else if (phase_ == Phase::Stopping) {

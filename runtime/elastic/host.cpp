@@ -75,14 +75,14 @@ void Host::greet(rendezvous::Socket socket) {
 void Host::send_away(const rendezvous::Stranger& stranger) {
   const std::string warning =
       stranger.knows_the_secret
-          ? fmt::format("{} connected from this host with this run's secret, and was not let in; try another secret",
+          ? fmt::format("rejected {}, which connected from this host with this run's secret; try changing the secret",
                         stranger.who)
           : fmt::format(
-                "an agent at {} was not let in: it does not know this run's secret; try the same "
+                "rejected an agent at {}, which does not know this run's secret; try giving the same "
                 "--rdzv-conf=secret=FILE on all nodes",
                 stranger.who);
   if (warned_.size() < kMostWarnings && warned_.insert(warning).second) {
-    entrance_->tell("rollcall: run: warning: " + warning);
+    entrance_->tell("rollcall: warning: run: " + warning);
   }
 }
 
@@ -102,7 +102,7 @@ void Host::hear(MemberId id) {
     deliver();  // it may have been refused: then stop_hearing() took what else it said
   }
   if (!makes_sense) {
-    drop(id, Why::Silent, "its agent said what is no report");
+    drop(id, Why::Silent, "its agent sent an invalid message");
   } else if (peer.connection->broken()) {
     drop(id, peer.connection->ended() ? Why::Ended : Why::Silent, "the connection to its agent broke");
   }
@@ -139,7 +139,8 @@ bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
 
 /// Who did not begin with a Join.
 void Host::refuse(MemberId id, Peer& peer) {
-  peer.connection->send(to_text(Order{.kind = Order::Kind::Refused, .reason = "that is no report of an agent"}));
+  peer.connection->send(
+      to_text(Order{.kind = Order::Kind::Refused, .reason = "this is not a message of a rollcall agent"}));
   close_after_last(id, peer);
 }
 
@@ -175,7 +176,7 @@ void Host::drop(MemberId id, Why why, const std::string& reason) {
   const Clock::time_point now = Clock::now();
   const bool dead = why == Why::Ended && is_dead(id, peer, now);
   if (why == Why::Silent && peer.joined && !peer.closing) {
-    const Outcome fenced{to_int(ExitCode::Unavailable), {}, "lost by the others: " + reason};
+    const Outcome fenced{to_int(ExitCode::Unavailable), {}, "the coordinator lost this node: " + reason};
     peer.connection->send(to_text(Order{.kind = Order::Kind::End, .outcome = fenced}));
   }
   coordinator_.lost(id, reason, dead, now);
@@ -248,7 +249,7 @@ void Host::tick(Clock::time_point now) {
   if (newcomers_ && !newcomers_->problem().empty()) {
     const std::string warning = "cannot accept agents: " + newcomers_->problem();
     if (warned_.insert(warning).second) {
-      entrance_->tell("rollcall: run: warning: " + warning + "; try a higher hard limit (ulimit -Hn)");
+      entrance_->tell("rollcall: warning: run: " + warning + "; try raising the hard limit of open files (ulimit -Hn)");
     }
     newcomers_->pause();
   }
@@ -268,7 +269,7 @@ void Host::tick(Clock::time_point now) {
       } else if (peer.connection->ended()) {
         gone.emplace_back(id, Why::Ended, "the connection to its agent broke");
       } else if (peer.connection->broken()) {
-        gone.emplace_back(id, Why::Silent, "its agent does not read what it is told");
+        gone.emplace_back(id, Why::Silent, "its agent does not read its messages");
       } else if (!held_up && peer.joined && now - peer.connection->last_heard() > heartbeat_timeout_) {
         gone.emplace_back(
             id, Why::Silent,

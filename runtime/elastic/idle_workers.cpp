@@ -62,7 +62,7 @@ void IdleWorkers::reap(const Tell& tell) {
     discard(std::exchange(standby_, {}).pid);
     standby_failed_ = true;
     standby_wanted_ = how.si_code == CLD_EXITED;  // one that was killed may have had no room
-    tell("rollcall: warning: the process that was to take the place of a worker that fails has ended");
+    tell("rollcall: warning: run: the standby process, which replaces a failed worker, has ended");
   }
   std::erase_if(discarded_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
 }

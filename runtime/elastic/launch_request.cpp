@@ -21,11 +21,10 @@ Result<NodeRange> node_range(const Settings& values) {
   const auto least = python_count(ends.empty() ? "" : ends.front());
   const auto most = python_count(ends.empty() ? "" : ends.back());
   if (ends.size() > 2 || !least || !most || *least == 0) {
-    return refuse(values, "nnodes", "is no number of nodes", "--nnodes=2 or --nnodes=1:3");
+    return refuse(values, "nnodes", "must be a number of nodes or a range", "--nnodes=2 or --nnodes=1:3");
   }
   if (*least > *most) {
-    return refuse(values, "nnodes", "has more nodes at least than at most",
-                  fmt::format("--nnodes={}:{}", *most, *least));
+    return refuse(values, "nnodes", "has a minimum above its maximum", fmt::format("--nnodes={}:{}", *most, *least));
   }
   return NodeRange{*least, *most};
 }
@@ -41,15 +40,15 @@ Result<std::uint32_t> worker_count(const Settings& values, const HostFacts& host
   if (text == "gpu" || text == "xpu") {
     const std::uint32_t devices = text == "gpu" ? host.gpus : host.xpus;
     if (devices == 0) {
-      return refuse(values, "nproc-per-node", "this process sees none on this host",
-                    "--nproc-per-node=auto, or looking at CUDA_VISIBLE_DEVICES and /dev");
+      return refuse(values, "nproc-per-node", "no such device is visible on this host",
+                    "--nproc-per-node=auto, or checking CUDA_VISIBLE_DEVICES and /dev");
     }
     return devices;
   }
   const auto count = python_count(text);
   constexpr std::uint32_t kMost = 4096;
   if (!count || *count == 0 || *count > kMost) {
-    return refuse(values, "nproc-per-node", "is no number of workers", "--nproc-per-node=4, or auto, cpu, gpu, xpu");
+    return refuse(values, "nproc-per-node", "must be a number of workers, auto, cpu, gpu or xpu", "--nproc-per-node=4");
   }
   return *count;
 }
@@ -79,15 +78,15 @@ Result<LogRequest> log_request(const Settings& values, const Environment& enviro
   for (const std::string_view name : {"redirects", "tee"}) {
     const std::optional<StreamChoice> choice = parse_streams(values.text(name));
     if (!choice) {
-      return refuse(values, name, "names no streams",
-                    fmt::format("--{}=3, or by local rank: --{}=0:3,1:1", name, name));
+      return refuse(values, name, "must be 0, 1, 2 or 3, or a list by local rank",
+                    fmt::format("--{}=3, or --{}=0:3,1:1 for a choice by local rank", name, name));
     }
     (name == "tee" ? logs.tee : logs.redirects) = *choice;
   }
   for (const std::string& rank : split(values.text("local-ranks-filter"), ',')) {
     const auto number = python_count(rank);
     if (!number) {
-      return refuse(values, "local-ranks-filter", "is no list of local ranks", "--local-ranks-filter=0,1");
+      return refuse(values, "local-ranks-filter", "must be a list of local ranks", "--local-ranks-filter=0,1");
     }
     logs.shown.insert(*number);
   }
@@ -111,8 +110,8 @@ Result<std::vector<int>> signal_numbers(const Settings& values) {
   for (const std::string& word : split(values.text("signals-to-handle"), ',')) {
     const auto found = std::ranges::find(kSignals, trim(word), &Named::name);
     if (found == kSignals.end()) {
-      return refuse(values, "signals-to-handle", fmt::format("{} is no signal that can be handled", printable(word)),
-                    "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2");
+      return refuse(values, "signals-to-handle", fmt::format("{} is not a signal that can be handled", printable(word)),
+                    "--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2");
     }
     numbers.push_back(found->number);
   }
@@ -141,7 +140,7 @@ Result<std::vector<std::string>> program_of(const RunOptions& options, const Env
   }
   if (values.on("no-python") && !values.on("run-path")) {
     if (values.on("module")) {
-      return fail("--module", "", "contradicts --no-python", "one of them");
+      return fail("--module", "", "contradicts --no-python", "giving only one of them");
     }
     return options.program;
   }
@@ -195,11 +194,11 @@ std::optional<StreamChoice> parse_streams(std::string_view text) {
 Result<LaunchRequest> launch_request(const RunOptions& options, const Environment& environment, const HostFacts& host) {
   const Settings& values = options.values;
   if (const std::string& specs = values.text("logs-specs"); !specs.empty() && specs != "default") {
-    return refuse(values, "logs-specs", "is a Python plugin of torchrun's, which rollcall cannot run",
+    return refuse(values, "logs-specs", "is a Python plugin of torchrun, which rollcall cannot run",
                   "--log-dir, --redirects and --tee");
   }
   if (values.text("numa-binding") != "none") {
-    return refuse(values, "numa-binding", "is not supported yet", "Slurm's own binding: srun --cpu-bind");
+    return refuse(values, "numa-binding", "is not supported yet", "srun --cpu-bind");
   }
   ASSIGN_OR_RETURN(const NodeRange nodes, node_range(values));
   const Result<std::uint32_t> workers = worker_count(values, host);

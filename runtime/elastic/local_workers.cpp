@@ -96,7 +96,7 @@ AttemptFiles LocalWorkers::make_files() {
   Result<AttemptFiles> files = folders_ ? folders_->next_attempt(request_.workers) : none;
   if (!files) {  // a full disk costs the logs, not the node
     const Error& error = files.error();
-    tell_(fmt::format("rollcall: warning: {}: {}: {}: this attempt shows all on the terminal", error.setting,
+    tell_(fmt::format("rollcall: warning: {}: {}: {}: this attempt writes all output to the terminal", error.setting,
                       error.value, error.reason));
   }
   return files ? *std::move(files) : none;
@@ -130,7 +130,7 @@ Result<File> LocalWorkers::open_stream(std::uint32_t local_rank, const AttemptFi
   if (file.empty()) {
     File nowhere("/dev/null", O_WRONLY);
     return nowhere ? Result<File>(std::move(nowhere))
-                   : fail("--log-dir", "/dev/null", "cannot be opened: " + errno_text(errno), "a higher ulimit -n",
+                   : fail("--log-dir", "/dev/null", "cannot be opened: " + errno_text(errno), "raising ulimit -n",
                           ErrorKind::CannotCreate);
   }
   const int terminal = err ? STDERR_FILENO : STDOUT_FILENO;
@@ -287,8 +287,10 @@ void LocalWorkers::finish_if_over() {
     causes.push_back(*set_up_failure_);
   }
   if (group_->gave_up()) {
-    tell_(fmt::format("rollcall: warning: {}: workers that KILL does not end are left behind (waiting for a device?)",
-                      this_host_name()));
+    tell_(
+        fmt::format("rollcall: warning: run: {}: some workers did not end after KILL and are left behind, perhaps "
+                    "waiting for a device",
+                    this_host_name()));
   }
   std::vector<Worker> survivors = group_->take_survivors();
   if (std::ranges::all_of(survivors, [](const Worker& one) { return one.link == nullptr; })) {

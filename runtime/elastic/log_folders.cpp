@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 Error cannot_make(const std::string& path, const std::string& reason, int error_number = 0) {
   Error error =
-      fail("--log-dir", path, "cannot be made: " + reason,
-           what_to_try(error_number, "a folder that you can write, with room in it"), ErrorKind::CannotCreate);
+      fail("--log-dir", path, "cannot be created: " + reason,
+           what_to_try(error_number, "giving a folder that you can write, with free space"), ErrorKind::CannotCreate);
   error.of_this_node = true;
   return error;
 }

@@ -46,8 +46,8 @@ struct LogPump::Terminal {
   /// Whole lines. `file` holds them as well.
   void show(std::string_view lines, const std::string& file, const LogPump& pump) {
     if (stands_still) {
-      const std::string note =
-          fmt::format("rollcall: run: {} lines were left out here: they are in the files\n", left_out);
+      const std::string note = fmt::format("rollcall: run: {} omitted here; see the log files\n",
+                                           left_out == 1 ? "1 line was" : fmt::format("{} lines were", left_out));
       stands_still = !output.write(note, std::chrono::milliseconds(0)).empty();
       left_out = stands_still ? left_out : 0;
     }
@@ -55,7 +55,7 @@ struct LogPump::Terminal {
       lines = output.write(lines, pump.patience_);
       stands_still = !lines.empty();
       if (stands_still) {
-        pump.warn_of(fmt::format("--tee: {}: has taken nothing for {:g} s: what it does not take is in {} alone",
+        pump.warn_of(fmt::format("--tee: {}: accepted nothing for {:g} s; the omitted lines are only in {}",
                                  is_error ? "standard error" : "standard output",
                                  std::chrono::duration<double>(pump.patience_).count(), file));
       }
@@ -85,7 +85,7 @@ struct LogPump::Stream {
     const int error = descriptor < 0 ? 0 : write_all(descriptor, bytes);
     if (error != 0) {
       close(std::exchange(descriptor, -1));
-      pump.warn_of(fmt::format("--log-dir: {}: cannot be written any longer: {}", path, errno_text(error)));
+      pump.warn_of(fmt::format("--log-dir: {}: can no longer be written: {}", path, errno_text(error)));
     }
   }
 
@@ -208,7 +208,7 @@ LogPump::~LogPump() {
 Result<int> LogPump::add(const PumpedStream& stream) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return fail("--tee", "", "no pipe can be made: " + errno_text(errno), "a higher ulimit -n", ErrorKind::Unavailable);
+    return fail("--tee", "", "cannot create a pipe: " + errno_text(errno), "raising ulimit -n", ErrorKind::Unavailable);
   }
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   auto made = std::make_unique<Stream>(stream, ends[0]);

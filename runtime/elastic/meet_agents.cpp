@@ -49,25 +49,25 @@ Error unreachable(const rendezvous::Endpoint& endpoint, const std::string& reaso
   return fail("--rdzv-endpoint", rendezvous::to_text(endpoint),
               fmt::format("did not answer {} within {:g} s ({})", this_host_name(),
                           std::chrono::duration<double>(timeout).count(), reason),
-              "looking at the agent there, another endpoint, or a longer --rdzv-conf=join_timeout",
+              "checking the agent there, giving another endpoint, or raising --rdzv-conf=join_timeout",
               ErrorKind::Unavailable);
 }
 
 std::string still_looking(const rendezvous::Endpoint& endpoint, const std::string& reason, milliseconds timeout) {
   return fmt::format(
-      "rollcall: run: {} still looks for the run at {}: {}; it tries for {:g} s (--rdzv-conf=join_timeout)",
+      "rollcall: run: {} cannot reach the run at {} yet: {}; it keeps trying for {:g} s (--rdzv-conf=join_timeout)",
       this_host_name(), rendezvous::to_text(endpoint), reason, std::chrono::duration<double>(timeout).count());
 }
 
 Error cannot_listen(Error error, const MeetingRequest& meeting) {
   error.setting = meeting.node_rank ? "--master-port" : "--rdzv-endpoint";
-  error.action = "another port";
+  error.action = "giving another port";
   return error;
 }
 
 Error not_ours(const rendezvous::Endpoint& endpoint, const std::string& stranger) {
-  return fail("--rdzv-endpoint", rendezvous::to_text(endpoint), stranger + ", which is no agent of this run",
-              "another port", ErrorKind::Unavailable);
+  return fail("--rdzv-endpoint", rendezvous::to_text(endpoint), stranger + ", which is not an agent of this run",
+              "giving another port", ErrorKind::Unavailable);
 }
 
 /// Whether the generation has a place for the node that reported itself as `own`, and ranks that can be counted.
@@ -180,11 +180,11 @@ void Guest::hear() {
     }
     const bool older = text->find(R"("protocol":")") != std::string::npos;
     if (order && order->kind == Order::Kind::Refused && older) {
-      order->reason = fmt::format("the agent at {} speaks {}, not {}: another version of rollcall", where(),
+      order->reason = fmt::format("the agent at {} uses {}, not {}: it is another version of rollcall", where(),
                                   rendezvous::version_of(*text), rendezvous::kVersion);
     }
     if (!order || !take(*std::move(order))) {
-      gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where()), true};
+      gone_ = Gone{fmt::format("the process at {} is not a rollcall agent of this version", where()), true};
       connection_->stop_hearing();
     }
   }
@@ -212,11 +212,11 @@ bool Guest::nobody_is_there() const {
 
 void Guest::give_up() {
   if (nobody_is_there()) {
-    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where())};
+    gone_ = Gone{fmt::format("the coordinator at {} is gone", where())};
   } else if (!connection_->proven()) {
-    gone_ = Gone{fmt::format("who answers at {} does not know this run's secret, or is no agent of this version of "
-                             "rollcall: the same --rdzv-conf=secret=FILE on all nodes helps where they have no HOME in "
-                             "common",
+    gone_ = Gone{fmt::format("the process at {} does not know this run's secret, or is not a rollcall agent of this "
+                             "version: where the nodes do not share HOME, all need the same "
+                             "--rdzv-conf=secret=FILE",
                              where()),
                  true};
   }
@@ -269,13 +269,12 @@ void Guest::tick(Clock::time_point now) {
   connection_->send(to_text(Report{.generation = newest_, .beat = beat_}));
   if (now - connection_->last_heard() > patience_) {
     const double seconds = std::chrono::duration<double>(patience_).count();
-    gone_ =
-        Gone{.reason = understood_ ? fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s",
-                                                 where(), seconds)
-                                   : fmt::format("something listens at {} that has said nothing of an agent's for "
-                                                 "{:g} s: another program, or an agent that stands still",
-                                                 where(), seconds),
-             .silent = true};
+    gone_ = Gone{.reason = understood_
+                               ? fmt::format("the coordinator at {} was silent for {:g} s", where(), seconds)
+                               : fmt::format("the process at {} sent no message of an agent for {:g} s: it is another "
+                                             "program, or an agent that does not respond",
+                                             where(), seconds),
+                 .silent = true};
   }
 }
 

@@ -66,7 +66,7 @@ Result<std::vector<Entry>> entries_of(const Settings& values) {
     Entry entry{std::string(trim(text.substr(0, equals))),
                 std::string(trim(text.substr(std::min(equals + 1, text.size()))))};
     if (entry.key.empty() || entry.value.empty()) {
-      return refuse(values, "rdzv-conf", "is no list of KEY=VALUE",
+      return refuse(values, "rdzv-conf", "must be a list of KEY=VALUE",
                     "--rdzv-conf=join_timeout=300,last_call_timeout=10");
     }
     std::erase_if(entries, [&](const Entry& earlier) { return earlier.key == entry.key; });
@@ -99,11 +99,14 @@ Error has_no_effect(const std::string& key) {
     return fail("--rdzv-conf", key, "has no effect, as in torchrun", "--node-rank");
   }
   if (key == "timeout") {
-    return fail("--rdzv-conf", key, "has no effect with --rdzv-backend=c10d, as in torchrun", "join_timeout");
+    return fail("--rdzv-conf", key, "has no effect with --rdzv-backend=c10d, as in torchrun",
+                "--rdzv-conf=join_timeout=SECONDS");
   }
   const std::vector<std::string> known{"join_timeout", "last_call_timeout", "heartbeat_timeout", "is_host", "secret"};
-  return fail("--rdzv-conf", key, "is no key of it, and has no effect, as in torchrun",
-              nearest(key, known).value_or("join_timeout, last_call_timeout, heartbeat_timeout, is_host or secret"));
+  const std::optional<std::string> meant = nearest(key, known);
+  return fail("--rdzv-conf", key, "is not a known key and has no effect, as in torchrun",
+              meant ? fmt::format("--rdzv-conf={}=VALUE", *meant)
+                    : "using join_timeout, last_call_timeout, heartbeat_timeout, is_host or secret");
 }
 
 std::string lower(std::string text) {
@@ -131,21 +134,21 @@ class Configuration {
   Result<void> take(const Entry& entry) {
     if (entry.key == "is_host") {
       meeting_.host = truth_of(lower(entry.value));
-      return meeting_.host ? Result<void>() : no(entry, "neither true nor false", "is_host=true");
+      return meeting_.host ? Result<void>() : no(entry, "must be true or false", "is_host=true");
     }
     if (entry.key == "secret") {
       meeting_.secret_file = entry.value;
       return {};
     }
     if (entry.key == "store_type") {
-      return fixed_ || lower(entry.value) == "tcp" ? Result<void>()
-                                                   : no(entry, "nothing by which agents meet", "store_type=tcp");
+      return fixed_ || lower(entry.value) == "tcp" ? Result<void>() : no(entry, "must be tcp", "store_type=tcp");
     }
     if (milliseconds* const time = time_of(entry.key)) {
       const std::optional<milliseconds> given = duration_of(entry.value);
       const bool is_heartbeat = time == &meeting_.heartbeat_timeout;
       if (!given || (is_heartbeat && *given < milliseconds(100))) {
-        return no(entry, "no number of seconds for it", entry.key + "=10");
+        return no(entry, is_heartbeat ? "must be a number of seconds, at least 0.1" : "must be a number of seconds",
+                  entry.key + "=10");
       }
       *time = *given;
       return {};
@@ -168,19 +171,19 @@ class Configuration {
     if (std::ranges::find(kWhole, entry.key) != kWhole.end()) {
       const std::optional<std::int64_t> number = python_integer(entry.value);
       const bool positive = number && (*number > 0 || entry.key.starts_with("keep"));
-      return fixed_ || positive ? Result<void>() : no(entry, "no number of it", entry.key + "=10");
+      return fixed_ || positive ? Result<void>() : no(entry, "must be a positive whole number", entry.key + "=10");
     }
     if (entry.key == "cas_backoff_max_seconds") {
       const std::optional<double> seconds = settings::parse_number(entry.value);
       return fixed_ || (seconds && *seconds >= 0) ? Result<void>()
-                                                  : no(entry, "no number of seconds", entry.key + "=1");
+                                                  : no(entry, "must be a number of seconds", entry.key + "=1");
     }
     meeting_.warnings.push_back(has_no_effect(entry.key));
     return {};
   }
 
   Error no(const Entry& entry, std::string_view what, const std::string& instead) const {
-    return refuse(values_, "rdzv-conf", fmt::format("{} of {} is {}", printable(entry.value), entry.key, what),
+    return refuse(values_, "rdzv-conf", fmt::format("{}={} {}", entry.key, printable(entry.value), what),
                   "--rdzv-conf=" + instead);
   }
 
@@ -194,10 +197,9 @@ Result<void> check_backend(const Settings& values) {
   if (backend == "static" || backend == "c10d" || values.on("standalone")) {
     return {};
   }
-  return refuse(
-      values, "rdzv-backend",
-      backend.starts_with("etcd") ? "rollcall needs no etcd server: its agents meet by themselves" : "is unknown",
-      "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
+  return refuse(values, "rdzv-backend",
+                backend.starts_with("etcd") ? "is not supported, because rollcall needs no etcd server" : "is unknown",
+                "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
 }
 
 /// Where the nodes meet.
@@ -209,8 +211,8 @@ Result<rendezvous::Endpoint> endpoint_of(const Settings& values, bool fixed) {
                                                  : given;
   const auto endpoint = endpoint_of(text, fixed ? std::nullopt : std::optional(kDefaultPort));
   if (!endpoint) {
-    return from_master ? refuse(values, "master-addr", "is no host", "--master-addr=node01")
-                       : refuse(values, "rdzv-endpoint", "is no HOST:PORT", "--rdzv-endpoint=node01:29400");
+    return from_master ? refuse(values, "master-addr", "must be a host name or an address", "--master-addr=node01")
+                       : refuse(values, "rdzv-endpoint", "must be HOST:PORT", "--rdzv-endpoint=node01:29400");
   }
   return *endpoint;
 }
@@ -226,7 +228,7 @@ Result<MeetingRequest> meeting_request(const Settings& values, const NodeRange& 
   const bool fixed = values.text("rdzv-backend") == "static" && !meeting.alone;
   RETURN_IF_ERROR(Configuration(values, fixed, meeting).read());
   if (meeting.alone && nodes.least > 1) {
-    return refuse(values, "nnodes", "contradicts --standalone, which is one node", "one of them");
+    return refuse(values, "nnodes", "contradicts --standalone, which is one node", "giving only one of them");
   }
   meeting.local_address = values.text("local-addr");
   meeting.run_id = meeting.alone ? host.new_run_id : values.text("rdzv-id");
@@ -240,14 +242,14 @@ Result<MeetingRequest> meeting_request(const Settings& values, const NodeRange& 
     meeting.workers_endpoint = endpoint;
   }
   if (endpoint.port == 0 && nodes.most > 1) {
-    return refuse(values, "rdzv-endpoint", "has no port that other nodes could know", "--rdzv-endpoint=HOST:29400");
+    return refuse(values, "rdzv-endpoint", "has port 0, which other nodes cannot know", "--rdzv-endpoint=HOST:29400");
   }
   if (fixed) {
     meeting.node_rank = static_cast<std::uint32_t>(values.integer("node-rank"));
     meeting.host = *meeting.node_rank == 0;
     if (*meeting.node_rank >= nodes.most) {
-      return refuse(values, "node-rank", fmt::format("is none of the {} nodes", nodes.most),
-                    fmt::format("--node-rank=0 to {}", nodes.most - 1));
+      return refuse(values, "node-rank", fmt::format("must be below the number of nodes, {}", nodes.most),
+                    fmt::format("--node-rank={}", nodes.most - 1));
     }
   }
   return meeting;

@@ -137,8 +137,7 @@ Result<std::string_view> option_named(std::string_view typed) {
     return begun.front();
   }
   if (begun.size() > 1 && !name.empty()) {
-    return fail(double_dash(typed), "", "is the beginning of several options",
-                fmt::format("--{}", fmt::join(begun, " or --")));
+    return fail(double_dash(typed), "", "is ambiguous", fmt::format("--{}", fmt::join(begun, " or --")));
   }
   std::vector<std::string> known{double_dash(kHelp)};
   for (const Setting& setting : kRunTable) {
@@ -245,13 +244,13 @@ class Reader {
   Result<void> apply(std::string_view name, const std::string& shown, std::optional<std::string> value) {
     if (is_switch(name)) {
       if (value) {
-        return fail(shown, *value, "takes no value", shown + " alone");
+        return fail(shown, *value, "takes no value", "giving " + shown + " without a value");
       }
       options_.help = options_.help || name == kHelp;
       return name == kHelp ? Result<void>() : options_.values.set(name, "true", double_dash(name));
     }
     if (!value && (next_ + 1 == arguments_.size() || looks_like_option(arguments_[next_ + 1]))) {
-      return fail(shown, "", "lacks its value",
+      return fail(shown, "", "needs a value",
                   fmt::format("--{}={}", name, settings::find_setting(kRunTable, name)->argument));
     }
     return set_value(options_.values, name, value ? *value : arguments_[++next_], double_dash(name));
@@ -266,7 +265,7 @@ class Reader {
 Result<std::string> switch_text(const std::string& variable, const std::string& text) {
   const auto number = python_integer(text);
   if (!number) {
-    return fail(variable, text, "is neither 0 nor 1", "unset " + variable);
+    return fail(variable, text, "must be 0 or 1", "unsetting " + variable);
   }
   return std::string(*number == 0 ? "false" : "true");
 }

@@ -41,7 +41,7 @@ Result<PortReservation> PortReservation::make() {
   int descriptor = bound_socket(AF_INET6);
   descriptor = descriptor < 0 ? bound_socket(AF_INET) : descriptor;
   if (descriptor < 0) {
-    return fail("MASTER_PORT", "", "no port is free: " + errno_text(errno), "looking at net.ipv4.ip_local_port_range",
+    return fail("MASTER_PORT", "", "no port is free: " + errno_text(errno), "checking net.ipv4.ip_local_port_range",
                 ErrorKind::Unavailable);
   }
   sockaddr_storage bound{};

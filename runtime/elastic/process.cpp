@@ -89,7 +89,7 @@ Error cannot_start_worker(const std::string& name, int error_number) {
                          : error_number == EACCES  ? ErrorKind::NotExecutable
                          : error_number == ENOEXEC ? ErrorKind::NotExecutable
                                                    : ErrorKind::Unavailable;
-  return fail("run", name, errno_text(error_number), what_to_try(error_number, "a program that can be executed"), kind);
+  return fail("run", name, errno_text(error_number), what_to_try(error_number, "giving an executable program"), kind);
 }
 
 /// The session of a living process, from /proc/PID/stat: "pid (name) state ppid pgrp session ...".
@@ -116,9 +116,9 @@ std::optional<pid_t> session_of(const char* pid) {
 
 std::string what_to_try(int error_number, const std::string& otherwise) {
   if (error_number == EMFILE || error_number == ENFILE) {
-    return "a higher ulimit -n";
+    return "raising ulimit -n";
   }
-  return error_number == EAGAIN ? "a higher ulimit -u" : otherwise;
+  return error_number == EAGAIN ? "raising ulimit -u" : otherwise;
 }
 
 void raise_own_open_files_limit() { open_files_before = raise_open_files_limit(); }

@@ -84,16 +84,18 @@ void describe_run(const json& run, std::string& text) {
   fmt::format_to(end, "run {} (agent {} on {}, {}): {}", word(run, "run_id"), run.at("pid").get<int>(),
                  word(run, "host"), run.at("coordinator").get<bool>() ? "coordinator" : "member", word(run, "state"));
   if (generation.at("number") != 0) {
-    fmt::format_to(end, ", generation {} for {}, {} restarts", generation.at("number").get<int>(),
-                   shown_seconds(generation.at("seconds")), generation.at("restarts").get<int>());
+    const int restarts = generation.at("restarts").get<int>();
+    fmt::format_to(end, ", generation {} for {}, {} restart{}", generation.at("number").get<int>(),
+                   shown_seconds(generation.at("seconds")), restarts, restarts == 1 ? "" : "s");
   }
   text += '\n';
   int rank = 0;
   for (const json& node : generation.at("nodes")) {
-    fmt::format_to(end, "  node {}: {}, {} workers\n", rank++, word(node, "host"), node.at("workers").get<int>());
+    const int workers = node.at("workers").get<int>();
+    fmt::format_to(end, "  node {}: {}, {} worker{}\n", rank++, word(node, "host"), workers, workers == 1 ? "" : "s");
   }
   for (const json& node : run.at("spares")) {
-    fmt::format_to(end, "  waits: {}\n", word(node, "host"));
+    fmt::format_to(end, "  waiting: {}\n", word(node, "host"));
   }
   for (const json& ended : run.at("history")) {
     fmt::format_to(end, "  generation {} ended {} ago: {}\n", ended.at("generation").get<int>(),
@@ -212,7 +214,7 @@ std::string status_text(const std::vector<std::string>& answers) {
       text += "an agent of another version of rollcall\n";
     }
   }
-  return answers.empty() ? "no run of yours on this host\n" : text;
+  return answers.empty() ? "you have no run on this host\n" : text;
 }
 
 std::string status_json(const std::vector<std::string>& answers) {

@@ -30,10 +30,11 @@ void Coordinator::reunite(bool time_is_up, Clock::time_point now) {
   if (!may_succeed(generation_, here) || here.size() < policy_.min_nodes) {
     end({to_int(ExitCode::Unavailable),
          {},
-         fmt::format("{}, which held the rendezvous, was lost, and {} of {} nodes came together again: {}", before.host,
-                     came, generation_.world.size(),
-                     may_succeed(generation_, here) ? fmt::format("--nnodes wants at least {}", policy_.min_nodes)
-                                                    : "more than half must, or a run could become two")});
+         fmt::format("the coordinator on {} was lost, and {} of {} nodes reconnected: {}", before.host, came,
+                     generation_.world.size(),
+                     may_succeed(generation_, here)
+                         ? fmt::format("--nnodes requires at least {}", policy_.min_nodes)
+                         : "more than half must reconnect, so that the run cannot split into two")});
     return;
   }
   succeed(now);
@@ -62,18 +63,18 @@ void Coordinator::succeed(Clock::time_point now) {
   }
   for (const MemberId id : fenced) {
     order(id, {.kind = Order::Kind::End,
-               .outcome = {to_int(ExitCode::Unavailable), {}, "the run has gone on without this node"}});
-    remove(id, Cause::Kind::NodeLost, "was in no generation any longer", now);
+               .outcome = {to_int(ExitCode::Unavailable), {}, "the run has continued without this node"}});
+    remove(id, Cause::Kind::NodeLost, "was no longer in a generation", now);
   }
   Cause cause{.kind = Cause::Kind::NodeLost, .host = before, .group_rank = generation_.coordinator, .pid = -1};
-  cause.message = "the agent that held the rendezvous was lost";
+  cause.message = "the coordinator's agent was lost";
   causes_.add_node(std::move(cause), now);
   for (auto& [id, member] : members_) {
     member.newcomer.last.reset();
     tell_to_wait(id);  // some know an older generation
   }
   changed_ = true;
-  stop_generation(before + ", which held the rendezvous, was lost", /*lost=*/true, now);
+  stop_generation("the coordinator on " + before + " was lost", /*lost=*/true, now);
 }
 
 void Coordinator::tell_to_wait(MemberId id) {

@@ -67,10 +67,10 @@ class Arrivals {
       }
     }
     const std::size_t all = world_size_ - 1 - members_.size();
-    return fmt::format("only {} of {} ranks came within {:g} s: without {}{}{}", members_.size() + 1, world_size_,
+    return fmt::format("only {} of {} ranks arrived within {:g} s; missing: {}{}{}", members_.size() + 1, world_size_,
                        timeout.count(), fmt::join(missing, ", "),
                        all > missing.size() ? fmt::format(" and {} more", all - missing.size()) : "",
-                       sent_away().empty() ? "" : "; sent away: " + sent_away());
+                       sent_away().empty() ? "" : "; rejected: " + sent_away());
   }
 
   [[nodiscard]] Members take_members() {
@@ -114,13 +114,13 @@ class Arrivals {
 
   [[nodiscard]] std::string why_not(const Hello& hello) const {
     if (hello.world_size != world_size_ || hello.rank == 0 || hello.rank >= world_size_) {
-      return fmt::format("rank {} of {} is none of the {} ranks of {} on {}", hello.rank, hello.world_size, world_size_,
-                         key_.name, this_host_name());
+      return fmt::format("rank 0 of {} on {} accepts only ranks of its own run, not rank {} of {}", key_.name,
+                         this_host_name(), hello.rank, hello.world_size);
     }
     const auto other = members_.find(hello.rank);
     return other == members_.end()
                ? ""
-               : fmt::format("rank {} of {} is there already, from {}", hello.rank, key_.name, other->second.host);
+               : fmt::format("rank {} of {} has already joined, from {}", hello.rank, key_.name, other->second.host);
   }
 
   [[nodiscard]] const std::string& sent_away() const { return refused_.empty() ? stranger_ : refused_; }
@@ -135,7 +135,7 @@ class Arrivals {
 };
 
 Error given_up(const Endpoint& endpoint, const std::string& reason) {
-  return fail("rendezvous", to_text(endpoint), reason, "looking which tasks did not start or why rank 0 failed",
+  return fail("rendezvous", to_text(endpoint), reason, "checking which tasks did not start or why rank 0 failed",
               ErrorKind::NobodyMet);
 }
 
@@ -151,7 +151,7 @@ Result<Admission> await_others(Admission admission, std::chrono::duration<double
     return given_up(admission.endpoint, lines[1]);
   }
   return *text == kBegin ? Result<Admission>(std::move(admission))
-                         : given_up(admission.endpoint, "rank 0 speaks another version's language");
+                         : given_up(admission.endpoint, "rank 0 is another version of rollcall");
 }
 
 Error nobody(const NotFound& rank_0, std::chrono::duration<double> timeout, const std::string& subject,
@@ -159,15 +159,16 @@ Error nobody(const NotFound& rank_0, std::chrono::duration<double> timeout, cons
   const std::string host = this_host_name();
   const std::string& reason = rank_0.reason;
   if (!rank_0.endpoint) {
-    return fail(subject, what,
-                reason.empty()
-                    ? fmt::format("rank 0 did not appear there within {:g} s (seen from {})", timeout.count(), host)
-                    : fmt::format("{}, for {:g} s (seen from {})", reason, timeout.count(), host),
-                "a folder of your own that all nodes share, or looking at why rank 0 failed", ErrorKind::Unavailable);
+    return fail(
+        subject, what,
+        reason.empty()
+            ? fmt::format("rank 0 published no endpoint there within {:g} s (seen from {})", timeout.count(), host)
+            : fmt::format("{}, for {:g} s (seen from {})", reason, timeout.count(), host),
+        "giving a folder of your own that all nodes share, or checking why rank 0 failed", ErrorKind::Unavailable);
   }
   return fail("rendezvous", to_text(*rank_0.endpoint),
               fmt::format("did not answer {} within {:g} s ({})", host, timeout.count(), reason),
-              "looking at why rank 0 failed, another host.template, or a longer rendezvous.timeout",
+              "checking why rank 0 failed, changing host.template, or raising rendezvous.timeout",
               ErrorKind::NobodyMet);
 }
 
@@ -190,8 +191,8 @@ Result<Members> admit_others(const Listener& listener, const WorldKey& key, cons
   const std::string reason = problem.empty() ? arrivals.who_is_missing(timeout) : "cannot accept ranks: " + problem;
   arrivals.tell_all(fmt::format("{}\n{}", kFailed, reason));
   return fail("rendezvous", key.name, reason,
-              problem.empty() ? "looking which tasks did not start, or a longer rendezvous.timeout"
-                              : "a higher hard limit (ulimit -Hn) where too many files are open",
+              problem.empty() ? "checking which tasks did not start, or raising rendezvous.timeout"
+                              : "raising the hard limit of open files (ulimit -Hn)",
               ErrorKind::Unavailable);
 }
 

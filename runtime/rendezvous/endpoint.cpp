@@ -23,7 +23,7 @@ constexpr mode_t kUsersAlone = 0600;
 
 Error refuse(const std::filesystem::path& path, const std::string& reason, ErrorKind kind = ErrorKind::CannotCreate) {
   return fail("rendezvous.folder", path.parent_path().string(), "cannot be written: " + reason,
-              "a folder of your own that exists and that all nodes can write", kind);
+              "giving an existing folder of your own that all nodes can write", kind);
 }
 
 /// All of `text` into a new file; returns why it is none of this user's, or "". `error` becomes errno where that is
@@ -123,7 +123,7 @@ EndpointReading read_endpoint_file(const std::filesystem::path& path, const std:
   }
   const std::vector<std::string> world = split(lines[2], ' ');
   if (world.size() != 2 || world[0] != name) {
-    reading.refusal = fmt::format("is of {}, not of {}", world.empty() ? "nobody" : world.front(), name);
+    reading.refusal = fmt::format("belongs to {}, not to {}", world.empty() ? "no world" : world.front(), name);
     return reading;
   }
   reading.endpoint = parse_endpoint(lines[1]);

@@ -124,8 +124,8 @@ void leave_together(NodeBarrier& barrier, Result<step::ResolvedStep>& step, cons
       step ? std::chrono::ceil<milliseconds>(settings.rendezvous_timeout) : milliseconds(kFailing);
   if (!barrier.wait(patience) && step) {
     step->patch.node_warnings.push_back(fmt::format(
-        "rendezvous.timeout: {} s: a rank of this node did not come to rollcall exec; an MPI program fails where one "
-        "comes later; try starting all ranks through rollcall exec, or a longer time",
+        "rendezvous.timeout: {} s: a rank of this node did not reach rollcall exec; an MPI program fails where one "
+        "arrives later; try starting all ranks with rollcall exec, or raising this timeout",
         settings.rendezvous_timeout.count()));
   }
 }

@@ -52,7 +52,8 @@ std::string refusal_of_another_version(const std::string& text) {
   if (!old_rank && !text.starts_with("rollcall") && !text.starts_with('{')) {
     return "";
   }
-  return fmt::format("who listens here speaks {}, not {}: another version of rollcall", kVersion, version_of(text));
+  return fmt::format("the process that listens here uses {}, not {}: it is another version of rollcall", kVersion,
+                     version_of(text));
 }
 
 std::string welcome(const std::string& nonce) { return std::string(kHere) + nonce; }
@@ -85,14 +86,15 @@ Result<Welcomed> introduce(const Endpoint& endpoint, const Seal& seal, const Hel
   const Result<void> sent = socket->send_frame(to_text(hello), until());
   const Result<std::string> answer = sent ? socket->receive_frame(until()) : Result<std::string>(sent.error());
   if (!answer && socket->frames().opened()) {
-    return unmet(endpoint,
-                 fmt::format("a rollcall listens there that does not know {} (rendezvous.secret), or is gone: {}",
-                             secret, answer.error().reason),
-                 ErrorKind::Mismatch);
+    return unmet(
+        endpoint,
+        fmt::format("a rollcall process listens there that does not know {} (rendezvous.secret), or has ended: {}",
+                    secret, answer.error().reason),
+        ErrorKind::Mismatch);
   }
   if (!answer || !answer->starts_with(kHere)) {
     const std::optional<std::string> refused = answer ? reason_of_refusal(*answer) : std::nullopt;
-    const std::string reason = "something else listens there" + (answer ? "" : ": " + answer.error().reason);
+    const std::string reason = "another program listens there" + (answer ? "" : ": " + answer.error().reason);
     return unmet(endpoint, refused.value_or(reason), refused ? ErrorKind::Mismatch : ErrorKind::Unavailable);
   }
   return Welcomed{*std::move(socket), answer->substr(kHere.size())};

@@ -19,10 +19,10 @@ Error refuse(std::uint16_t port, int error_number) {
   const std::string host = this_host_name();
   if (error_number == EADDRINUSE) {
     return fail("MASTER_PORT", std::to_string(port), "is in use on " + host,
-                "another MASTER_PORT or port.range, or leaving it unset", ErrorKind::Unavailable);
+                "setting another MASTER_PORT or port.range, or unsetting it", ErrorKind::Unavailable);
   }
-  return fail("MASTER_PORT", std::to_string(port), "cannot be listened at on " + host + ": " + errno_text(error_number),
-              "another MASTER_PORT or port.range", ErrorKind::Unavailable);
+  return fail("MASTER_PORT", std::to_string(port), "cannot be bound on " + host + ": " + errno_text(error_number),
+              "setting another MASTER_PORT or port.range", ErrorKind::Unavailable);
 }
 
 /// Binds and listens; returns 0 or errno.

@@ -39,7 +39,7 @@ Error no_pmix(const std::string& reason) {
 Result<std::uint16_t> parse_port(const std::string& text) {
   const auto port = parse_integer<std::uint16_t>(text);
   if (!port || *port == 0) {
-    return fail("MASTER_PORT", text, "is no port", "a number from 1 to 65535, or unset MASTER_PORT", ErrorKind::Usage);
+    return fail("MASTER_PORT", text, "must be a port number", "unsetting it", ErrorKind::Usage);
   }
   return *port;
 }
@@ -136,7 +136,7 @@ Result<Listener> listen_at_first_free(const std::vector<std::uint16_t>& ports) {
 
 /// Where rank 0 had to take another port than the others try first.
 Error with_taker(Error error, std::uint16_t first, std::uint16_t own) {
-  error.reason += fmt::format("; rank 0 listened at port {}, as {} listens at MASTER_PORT {} of {}", own,
+  error.reason += fmt::format("; rank 0 listened at port {}, because {} listens at MASTER_PORT {} on {}", own,
                               listener_text(first), first, this_host_name());
   return error;
 }
@@ -153,7 +153,7 @@ Result<Meeting> meet_by_address(const Call& call) {
   const auto host = call.environment.get_non_empty(env::kMasterAddr);
   const auto port_text = call.environment.get_non_empty(env::kMasterPort);
   if (!host || !port_text) {
-    return fail(host ? "MASTER_PORT" : "MASTER_ADDR", "", "is not set, so that nothing says where rank 0 is",
+    return fail(host ? "MASTER_PORT" : "MASTER_ADDR", "", "is not set, so the location of rank 0 is unknown",
                 "srun --ddp, srun --mpi=pmix, or setting MASTER_ADDR and MASTER_PORT", ErrorKind::Unavailable);
   }
   ASSIGN_OR_RETURN(const std::uint16_t port, parse_port(*port_text));
@@ -251,7 +251,7 @@ Result<Meeting> meet_by_file(const Call& call) {
       call, [&] { return places_in(path, name); }, "file", "rendezvous.folder", path.string());
   if (!meeting && meeting.error().kind == ErrorKind::NobodyMet) {
     Error error = meeting.error();
-    error.reason += fmt::format("; {} names it, perhaps left by an earlier run", path.string());
+    error.reason += fmt::format("; {} names this endpoint, perhaps from an earlier run", path.string());
     return error;
   }
   return meeting;

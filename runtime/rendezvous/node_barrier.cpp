@@ -110,7 +110,7 @@ Result<NodeBarrier> NodeBarrier::join(const std::string& name, std::uint32_t loc
   if (descriptor >= 0) {
     close(descriptor);
   }
-  return fail("node barrier", std::to_string(local_rank), errno_text(code), "looking for another run of this name",
+  return fail("node barrier", std::to_string(local_rank), errno_text(code), "checking for another run of this name",
               ErrorKind::Unavailable);
 }
 

@@ -230,7 +230,7 @@ std::string stranger_who_connected(int descriptor) {
   const std::optional<OtherEnd> end = other_end(descriptor);
   const Found found = end ? find(*end) : Found();
   if (found.here && !found.user && std::ifstream(kTables.front())) {
-    return "a process that is gone";
+    return "a process that has ended";
   }
   return found.user && *found.user != geteuid() ? process_of({*found.user}) : "";
 }

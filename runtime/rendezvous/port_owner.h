@@ -26,7 +26,7 @@ namespace rollcall::rendezvous {
 /// is gone may still be readable. Empty where it is this user's process, or unknown: on another host, or without /proc.
 [[nodiscard]] std::string stranger_at_other_end(int descriptor);
 
-/// Returns the same for an accepted connection: "a process of user 1001", "a process that is gone".
+/// Returns the same for an accepted connection: "a process of user 1001", "a process that has ended".
 [[nodiscard]] std::string stranger_who_connected(int descriptor);
 
 }  // namespace rollcall::rendezvous

@@ -27,7 +27,7 @@ constexpr std::size_t kShortest = 32;  ///< characters: 128 bits, in hexadecimal
 
 Error no_secret(const std::string& path, const std::string& reason) {
   return fail(kSetting, path, reason,
-              "a file of your own that nobody else may read and that all nodes see: (umask 077; openssl rand -hex 32 > "
+              "creating a file that only you can read and that all nodes see: (umask 077; openssl rand -hex 32 > "
               "FILE)",
               ErrorKind::Unavailable);
 }
@@ -44,7 +44,7 @@ Result<std::string> checked(const std::string& path, std::string text, const std
   }
   text = without_space_at_the_end(std::move(text));
   return text.size() < kShortest
-             ? no_secret(path, fmt::format("has {} characters, and a secret at least {}", text.size(), kShortest))
+             ? no_secret(path, fmt::format("has {} characters, but a secret needs at least {}", text.size(), kShortest))
              : Result<std::string>(std::move(text));
 }
 
@@ -73,11 +73,11 @@ std::string make(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::filesystem::create_directories(folder.parent_path(), error);
   if (error || (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)) {
-    return "cannot be made: " + errno_text(error ? error.value() : errno);
+    return "cannot be created: " + errno_text(error ? error.value() : errno);
   }
   const OpenedOutput file = create_beside(path, O_WRONLY, S_IRUSR | S_IWUSR);
   if (file.descriptor < 0) {
-    return "cannot be made: " + file.reason;
+    return "cannot be created: " + file.reason;
   }
   const std::string text = draw_secret() + "\n";
   const ssize_t written = write(file.descriptor, text.data(), text.size());
@@ -88,7 +88,7 @@ std::string make(const std::string& path) {
     problem = errno;
   }
   unlink(file.path.c_str());
-  return problem == 0 ? "" : "cannot be made: " + errno_text(problem);
+  return problem == 0 ? "" : "cannot be created: " + errno_text(problem);
 }
 
 Result<std::string> of_this_user(const Environment& given) {
@@ -125,9 +125,9 @@ Result<std::string> shared_secret(const Environment& environment, const settings
   std::optional<std::string> steps = of_this_step(environment);
   if (!steps && environment.get_non_empty(env::kStepSecret)) {
     Error error = fail(kSetting, environment.get(env::kSlurmNodeName).value_or("this node"),
-                       "the plugin did not hand on the step's secret: it is missing there, or another version of the "
-                       "plugin is on this node than where srun ran",
-                       "one version of the plugin on all nodes", ErrorKind::Mismatch);
+                       "the plugin did not pass on the step's secret: this node has no plugin, or another version than "
+                       "the node where srun ran",
+                       "installing one version of the plugin on all nodes", ErrorKind::Mismatch);
     error.of_this_node = true;
     return error;
   }

@@ -19,11 +19,11 @@
 namespace rollcall::rendezvous {
 namespace {
 
-constexpr const char* kClosed = "the other end closed the connection";
-constexpr const char* kNoRollcall = "the other end is no rollcall that knows the secret";
+constexpr const char* kClosed = "the peer closed the connection";
+constexpr const char* kNoRollcall = "the peer is not a rollcall process that knows the secret";
 
 Error lost(const std::string& reason) {
-  return fail("connection", "", reason, "looking at the other node", ErrorKind::Unavailable);
+  return fail("connection", "", reason, "checking the other node", ErrorKind::Unavailable);
 }
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }

@@ -10,8 +10,7 @@ namespace rollcall::store {
 Answer Access::ask(Request request, const Patience& patience) {
   if (const std::size_t size = encoded_size(request); size > kLongestRequest) {
     return {.status = Answer::Status::Refused,
-            .refusal = fmt::format("a request of {} bytes is longer than the {} that the store takes at once", size,
-                                   kLongestRequest)};
+            .refusal = fmt::format("a request of {} bytes exceeds the limit of {} bytes", size, kLongestRequest)};
   }
   return carry_out(std::move(request), patience);
 }

@@ -15,7 +15,7 @@ namespace rollcall::store {
 Result<std::shared_ptr<Client>> Client::over(rendezvous::Socket head, std::size_t most) {
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) {
-    return fail("store", "", "cannot be used: " + errno_text(errno), "a higher limit of open files (ulimit -n)",
+    return fail("store", "", "cannot be used: " + errno_text(errno), "raising the limit of open files (ulimit -n)",
                 ErrorKind::Unavailable);
   }
   return std::shared_ptr<Client>(new Client(std::move(head), most, wake));

@@ -19,7 +19,7 @@ constexpr std::uint32_t kStop = 0;
 
 Error no_server(const std::string& reason) {
   return fail("store", "", "cannot be served: " + reason,
-              "a higher limit of open files (ulimit -n) or of processes (ulimit -u)", ErrorKind::Unavailable);
+              "raising the limit of open files (ulimit -n) or of processes (ulimit -u)", ErrorKind::Unavailable);
 }
 
 bool add_to_epoll(int epoll, int descriptor, std::uint32_t rank) {

@@ -81,8 +81,8 @@ Answer Table::add(const Request& request, Answers& answers) {
       found == values_.end() ? std::optional<std::int64_t>(0) : parse_integer<std::int64_t>(*found->second);
   std::int64_t sum = 0;
   if (!before || __builtin_add_overflow(*before, request.number, &sum)) {
-    return refused(before ? fmt::format("{} and {} are more than 64 bits hold", *before, request.number)
-                          : fmt::format("the value of {} is no number", printable(key)));
+    return refused(before ? fmt::format("the sum of {} and {} exceeds 64 bits", *before, request.number)
+                          : fmt::format("the value of {} is not a number", printable(key)));
   }
   std::string text = std::to_string(sum);
   if (std::optional<Answer> full = refuse(size_of(key, text))) {
@@ -136,7 +136,7 @@ std::optional<Answer> Table::look(const Ticket& ticket, Request& request) {
     return values_of(request);
   }
   if (waiting_.contains(ticket)) {
-    return refused(fmt::format("request {} waits already", ticket.number));
+    return refused(fmt::format("request {} is already waiting", ticket.number));
   }
   const std::size_t bytes = kEntry * (1 + request.keys.size()) + encoded_size(request);
   if (std::optional<Answer> full = refuse(bytes)) {
@@ -173,8 +173,8 @@ std::optional<Answer> Table::refuse(std::size_t more) const {
   if (bytes_ + more <= most_) {
     return std::nullopt;
   }
-  return refused(fmt::format("the store is full: {} bytes more than its {} would be beyond the {} that it may hold",
-                             more, bytes_, most_));
+  return refused(
+      fmt::format("the store is full: it holds {} of at most {} bytes, and the request adds {}", bytes_, most_, more));
 }
 
 void Table::put(const std::string& key, std::string value) {

@@ -147,7 +147,7 @@ TEST(Host, TellsWhoDoesNotKnowTheSecretNothing) {
   }
   EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
   ASSERT_THAT(two.told, SizeIs(1)) << "an address is named once";
-  EXPECT_THAT(two.told.front(), HasSubstr("127.0.0.1 was not let in: it does not know this run's secret"));
+  EXPECT_THAT(two.told.front(), HasSubstr("rejected an agent at 127.0.0.1, which does not know this run's secret"));
 }
 
 TEST(Host, AnswersNoWordToWhatIsNoRollcall) {
@@ -176,7 +176,8 @@ TEST(Host, RefusesAnotherUserOfThisHostByNameWhateverItKnows) {
   EXPECT_FALSE(open);
   EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
   ASSERT_THAT(two.told, SizeIs(1));
-  EXPECT_THAT(two.told.front(), HasSubstr("a process of user 4711 connected from this host with this run's secret"));
+  EXPECT_THAT(two.told.front(),
+              HasSubstr("rejected a process of user 4711, which connected from this host with this run's secret"));
 }
 
 TEST(Host, AnswersAStrangersFirstFrameAndNoMore) {
@@ -213,7 +214,7 @@ TEST(Host, HearsNothingMoreOfWhoIsRefused) {
   bool open = true;
   const std::vector<Order> orders = two.answers(other, open);
   ASSERT_THAT(orders, SizeIs(1));
-  EXPECT_THAT(orders.front().reason, HasSubstr("another run meets here"));
+  EXPECT_THAT(orders.front().reason, HasSubstr("the run at this endpoint is "));
 }
 
 TEST(Host, TakesNobodyInWhoWasRefused) {

@@ -38,7 +38,7 @@ TEST_F(OpenLog, FollowsNoLink) {
   const Result<int> log = open_log(folder / "stdout.log");
   ASSERT_FALSE(log);
   EXPECT_EQ(log.error().kind, ErrorKind::CannotCreate);
-  EXPECT_THAT(log.error().message(), testing::HasSubstr("stdout.log: cannot be made: is a link"));
+  EXPECT_THAT(log.error().message(), testing::HasSubstr("stdout.log: cannot be created: is a link"));
   EXPECT_EQ(fs::file_size(folder / "another"), 1);
 }
 

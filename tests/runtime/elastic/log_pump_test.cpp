@@ -99,7 +99,7 @@ TEST_F(TeedWorker, IsNotHeldUpForLongWhereNobodyReadsTheTerminal) {
   }
   pump_.reset();
   EXPECT_EQ(fs::file_size(file()), 2 * kLines);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("--tee: standard output: has taken nothing for 0.02 s")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("--tee: standard output: accepted nothing for 0.02 s")));
 }
 
 TEST_F(TeedWorker, IsShownAgainWhereTheTerminalIsReadAgain) {
@@ -115,7 +115,7 @@ TEST_F(TeedWorker, IsShownAgainWhereTheTerminalIsReadAgain) {
   for (const std::string& piece : pieces()) {
     shown += piece;
   }
-  EXPECT_THAT(shown, HasSubstr(" lines were left out here: they are in the files\n"));
+  EXPECT_THAT(shown, HasSubstr(" omitted here; see the log files\n"));
   EXPECT_THAT(shown, EndsWith("[0]:again\n"));
 }
 

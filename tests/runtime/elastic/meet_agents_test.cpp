@@ -147,7 +147,7 @@ TEST(Guest, StartsNoGenerationThatHasNoPlaceForIt) {
       one.world = std::move(nodes);
     });
   };
-  const auto expected = HasSubstr("who answers at there:1 is no agent of this version of rollcall");
+  const auto expected = HasSubstr("the process at there:1 is not a rollcall agent of this version");
   EXPECT_THAT(refused([](Generation& one) { one.world = {}; }), expected);
   EXPECT_THAT(refused([](Generation& one) { one.group_rank = 2; }), expected);
   EXPECT_THAT(refused([](Generation& one) { one.group_rank = 0; }), expected) << "another node's place";
@@ -206,12 +206,14 @@ TEST(Guest, HearsNothingAfterWhatNoAgentSays) {
 
 TEST(Guest, NamesTheVersionsWhereAnOlderOneRefusesIt) {
   GuestOfTest test;
-  std::string older = to_text(Order{.kind = Order::Kind::Refused, .reason = "that is no report of an agent"});
+  std::string older =
+      to_text(Order{.kind = Order::Kind::Refused, .reason = "this is not a message of a rollcall agent"});
   older.insert(1, R"("protocol":"rollcall run 5",)");
   test.hear(older);
   const std::vector<Order> orders = test.guest->take_orders();
   ASSERT_THAT(orders, SizeIs(1));
-  EXPECT_THAT(orders.front().reason, HasSubstr("speaks rollcall run 5, not rollcall 6: another version of rollcall"));
+  EXPECT_THAT(orders.front().reason,
+              HasSubstr("uses rollcall run 5, not rollcall 6: it is another version of rollcall"));
 }
 
 TEST(MeetAgents, OnThisHostAnotherUsersAgentIsNotObeyed) {

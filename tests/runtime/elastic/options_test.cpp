@@ -60,9 +60,9 @@ TEST(RunOptions, ANegativeNumberIsAValueAndAnOptionIsNone) {
     EXPECT_EQ(value({"--rdzv-id", number, "x.py"}, "rdzv-id"), number);
   }
   for (const char* option : {"-r 3", "--role=a b", "-1.", "-.", "--"}) {
-    EXPECT_NE(value({"--rdzv-id", option, "x.py"}, "rdzv-id").find("lacks its value"), std::string::npos) << option;
+    EXPECT_NE(value({"--rdzv-id", option, "x.py"}, "rdzv-id").find("needs a value"), std::string::npos) << option;
   }
-  EXPECT_NE(value({"--rdzv-id", "--nnodes=2", "x.py"}, "rdzv-id").find("lacks its value"), std::string::npos);
+  EXPECT_NE(value({"--rdzv-id", "--nnodes=2", "x.py"}, "rdzv-id").find("needs a value"), std::string::npos);
 }
 
 TEST(RunOptions, UnknownAndAmbiguousNamesAreRefusedWithTheNearest) {

@@ -32,7 +32,7 @@ def secret_of(drawn, name):
 def received(connection, size):
     taken = connection.recv(size, socket.MSG_WAITALL)
     if len(taken) < size:
-        raise ConnectionResetError("the other end closed the connection")
+        raise ConnectionResetError("the peer closed the connection")
     return taken
 
 

@@ -85,7 +85,7 @@ def test_too_few_descriptors_are_told_with_what_to_do(tmp_path, options):
     command = f'ulimit -n 60; exec "$0" run --nproc-per-node=60 --log-dir={tmp_path}/logs {" ".join(options)} --no-python /bin/sleep 1000'
     done = subprocess.run(["bash", "-c", command, ROLLCALL], env=environment(), text=True, capture_output=True, timeout=DEADLINE, check=False)
     assert done.returncode and "Too many open files" in done.stderr
-    assert "; try a higher ulimit -n" in lines(done.stderr)[-1]
+    assert "; try raising ulimit -n" in lines(done.stderr)[-1]
 
 
 def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path):

@@ -114,7 +114,7 @@ def test_a_node_that_never_had_a_place_says_so_and_ends_with_a_code_of_its_own(n
     wait_until(lambda: any(each["pid"] in own and each.get("spares") for each in json.loads(run("--status", "--json").stdout)))
     assert run_.finish() == [0, 0, 79]
     waits, ends = spare.stderr.read().splitlines()
-    assert run_.options[1].split("=")[1] in waits and "waits until another goes" in waits
+    assert run_.options[1].split("=")[1] in waits and "waits as a spare until a node leaves" in waits
     assert "has run nothing; try " in ends
 
 
@@ -123,7 +123,7 @@ def test_a_second_job_at_the_endpoint_of_a_run_of_one_node_is_refused(nodes):
     run_.start()
     run_.generation(1, 1)
     second = run(*run_.options, run_.work)
-    assert second.returncode == 76 and f"a run of one node meets here, and has it: {os.uname().nodename}" in second.stderr
+    assert second.returncode == 76 and f"the run at this endpoint has a single node, which has already joined: {os.uname().nodename}" in second.stderr
     assert run_.finish() == [0]
 
 
@@ -161,7 +161,7 @@ def test_who_does_not_belong_is_refused_by_name(nodes):
     run_.generation(1, 1)
     endpoint = run_.options[1]
     other = run("--rdzv-backend=c10d", endpoint, "--rdzv-id=other", "--nnodes=1:2", "--rdzv-conf=is_host=0", run_.work)
-    assert other.returncode == 76 and "another run meets here: test, not other" in other.stderr
+    assert other.returncode == 76 and "the run at this endpoint is test, not other" in other.stderr
     other = run("--rdzv-backend=c10d", endpoint, "--rdzv-id=test", "--nnodes=1:5", "--rdzv-conf=is_host=0", run_.work)
     assert other.returncode == 76 and "--nnodes=1:2, not 1:5" in other.stderr
     assert run_.finish() == [0]
@@ -180,7 +180,7 @@ def test_an_agent_that_looks_for_its_endpoint_says_what_for_and_leaves_nothing_w
     agent = start("--rdzv-backend=c10d", "--rdzv-endpoint=no-such-host.invalid:29400", "--nnodes=2", "--no-python",
                   *(option.format(tmp=tmp_path) for option in logs), "/bin/true", env={"TMPDIR": str(tmp_path)})
     said = wait_for_words(agent, "(--rdzv-conf=join_timeout)\n")
-    assert "still looks for the run at no-such-host.invalid:29400: " in said and "tries for 600 s" in said
+    assert "cannot reach the run at no-such-host.invalid:29400 yet: " in said and "keeps trying for 600 s" in said
     agent.terminate()
     assert "ended by signal 15 (SIGTERM)" in agent.communicate(timeout=DEADLINE)[1] and agent.returncode == 143
     assert [*tmp_path.rglob("*")] == [tmp_path / "logs"]
@@ -191,13 +191,13 @@ def test_what_holds_the_port_and_is_no_agent_is_not_called_one():
         done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{other.getsockname()[1]}", "--nnodes=2",
                    "--rdzv-conf=heartbeat_timeout=0.3", "--no-python", "/bin/true")
     assert done.returncode == 69 and "the agent at" not in done.stderr
-    assert "said nothing of an agent's for 0.3 s: another program" in done.stderr and done.stderr.endswith("another --rdzv-endpoint\n")
+    assert "sent no message of an agent for 0.3 s: it is another program" in done.stderr and done.stderr.endswith("giving another --rdzv-endpoint\n")
 
 
 def test_too_few_nodes_end_within_the_time_that_was_given(tmp_path):
     done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-conf=join_timeout=0.3", "--nnodes=2",
                "--no-python", "/bin/true")
-    assert done.returncode == 69 and "only 1 of at least 2 nodes came within 0.3 s" in done.stderr
+    assert done.returncode == 69 and "only 1 of at least 2 nodes joined within 0.3 s" in done.stderr
 
 
 def test_nothing_is_left_of_a_run_whose_host_was_killed(nodes):
@@ -268,7 +268,7 @@ def test_a_coordinators_words_steer_no_terminal(coordinator):
     peer.say(order=END, generation=NOTHING, reason="", exit_code=3, outcome="red \x1b[31m \x9b31m",
              cause={**CAUSE, "host": "\x1b[2J", "message": "\x1b]0;title\x07", "error_file": "/tmp/\x1b[2J\n"})
     errors = agent.communicate(timeout=DEADLINE)[1]
-    assert "red ?[31m ?31m" in errors and "try looking at /tmp/?[2J?" in errors
+    assert "red ?[31m ?31m" in errors and "try reading /tmp/?[2J?" in errors
     assert not set(errors.strip("\n")) & {"\x1b", "\x07", "\x9b", "\n"}, errors
 
 
@@ -281,7 +281,7 @@ def test_a_generation_without_this_agent_ends_it_in_one_line(coordinator, place)
              reason="", exit_code=0, outcome="")
     errors = agent.communicate(timeout=DEADLINE)[1]
     assert agent.returncode == 69
-    assert "is no agent of this version of rollcall" in errors and errors.count("\n") == 1, errors
+    assert "is not a rollcall agent of this version" in errors and errors.count("\n") == 1, errors
 
 
 def test_a_stranger_who_talks_on_holds_nobody_up(nodes):
@@ -321,4 +321,4 @@ def test_a_nodes_name_steers_no_terminal(nodes, tmp_path):
     run_.generation(3, 1)
     (run_.folder / "go").write_text("")
     errors = agent.communicate(timeout=DEADLINE)[1]
-    assert "since ?[2J??J joins" in errors and not set(errors) & {"\x1b", "\x9b"}, errors
+    assert "because ?[2J??J joined" in errors and not set(errors) & {"\x1b", "\x9b"}, errors

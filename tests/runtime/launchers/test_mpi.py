@@ -115,7 +115,7 @@ until [ -e {tmp_path}/on ]; do sleep 0.02; done"""
     result = run(mpirun("-np", 2, "-x", "MASTER_ADDR", "-x", "MASTER_PORT", "sh", "-c", script),
                  env={**GIVEN, "ROLLCALL_RENDEZVOUS_TIMEOUT": "1"})
     assert result.stdout == "went on\n", result.stderr
-    assert "rendezvous.timeout: 1 s: a rank of this node did not come to rollcall exec" in result.stderr
+    assert "rendezvous.timeout: 1 s: a rank of this node did not reach rollcall exec" in result.stderr
 
 
 def test_exec_twice_in_a_row_is_as_good_as_once(cluster, rollcall, site, mpi_hello):

@@ -123,10 +123,11 @@ TEST(Admission, BothSidesSayThatTheSecretIsAnother) {
   const auto other = come(at(own, "another"), {kKey.name, 1, 2}, 1);
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind, ErrorKind::NobodyMet);
-  EXPECT_THAT(other.error().reason,
-              HasSubstr("a rollcall listens there that does not know the secret of 4711-0-0 (rendezvous.secret)"));
+  EXPECT_THAT(
+      other.error().reason,
+      HasSubstr("a rollcall process listens there that does not know the secret of 4711-0-0 (rendezvous.secret)"));
   EXPECT_THAT(zero.get().error().reason,
-              HasSubstr("sent away: 127.0.0.1, which does not know the secret (rendezvous.secret)"));
+              HasSubstr("rejected: 127.0.0.1, which does not know the secret (rendezvous.secret)"));
 }
 
 TEST(Admission, AnotherUsersProcessOfThisHostIsSentAwayWhateverItKnows) {
@@ -140,7 +141,7 @@ TEST(Admission, AnotherUsersProcessOfThisHostIsSentAwayWhateverItKnows) {
   auto zero = rank_0(own, 2, 2);
   ASSERT_TRUE(thief.send_frame(hello(1, 2), in_time()));
   expect_no_word(thief);
-  EXPECT_THAT(zero.get().error().reason, HasSubstr("sent away: a process of user 4711"));
+  EXPECT_THAT(zero.get().error().reason, HasSubstr("rejected: a process of user 4711"));
 }
 
 TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
@@ -173,10 +174,10 @@ TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
   const Socket one = saying(own, hello(1, 3));
-  for (const auto& [number, size, reason] :
-       {std::tuple{2U, 4U, "rank 2 of 4 is none of the 3 ranks"}, std::tuple{3U, 3U, "rank 3 of 3 is none"},
-        std::tuple{0U, 3U, "rank 0 of 3 is none"},
-        std::tuple{1U, 3U, "rank 1 of 4711-0-0 is there already, from far"}}) {
+  for (const auto& [number, size, reason] : {std::tuple{2U, 4U, "accepts only ranks of its own run, not rank 2 of 4"},
+                                             std::tuple{3U, 3U, "accepts only ranks of its own run, not rank 3 of 3"},
+                                             std::tuple{0U, 3U, "accepts only ranks of its own run, not rank 0 of 3"},
+                                             std::tuple{1U, 3U, "rank 1 of 4711-0-0 has already joined, from far"}}) {
     const Result<std::string> answer = saying(own, hello(number, size)).receive_frame(in_time());
     ASSERT_TRUE(answer);
     EXPECT_THAT(*answer, AllOf(testing::StartsWith("refused\n"), HasSubstr(reason)));
@@ -342,7 +343,7 @@ TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
     const PlaceSource once = [&] { return std::exchange(asked, true) ? Places{} : at(foreign)(); };
     const auto other = come(once, {kKey.name, 1, 2}, 0.5);
     ASSERT_FALSE(other) << answer;
-    EXPECT_THAT(other.error().reason, HasSubstr("something else listens there")) << answer;
+    EXPECT_THAT(other.error().reason, HasSubstr("another program listens there")) << answer;
     serving.get();
   }
 }
@@ -356,8 +357,8 @@ TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().kind, ErrorKind::Unavailable);
   EXPECT_THAT(met.error().message(),
-              HasSubstr("rendezvous: 4711-0-0: only 2 of 4 ranks came within 2 s: without 1, 3"));
-  EXPECT_THAT(met.error().reason, HasSubstr("sent away: rank 1 on far"));
+              HasSubstr("rendezvous: 4711-0-0: only 2 of 4 ranks arrived within 2 s; missing: 1, 3"));
+  EXPECT_THAT(met.error().reason, HasSubstr("rejected: rank 1 on far"));
   const Result<Admission> told = two.get();
   ASSERT_FALSE(told);
   EXPECT_EQ(told.error().reason, met.error().reason);

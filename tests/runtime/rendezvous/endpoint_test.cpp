@@ -100,7 +100,7 @@ TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
 TEST(EndpointFile, OfAnotherWorldIsRefusedByBothNames) {
   const EndpointFolder folder;
   write_whole(folder.path() / "x", "4712-0-0");
-  EXPECT_EQ(refusal_of(folder.path() / "x"), "is of 4712-0-0, not of 4711-0-0");
+  EXPECT_EQ(refusal_of(folder.path() / "x"), "belongs to 4712-0-0, not to 4711-0-0");
 }
 
 TEST(EndpointFile, OfALaterRunOfItsNameStays) {

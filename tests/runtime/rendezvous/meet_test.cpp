@@ -145,8 +145,8 @@ TEST(Meet, WhoHasTheFirstPortIsNamedWhereNotAllCame) {
   ours.set("ROLLCALL_SET", job::to_text({{"MASTER_ADDR", job::fnv1a("127.0.0.1")}, {"MASTER_PORT", job::fnv1a(port)}}));
   const auto zero = meet(task(0, 2), ours, settings, nullptr);
   ASSERT_FALSE(zero);
-  EXPECT_THAT(zero.error().reason, StartsWith("only 1 of 2 ranks came"));
-  EXPECT_THAT(zero.error().reason, EndsWith(fmt::format(" as a process of user {} listens at MASTER_PORT {} of {}",
+  EXPECT_THAT(zero.error().reason, StartsWith("only 1 of 2 ranks arrived"));
+  EXPECT_THAT(zero.error().reason, EndsWith(fmt::format(" because a process of user {} listens at MASTER_PORT {} on {}",
                                                         geteuid(), port, this_host_name())));
 }
 
@@ -164,8 +164,8 @@ TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
   const auto other = meet(task(1, 2), Environment(), settings, nullptr);
   zero.join();
   ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().reason, HasSubstr("a rollcall listens there that does not know the secret of 4711-0-0"));
-  EXPECT_THAT(other.error().reason, HasSubstr(path.string() + " names it, perhaps left by an earlier run"));
+  EXPECT_THAT(other.error().reason, HasSubstr("a rollcall process listens there that does not know the secret of 4711-0-0"));
+  EXPECT_THAT(other.error().reason, HasSubstr(path.string() + " names this endpoint, perhaps from an earlier run"));
 }
 
 TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {

@@ -78,7 +78,7 @@ TEST(PortOwner, WhoAcceptedAndListensNoLongerIsKnownByTheConnection) {
                 user == kNobody ? "a process of user 65534 answers there" : "")
           << address;
       close(accepted);
-      EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process that is gone answers there") << address;
+      EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process that has ended answers there") << address;
     }
   }
 }
@@ -102,7 +102,7 @@ TEST(PortOwner, WhoConnectedIsKnown) {
       EXPECT_EQ(stranger_who_connected(accepted.descriptor()), user == kNobody ? "a process of user 65534" : "")
           << address;
       other = Socket();
-      EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that is gone") << address;
+      EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that has ended") << address;
     }
   }
 }
@@ -151,7 +151,7 @@ TEST(PortOwner, WhoBindsToAnotherAddressOfTheHostIsKnown) {
     const Socket accepted(accept(own->descriptor(), nullptr, nullptr));
     EXPECT_EQ(stranger_who_connected(accepted.descriptor()), is_other ? "a process of user 65534" : "");
     other = Socket();
-    EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that is gone");
+    EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that has ended");
     const Socket to_theirs = connect_from(loopback, *address, theirs->port());
     EXPECT_EQ(stranger_at_other_end(to_theirs.descriptor()), is_other ? "a process of user 65534 listens there" : "");
   }

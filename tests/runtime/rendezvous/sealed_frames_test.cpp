@@ -292,7 +292,7 @@ TEST(SealedSocket, SaysWhyItHearsNothing) {
   Socket plain(ends[1]);
   EXPECT_THAT(client.send_frame("hello", Clock::now()).error().reason, HasSubstr("no answer in time"));
   ASSERT_TRUE(plain.send_frame("hello", soon()));
-  EXPECT_THAT(client.receive_frame(soon()).error().reason, HasSubstr("no rollcall that knows the secret"));
+  EXPECT_THAT(client.receive_frame(soon()).error().reason, HasSubstr("not a rollcall process that knows the secret"));
 
   Sockets others;
   others.server = Socket();

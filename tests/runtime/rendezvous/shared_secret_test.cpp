@@ -121,8 +121,8 @@ TEST(SharedSecret, ThatTheNodesPluginDidNotHandOnIsNotReplacedByAnother) {
       settings::Settings(settings::launch_table()));
   ASSERT_FALSE(secret);
   EXPECT_EQ(secret.error().kind, ErrorKind::Mismatch);
-  EXPECT_THAT(secret.error().message(), StartsWith("rollcall: rendezvous.secret: n7: the plugin did not hand on"));
-  EXPECT_THAT(secret.error().message(), HasSubstr("another version of the plugin"));
+  EXPECT_THAT(secret.error().message(), StartsWith("rollcall: rendezvous.secret: n7: the plugin did not pass on"));
+  EXPECT_THAT(secret.error().message(), HasSubstr("another version than the node"));
 }
 
 /// A memory file as srun --ddp gives it to a task.

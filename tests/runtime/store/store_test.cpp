@@ -345,7 +345,7 @@ TEST(Store, ARequestThatIsTooLongIsRefusedBeforeItIsSent) {
   for (Access* const access : std::initializer_list<Access*>{world.server.get(), one.get()}) {
     const Answer answer = access->ask({Operation::Set, {"key"}, {std::string(kLongestRequest, 'x')}});
     EXPECT_EQ(answer.status, Status::Refused);
-    EXPECT_THAT(answer.refusal, HasSubstr("is longer than"));
+    EXPECT_THAT(answer.refusal, HasSubstr("exceeds the limit"));
     EXPECT_EQ(access->ask({Operation::Count}).number, 0);
   }
 }
