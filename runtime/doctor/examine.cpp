@@ -152,7 +152,7 @@ void take_reports(World& world, const Texts& reports) {
   for (const auto& [rank, text] : reports) {
     Result<TaskFacts> facts = task_facts_from_json(text);
     if (facts && facts->rank != rank) {
-      world.missing.push_back({fmt::format("rank {}", rank), fmt::format("reports as rank {}", facts->rank)});
+      world.missing.push_back({fmt::format("rank {}", rank), fmt::format("reported as rank {}", facts->rank)});
     } else if (facts) {
       world.tasks.push_back(*std::move(facts));
     } else {
@@ -198,17 +198,17 @@ void name_lost_ranks(World& world, const Server& server) {
 
 std::string why_no_collectives(const World& world, const Expectations& expected) {
   if (expected.collectives.empty()) {
-    return "not measured: --collectives=auto does it with rollcall-bench-collectives";
+    return "not measured: --collectives=auto measures it with rollcall-bench-collectives";
   }
   if (world.step.world_size == 1) {
-    return "one rank has nobody to talk to";
+    return "there is only one rank";
   }
   if (!world.missing.empty()) {
     return "not measured: not all ranks answered";
   }
   for (const TaskFacts& task : world.tasks) {
     if (task.first_on_node && task.node.bench_program.empty()) {
-      return "rollcall-bench-collectives is neither beside rollcall nor in PATH on " + task.host;
+      return "rollcall-bench-collectives is neither next to rollcall nor in PATH on " + task.host;
     }
   }
   return "";

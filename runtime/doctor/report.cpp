@@ -155,8 +155,8 @@ std::string report_text(const World& world, const std::vector<Checked>& findings
     text += benchmark_text(world.benchmark);
   }
   const std::size_t failed = failed_checks(findings).size();
-  const std::string verdict = failed == 0 ? "Nothing stands in the way."
-                                          : fmt::format("{} failed: see the lines above.", count_text(failed, "check"));
+  const std::string verdict =
+      failed == 0 ? "No check failed." : fmt::format("{} failed: see the lines above.", count_text(failed, "check"));
   return text + fmt::format("\n{} ({:.1f} s)\n", verdict, world.seconds);
 }
 

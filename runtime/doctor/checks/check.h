@@ -66,13 +66,13 @@ Judge check_answer, check_way, check_node_loss, check_environment, check_own_nam
 /// All checks, in the order of the report.
 inline constexpr std::array kChecks{
     Check{"answer", "every rank of the step answers", check_answer},
-    Check{"way", "how rollcall gets into a step: plugin, exec, or not at all", check_way},
-    Check{"node-loss", "what Slurm does once a node of an elastic job is lost", check_node_loss},
+    Check{"way", "how rollcall reaches a step: plugin, exec, or not at all", check_way},
+    Check{"node-loss", "what Slurm does after a node of an elastic job is lost", check_node_loss},
     Check{"environment", "`rollcall env` resolves on every node", check_environment},
     Check{"own-name", "every node's own host name resolves (JAX and torchrun look it up)", check_own_name},
     Check{"head-name", "the head node's name resolves on every node, to the same usable address", check_head_name},
-    Check{"reverse-name", "the head node's address leads back to a name that resolves to it", check_reverse_name},
-    Check{"interface", "the interfaces that Gloo and NCCL are told exist and are up", check_interface},
+    Check{"reverse-name", "the head node's address has a name that resolves to it", check_reverse_name},
+    Check{"interface", "the interfaces configured for Gloo and NCCL exist and are up", check_interface},
     Check{"head-port", "every node reaches MASTER_ADDR:MASTER_PORT", check_head_port},
     Check{"ring", "every node reaches the next one", check_ring},
     Check{"clock", "the nodes' clocks agree", check_clock},
@@ -87,7 +87,7 @@ inline constexpr std::array kChecks{
     Check{"shm", "/dev/shm is large enough for NCCL and data loaders", check_shm},
     Check{"memlock", "locked memory is unlimited where a network adapter needs it", check_memlock},
     Check{"speed", "bandwidth and latency between the nodes reach what is expected", check_speed},
-    Check{"collectives", "the trainer's backends come out right among all ranks, and how fast (--collectives)",
+    Check{"collectives", "the trainer's backends give right results on all ranks, and how fast (--collectives)",
           check_collectives},
 };
 

@@ -23,12 +23,13 @@ Findings check_answer(const World& world) {
   Grouped grouped;
   for (const Missing& missing : world.missing) {
     grouped.add(Status::Bad, missing.who, missing.reason,
-                "look at what its ranks printed themselves, then log in there; srun --exclude=NODE leaves it out");
+                "read the output of its ranks, then log in there; srun --exclude=NODE omits the node");
   }
   if (!world.missing.empty() && !world.sent_away.empty()) {
-    grouped.add(Status::Bad, world.tasks.front().host, fmt::format("rank 0 sent away {}", world.sent_away),
-                "give all ranks one secret: start them by srun --ddp, or set rendezvous.secret to a file of yours that "
-                "all nodes see");
+    grouped.add(
+        Status::Bad, world.tasks.front().host, fmt::format("rank 0 rejected {}", world.sent_away),
+        "give all ranks one secret: start them with srun --ddp, or set rendezvous.secret to a file of yours that "
+        "all nodes see");
   }
   if (world.step.world_size == 1) {
     return std::move(grouped).or_else(Status::Absent,
@@ -54,7 +55,7 @@ Findings check_interface(const World& world) {
     }
   }
   return std::move(grouped).or_else(good.empty() ? Status::Absent : Status::Good,
-                                    good.empty() ? "none is set: the libraries choose themselves" : good);
+                                    good.empty() ? "not set: the libraries choose an interface" : good);
 }
 
 Findings check_head_port(const World& world) {
@@ -72,12 +73,11 @@ Findings check_head_port(const World& world) {
                   "check MASTER_ADDR and MASTER_PORT with rollcall env; set host.template or port.range so that all "
                   "nodes reach the head");
     } else if (!head.silent_addresses.empty()) {
-      grouped.add(
-          Status::Notice, task.host,
-          fmt::format("{}: {} does not answer, another of its addresses does: PyTorch's store tries IPv6 first "
-                      "and may wait two minutes for each",
-                      head.endpoint, fmt::join(head.silent_addresses, ", ")),
-          "leave MASTER_ADDR unset, so that rollcall hands on an address that works, or set it to that address");
+      grouped.add(Status::Notice, task.host,
+                  fmt::format("{}: {} does not answer, another of its addresses does: PyTorch's store tries IPv6 first "
+                              "and may wait two minutes for each",
+                              head.endpoint, fmt::join(head.silent_addresses, ", ")),
+                  "unset MASTER_ADDR, so that rollcall chooses an address that works, or set it to that address");
     } else if (task.rank > 0) {
       good = head.endpoint + " answers every rank";
     }
@@ -91,12 +91,12 @@ Findings check_ring(const World& world) {
   for (const RingLink& link : world.ring) {
     if (!link.error.empty()) {
       grouped.add(Status::Bad, link.from, fmt::format("does not reach {} on a free port: {}", link.to, link.error),
-                  "ask the admin whether a firewall stands between compute nodes; try --exclude of one of the two");
+                  "ask the admin about a firewall between compute nodes; try --exclude=NODE with one of the two");
     }
   }
   return std::move(grouped).or_else(
       world.ring.empty() ? Status::Absent : Status::Good,
-      world.ring.empty() ? "not two nodes that could be connected"
+      world.ring.empty() ? "fewer than two nodes can be connected"
                          : fmt::format("{} of {} connected", world.ring.size(), count_text(world.ring.size(), "link")));
 }
 
@@ -108,9 +108,10 @@ Findings check_clock(const World& world) {
     largest = std::max(largest, off);
     // Only what is beyond the doubt of the measurement counts.
     if (off - clock.uncertainty_seconds > world.limits.clock_seconds) {
-      grouped.add(Status::Bad, clock.host,
-                  fmt::format("{:.3g} s {} rank 0's node", off, clock.ahead_seconds > 0 ? "ahead of" : "behind"),
-                  "have the admin mend time synchronisation (chronyc tracking): checkpoints and logs order by time");
+      grouped.add(
+          Status::Bad, clock.host,
+          fmt::format("{:.3g} s {} rank 0's node", off, clock.ahead_seconds > 0 ? "ahead of" : "behind"),
+          "have the admin repair time synchronisation (chronyc tracking): checkpoints and logs are ordered by time");
     }
   }
   return std::move(grouped).or_else(

@@ -65,7 +65,7 @@ const Device* own_gpu(const TaskFacts& rank) {
 }
 
 std::string ask_for_all(const Node& node) {
-  return "ask for GPUs a node, which every rank then sees: " + job::gpus_for_every_task(node.gpus);
+  return "request GPUs per node, so that every rank sees them: " + job::gpus_for_every_task(node.gpus);
 }
 
 /// Whether every rank reaches all GPUs of its node. NCCL looks through CUDA_VISIBLE_DEVICES, but reaches no GPU whose
@@ -84,7 +84,7 @@ bool judge_visibility(const Node& node, Grouped& grouped) {
   }
   if (node.ranks.size() > 1 && fewest < node.gpus) {
     grouped.add(Status::Notice, node.host(),
-                fmt::format("a rank may open {} of its node's {} GPUs, and NCCL reaches the others only by way of main "
+                fmt::format("a rank can open {} of its node's {} GPUs, and NCCL reaches the others only through main "
                             "memory or the network",
                             fewest, node.gpus),
                 ask_for_all(node));
@@ -103,15 +103,16 @@ void judge_share(const Node& node, Grouped& grouped) {
   const std::size_t ranks = node.ranks.size();
   if (ranks > used.size()) {
     grouped.add(Status::Notice, node.host(),
-                fmt::format("{} ranks have {} between them, and NCCL refuses two ranks on one", ranks,
+                fmt::format("{} ranks share {}, and NCCL does not allow two ranks on one GPU", ranks,
                             count_text(used.size(), "GPU")),
-                ranks > node.gpus ? fmt::format("start a rank a GPU: --ntasks-per-node={}", node.gpus)
-                                  : "let every rank see GPUs of its own: is CUDA_VISIBLE_DEVICES set for all alike?");
+                ranks > node.gpus
+                    ? fmt::format("start one rank per GPU: --ntasks-per-node={}", node.gpus)
+                    : "give every rank a GPU of its own, and check whether CUDA_VISIBLE_DEVICES is the same for all");
   } else if (ranks < node.gpus) {
     grouped.add(Status::Notice, node.host(),
-                fmt::format("{} on a node with {} GPUs: a program that takes one a rank leaves {} idle",
+                fmt::format("{} on a node with {} GPUs: a program with one GPU per rank leaves {} idle",
                             count_text(ranks, "rank"), node.gpus, node.gpus - ranks),
-                fmt::format("start a rank a GPU: --ntasks-per-node={}", node.gpus));
+                fmt::format("start one rank per GPU: --ntasks-per-node={}", node.gpus));
   }
 }
 
@@ -126,15 +127,16 @@ void judge_numa(const Node& node, Grouped& grouped) {
     }
     wanted.push_back(gpu->numa);
     if (std::ranges::count(rank->numa_nodes, gpu->numa) == 0) {
-      far.push_back(fmt::format("local rank {}'s CPUs are of NUMA node {}, its GPU of {}", rank->local_rank,
+      far.push_back(fmt::format("local rank {}'s CPUs are on NUMA node {}, its GPU is on {}", rank->local_rank,
                                 fmt::join(rank->numa_nodes, " "), gpu->numa));
     }
   }
   if (!far.empty()) {
-    grouped.add(Status::Notice, node.host(), fmt::format("{}", fmt::join(far, "; ")),
-                wanted.size() == node.ranks.size()
-                    ? fmt::format("bind each rank to its GPU's node: --cpu-bind=map_ldom:{}", fmt::join(wanted, ","))
-                    : "bind each rank to its GPU's node");
+    grouped.add(
+        Status::Notice, node.host(), fmt::format("{}", fmt::join(far, "; ")),
+        wanted.size() == node.ranks.size()
+            ? fmt::format("bind each rank to its GPU's NUMA node: --cpu-bind=map_ldom:{}", fmt::join(wanted, ","))
+            : "bind each rank to its GPU's NUMA node");
   }
 }
 
@@ -152,8 +154,8 @@ Findings check_gpus(const World& world) {
       continue;
     }
     if (has_mig(node)) {
-      grouped.add(Status::Notice, node.host(), "parts of GPUs (MIG): whether ranks reach each other's was not judged",
-                  "ask for whole GPUs where ranks train together: parts have neither NVLink nor PCIe between them");
+      grouped.add(Status::Notice, node.host(), "parts of GPUs (MIG): not checked whether ranks reach each other's GPUs",
+                  "request whole GPUs where ranks train together: parts have neither NVLink nor PCIe between them");
       continue;
     }
     if (judge_visibility(node, grouped)) {
@@ -162,9 +164,9 @@ Findings check_gpus(const World& world) {
     judge_numa(node, grouped);
   }
   const Node& first = *std::ranges::find_if(nodes, [](const Node& node) { return node.gpus > 0; });
-  return std::move(grouped).or_else(Status::Good,
-                                    fmt::format("{}, {} on each node: one a rank, and all are within reach",
-                                                count_text(first.ranks.size(), "rank"), count_text(first.gpus, "GPU")));
+  return std::move(grouped).or_else(
+      Status::Good, fmt::format("{}, {} on each node: one GPU per rank, and each rank reaches all of them",
+                                count_text(first.ranks.size(), "rank"), count_text(first.gpus, "GPU")));
 }
 
 }  // namespace rollcall::doctor

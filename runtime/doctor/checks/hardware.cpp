@@ -41,20 +41,20 @@ bool has_far_gpu(const NodeFacts& node) {
 void judge(const TaskFacts& task, Grouped& grouped) {
   const NodeFacts& node = task.node;
   if (node.slurm_gpus > 0 && node.gpus.empty()) {
-    grouped.add(
-        Status::Notice, task.host,
-        fmt::format("Slurm gave {}, but /sys shows none", count_text(static_cast<std::size_t>(node.slurm_gpus), "GPU")),
-        "look at nvidia-smi or rocm-smi on that node: is its driver loaded?");
+    grouped.add(Status::Notice, task.host,
+                fmt::format("Slurm allocated {}, but /sys shows none",
+                            count_text(static_cast<std::size_t>(node.slurm_gpus), "GPU")),
+                "run nvidia-smi or rocm-smi on that node to see whether its driver is loaded");
   }
   for (const Device& adapter : node.adapters) {
     if (!adapter.active) {
       grouped.add(Status::Notice, task.host, fmt::format("network adapter {} has no active port", adapter.name),
-                  "tell the admin, unless it is meant to be unused (ibstat)");
+                  "inform the admin, unless it is unused on purpose (ibstat)");
     }
   }
   if (has_far_gpu(node)) {
     grouped.add(Status::Notice, task.host, summary(node) + ": a GPU has no adapter on its NUMA node",
-                "let NCCL choose the way among all GPUs of the node (" + job::gpus_for_every_task(node.gpus.size()) +
+                "let NCCL choose among all GPUs of the node (" + job::gpus_for_every_task(node.gpus.size()) +
                     "), or set interface.nccl");
   }
 }
@@ -84,7 +84,7 @@ bool intersect(const Cores& a, const Cores& b) {
   return !both.empty();
 }
 
-constexpr const char* kBind = "ask for cores: srun --cpus-per-task=N --cpu-bind=cores";
+constexpr const char* kBind = "request cores: srun --cpus-per-task=N --cpu-bind=cores";
 
 /// Ranks with the very same set share it on purpose (no binding); sets that only overlap are a wrong mask.
 void judge(const NodeCpus& node, Grouped& grouped) {
@@ -140,7 +140,7 @@ Findings check_devices(const World& world) {
     if (summary(task->node) != summary(nodes.front()->node)) {
       grouped.add(Status::Notice, task->host,
                   fmt::format("{}, on {} {}", summary(task->node), nodes.front()->host, summary(nodes.front()->node)),
-                  "keep the job on nodes of one kind (--constraint), or look for a device that is lost");
+                  "keep the job on nodes of one kind (--constraint), or check for a missing device");
     }
   }
   return std::move(grouped).or_else(any ? Status::Good : Status::Absent,

@@ -88,13 +88,13 @@ Findings check_own_name(const World& world) {
     if (own.addresses.empty()) {
       grouped.add(Status::Notice, node->host,
                   fmt::format("the node's own name, {}, does not resolve there ({})", own.name, own.error),
-                  "have the admin add it to /etc/hosts or DNS: JAX and torchrun look their own name up");
+                  "have the admin add it to /etc/hosts or DNS: JAX and torchrun look up their own host name");
     } else if (world.step.num_nodes > 1 && !world.limits.loopback_allowed &&
                std::ranges::all_of(own.addresses, &network::Address::loopback)) {
       grouped.add(Status::Notice, node->host,
                   fmt::format("the node's own name, {}, is {} there", own.name, own.addresses.front().text),
-                  "have the admin take it out of that line of /etc/hosts: a program that tells others the address of "
-                  "its own name tells them itself (Gloo without GLOO_SOCKET_IFNAME, MPI)");
+                  "have the admin remove it from that line of /etc/hosts: a program that publishes the address of its "
+                  "own name publishes the loopback address (Gloo without GLOO_SOCKET_IFNAME, MPI)");
     }
   }
   return std::move(grouped).or_else(Status::Good, "resolves on every node");
@@ -128,11 +128,12 @@ Findings check_reverse_name(const World& world) {
       continue;
     }
     if (names.reverse_name.empty()) {
-      grouped.add(Status::Notice, node->host, fmt::format("{} has no name", names.reverse_address),
-                  "ask the admin for a reverse entry: torchrun and some MPI stacks turn addresses back into names");
+      grouped.add(
+          Status::Notice, node->host, fmt::format("{} has no name", names.reverse_address),
+          "ask the admin for a reverse DNS entry: torchrun and some MPI libraries look up the names of addresses");
     } else if (!names.reverse_name_leads_back) {
       grouped.add(Status::Notice, node->host,
-                  fmt::format("{} is {}, which does not lead back to it", names.reverse_address, names.reverse_name),
+                  fmt::format("{} is {}, which does not resolve to it", names.reverse_address, names.reverse_name),
                   "have the admin make forward and reverse entries agree (getent hosts NAME, getent hosts ADDRESS)");
     } else {
       good = fmt::format("{} is {}", names.reverse_address, names.reverse_name);

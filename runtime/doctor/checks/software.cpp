@@ -24,34 +24,36 @@ Finding finding_of(const Way& way, bool in_step) {
     return {Status::Good, {}, fmt::format("{}; srun has no --ddp here", kInStep), ""};
   }
   if (!way.srun_exists) {
-    return {Status::Absent, {}, "srun does not work here: not a machine of a Slurm cluster, or no configuration", ""};
+    return {Status::Absent,
+            {},
+            "srun does not work here: this host is not in a Slurm cluster, or Slurm is not configured",
+            ""};
   }
   return {Status::Notice,
           {},
-          "srun has no --ddp: programs get no environment from rollcall by themselves",
-          "write srun rollcall exec -- PROGRAM, or run rollcall install --user once"};
+          "srun has no --ddp: programs get no environment from rollcall",
+          "use srun rollcall exec -- PROGRAM, or run rollcall install --user once"};
 }
 
 /// Slurm runs the site's TaskProlog between the plugin and the program: before a user's task prolog and rollcall exec.
 void judge_task_prolog(const Way& way, Findings& findings) {
   const std::string action =
-      "start programs with srun rollcall exec, which comes last, or let it set no such variables";
+      "start programs with srun rollcall exec, which runs last, or do not set these variables there";
   if (!way.changed.empty()) {
     const std::string by = way.task_prolog.empty() ? "" : ", most likely by TaskProlog=" + way.task_prolog;
     findings.push_back({Status::Notice,
                         {},
-                        fmt::format("{}: set anew after rollcall had set it{}: what follows from it (PET_*, JAX_*) has "
-                                    "the value of before",
+                        fmt::format("{}: changed after rollcall had set it{}; variables derived from it (PET_*, JAX_*) "
+                                    "keep the earlier value",
                                     fmt::join(way.changed, ", "), by),
                         action});
   } else if (!way.task_prolog.empty() && way.installation.starts_with("site")) {
-    findings.push_back(
-        {Status::Notice,
-         {},
-         fmt::format("slurm.conf's TaskProlog, {}, runs after srun --ddp: what it sets (SCRATCH, TMPDIR) "
-                     "is not seen there, and wins",
-                     way.task_prolog),
-         action});
+    findings.push_back({Status::Notice,
+                        {},
+                        fmt::format("slurm.conf's TaskProlog, {}, runs after srun --ddp, which does not see what it "
+                                    "sets (SCRATCH, TMPDIR); its values win",
+                                    way.task_prolog),
+                        action});
   }
 }
 
@@ -59,7 +61,7 @@ struct Product {
   const char* name;
   std::string Versions::*version;
   Status if_different;
-  const char* action = "build for the older one, or keep the job on nodes of one kind (--constraint, --exclude)";
+  const char* action = "build for the older version, or keep the job on nodes of one kind (--constraint, --exclude)";
 };
 
 constexpr const char* kSameFiles =
@@ -113,16 +115,16 @@ Findings check_way(const World& world) {
 Findings check_node_loss(const World& world) {
   const NodeLoss& loss = world.node_loss;
   if (!loss.known) {
-    return {{Status::Absent, {}, "Slurm does not say what it does once a node is lost", ""}};
+    return {{Status::Absent, {}, "Slurm does not report what it does after a node is lost", ""}};
   }
   Findings findings;
   if (loss.noticed_seconds == 0) {
     findings.push_back(
         {Status::Notice,
          {},
-         "Slurm never takes a silent node for lost (SlurmdTimeout=0): an elastic job whose script's node "
-         "goes stays until its time limit",
-         "give elastic jobs a --time near what they need"});
+         "Slurm never declares a silent node down (SlurmdTimeout=0): an elastic job that loses its batch "
+         "node continues until its time limit",
+         "give elastic jobs a --time close to what they need"});
   }
   if (loss.requeues && !*loss.requeues) {
     findings.push_back({Status::Notice,
@@ -131,8 +133,8 @@ Findings check_node_loss(const World& world) {
                         "submit with --requeue, as run_elastic.sbatch does"});
   }
   const std::string good =
-      fmt::format("Slurm takes a node that is silent for {} s for lost, and {}", loss.noticed_seconds,
-                  loss.requeues ? "may requeue the job" : "requeues batch jobs, which this is not");
+      fmt::format("Slurm declares a node down after {} s of silence, and {}", loss.noticed_seconds,
+                  loss.requeues ? "may requeue the job" : "requeues only batch jobs, and this is not one");
   return findings.empty() ? Findings{{Status::Good, {}, good, ""}} : findings;
 }
 
@@ -156,7 +158,7 @@ Findings check_venv(const World& world) {
     const VenvFacts& venv = task->node.venv;
     if (!venv.error.empty()) {
       grouped.add(Status::Bad, task->host, fmt::format("{}: {}", venv.path, venv.error),
-                  "make it anew on a compute node, or load the module of its Python before srun");
+                  "recreate it on a compute node, or load the module of its Python before srun");
     } else if (!venv.path.empty()) {
       good = fmt::format("{} runs Python {}", venv.path, venv.version);
     }

@@ -33,7 +33,7 @@ std::optional<double> slowest_megabits(const World& world, std::string& why_not)
     if (interface == nullptr || interface->loopback || interface->megabits <= 0) {
       why_not = interface == nullptr  ? "the route to the other nodes is unknown"
                 : interface->loopback ? "the connections stay on one machine"
-                                      : interface->name + " does not tell its speed";
+                                      : interface->name + " does not report its speed";
       return std::nullopt;
     }
     const auto megabits = static_cast<double>(interface->megabits);
@@ -76,7 +76,7 @@ double hop_microseconds(const Measurement& small, std::uint32_t ranks) {
 }
 
 constexpr const char* kSpeedAction =
-    "compare with iperf3 between two of the nodes; check interface.gloo and MASTER_ADDR: is this the fast network?";
+    "compare with iperf3 between two of the nodes; check that interface.gloo and MASTER_ADDR use the fast network";
 
 std::string text_of(const CollectiveRow& row) {
   return fmt::format("{} of {} {:.0f} us, {:.2g} GB/s", row.operation, bytes_text(static_cast<double>(row.bytes)),
@@ -93,8 +93,8 @@ Finding judge_speed(const std::vector<CollectiveRow>& rows, const std::string& b
     if (!row.correct) {
       return {Status::Bad,
               {},
-              fmt::format("{}: {} of {} bytes came out wrong on some rank", backend, row.operation, row.bytes),
-              "take another --backend for training, and leave out nodes with --exclude until it comes out right"};
+              fmt::format("{}: {} of {} bytes gave a wrong result on some rank", backend, row.operation, row.bytes),
+              "use another --backend for training, and exclude nodes with --exclude until the results are right"};
     }
     seen += (seen.empty() ? "" : "; ") + text_of(row);
   }
@@ -108,7 +108,7 @@ Finding failure(const std::string& message) {
           {},
           message.substr(0, action),
           action == std::string::npos
-              ? "run `srun --ddp rollcall-bench-collectives` with the same options: all ranks say there what they see"
+              ? "run `srun --ddp rollcall-bench-collectives` with the same options: all ranks print their errors there"
               : message.substr(action + 2)};
 }
 
@@ -117,7 +117,7 @@ Finding failure(const std::string& message) {
 Findings check_speed(const World& world) {
   const Benchmark& benchmark = world.benchmark;
   if (!benchmark.error.empty()) {
-    return {{Status::Bad, {}, benchmark.error, "look at the checks above first, then run doctor again"}};
+    return {{Status::Bad, {}, benchmark.error, "solve the checks above first, then run rollcall doctor again"}};
   }
   if (benchmark.rows.empty()) {
     return {{Status::Absent, {}, "not measured", ""}};
@@ -125,7 +125,7 @@ Findings check_speed(const World& world) {
   const ExpectedSpeed expected = expected_speed(world);
   const double hop = hop_microseconds(benchmark.rows.front(), benchmark.ranks);
   const double gigabytes = benchmark.rows.back().gigabytes;
-  const std::string seen = fmt::format("all-reduce {:.3g} GB/s a link, {:.3g} us a hop", gigabytes, hop);
+  const std::string seen = fmt::format("all-reduce {:.3g} GB/s per link, {:.3g} us per hop", gigabytes, hop);
   Findings findings;
   // A rule of thumb deserves a notice; an expectation that somebody wrote down deserves more.
   if (expected.gigabytes && gigabytes < *expected.gigabytes) {
@@ -138,7 +138,7 @@ Findings check_speed(const World& world) {
   if (expected.microseconds && hop > *expected.microseconds) {
     findings.push_back({world.limits.microseconds ? Status::Bad : Status::Notice,
                         {},
-                        fmt::format("{}; at most {:.3g} us a hop is expected: {}", seen, *expected.microseconds,
+                        fmt::format("{}; at most {:.3g} us per hop is expected: {}", seen, *expected.microseconds,
                                     expected.microseconds_reason),
                         kSpeedAction});
   }

@@ -27,11 +27,11 @@ void judge_storage(const TaskFacts& task, Grouped& grouped) {
   if (static_cast<double>(folder.free_bytes) < kLittleSpace) {
     grouped.add(Status::Notice, task.host,
                 fmt::format("{} has only {} left", folder.path, bytes_text(static_cast<double>(folder.free_bytes))),
-                "make room before a long run: a checkpoint that does not fit is not saved");
+                "free space before a long run: a checkpoint that does not fit is not saved");
   }
   if (share_of(folder.free_inodes, folder.total_inodes) < kLittleShare) {
     grouped.add(Status::Notice, task.host,
-                fmt::format("{} has only {} of {} files left", folder.path, folder.free_inodes, folder.total_inodes),
+                fmt::format("{} has only {} of {} inodes left", folder.path, folder.free_inodes, folder.total_inodes),
                 "pack small files (rollcall-pack) or remove some");
   }
 }

@@ -40,7 +40,7 @@ network::ResolvedName own_name(const TaskInputs& inputs) {
   const std::string name = inputs.step.network.host_name;
   std::optional<network::ResolvedName> found =
       run_within(patience_of(inputs), [name] { return network::resolve_name(name); });
-  return found ? *std::move(found) : network::ResolvedName{name, {}, "the name server does not answer"};
+  return found ? *std::move(found) : network::ResolvedName{name, {}, "the name server does not respond"};
 }
 
 NameFacts observe_names(const TaskInputs& inputs) {
@@ -95,7 +95,7 @@ FolderFacts scratch_of(const TaskInputs& inputs) {
   }
   FolderFacts hanging;
   hanging.path = *path;
-  hanging.error = "the file system does not answer";
+  hanging.error = "the file system does not respond";
   return facts.value_or(hanging);
 }
 
@@ -114,7 +114,7 @@ VenvFacts venv_of(const TaskInputs& inputs) {
   }
   const auto patience = patience_of(inputs);
   const std::optional<VenvFacts> facts = run_within(patience * 1.5, [=] { return observe_venv(path, patience); });
-  return facts.value_or(VenvFacts{path, "", "the file system does not answer"});
+  return facts.value_or(VenvFacts{path, "", "the file system does not respond"});
 }
 
 /// In a task SLURM_STEP_GPUS may name only its own.

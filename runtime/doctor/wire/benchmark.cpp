@@ -69,7 +69,7 @@ std::string measure(Ring& ring, const Size& size, Benchmark& benchmark) {
     }
     times.push_back(seconds_since(start));
     if (!is_right(ring, data)) {
-      return "all-reduce gave wrong data: the network or a node corrupts it";
+      return "all-reduce gave wrong data: the network or a node corrupts data";
     }
   }
   std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
@@ -146,7 +146,7 @@ RingMember::RingMember(const rendezvous::Secret& secret) : seal_{secret, "ring"}
 }
 
 std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbours, Clock::time_point deadline) {
-  std::string reason = "it does not listen";
+  std::string reason = "the neighbour does not listen";
   auto left = static_cast<int>(neighbours.size());
   for (const rendezvous::Endpoint& neighbour : neighbours) {
     const rendezvous::Attempt attempt =
@@ -160,14 +160,14 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
     if (right_.flush()) {
       return "";
     }
-    reason = fmt::format("{}: the other end closed the connection", neighbour.host);
+    reason = fmt::format("{}: the peer closed the connection", neighbour.host);
   }
   return reason;
 }
 
 Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   const auto lost = [](const std::string& reason) {
-    return fail("doctor", "", reason, "looking at the other node", ErrorKind::Unavailable);
+    return fail("doctor", "", reason, "checking the other node", ErrorKind::Unavailable);
   };
   rendezvous::EventLoop loop;
   Socket left;
@@ -198,7 +198,7 @@ Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   });
   while (problem.empty() && (!left.is_open() || !answer)) {
     if (Clock::now() >= deadline) {
-      return lost(sent_away.empty() ? "no answer in time" : "no answer in time, but from " + sent_away);
+      return lost(sent_away.empty() ? "no answer in time" : "no answer in time, except from " + sent_away);
     }
     loop.wait(deadline);
     newcomers.tick(Clock::now());

@@ -30,7 +30,7 @@ Greeted greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, con
 std::string why_not_expected(const Candidates& candidates, const rendezvous::Secret& secret, rendezvous::Hello hello,
                              Clock::time_point deadline) {
   if (!candidates.expected) {
-    return "nothing says where rank 0 is";
+    return "the location of rank 0 is unknown";
   }
   if (!candidates.expected_error.empty()) {
     return candidates.expected_error;
@@ -61,12 +61,13 @@ std::vector<std::string> silent_addresses(const Candidates& candidates) {
 
 Error nobody(const Candidates& candidates, std::size_t tried, const std::string& reason) {
   const std::string where = candidates.expected ? rendezvous::to_text(*candidates.expected) : "rank 0";
-  return fail("doctor", where,
-              fmt::format("rank 0 does not answer {} ({}){}", candidates.this_host,
-                          reason.empty() ? "nothing says where it is" : reason,
-                          tried > 1 ? fmt::format(", nor at {} other endpoints", tried - 1) : ""),
-              "rollcall env on that node, another host.template or port.range, a longer rendezvous.timeout",
-              ErrorKind::Unavailable);
+  return fail(
+      "doctor", where,
+      fmt::format("rank 0 does not answer {} ({}){}", candidates.this_host,
+                  reason.empty() ? "its location is unknown" : reason,
+                  tried > 1 ? fmt::format(", nor at {} other endpoint{}", tried - 1, tried == 2 ? "" : "s") : ""),
+      "running rollcall env on that node, changing host.template or port.range, or raising rendezvous.timeout",
+      ErrorKind::Unavailable);
 }
 
 }  // namespace
@@ -126,12 +127,13 @@ Result<void> serve(Socket& rank_0, std::uint32_t world_size, const std::function
   while (true) {
     const Result<std::string> text = rank_0.receive_frame(deadline);
     if (!text) {
-      return fail("doctor", "rank 0", text.error().reason, "looking at why rank 0 ended", ErrorKind::Unavailable);
+      return fail("doctor", "rank 0", text.error().reason, "checking why rank 0 ended", ErrorKind::Unavailable);
     }
     const std::optional<Request> request = parse_request(*text, world_size);
     if (!request) {
-      return fail("doctor", "rank 0", "asks for what this version of rollcall does not know or no ring can be",
-                  "the same version of rollcall on all nodes", ErrorKind::Mismatch);
+      return fail("doctor", "rank 0",
+                  "sent a request that this version of rollcall does not know, or that no ring can meet",
+                  "installing the same version of rollcall on all nodes", ErrorKind::Mismatch);
     }
     if (request->what == Request::What::Leave) {
       return {};

@@ -42,7 +42,7 @@ std::string to_json_text(const TaskFacts& facts) {
 }
 
 Result<TaskFacts> task_facts_from_json(std::string_view text) {
-  std::string reason = "it is no such text";
+  std::string reason = "it is not a report";
   try {
     if (const std::optional<nlohmann::json> json = parse_untrusted(text)) {
       return json->get<TaskFacts>();
@@ -50,8 +50,8 @@ Result<TaskFacts> task_facts_from_json(std::string_view text) {
   } catch (const std::exception& error) {
     reason = error.what();
   }
-  return fail("doctor", "", "a rank's report cannot be read: " + reason, "the same version of rollcall on all nodes",
-              ErrorKind::Mismatch);
+  return fail("doctor", "", "a rank's report cannot be read: " + reason,
+              "installing the same version of rollcall on all nodes", ErrorKind::Mismatch);
 }
 
 std::string to_text(const Request& request) { return dump(request); }

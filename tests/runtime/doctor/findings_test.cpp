@@ -100,7 +100,7 @@ TEST(DoctorFindings, CollectivesAreOneLineABackEnd) {
   world.collectives.rows[2].correct = false;
   const Finding wrong = run_checks(world, {"collectives"})[1].finding;
   EXPECT_EQ(wrong.status, Status::Bad);
-  EXPECT_THAT(wrong.reason, HasSubstr("ucx: all_reduce of 1024 bytes came out wrong"));
+  EXPECT_THAT(wrong.reason, HasSubstr("ucx: all_reduce of 1024 bytes gave a wrong result"));
 }
 
 TEST(DoctorFindings, CollectivesThatFailedSayWhatToDo) {
@@ -110,7 +110,7 @@ TEST(DoctorFindings, CollectivesThatFailedSayWhatToDo) {
   EXPECT_EQ(failed.status, Status::Bad);
   EXPECT_EQ(failed.reason, "--backend: mpi: no MPI launcher started this process");
   EXPECT_EQ(failed.action, "try srun --mpi=pmix");
-  world.collectives = {"one rank has nobody to talk to", "", {}};
+  world.collectives = {"there is only one rank", "", {}};
   EXPECT_EQ(run_checks(world, {"collectives"})[0].finding.status, Status::Absent);
 }
 

@@ -139,7 +139,7 @@ def test_the_way_is_told(doctor):
 def test_what_slurm_does_once_a_node_is_lost_is_told(cluster, doctor, rollcall):
     found = the_finding(doctor(nodes(2), "--json", "--only=node-loss"), "node-loss")
     assert found["status"] == "good"
-    assert found["reason"] == "Slurm takes a node that is silent for 15 s for lost, and requeues batch jobs, which this is not"
+    assert found["reason"] == "Slurm declares a node down after 15 s of silence, and requeues only batch jobs, and this is not one"
     script = f"#!/bin/sh\nexec {rollcall} doctor --json --only=node-loss\n"
     for option, status in (("--no-requeue", "notice"), ("--requeue", "good")):
         report = json.loads(cluster.batch(script, option, env=PROFILE))
@@ -216,9 +216,10 @@ def test_a_task_prolog_of_the_site_is_named_with_what_it_changed(rollcall, plugi
             found = made.run("srun", *srun_options, *nodes(2), str(rollcall), "doctor", "--json", "--only=way", env=PROFILE, check=False)
             return [f["reason"] for f in findings_of(found, "way") if f["status"] == "notice"]
 
-        assert way() == [f"slurm.conf's TaskProlog, {prolog}, runs after srun --ddp: what it sets (SCRATCH, TMPDIR) is not seen there, and wins"]
+        assert way() == [f"slurm.conf's TaskProlog, {prolog}, runs after srun --ddp, which does not see what it "
+                         "sets (SCRATCH, TMPDIR); its values win"]
         (changed,) = way("--ddp")
-        assert changed.startswith(f"MASTER_ADDR: set anew after rollcall had set it, most likely by TaskProlog={prolog}: ")
+        assert changed.startswith(f"MASTER_ADDR: changed after rollcall had set it, most likely by TaskProlog={prolog}; ")
     finally:
         made.stop()
 
@@ -250,7 +251,7 @@ def test_a_port_that_something_else_has_does_not_stop_the_report(doctor):
         other.listen()
         result = doctor(nodes(2), "--json", "--no-bench", env={"MASTER_PORT": str(other.getsockname()[1])})
     reasons = {f["hosts"][0]: f["reason"] for f in findings_of(result, "head-port")}
-    assert "is in use" in reasons["jwb0001"] and "something else listens there" in reasons["jwb0002"]
+    assert "is in use" in reasons["jwb0001"] and "another program listens there" in reasons["jwb0002"]
     assert the_finding(result, "answer")["status"] == "good"
 
 

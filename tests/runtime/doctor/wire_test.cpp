@@ -291,7 +291,7 @@ TEST(DoctorClient, TakesAnotherWayAndTellsWhatIsWrongWithTheFirst) {
   });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
   const HeadFacts found = head.get();
-  EXPECT_THAT(found.error, HasSubstr("something else listens there"));
+  EXPECT_THAT(found.error, HasSubstr("another program listens there"));
   EXPECT_EQ(found.used, "127.0.0.1:" + std::to_string(candidates.second_port));
 }
 
@@ -324,7 +324,7 @@ TEST(DoctorClient, AsksForAFurtherHostOnceWhereNoneWorks) {
     const Result<Socket> rank_0 = find_rank_0(
         candidates, of_step(), {.rank = 1}, [] { return "127.0.0.1"; }, soon(), found);
     EXPECT_TRUE(rank_0);
-    EXPECT_EQ(found.error, "nothing says where rank 0 is");
+    EXPECT_EQ(found.error, "the location of rank 0 is unknown");
   });
   EXPECT_THAT(server.gather(soon()), IsEmpty());  // the client found it, and left without a report
   guest_thread.join();
