@@ -23,7 +23,8 @@
 namespace rollcall::elastic {
 namespace {
 
-/// Empty `name`: Python as torchrun's users expect it, the one of PATH, where a virtual environment stands first.
+/// Returns the program to execute. With an empty `name`, that is Python as torchrun finds it: the first in PATH, which
+/// an active virtual environment precedes.
 Result<std::string> path_of_program(const std::string& name, const Environment& environment) {
   const std::string search_path = environment.get(env::kPath).value_or("/usr/local/bin:/usr/bin:/bin");
   const bool any_python = name.empty();
@@ -39,7 +40,8 @@ Result<std::string> path_of_program(const std::string& name, const Environment& 
       ErrorKind::NotFound);
 }
 
-/// Of a run that a signal ended: 0 where all workers ended well, else the highest of theirs, else `otherwise`.
+/// Returns the exit code of a run that a signal ended: 0 where all workers succeeded, otherwise the highest of the
+/// workers' exit codes, otherwise `otherwise`.
 int exit_code_of(const std::vector<EndedWorker>& workers, int otherwise) {
   bool all_well = !workers.empty();
   int highest = 0;
@@ -50,12 +52,12 @@ int exit_code_of(const std::vector<EndedWorker>& workers, int otherwise) {
   return all_well ? 0 : highest > 0 ? highest : otherwise;
 }
 
-/// Gives the error file of the worker that failed first to who started this agent and wants one.
+/// Copies the error file of the first failed worker to the file that this agent's parent asked for.
 void hand_error_file_up(const Outcome& outcome, const std::vector<EndedWorker>& workers,
                         const Environment& environment) {
   const auto own = environment.get_non_empty("TORCHELASTIC_ERROR_FILE");
   std::string content;
-  // The coordinator names the file: only one that was given to a worker of this agent is read.
+  // The coordinator names the file; only a file that belongs to a worker of this agent is read.
   const bool own_workers =
       outcome.cause && !outcome.cause->error_file.empty() &&
       std::ranges::find(workers, outcome.cause->error_file, &EndedWorker::error_file) != workers.end();
@@ -98,7 +100,7 @@ Result<RunEnd> Agent::run() {
   if (coordination_ == nullptr) {
     return ended_by(first_signal_.number, kSignalExitCode + first_signal_.number);
   }
-  std::signal(SIGPIPE, SIG_IGN);  // a terminal or `| head` that is gone does not end the run; workers get the default
+  std::signal(SIGPIPE, SIG_IGN);  // a closed terminal or `| head` does not end the run; workers get the default action
   status_.emplace(loop_, [this] { return run_status(request_, member_, *coordination_, workers_); });
   if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {
     const std::string least = request_.min_nodes < request_.max_nodes ? fmt::format("{} to ", request_.min_nodes) : "";
@@ -117,14 +119,14 @@ Result<RunEnd> Agent::run() {
   }
   hand_error_file_up(*outcome_, workers_.last_ended(), environment_);
   RunEnd end = end_of(*outcome_);
-  end.message = printable(std::move(end.message));  // other nodes' words are in it
+  end.message = printable(std::move(end.message));  // it contains text from other nodes
   return end;
 }
 
 Result<void> Agent::meet() {
   const bool one_of_many = parse_integer<std::uint32_t>(environment_.get(env::kSlurmProcId).value_or("0")) > 1U;
   ASSIGN_OR_RETURN(Met met, meet_agents(loop_, request_, [this, one_of_many](const std::string& line) {
-                     if (!one_of_many || coordination_ != nullptr) {  // what they wait for is the same
+                     if (!one_of_many || coordination_ != nullptr) {  // all tasks wait for the same
                        tell_(line);
                      }
                    }));
@@ -142,7 +144,7 @@ Newcomer Agent::newcomer(const std::optional<Generation>& last) const {
   Node node{this_host_name(), given.empty() ? coordination_->own_address() : given, request_.workers, request_.role};
   node.port = listener_ ? listener_->port() : request_.meeting.endpoint.port;
   if (last && last->group_rank < last->world.size()) {
-    node = last->world[last->group_rank];  // as the others know it
+    node = last->world[last->group_rank];  // as the other nodes know it
   }
   return {
       request_.meeting.run_id,           request_.min_nodes, request_.max_nodes, request_.meeting.node_rank, node, last,
@@ -161,7 +163,7 @@ void Agent::loop_once() {
   workers_.tick(Clock::now());
   if (const std::optional<Gone> gone = coordination_->gone()) {
     for (const Order& last : coordination_->take_orders()) {
-      member_.ordered(last);  // perhaps it said why
+      member_.ordered(last);  // they may contain the reason
     }
     gone->refused ? member_.coordinator_refused(gone->reason) : member_.coordinator_lost(gone->reason, gone->silent);
   }
@@ -181,7 +183,8 @@ void Agent::on_signal(int signal) {
   }
 }
 
-/// Whether somebody lost patience. TERM and HUP at once, as systemd sends them, are one request.
+/// Returns whether the user asks again to end. TERM and HUP within one second, as systemd sends them, count as one
+/// request.
 bool Agent::asks_again(int signal) const {
   return signal == first_signal_.number || Clock::now() - first_signal_.arrived >= std::chrono::seconds(1);
 }
@@ -228,7 +231,7 @@ void Agent::perform(const Action& action) {
   }
 }
 
-/// To the successor of a lost coordinator, which may be this agent.
+/// Connects to the successor of a lost coordinator, or becomes the successor.
 void Agent::turn(const Action& action) {
   if (action.kind == Action::Kind::Host) {
     coordination_ = take_the_place(loop_, request_, *std::move(listener_), action.generation, tell_);
@@ -272,8 +275,8 @@ void Agent::announce(const Generation& generation) {
                     history.empty() ? "" : ", because " + history.back().reason));
 }
 
-/// Who comes when all places are taken, a second job at the endpoint of a first one perhaps, is told why nothing
-/// happens.
+/// Reports why nothing happens on an agent that joins when the run has all its nodes, such as a second job at the
+/// endpoint of the first.
 void Agent::announce_waiting(const Order& order) {
   const bool full = order.kind == Order::Kind::Wait && order.generation.world.size() >= request_.max_nodes;
   if (full && !had_a_place() && !told_that_it_waits_) {
@@ -283,7 +286,7 @@ void Agent::announce_waiting(const Order& order) {
   }
 }
 
-/// Of the agents of a step only the coordinator tells what all know.
+/// Returns whether this agent reports what all agents know: in a Slurm step, only the coordinator does.
 bool Agent::speaks() const {
   const bool under_slurm = environment_.get_non_empty(env::kSlurmProcId).has_value();
   return !under_slurm || (coordination_ != nullptr && coordination_->coordinator() != nullptr);
@@ -300,7 +303,7 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
     return ended_by(outcome.exit_code - kSignalExitCode, exit_code_of(workers_.last_ended(), outcome.exit_code));
   }
   if (outcome.exit_code == 0 && !had_a_place()) {
-    // A task of a step of several nodes is there to be a spare; its step shall not fail.
+    // A task of a step with several nodes is meant to be a spare, and must not fail its step.
     const bool is_spare = parse_integer<std::uint32_t>(environment_.get(env::kSlurmStepNodes).value_or("")) > 1U;
     return {is_spare ? 0 : to_int(ExitCode::NoPlace),
             fmt::format("rollcall: run: the run at {} succeeded without {}, which ran no workers; try giving another "
@@ -317,7 +320,7 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
   const std::string& file = outcome.cause->error_file;
   const bool kept = !file.empty() && !request_.logs.folder.empty();
   const std::string after = outcome.reason.empty() ? "" : " (" + outcome.reason + ")";
-  if (outcome.cause->kind == Cause::Kind::SetUp) {  // it wrote nothing, and says what to try
+  if (outcome.cause->kind == Cause::Kind::SetUp) {  // it wrote nothing, and the description contains an action
     return {outcome.exit_code, fmt::format("rollcall: run: {}{}", describe(*outcome.cause), after)};
   }
   return {outcome.exit_code, fmt::format("rollcall: run: {}{}; try reading {}", describe(*outcome.cause), after,

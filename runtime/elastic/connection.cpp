@@ -10,11 +10,11 @@ namespace rollcall::elastic {
 
 namespace {
 
-/// From one other end in one turn of the loop, so that the rest have theirs: some hundred small frames.
+/// Bytes read from one peer per turn of the loop, some hundred small frames, so that the other peers are served too.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 14;
 bool says_ended(int error) { return error == 0 || error == EPIPE || error == ECONNRESET; }
 
-/// For an other end that does not read: two orders of any length.
+/// Bytes buffered for a peer that does not read: two orders of any length.
 constexpr std::size_t kMostUnsent = 2 * Connection::kLongest;
 
 }  // namespace
@@ -59,7 +59,7 @@ void Connection::progress() {
   broken_ |= !open || frames.broken(longest_);
   flush();
   if (broken_) {
-    loop_.forget(socket_.descriptor());  // its end can be read again and again
+    loop_.forget(socket_.descriptor());  // the descriptor would stay readable
   }
   ready_();
 }

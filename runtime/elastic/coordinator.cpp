@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLongestHistory = 16;
 
-/// What no two agents that live have in common.
+/// Returns what distinguishes live agents.
 std::tuple<std::uint16_t, std::string, std::string> place_of(const Node& node) {
   return {node.port, node.address, node.host};
 }
@@ -27,11 +27,11 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
   }
   const auto found = members_.find(id);
   if (found == members_.end() || phase_ == Phase::Ended) {
-    return;  // fenced, or never one of us
+    return;  // fenced, or never a member
   }
   Member& member = found->second;
   if (report.kind == Report::Kind::Leave) {
-    quorum_.died(member.newcomer.node);  // it turns to nobody
+    quorum_.died(member.newcomer.node);  // it does not fail over
     remove(id, Cause::Kind::NodeLeft, "was asked to exit", now);
     return;
   }
@@ -48,7 +48,8 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
         become(member, State::Stopped);
         member.port = report.port;
       }
-      if (phase_ == Phase::Running) {  // later ones follow from the stop; who stops without being told had one
+      if (phase_ ==
+          Phase::Running) {  // later failures are effects of the stop; a worker group that stops unasked had a failure
         failed_ = true;
         stop_generation("a worker failed", /*lost=*/true, now);
       }
@@ -122,7 +123,7 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
     generation_ = *last;
   }
   if (phase_ != Phase::Reuniting) {
-    members_.at(id).newcomer.last.reset();  // of thousands it would fill the memory
+    members_.at(id).newcomer.last.reset();  // those of thousands of members would fill the memory
   }
   tell_to_wait(id);
   if (phase_ == Phase::Reuniting) {
@@ -202,7 +203,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   if (phase_ == Phase::Running) {
     stop_generation(what, lost, now);
   } else if (phase_ == Phase::Stopping && lost) {
-    order_stop(what, lost);  // who lets go in good order waits for nobody there any longer
+    order_stop(what, lost);  // workers that leave in good order must not wait for that node
   }
   consider_stopped(now);
 }
@@ -232,16 +233,15 @@ void Coordinator::consider_stopped(Clock::time_point now) {
     return;
   }
   const bool fixed_size = policy_.min_nodes == policy_.max_nodes;
-  const bool counts = changed_ ? fixed_size : failed_;  // workers fail when a node goes
+  const bool counts = changed_ ? fixed_size : failed_;  // workers fail when a node is lost
   const bool soon = now - began_ < policy_.fruitful;
-  fruitless_ = !soon ? 0 : fruitless_ + (failed_ || changed_ ? 1 : 0);  // one who joins and joins again is no fruit
+  fruitless_ = !soon ? 0 : fruitless_ + (failed_ || changed_ ? 1 : 0);  // a node that joins repeatedly is not progress
   for (auto& [id, member] : members_) {
     become(member, State::Waiting);
   }
   const std::optional<Cause> first = causes_.first();
   if (first && first->exit_code == to_int(ExitCode::Interrupted)) {
-    end(failure(
-        "the program asks to be restarted later"));  // its work is saved, its time is up: here it would not get more
+    end(failure("the program asks to be restarted later"));  // its work is saved, and a restart here would not get more time
     return;
   }
   if (counts && restarts_ >= policy_.max_restarts) {
@@ -258,7 +258,7 @@ void Coordinator::consider_stopped(Clock::time_point now) {
   phase_ = Phase::Gathering;
   deadline_.reset();
   if (members_.size() >= policy_.min_nodes) {
-    form(now);  // who is left does not wait for others who might come
+    form(now);  // the remaining nodes do not wait for more
   } else {
     deadline_ = now + policy_.join_timeout;
     last_call_ = false;
@@ -282,7 +282,8 @@ std::vector<MemberId> Coordinator::by_precedence() const {
   for (const auto& [id, member] : members_) {
     ids.push_back(id);
   }
-  // The coordinator's own agent came first. Who was in keeps its place before newcomers, so that ranks change little.
+  // The coordinator's own agent was the first. Earlier nodes keep their place before new ones, so that ranks change
+  // little.
   const auto key = [&](MemberId id) {
     const Member& member = members_.at(id);
     const bool was_in = member.group_rank != 0 || member.order == 1;
@@ -290,7 +291,7 @@ std::vector<MemberId> Coordinator::by_precedence() const {
                       !was_in, member.group_rank, member.order);
   };
   std::ranges::sort(ids, {}, key);
-  if (ids.size() > policy_.max_nodes) {  // the own agent is in every generation, whatever ranks others ask for
+  if (ids.size() > policy_.max_nodes) {  // the own agent is in every generation, whatever node ranks others request
     const auto own = std::ranges::find_if(ids, [&](MemberId id) { return members_.at(id).order == 1; });
     const auto last = ids.begin() + policy_.max_nodes - 1;
     if (own > last) {

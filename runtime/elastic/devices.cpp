@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names in a folder that are `beginning` and a number.
+/// Returns the entries of a folder whose names are `beginning` and a number.
 std::vector<fs::path> numbered(const fs::path& folder, std::string_view beginning) {
   std::vector<fs::path> found = rollcall::entries_of(folder);
   std::erase_if(found, [beginning](const fs::path& path) {
@@ -31,7 +31,7 @@ std::uint32_t nvidia_gpus(const fs::path& root) {
   return static_cast<std::uint32_t>(std::ranges::count_if(numbered(root / "dev", "nvidia"), usable));
 }
 
-/// A node of AMD's topology with compute units is a GPU; the others are CPUs.
+/// Counts the nodes of AMD's topology with compute units, which are GPUs; the others are CPUs.
 std::uint32_t amd_gpus(const fs::path& root) {
   if (!usable(root / "dev/kfd")) {
     return 0;

@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-/// How much later than its consequences this cause may become known; 0: it can be a consequence itself. A process does
-/// not get these signals because a peer is gone (ABRT is what libraries end with when one is). That a node is lost is
-/// known after a heartbeat's time.
+/// Returns how much later than its effects this cause may become known; 0: it may itself be an effect. Processes do not
+/// get these signals because a peer is gone (libraries end with ABRT then). The loss of a node is known after the
+/// heartbeat timeout.
 std::int64_t known_late_by(const Cause& cause) {
   constexpr std::array kSignals{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
   if (cause.kind == Cause::Kind::NodeLost || cause.kind == Cause::Kind::NodeLeft) {

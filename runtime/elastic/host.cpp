@@ -16,19 +16,19 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr MemberId kOwnAgent = 1;
-/// For who knows the secret to join, and for who was sent away to go.
+/// Time for an authenticated peer to join, and for a rejected one to disconnect.
 constexpr std::chrono::seconds kPatience{5};
-/// Of who was not let in: a stranger fills nobody's log.
+/// Limit of warnings about rejected peers, which must not fill the log.
 constexpr std::size_t kMostWarnings = 8;
-/// Bytes of a Join: a run's name, a host, an address, a role.
+/// Limit of a Join in bytes: a run's name, a host, an address, a role.
 constexpr std::size_t kLongestJoin = 8192;
-/// Peers at a time that have not joined, or are closing; and as many as the run can have nodes.
+/// Limit of peers that have not joined or are closing, in addition to the largest number of nodes.
 constexpr std::size_t kMostStrangers = 256;
-/// A host that is up says at once that nobody listens. Heartbeats wait meanwhile, for a quarter of their timeout at
-/// most.
+/// Time limit of a probe: a host that is up refuses immediately. Heartbeats wait meanwhile, for at most a quarter of
+/// their timeout.
 constexpr milliseconds kProbe{100};
 
-/// Whether an address of the node means the same host here: one behind a tunnel or a bridge does not.
+/// Returns whether the node's address means the same host here; that of a node behind a tunnel or bridge does not.
 bool same_host_here(const Node& node, int connection) {
   const bool loopback = node.address.starts_with("127.") || node.address == "::1" || node.address == "localhost";
   return node.address == peer_address(connection) && (!loopback || node.host == this_host_name());
@@ -43,7 +43,7 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> ent
       entrance_(std::move(entrance)),
       own_address_(std::move(own_address)),
       heartbeat_timeout_(heartbeat_timeout),
-      // Who lost the coordinator brings the generation along that it knows, which may be a newer and longer one.
+      // An agent that lost the coordinator sends the generation that it knows, which may be newer and larger.
       longest_join_(kLongestJoin +
                     2 * to_text(Order{.kind = Order::Kind::Wait, .generation = coordinator_.generation()}).size()),
       began_(Clock::now()),
@@ -69,7 +69,7 @@ void Host::greet(rendezvous::Socket socket) {
       loop_, std::move(socket), [this, id] { hear(id); }, reuniting ? longest_join_ : kLongestJoin);
   peer.since = Clock::now();
   strangers_.insert(id);
-  hear(id);  // what came with its hello
+  hear(id);  // data that arrived with its hello
 }
 
 void Host::send_away(const rendezvous::Stranger& stranger) {
@@ -99,7 +99,7 @@ void Host::hear(MemberId id) {
       break;
     }
     makes_sense = hear_one(id, peer, *text);
-    deliver();  // it may have been refused: then stop_hearing() took what else it said
+    deliver();  // after a refusal, stop_hearing() has discarded the rest
   }
   if (!makes_sense) {
     drop(id, Why::Silent, "its agent sent an invalid message");
@@ -137,7 +137,7 @@ bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
   return true;
 }
 
-/// Who did not begin with a Join.
+/// Rejects a peer whose first message is not a Join.
 void Host::refuse(MemberId id, Peer& peer) {
   peer.connection->send(
       to_text(Order{.kind = Order::Kind::Refused, .reason = "this is not a message of a rollcall agent"}));
@@ -151,13 +151,13 @@ void Host::close_after_last(MemberId id, Peer& peer) {
   peer.connection->stop_hearing();
 }
 
-/// Milliseconds since the begin, and one more: 0 is said by those who have heard nothing.
+/// Returns the milliseconds since the begin plus 1; an agent without any heartbeat acknowledges 0.
 std::uint64_t Host::beat_at(Clock::time_point moment) const {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(moment - began_).count()) + 1;
 }
 
-/// Whether its agent is known to have ended, while it belonged to this coordinator. That its connection ended shows
-/// little: a forwarder's end or a firewall does that to both ends, which live on. An agent listens for as long as it
+/// Returns whether the agent is known to have ended while it belonged to this coordinator. The end of its connection is
+/// no proof: a forwarder's end or a firewall closes both ends while the agent lives. An agent listens as long as it
 /// lives.
 bool Host::is_dead(MemberId id, const Peer& peer, Clock::time_point now) {
   const std::optional<Node> node = coordinator_.node_of(id);
@@ -170,7 +170,7 @@ bool Host::is_dead(MemberId id, const Peer& peer, Clock::time_point now) {
   return dead;
 }
 
-/// Who is silent may go on elsewhere later.
+/// Removes a peer. A silent one may continue elsewhere later.
 void Host::drop(MemberId id, Why why, const std::string& reason) {
   const Peer& peer = peers_.at(id);
   const Clock::time_point now = Clock::now();
@@ -208,7 +208,7 @@ void Host::deliver() {
   }
 }
 
-/// The nodes of a world are the same for all, and made into a text once.
+/// Sends an order. The nodes of a world are the same for all peers, and encoded once.
 void Host::tell(Peer& peer, Order order) {
   const Nodes world = order.generation.world;
   if (!world.empty()) {
@@ -226,7 +226,7 @@ void Host::tell(Peer& peer, Order order) {
   peer.connection->send(to_text(order));
 }
 
-/// The others see the connections end, and turn to the successor without waiting for this node's workers.
+/// Closes all connections, so that the other agents fail over without waiting for this node's workers.
 void Host::hand_over() {
   peers_.clear();
   strangers_.clear();
@@ -254,7 +254,7 @@ void Host::tick(Clock::time_point now) {
     newcomers_->pause();
   }
   if (now >= next_heartbeat_) {
-    // Where this process was held up, what the others said meanwhile is still to be read.
+    // After a delay of this process, messages that arrived meanwhile are still unread.
     const bool held_up = now > next_heartbeat_ + heartbeat_timeout_ / 4;
     next_heartbeat_ = now + heartbeat_timeout_ / 4;
     probing_left_ = heartbeat_timeout_ / 4;

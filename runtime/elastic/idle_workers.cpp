@@ -15,8 +15,8 @@
 namespace rollcall::elastic {
 namespace {
 
-/// Whether the kernel takes this process before others where a node's or a job's memory runs out (proc(5),
-/// oom_score_adj). Where it may not be said, all are alike.
+/// Sets whether the kernel kills this process first when a node or a job is out of memory (proc(5), oom_score_adj). Has
+/// no effect where that is not permitted.
 void may_be_killed_first(pid_t pid, bool on) {
   std::string own;
   if (on || read_small_file("/proc/self/oom_score_adj", 16, own).reason.empty()) {
@@ -29,7 +29,7 @@ void may_be_killed_first(pid_t pid, bool on) {
 
 Worker IdleWorkers::take(std::uint32_t local_rank) {
   Worker survivor = local_rank < survivors_.size() ? std::exchange(survivors_[local_rank], {}) : Worker();
-  if (survivor.link && !survivor.link->held()) {  // it has died since, or wants no more of it
+  if (survivor.link && !survivor.link->held()) {  // it has died, or refuses to continue
     discard(std::exchange(survivor, {}).pid);
   }
   return survivor.link || !standby() ? std::move(survivor) : take_standby();
@@ -61,7 +61,7 @@ void IdleWorkers::reap(const Tell& tell) {
       how.si_pid != 0) {
     discard(std::exchange(standby_, {}).pid);
     standby_failed_ = true;
-    standby_wanted_ = how.si_code == CLD_EXITED;  // one that was killed may have had no room
+    standby_wanted_ = how.si_code == CLD_EXITED;  // a killed one may have lacked memory
     tell("rollcall: warning: run: the standby process, which replaces a failed worker, has ended");
   }
   std::erase_if(discarded_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
@@ -72,7 +72,7 @@ void IdleWorkers::keep_standby(Result<Worker> started) {
   if (!standby_failed_) {
     may_be_killed_first(started->pid, true);
     standby_ = *std::move(started);
-  } else if (started) {  // it cannot be told of a place
+  } else if (started) {  // it cannot receive a rank
     discard(started->pid);
   }
 }
@@ -81,7 +81,7 @@ std::optional<pid_t> IdleWorkers::standby() const {
   return standby_.link && standby_.link->lives_on() ? std::optional(standby_.pid) : std::nullopt;
 }
 
-/// Ends what is left of its session. Nobody waits for it: a process may take seconds to leave a device.
+/// Kills all processes left in its session, without waiting: a process may take seconds to release a device.
 void IdleWorkers::discard(pid_t pid) {
   for (const pid_t member : living_members(std::vector{pid})) {
     ::kill(member, SIGKILL);

@@ -35,7 +35,7 @@ Result<std::uint32_t> worker_count(const Settings& values, const HostFacts& host
     return host.cpus;
   }
   if (text == "auto") {
-    return host.gpus > 0 ? host.gpus : host.cpus;  // integrated graphics of Intel's are no reason to start fewer
+    return host.gpus > 0 ? host.gpus : host.cpus;  // Intel's integrated graphics do not reduce the number
   }
   if (text == "gpu" || text == "xpu") {
     const std::uint32_t devices = text == "gpu" ? host.gpus : host.xpus;
@@ -53,7 +53,7 @@ Result<std::uint32_t> worker_count(const Settings& values, const HostFacts& host
   return *count;
 }
 
-/// torchrun replaces "," by "\n" in thought: ",," stands for a comma inside of a word.
+/// Splits at commas, as torchrun does; ",," stands for a comma within a word.
 std::vector<std::string> filter_words(const std::string& text) {
   std::vector<std::string> words;
   std::string word;
@@ -118,7 +118,7 @@ Result<std::vector<int>> signal_numbers(const Settings& values) {
   return numbers;
 }
 
-/// --run-path: the script's exceptions are recorded as torch's @record does, which torchrun puts around it.
+/// For --run-path: records the script's exceptions as torch's @record does, which torchrun wraps around it.
 constexpr std::string_view kRunPath = R"(import json, os, runpy, sys, time, traceback
 del sys.argv[0]
 if sys.path and not sys.path[0]:
@@ -214,7 +214,7 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
     }
   }
   const auto inherited = parse_integer<std::int64_t>(environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT").value_or(""));
-  constexpr std::int64_t kMostSeconds = 1'000'000;  // what the option takes
+  constexpr std::int64_t kMostSeconds = 1'000'000;  // the option's maximum
   const std::int64_t grace = values.is_default("shutdown-timeout") && inherited && *inherited >= 0
                                  ? std::min(*inherited, kMostSeconds)
                                  : values.integer("shutdown-timeout");
@@ -226,7 +226,7 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
   request.role = values.text("role");
   request.max_restarts = static_cast<std::uint32_t>(values.integer("max-restarts"));
   request.give_up_after = static_cast<std::uint32_t>(values.integer("give-up-after"));
-  if (values.is_default("give-up-after")) {  // torchrun would restart as often as it was told
+  if (values.is_default("give-up-after")) {  // torchrun would restart that often
     request.give_up_after = std::max(request.give_up_after, request.max_restarts + 1);
   }
   request.shutdown_timeout = std::chrono::seconds(grace);

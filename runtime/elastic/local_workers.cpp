@@ -22,7 +22,7 @@
 namespace rollcall::elastic {
 namespace {
 
-/// When the file was written, on the steady clock; nothing where there is none.
+/// Returns when the file was written, on the steady clock; unset where it is missing or empty.
 std::optional<Clock::time_point> written_at(const std::string& path) {
   struct stat status {};
   if (path.empty() || ::stat(path.c_str(), &status) != 0 || status.st_size == 0) {
@@ -34,7 +34,7 @@ std::optional<Clock::time_point> written_at(const std::string& path) {
   return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
 }
 
-/// Whether others may follow from its end: not where this agent's stop made it.
+/// Returns whether this end may be a cause of others: it was not the effect of this agent's stop.
 bool is_cause(const EndedWorker& ended) {
   if (ended.exit_code == 0 && ended.signal == 0) {
     return false;
@@ -48,7 +48,7 @@ bool is_cause(const EndedWorker& ended) {
   return by_itself || (written && *written < *ended.stopped);
 }
 
-/// Whether a process could take the place of any of them.
+/// Returns whether one process could replace any of the workers.
 bool workers_are_alike(const LaunchRequest& request) {
   bool alike = !request.virtual_local_rank;
   for (std::uint32_t rank = 1; rank < request.workers; ++rank) {
@@ -94,7 +94,7 @@ AttemptFiles LocalWorkers::make_files() {
   AttemptFiles none;
   none.workers.resize(request_.workers);
   Result<AttemptFiles> files = folders_ ? folders_->next_attempt(request_.workers) : none;
-  if (!files) {  // a full disk costs the logs, not the node
+  if (!files) {  // without logs, as on a full disk, the node continues
     const Error& error = files.error();
     tell_(fmt::format("rollcall: warning: {}: {}: {}: this attempt writes all output to the terminal", error.setting,
                       error.value, error.reason));
@@ -102,7 +102,7 @@ AttemptFiles LocalWorkers::make_files() {
   return files ? *std::move(files) : none;
 }
 
-/// A worker that has lived on takes its place again, the standby that of one that has not; else a process is started.
+/// Gives the local rank to its survivor or to the standby, or starts a process for it.
 Result<Worker> LocalWorkers::begin_worker(std::uint32_t local_rank, const AttemptFiles& files) {
   ASSIGN_OR_RETURN(auto variables, worker_variables(request_, member_.generation(), local_rank,
                                                     files.workers[local_rank].error, environment_));
@@ -119,7 +119,7 @@ Result<Worker> LocalWorkers::begin_worker(std::uint32_t local_rank, const Attemp
   return launch(std::move(environment), local_rank, out, err);
 }
 
-/// What the worker's stream becomes; none: this process's own.
+/// Returns the file or pipe for the worker's stream; an empty one: the stream is inherited.
 Result<File> LocalWorkers::open_stream(std::uint32_t local_rank, const AttemptFiles& files, bool err) {
   const Streams teed = request_.logs.tee.of(local_rank);
   const std::string& file = err ? files.workers[local_rank].err : files.workers[local_rank].out;
@@ -174,7 +174,7 @@ void LocalWorkers::fail_set_up(std::uint32_t local_rank, const Error& error) {
   set_up_failure_->message = fmt::format("{}{}{}: {}; try {}", error.setting, error.value.empty() ? "" : ": ",
                                          error.value, error.reason, error.action);
   member_.worker_failed(*set_up_failure_);
-  for (Worker& survivor : idle_.take_survivors()) {  // they are stopped with the others
+  for (Worker& survivor : idle_.take_survivors()) {  // they are stopped like the other workers
     group_->adopt(std::move(survivor));
   }
 }
@@ -203,8 +203,8 @@ void LocalWorkers::reap() {
 
 void LocalWorkers::tick(Clock::time_point now) {
   group_->tick(now);
-  // Some process of the generation stands still, here or elsewhere, and no agent has noticed: none has ended. The
-  // generation ends as if this worker had failed; what still stands still then is ended with it.
+  // A process of the generation hangs, here or on another node, and no agent has noticed because it has not ended. The
+  // generation ends as if this worker had failed, and hanging processes are killed.
   if (const auto complaint = group_->take_complaint()) {
     Cause cause = cause_at(complaint->first, group_->pids()[complaint->first]);
     cause.exit_code = to_int(ExitCode::Unavailable);
@@ -222,7 +222,7 @@ std::optional<Clock::time_point> LocalWorkers::next_tick() const {
   return group && standby ? std::min(group, standby) : std::max(group, standby);
 }
 
-/// Of a worker of this generation.
+/// Returns a cause that names a worker of this generation.
 Cause LocalWorkers::cause_at(std::uint32_t local_rank, pid_t pid) const {
   const Placement place = place_of(member_.generation().world, member_.generation().group_rank);
   return {.host = this_host_name(),
@@ -252,7 +252,8 @@ Cause LocalWorkers::cause_of(const EndedWorker& ended) const {
   return cause;
 }
 
-/// When the generation has worked for a while, so that a new process does not take the CPUs from those that begin.
+/// Returns when to start the standby: after the generation has run for a while, so that it does not compete for the
+/// CPUs with starting workers.
 std::optional<Clock::time_point> LocalWorkers::standby_due() const {
   constexpr std::chrono::seconds kSettled{2};
   const bool wanted = idle_.lacks_standby() && group_->any_lives_on() && member_.state() == Member::State::Running &&
@@ -304,11 +305,11 @@ void LocalWorkers::finish_if_over() {
   member_.workers_ended(std::move(causes));
 }
 
-/// TERM, as those get it that were never told to hold.
+/// Ends the survivors with TERM, like workers that never survived a generation.
 std::vector<std::unique_ptr<LogPump>> LocalWorkers::end() {
   WorkerGroup last(std::vector<std::string>{});
   if (Worker standby = idle_.take_standby(); standby.pid > 0) {
-    ::kill(standby.pid, SIGKILL);  // it has nothing to save
+    ::kill(standby.pid, SIGKILL);  // it has no state to save
     last.adopt(std::move(standby));
   }
   for (Worker& survivor : idle_.take_survivors()) {

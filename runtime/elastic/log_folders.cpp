@@ -29,7 +29,7 @@ Error cannot_make(const std::string& path, const std::string& reason, int error_
   return error;
 }
 
-/// A new folder of a name that begins so; only this user can enter it.
+/// Creates a folder whose name begins like this; only this user can enter it.
 Result<fs::path> new_folder(const fs::path& beginning) {
   std::string name = beginning.string() + "XXXXXX";
   if (mkdtemp(name.data()) == nullptr) {
@@ -42,15 +42,15 @@ int open_folder(const fs::path& folder) {
   return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/// Keeps the folder from systemd-tmpfiles and from other runs, which leave alone what somebody has locked. One that
-/// just looks at it is waited for. The caller closes it.
+/// Locks the folder, so that systemd-tmpfiles and other runs leave it alone. Waits for a process that is just checking
+/// it. The caller closes the descriptor.
 int hold(const fs::path& folder) {
   const int descriptor = open_folder(folder);
-  (void)flock(descriptor, LOCK_SH);  // some file systems know no locks
+  (void)flock(descriptor, LOCK_SH);  // some file systems have no locks
   return descriptor;
 }
 
-/// Whether `folder` is still the one that was opened.
+/// Returns whether `folder` is still the one that was opened.
 bool is_at(const fs::path& folder, int descriptor) {
   struct stat own {};
   struct stat named {};
@@ -63,7 +63,7 @@ struct HeldFolder {
   int descriptor = -1;
 };
 
-/// new_folder(), held. One that another run has taken for a leftover before is made again.
+/// Creates and locks a folder. Creates another one where another run has mistaken it for a leftover in between.
 Result<HeldFolder> held_folder(const fs::path& beginning) {
   while (true) {
     ASSIGN_OR_RETURN(fs::path made, new_folder(beginning));
@@ -76,11 +76,11 @@ Result<HeldFolder> held_folder(const fs::path& beginning) {
   }
 }
 
-/// How folders begin that are removed in the end. With the host's name: a file system of many hosts may keep its locks
-/// to each of them.
+/// Returns the beginning of the names of temporary folders. It contains the host, because a file system shared by hosts
+/// may not share its locks.
 std::string temporary_beginning() { return "rollcall_run_tmp_" + this_host_name() + "_"; }
 
-/// What killed agents of this user and this host have left in `above`. A living one holds its own.
+/// Removes what killed agents of this user and host left in `above`. Live agents hold a lock on their folders.
 void remove_leftovers(const fs::path& above) {
   std::error_code ignored;
   for (const fs::path& path : rollcall::entries_of(above)) {
@@ -145,7 +145,7 @@ void LogFolders::let_go() {
   if (!temporary_.empty() && is_there()) {
     std::error_code ignored;
     fs::remove_all(temporary_, ignored);
-  } else if (attempts_ == 0 && is_there()) {  // no worker was started: they are empty
+  } else if (attempts_ == 0 && is_there()) {  // no worker was started: the folders are empty
     std::error_code ignored;
     fs::remove(run_folder_, ignored);
     fs::remove(request_.folder.empty() ? run_folder_.parent_path() : fs::path(), ignored);
@@ -173,13 +173,13 @@ Result<AttemptFiles> LogFolders::next_attempt(std::uint32_t workers) {
   if (run_folder_.empty()) {
     return files;
   }
-  if (!is_there()) {  // a cleaner of old files has been here: what has its name now may be anybody's
+  if (!is_there()) {  // a cleaner removed the folder, and its name may belong to someone else now
     let_go();
     RETURN_IF_ERROR(make());
   }
   const fs::path attempt = run_folder_ / fmt::format("attempt_{}", attempts_++);
   std::error_code error;
-  fs::create_directory(attempt, error);  // never what is above it
+  fs::create_directory(attempt, error);  // never its parents
   for (std::uint32_t rank = 0; rank < workers; ++rank) {
     const fs::path folder = attempt / std::to_string(rank);
     if (!error) {

@@ -21,10 +21,10 @@
 namespace rollcall::elastic {
 namespace {
 
-/// A line that does not end is shown in pieces of this size.
+/// Longer lines are shown in pieces of this size.
 constexpr std::size_t kLongestLine = 1 << 16;
 
-/// All of it; 0 or errno.
+/// Writes all bytes; returns 0 or errno.
 int write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
@@ -39,11 +39,11 @@ int write_all(int descriptor, std::string_view bytes) {
 
 }  // namespace
 
-/// Where lines are shown. Nobody may read it any longer: then what does not fit is left out, and counted.
+/// A terminal for lines. While it does not respond, lines are omitted and counted.
 struct LogPump::Terminal {
   explicit Terminal(int shown_at) : output(shown_at), is_error(shown_at == STDERR_FILENO) {}
 
-  /// Whole lines. `file` holds them as well.
+  /// Shows whole lines, which `file` contains as well.
   void show(std::string_view lines, const std::string& file, const LogPump& pump) {
     if (stands_still) {
       const std::string note = fmt::format("rollcall: run: {} omitted here; see the log files\n",
@@ -66,7 +66,7 @@ struct LogPump::Terminal {
   UnblockedOutput output;
   bool is_error;
   bool stands_still = false;
-  std::size_t left_out = 0;  ///< lines, since it stands still
+  std::size_t left_out = 0;  ///< lines omitted since it does not respond
 };
 
 struct LogPump::Stream {
@@ -103,7 +103,7 @@ struct LogPump::Stream {
 
   struct Line {
     std::size_t length = 0;
-    std::size_t with_end = 0;  ///< 0: it has not ended
+    std::size_t with_end = 0;  ///< incomplete
   };
 
   [[nodiscard]] Line line_at(std::size_t begin) const {
@@ -117,7 +117,7 @@ struct LogPump::Stream {
     return {end - begin, end - begin + (rest.compare(end, 2, "\r\n") == 0 ? 2 : 1)};
   }
 
-  /// Lines are shown together: a worker that writes short ones is not held up by a system call for each.
+  /// Collects lines and shows them together, so that workers with short lines do not wait for a system call per line.
   void add(std::string_view line, const LogPump& pump) {
     const std::string whole = fmt::format("{}{}\n", to.prefix, line);
     if (lines.size() + whole.size() > PIPE_BUF) {
@@ -138,7 +138,7 @@ struct LogPump::Stream {
     filtered_lines.clear();
   }
 
-  /// False: the other end is closed, or nothing is there now.
+  /// Reads from the pipe; returns false where nothing is available or the other end is closed.
   bool read_some(const LogPump& pump) {
     std::array<char, 16384> piece{};
     const ssize_t count = ::read(pipe, piece.data(), piece.size());
@@ -154,7 +154,7 @@ struct LogPump::Stream {
     return false;
   }
 
-  /// What is in the pipe now, whatever is written to it meanwhile.
+  /// Reads what is in the pipe now, whatever is written to it meanwhile.
   void read_rest(const LogPump& pump) {
     int left = 0;
     ioctl(pipe, FIONREAD, &left);
@@ -182,7 +182,7 @@ struct LogPump::Stream {
   int pipe;
   int file = -1;
   int filtered = -1;
-  std::string rest;   ///< of the last line, which has not ended
+  std::string rest;   ///< the last, incomplete line
   std::string lines;  ///< to be shown
   std::string filtered_lines;
   std::size_t taken = 0;  ///< bytes from the pipe
@@ -190,7 +190,7 @@ struct LogPump::Stream {
 
 LogPump::LogPump(Warn warn, std::chrono::milliseconds patience) : warn_(std::move(warn)), patience_(patience) {}
 
-/// Where nobody reads what this process says, nobody waits for that either.
+/// Prints a warning, unless standard error would block.
 void LogPump::warn_of(const std::string& line) const {
   if (takes_more(STDERR_FILENO, std::chrono::milliseconds(0))) {
     warn_(line);

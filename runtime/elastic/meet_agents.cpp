@@ -20,12 +20,13 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{500};
 constexpr std::chrono::seconds kAttempt{2};
-constexpr std::chrono::seconds kStartTogether{3};  ///< agents of one run, or nearly so
-/// Handshakes in a row that end unanswered, in some 1 s: no crowd of strangers does that.
+constexpr std::chrono::seconds kStartTogether{3};  ///< time within which the agents of a run usually start
+/// Limit of consecutive handshakes that end unanswered, within about 1 s; a flood of other clients does not cause that.
 constexpr int kMostUnanswered = 8;
-constexpr milliseconds kAttemptAtSuccessor{500};  // a live one answers in far less; one of a dead host never does
+constexpr milliseconds kAttemptAtSuccessor{500};  // a live successor answers much faster, a dead host never does
 
-/// Agents see the loss of a coordinator up to heartbeat_timeout apart, and some look for dead successors first.
+/// Returns how long a successor waits: agents notice the loss up to heartbeat_timeout apart, and may try dead
+/// successors first.
 milliseconds reunion_timeout(const LaunchRequest& request) {
   return 2 * request.meeting.heartbeat_timeout + milliseconds(1000);
 }
@@ -70,13 +71,13 @@ Error not_ours(const rendezvous::Endpoint& endpoint, const std::string& stranger
               "giving another port", ErrorKind::Unavailable);
 }
 
-/// Whether the generation has a place for the node that reported itself as `own`, and ranks that can be counted.
+/// Returns whether the generation has a place for the node that reported itself as `own`, and a valid number of ranks.
 bool has_place_for(const Node& own, const Generation& generation) {
   if (generation.group_rank >= generation.world.size()) {
     return false;
   }
   Node there = generation.world[generation.group_rank];
-  there.address = own.address.empty() ? "" : there.address;  // then it is as the coordinator sees it
+  there.address = own.address.empty() ? "" : there.address;  // then the coordinator used the address that it sees
   std::uint64_t workers = 0;
   for (const Node& node : generation.world) {
     workers += node.workers;
@@ -84,13 +85,14 @@ bool has_place_for(const Node& own, const Generation& generation) {
   return there == own && workers <= std::numeric_limits<std::int32_t>::max();
 }
 
-/// `endpoint` of the connection, without a name where the connection still tells.
+/// Returns `endpoint` with the peer's numeric address, where the connection still has one.
 rendezvous::Endpoint by_address(int descriptor, const rendezvous::Endpoint& endpoint) {
   const std::string address = peer_address(descriptor);
   return {address.empty() ? endpoint.host : address, endpoint.port};
 }
 
-/// Of the user's runs or the step's, not of this run alone: who is of another one is told so, behind the seal.
+/// Returns the secret of all of the user's runs, or of the step, not of this run alone: agents of another run can then
+/// be told so over the encrypted connection.
 rendezvous::Seal seal_of(const LaunchRequest& request) {
   return {rendezvous::Secret::of(request.meeting.secret, "rollcall run"), "elastic"};
 }
@@ -110,7 +112,7 @@ std::unique_ptr<Coordination> host_at(EventLoop& loop, const LaunchRequest& requ
                                 address, request.meeting.heartbeat_timeout);
 }
 
-/// Does nothing until `until`, or until one of the signals `ending` comes, which it returns; else 0.
+/// Waits until `until` and returns 0, or returns the first of the signals `ending` that arrives.
 int rest(EventLoop& loop, const std::vector<int>& ending, Clock::time_point until) {
   while (Clock::now() < until) {
     for (const int signal : loop.wait(until)) {
@@ -130,7 +132,7 @@ Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_
       heartbeat_timeout_(heartbeat_timeout),
       patience_(first_timeout),
       endpoint_(std::move(endpoint)),
-      // Not by its name: a name server that is slow would hold up all that this thread does.
+      // A numeric address, since a slow name server would block this thread.
       connected_to_(by_address(socket.descriptor(), endpoint_)),
       next_heartbeat_(Clock::now()),
       retry_(std::move(retry)) {
@@ -249,7 +251,7 @@ std::vector<Order> Guest::take_orders() {
   for (const Order& order : orders_) {
     if (order.kind == Order::Kind::Begin) {
       newest_ = std::max(newest_, order.generation.number);
-      next_heartbeat_ = Clock::now();  // until all have heard of it, more can go wrong
+      next_heartbeat_ = Clock::now();  // acknowledge soon: until all nodes have, fewer failures are survivable
     }
   }
   return std::exchange(orders_, {});

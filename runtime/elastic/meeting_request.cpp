@@ -14,8 +14,8 @@
 #include "runtime/elastic/option_values.h"
 #include "runtime/settings/values.h"
 
-// How this node finds the others: --rdzv-*, --master-*, --standalone, as torch/distributed/elastic/rendezvous reads
-// them.
+// How this node finds the other nodes: --rdzv-*, --master-* and --standalone, interpreted as in
+// torch/distributed/elastic/rendezvous.
 
 namespace rollcall::elastic {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 using settings::Settings;
 using std::chrono::milliseconds;
 
-constexpr std::uint16_t kDefaultPort = 29400;  ///< of torchrun's c10d backend
+constexpr std::uint16_t kDefaultPort = 29400;  ///< default port of torchrun's c10d backend
 
 bool is_host_character(char c) {
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (static_cast<unsigned char>(c) >= 0x80);
@@ -35,8 +35,8 @@ bool is_ipv6_address(std::string_view text) {
   return inet_pton(AF_INET6, std::string(text.substr(0, text.find('%'))).c_str(), &address) == 1;
 }
 
-/// "host:29500", "[fd00::1]:29500", "localhost:0": port 0 means any. Where only the host stands there, the port is
-/// `default_port`; nothing: there must be one. As in torchrun the last colon stands before the port.
+/// Parses "host:29500", "[fd00::1]:29500" or "localhost:0"; port 0 means any. A host alone gets `default_port`; where
+/// that is unset, a port is required. As in torchrun, the port follows the last colon.
 std::optional<rendezvous::Endpoint> endpoint_of(std::string_view text, std::optional<std::uint16_t> default_port) {
   text = trim(text);
   const bool address_alone = text.starts_with('[') && text.ends_with(']');
@@ -45,7 +45,7 @@ std::optional<rendezvous::Endpoint> endpoint_of(std::string_view text, std::opti
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string_view::npos && !is_ipv6_address(host)) {
-    return std::nullopt;  // the end of an address would be the port
+    return std::nullopt;  // the last part of the address would be taken for the port
   }
   const auto port =
       colon == std::string_view::npos ? default_port : parse_integer<std::uint16_t>(text.substr(colon + 1));
@@ -58,7 +58,7 @@ struct Entry {
   std::string value;
 };
 
-/// KEY=VALUE,...: the last of equal keys counts. Quotes are characters like others.
+/// Parses KEY=VALUE,...; the last of equal keys counts. Quotes are ordinary characters.
 Result<std::vector<Entry>> entries_of(const Settings& values) {
   std::vector<Entry> entries;
   for (const std::string& text : split(trim(values.text("rdzv-conf")), ',')) {
@@ -75,7 +75,7 @@ Result<std::vector<Entry>> entries_of(const Settings& values) {
   return entries;
 }
 
-/// Of a text in small letters.
+/// Parses a boolean in lower case.
 std::optional<bool> truth_of(const std::string& text) {
   constexpr std::array<std::string_view, 5> kTrue{"1", "true", "t", "yes", "y"};
   constexpr std::array<std::string_view, 5> kFalse{"0", "false", "f", "no", "n"};
@@ -84,7 +84,7 @@ std::optional<bool> truth_of(const std::string& text) {
   return known ? std::optional(yes) : std::nullopt;
 }
 
-/// Seconds, of which torchrun takes whole ones alone; nothing where it is none.
+/// Parses seconds, which must be whole in torchrun; unset where the text is not a number.
 std::optional<milliseconds> duration_of(const std::string& text) {
   const std::optional<std::int64_t> whole = python_integer(text);
   const std::optional<double> seconds =
@@ -93,7 +93,7 @@ std::optional<milliseconds> duration_of(const std::string& text) {
   return sensible ? std::optional(milliseconds(static_cast<std::int64_t>(*seconds * 1000))) : std::nullopt;
 }
 
-/// What torchrun ignores without a word.
+/// Returns a warning about a key that torchrun ignores silently.
 Error has_no_effect(const std::string& key) {
   if (key == "rank") {
     return fail("--rdzv-conf", key, "has no effect, as in torchrun", "--node-rank");
@@ -123,7 +123,8 @@ class Configuration {
 
   Result<void> read() {
     ASSIGN_OR_RETURN(std::vector<Entry> entries, entries_of(values_));
-    std::ranges::stable_sort(entries, {}, [](const Entry& entry) { return entry.key == "timeout"; });  // goes before
+    std::ranges::stable_sort(entries, {},
+                             [](const Entry& entry) { return entry.key == "timeout"; });  // takes precedence
     for (const Entry& entry : entries) {
       RETURN_IF_ERROR(take(entry));
     }
@@ -156,7 +157,7 @@ class Configuration {
     return take_without_effect(entry);
   }
 
-  /// What the key sets, if it is one that does.
+  /// Returns the duration that the key sets; null: none.
   milliseconds* time_of(std::string_view key) {
     return key == "join_timeout" || (key == "timeout" && fixed_) ? &meeting_.join_timeout
            : key == "last_call_timeout"                          ? &meeting_.last_call_timeout
@@ -164,7 +165,7 @@ class Configuration {
                                                                  : nullptr;
   }
 
-  /// torchrun's other keys are checked as it does; those that it does not know either are told.
+  /// Checks torchrun's other keys as torchrun does; warns about unknown keys.
   Result<void> take_without_effect(const Entry& entry) {
     constexpr std::array<std::string_view, 4> kWhole{"close_timeout", "read_timeout", "keep_alive_interval",
                                                      "keep_alive_max_attempt"};
@@ -202,7 +203,7 @@ Result<void> check_backend(const Settings& values) {
                 "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
 }
 
-/// Where the nodes meet.
+/// Returns the rendezvous endpoint.
 Result<rendezvous::Endpoint> endpoint_of(const Settings& values, bool fixed) {
   const std::string& given = values.text("rdzv-endpoint");
   const bool from_master = fixed && given.empty();

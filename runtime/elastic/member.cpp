@@ -40,14 +40,14 @@ void Member::ordered(const Order& order) {
     case Order::Kind::Wait:
       learn(order.generation);
       break;
-    case Order::Kind::World:  // which is told to those who carry orders
+    case Order::Kind::World:  // handled by the connection
     case Order::Kind::Alive:
       forget_before(order.settled);
       break;
   }
 }
 
-/// Who is in, for when the coordinator is lost.
+/// Remembers the nodes of the generation for a loss of the coordinator.
 void Member::learn(const Generation& generation) {
   if (generation.number > known_.number) {
     known_ = generation;
@@ -126,7 +126,7 @@ void Member::leave(Outcome outcome, int signal) {
 }
 
 void Member::coordinator_lost(const std::string& reason, bool silent) {
-  constexpr std::size_t kFewest = 3;  // of two, one is no majority
+  constexpr std::size_t kFewest = 3;  // one of two nodes is not a majority
   if (leaving_ || state_ == State::Left) {
     return;
   }

@@ -16,17 +16,17 @@ namespace rollcall::elastic {
 namespace {
 
 using nlohmann::json;
-constexpr std::uint32_t kMostWorkers = 1 << 16;  ///< of a node
+constexpr std::uint32_t kMostWorkers = 1 << 16;  ///< limit of workers per node
 constexpr std::uint32_t kMostGenerations = 1 << 30;
-constexpr int kLastExitCode = 255;  ///< a shell sees no more of it: 256 would be success
+constexpr int kLastExitCode = 255;  ///< shells see 8 bits: 256 would look like success
 constexpr int kLastSignal = 64;
-constexpr std::size_t kLongestWorld = std::size_t{1} << 23;  ///< bytes of its text: some 80,000 nodes
+constexpr std::size_t kLongestWorld = std::size_t{1} << 23;  ///< limit of its text in bytes: some 80,000 nodes
 constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 366;  ///< nanoseconds
 
-/// Without names: a world has thousands of nodes, and each of them is told of all.
+/// Encodes nodes without field names, since a world has thousands and all of them are sent to each node.
 json to_json(const Node& node) { return json::array({node.host, node.address, node.workers, node.role, node.port}); }
 
-/// An integer of a message; one that no agent says makes it none.
+/// Returns an integer of a message; an out-of-range one makes the message invalid.
 template <typename Number>
 Number number_in(const json& value, Number least = std::numeric_limits<Number>::min(),
                  Number most = std::numeric_limits<Number>::max()) {
@@ -41,7 +41,7 @@ std::uint64_t beat_in(const json& from) {
   return static_cast<std::uint64_t>(number_in<std::int64_t>(from.at("beat"), 0));
 }
 
-/// What becomes a variable of the workers' environment.
+/// Returns a text that becomes a variable of the workers' environment.
 std::string variable_in(const json& value) {
   std::string text = value;
   if (text.find('\0') != std::string::npos) {
@@ -50,7 +50,7 @@ std::string variable_in(const json& value) {
   return text;
 }
 
-constexpr std::size_t kLongestHost = 255;  ///< bytes: RFC 1123 allows names of so many
+constexpr std::size_t kLongestHost = 255;  ///< limit in bytes, from RFC 1123
 
 std::string name_in(const json& value) {
   std::string text = value;
@@ -60,7 +60,7 @@ std::string name_in(const json& value) {
   return text;
 }
 
-/// An address, numeric or a name: nothing that a shell would take for more.
+/// Returns an address or a host name without characters that are special to a shell.
 std::string address_in(const json& value) {
   std::string text = name_in(value);
   const auto fits = [](char c) {
@@ -191,25 +191,25 @@ Newcomer newcomer_of(const json& from) {
 
 std::string dump(const json& text) { return text.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-/// Each of thousands of nodes is told of all: a fifth of the bytes, or less, are sent.
+/// Compresses a text to a fifth or less; each of thousands of nodes is sent all of them.
 std::string deflated(const std::string& text) {
   uLongf size = compressBound(text.size());
   std::string packed(size, '\0');
   if (compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(text.data()),
                text.size()) != Z_OK) {
-    throw std::bad_alloc();  // the bound is enough: nothing else can go wrong
+    throw std::bad_alloc();  // the bound suffices, so only memory can be short
   }
   packed.resize(size);
   return packed;
 }
 
-/// The text that was deflated, of kLongestWorld bytes at most; empty where this is none.
+/// Decompresses a text of at most kLongestWorld bytes; empty where it is invalid.
 std::string inflated(std::string_view packed) {
   z_stream stream{};
   if (inflateInit(&stream) != Z_OK) {
     return "";
   }
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));  // zlib 1.2 does not say const
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));  // zlib 1.2 lacks const
   stream.avail_in = static_cast<uInt>(packed.size());
   std::string text;
   std::array<char, std::size_t{1} << 16> piece{};
@@ -224,7 +224,7 @@ std::string inflated(std::string_view packed) {
   return outcome == Z_STREAM_END && text.size() <= kLongestWorld ? text : "";
 }
 
-/// What `read` makes of it; nothing where a field is missing or of another type.
+/// Returns what `read` parses; unset where a field is missing or has another type.
 template <typename Read>
 auto parsed(std::string_view text, Read read) -> std::optional<decltype(read(json()))> {
   const std::optional<json> from = parse_untrusted(text);

@@ -11,7 +11,7 @@ std::optional<std::int64_t> python_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   text.remove_prefix(negative || text.starts_with('+') ? 1 : 0);
   std::string digits(negative ? "-" : "");
-  bool after_digit = false;  // an underscore stands between two digits
+  bool after_digit = false;  // underscores are allowed between two digits
   for (const char c : text) {
     const bool digit = c >= '0' && c <= '9';
     if (!digit && !(c == '_' && after_digit)) {

@@ -23,7 +23,8 @@ constexpr std::string_view kLogs = "Logs";
 constexpr std::string_view kFailure = "Failures and signals";
 constexpr std::string_view kOwn = "rollcall's own";
 
-// Own names stand behind torchrun's, and have to be spelled in full: they make no beginning of torchrun's ambiguous.
+// rollcall's own options follow torchrun's and cannot be abbreviated, so that they make no abbreviation of torchrun's
+// ambiguous.
 constexpr std::array kRunTable{
     Setting{"nnodes", Kind::Text, "1:1", "N|MIN:MAX", "number of nodes, or the range within which they come and go",
             kNodes},
@@ -98,7 +99,7 @@ constexpr std::array kRunTable{
     Setting{"json", Kind::Switch, "false", "SWITCH", "with --status: print JSON", kOwn},
 };
 
-/// Named with letters by torchrun.
+/// A torchrun option with a letter.
 struct Letter {
   char letter;
   std::string_view name;
@@ -115,10 +116,10 @@ std::string with_dashes(std::string_view name) {
 
 std::string double_dash(std::string_view name) { return "--" + std::string(name); }
 
-/// Help is no setting, but it is found by its beginning like the others.
+/// Help is not a setting, but can be abbreviated like one.
 constexpr std::string_view kHelp = "help";
 
-/// The option that `typed` (without dashes) means: its name, or why there is none.
+/// Returns the name of the option that `typed` (without dashes) means, or why there is none.
 Result<std::string_view> option_named(std::string_view typed) {
   const std::string name = with_dashes(typed);
   std::vector<std::string_view> begun;
@@ -152,7 +153,7 @@ bool is_switch(std::string_view name) {
   return name == kHelp || (setting != nullptr && setting->kind == Kind::Switch);
 }
 
-/// "-1", "-0.5", "-.5".
+/// Matches "-1", "-0.5", "-.5".
 bool is_negative_number(std::string_view text) {
   text.remove_prefix(1);
   const std::size_t point = text.find('.');
@@ -162,8 +163,8 @@ bool is_negative_number(std::string_view text) {
   return digits(whole) && digits(fraction) && (point == std::string_view::npos ? !whole.empty() : !fraction.empty());
 }
 
-/// Like argparse: negative numbers, and what holds a blank and names no option ("- ${rank}: "), can be values and
-/// programs; "-x" and "--x" cannot.
+/// Decides as argparse does: negative numbers, and texts with a blank that name no option ("- ${rank}: "), can be
+/// values and programs; "-x" and "--x" cannot.
 bool looks_like_option(const std::string& argument) {
   if (argument.size() < 2 || argument.front() != '-' || is_negative_number(argument)) {
     return false;
@@ -173,7 +174,7 @@ bool looks_like_option(const std::string& argument) {
   return named || argument.find(' ') == std::string::npos;
 }
 
-/// Whole numbers are written as Python takes them.
+/// Sets a value; whole numbers may be written as in Python.
 Result<void> set_value(settings::Settings& values, std::string_view name, const std::string& text,
                        const std::string& origin) {
   const bool whole = settings::find_setting(kRunTable, name)->kind == Kind::Integer;
@@ -201,7 +202,8 @@ class Reader {
   }
 
  private:
-  /// One "--" ends the options: it stands before the program or right behind it, and is no argument of the program's.
+  /// Reads the program. One "--" ends the options: before the program or directly after it; it is not passed to the
+  /// program.
   void read_program(bool separated) {
     next_ += separated ? 1U : 0U;
     std::vector<std::string>& program = options_.program;
@@ -218,7 +220,7 @@ class Reader {
                  equals == std::string::npos ? std::nullopt : std::optional(text.substr(equals + 1)));
   }
 
-  /// "-m", "-r3", "-r=3", "-r 3", "-mr3".
+  /// Reads "-m", "-r3", "-r=3", "-r 3", "-mr3".
   Result<void> read_letters(std::string letters) {
     while (!letters.empty()) {
       const auto known = std::ranges::find(kLetters, letters.front(), &Letter::letter);
@@ -261,7 +263,8 @@ class Reader {
   std::size_t next_ = 0;
 };
 
-/// A switch is on where its variable is a number other than 0, as torch/distributed/argparse_util.py has it.
+/// Returns a switch's text: "true" where its variable is a number other than 0, as in
+/// torch/distributed/argparse_util.py.
 Result<std::string> switch_text(const std::string& variable, const std::string& text) {
   const auto number = python_integer(text);
   if (!number) {
@@ -280,7 +283,7 @@ Result<void> read_defaults(const Environment& environment, settings::Settings& v
     ASSIGN_OR_RETURN(const std::string value,
                      setting.kind == Kind::Switch ? switch_text(variable, *text) : Result(*text));
     if (!values.is_default(setting.name)) {
-      continue;  // argparse reads no default that is not needed
+      continue;  // argparse ignores an unneeded default
     }
     if (Result<void> set = set_value(values, setting.name, value, variable); !set) {
       Error error = set.error();

@@ -13,7 +13,7 @@
 namespace rollcall::elastic {
 namespace {
 
-/// Bound to a port of the kernel's choice on all addresses; -1 where this host lacks the family.
+/// Returns a socket bound to a port of the kernel's choice on all addresses; -1 where this host lacks the family.
 int bound_socket(int family) {
   const int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
@@ -49,7 +49,7 @@ Result<PortReservation> PortReservation::make() {
   getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &length);
   PortReservation made;
   made.descriptor_ = descriptor;
-  made.port_ = ntohs(reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);  // at the same place in both families
+  made.port_ = ntohs(reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);  // has the same offset in both families
   return made;
 }
 

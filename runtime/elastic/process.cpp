@@ -24,7 +24,7 @@
 namespace rollcall::elastic {
 namespace {
 
-/// What stands ready before fork(2): after it a child of a process with threads may not allocate.
+/// Memory prepared before fork(2): the child of a process with threads must not allocate.
 struct Prepared {
   std::vector<char*> command;
   std::vector<char*> environment;
@@ -43,7 +43,7 @@ Prepared prepare(const ProcessPlan& plan) {
   return prepared;
 }
 
-std::optional<rlimit> open_files_before;  ///< raise_own_open_files_limit()
+std::optional<rlimit> open_files_before;  ///< set by raise_own_open_files_limit()
 
 void restore_signals() {
   struct sigaction standard {};
@@ -56,11 +56,11 @@ void restore_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-/// In the child. Returns only where it failed: errno.
+/// Runs the program in the child process. Returns only on failure, with errno.
 int become(const ProcessPlan& plan, const Prepared& prepared, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) {
-    return ESRCH;  // it died before it could be said
+    return ESRCH;  // the parent died before prctl()
   }
   setsid();
   restore_signals();
@@ -92,7 +92,7 @@ Error cannot_start_worker(const std::string& name, int error_number) {
   return fail("run", name, errno_text(error_number), what_to_try(error_number, "giving an executable program"), kind);
 }
 
-/// The session of a living process, from /proc/PID/stat: "pid (name) state ppid pgrp session ...".
+/// Returns the session of a live process, from /proc/PID/stat: "pid (name) state ppid pgrp session ...".
 std::optional<pid_t> session_of(const char* pid) {
   std::array<char, 512> text{};
   const std::string path = std::string("/proc/") + pid + "/stat";

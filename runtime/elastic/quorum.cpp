@@ -29,7 +29,7 @@ std::size_t count_in(const std::vector<Node>& nodes, const std::set<Key>& keys) 
   return static_cast<std::size_t>(count);
 }
 
-/// Whether more than half of `all` are among `here`.
+/// Returns whether more than half of `all` are among `here`.
 bool is_majority(const std::vector<Node>& all, const std::set<Key>& here) {
   return 2 * count_in(all, here) > all.size();
 }
@@ -61,7 +61,7 @@ void Quorum::knows(const Node& node, std::uint32_t generation) {
   for (Formed& each : formed_) {
     news |= each.electorate.generation <= generation && each.unaware.erase(key_of(node)) > 0;
   }
-  if (news) {  // each heartbeat says it again
+  if (news) {  // each heartbeat repeats it
     settle();
   }
 }
@@ -72,7 +72,7 @@ void Quorum::died(const Node& node) {
     return std::ranges::any_of(each.electorate.nodes.list(),
                                [&](const Node& one) { return one.port == node.port && key_of(one) == key; });
   });
-  if (counts) {  // those who only came and went are not kept
+  if (counts) {  // nodes that were never in a generation are not kept
     dead_.insert(key);
     settle();
   }
@@ -85,7 +85,7 @@ bool Quorum::known_to_all(const Formed& formed) const {
          std::ranges::all_of(formed.unaware, [&](const Key& key) { return dead_.contains(key); });
 }
 
-/// Forgets what was before a generation of which all that live know.
+/// Forgets all generations before the newest one that all live nodes have acknowledged.
 void Quorum::settle() {
   const auto newest =
       std::find_if(formed_.rbegin(), formed_.rend(), [&](const Formed& each) { return known_to_all(each); });

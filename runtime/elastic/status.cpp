@@ -28,7 +28,7 @@ using nlohmann::json;
 
 std::string name_beginning() { return fmt::format("rollcall-run/{}/", getuid()); }
 
-/// An abstract address: a NUL, then the name.
+/// Returns an abstract address: a NUL, then the name.
 sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -49,7 +49,7 @@ constexpr std::size_t kLongestAnswer = std::size_t{1} << 20;
 constexpr std::chrono::seconds kAnswerTime{1};
 
 std::string ask_one(const std::string& name) {
-  // What anybody else listens at under such a name, and does not accept, is not waited for.
+  // Another user may listen under such a name without accepting; do not wait for that.
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const timeval patience{kAnswerTime.count(), 0};
   setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -75,7 +75,7 @@ std::string shown_seconds(double seconds) {
                           : fmt::format("{:.1f} h", seconds / 3600);
 }
 
-/// Other nodes have a say in it.
+/// Returns a text that may contain data of other nodes.
 std::string word(const json& from, const char* name) { return printable(from.at(name).get<std::string>()); }
 
 void describe_run(const json& run, std::string& text) {
@@ -113,7 +113,7 @@ json nodes_json(const std::vector<Node>& nodes) {
   return all;
 }
 
-/// By Member::State.
+/// Indexed by Member::State.
 constexpr std::array kStates{"waiting", "running", "stopping", "done", "left"};
 
 }  // namespace
@@ -121,7 +121,7 @@ constexpr std::array kStates{"waiting", "running", "stopping", "done", "left"};
 StatusServer::StatusServer(EventLoop& loop, Answer answer) : loop_(loop), answer_(std::move(answer)) {
   descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   socklen_t length = 0;
-  // Anybody may take a name that can be guessed.
+  // A guessable name could be taken by another user.
   const std::string name = fmt::format("{}{}-{}", name_beginning(), getpid(), rendezvous::new_nonce());
   const sockaddr_un address = abstract_address(name, length);
   constexpr int kBacklog = 16;
@@ -142,7 +142,7 @@ void StatusServer::serve() const {
     return;
   }
   if (is_ours(asking)) {
-    const std::string text = answer_();  // fits into the socket's buffer, or is cut: who asks holds up nobody
+    const std::string text = answer_();  // fits into the socket's buffer or is cut; a client never delays the agent
     (void)send(asking, text.data(), text.size(), MSG_NOSIGNAL);
   }
   close(asking);
@@ -196,7 +196,7 @@ std::vector<std::string> ask_agents() {
   const std::string beginning = "@" + name_beginning();
   while (std::getline(table, line)) {
     const std::size_t at = line.find(beginning);
-    const bool listens = line.find(" 00010000 ") != std::string::npos;  // not a connection to it
+    const bool listens = line.find(" 00010000 ") != std::string::npos;  // excludes connections
     std::string answer = at == std::string::npos || !listens ? "" : ask_one(line.substr(at + 1));
     if (parse_untrusted(answer)) {
       answers.push_back(std::move(answer));
@@ -222,7 +222,7 @@ std::string status_json(const std::vector<std::string>& answers) {
   for (const std::string& answer : answers) {
     all.push_back(parse_untrusted(answer).value_or(json()));
   }
-  return all.dump(-1, ' ', true) + "\n";  // in ASCII: no control character, whoever looks at it on a terminal
+  return all.dump(-1, ' ', true) + "\n";  // as ASCII without control characters, safe on a terminal
 }
 
 }  // namespace rollcall::elastic

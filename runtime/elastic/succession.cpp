@@ -5,7 +5,7 @@
 
 #include "runtime/elastic/coordinator.h"
 
-// How a coordinator takes the place of one that was lost, and what makes that possible.
+// How a coordinator replaces one that was lost, and what makes that possible.
 
 namespace rollcall::elastic {
 
@@ -17,7 +17,7 @@ Coordinator::Coordinator(Policy policy, NewNonce new_nonce, Generation last, Clo
       began_(now),
       deadline_(now + policy_.reunion_timeout) {}
 
-/// All but the lost one are there, or those who are not will not come any more.
+/// Continues the run once all nodes except for the lost one are connected, or the time for that is over.
 void Coordinator::reunite(bool time_is_up, Clock::time_point now) {
   const std::vector<Node> here = nodes_here();
   const std::size_t came = count_in(generation_, here);
@@ -43,7 +43,7 @@ void Coordinator::reunite(bool time_is_up, Clock::time_point now) {
 void Coordinator::succeed(Clock::time_point now) {
   const std::string before = generation_.world.at(generation_.coordinator).host;
   restarts_ = generation_.restarts;
-  newest_number_ = generation_.number + 1;  // the lost one may have formed one that nobody here has heard of
+  newest_number_ = generation_.number + 1;  // the lost one may have formed a generation that no node here knows
   for (const Electorate& each : generation_.unsettled) {
     quorum_.formed(each.generation, each.nodes);
   }
@@ -56,7 +56,7 @@ void Coordinator::succeed(Clock::time_point now) {
     quorum_.knows(member.newcomer.node, last ? last->number : 0);
     if (place) {
       member.group_rank = *place;
-      become(member, State::Running);  // until it says otherwise
+      become(member, State::Running);  // until it reports otherwise
     } else if (last && place_in(*last, member.newcomer.node)) {
       fenced.push_back(id);
     }
@@ -71,7 +71,7 @@ void Coordinator::succeed(Clock::time_point now) {
   causes_.add_node(std::move(cause), now);
   for (auto& [id, member] : members_) {
     member.newcomer.last.reset();
-    tell_to_wait(id);  // some know an older generation
+    tell_to_wait(id);  // some nodes know an older generation only
   }
   changed_ = true;
   stop_generation("the coordinator on " + before + " was lost", /*lost=*/true, now);
@@ -84,11 +84,12 @@ void Coordinator::tell_to_wait(MemberId id) {
   order(id, {.kind = Order::Kind::Wait, .generation = std::move(known)});
 }
 
-/// Where the others can go on with a successor, they are told nothing: they turn to it when this process ends.
+/// Ends this coordinator. Where the other nodes can continue with a successor, it sends them nothing: they fail over
+/// when this process ends.
 void Coordinator::own_agent_left(const std::string& reason) {
   const std::vector<Node> others = nodes_here();
   const bool can_go_on =
-      phase_ == Phase::Reuniting ||  // who came, and who has not yet, turns to the next
+      phase_ == Phase::Reuniting ||  // all nodes of the generation fail over to the next one
       (others.size() >= policy_.min_nodes && generation_.number > 0 && may_succeed(generation_, others));
   if (can_go_on) {
     phase_ = Phase::Ended;
@@ -104,7 +105,8 @@ std::optional<Node> Coordinator::node_of(MemberId id) const {
   return found == members_.end() ? std::nullopt : std::optional(found->second.newcomer.node);
 }
 
-/// No coordinator succeeds one whose generation it was not in, whatever others say.
+/// Returns whether this node is in `generation`. A coordinator never continues a generation that its own node was not
+/// in, whatever other nodes report.
 bool Coordinator::has_own_node(const Generation& generation) const {
   const auto own = std::ranges::find_if(members_, [](const auto& entry) { return entry.second.order == 1; });
   return own != members_.end() && place_in(generation, own->second.newcomer.node).has_value();

@@ -13,16 +13,16 @@
 namespace rollcall::elastic {
 namespace {
 
-/// Between two tries where there is some room, though not enough.
+/// Pause between attempts where there is some room, but not enough.
 constexpr int kPauseMilliseconds = 10;
 
-/// Not of a file: a description of its own has a position of its own, and files hold up nobody for ever.
+/// Opens a separate description; not of a file, which would get a second position and never blocks forever.
 int open_unblocked(int descriptor) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0 || (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode))) {
     return -1;
   }
-  const int packets = fcntl(descriptor, F_GETFL) & O_DIRECT;  // of a pipe
+  const int packets = fcntl(descriptor, F_GETFL) & O_DIRECT;  // packet mode of a pipe
   return open(fmt::format("/proc/self/fd/{}", descriptor).c_str(),
               O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC | packets);
 }

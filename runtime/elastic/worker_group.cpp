@@ -98,7 +98,7 @@ std::optional<std::pair<std::uint32_t, std::string>> WorkerGroup::take_complaint
 void WorkerGroup::kill_sessions() {
   const std::vector<pid_t> sessions = doomed();
   if (stage_ == Stage::Clean || sessions.empty() || (stage_ == Stage::Running && all_ended_well())) {
-    return;  // what workers that ended well left running is theirs
+    return;  // background processes of successful workers are left alone
   }
   kill_all(living_members(sessions));
 }
@@ -115,7 +115,7 @@ void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point
       const bool lives_on = keep_ && !has_ended(rank) && worker.link && worker.link->lives_on();
       lives_on ? worker.link->hold(lost) : static_cast<void>(::kill(-worker.pid, signal));
     }
-    forward(SIGCONT);  // one that is stopped (SIGSTOP) would never end by it
+    forward(SIGCONT);  // a process stopped by SIGSTOP would not handle the signal
   } else if (stage_ == Stage::Asked) {
     deadline_ = now;
   }
@@ -167,7 +167,7 @@ void WorkerGroup::look_for_living(Clock::time_point now) {
     return;
   }
   if (stage_ == Stage::Killed) {
-    kill_all(living);  // begun by one of those before it was killed
+    kill_all(living);  // started by one of them before it was killed
   }
   next_look_ = now + pause_;
   pause_ = std::min(pause_ * 2, kLongestLook);

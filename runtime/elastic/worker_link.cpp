@@ -23,7 +23,7 @@ constexpr std::string_view kWaitsInVain = "waits in vain: ";
 constexpr std::string_view kHold = "hold";
 constexpr std::string_view kHoldAsLost = "hold, ranks are lost";
 constexpr std::string_view kBegin = "begin";
-constexpr char kSeparator = '\0';  // no variable holds it
+constexpr char kSeparator = '\0';  // never part of a variable
 constexpr std::size_t kLongest = std::size_t{64} * 1024;
 constexpr std::chrono::milliseconds kGlance{50};
 
@@ -33,11 +33,11 @@ bool send_message(int descriptor, std::string_view message) {
 }
 
 struct Message {
-  std::string text;  ///< empty: the other end is closed
-  pid_t sender = 0;  ///< as the kernel says, in this process's namespace; 0: not asked for (SO_PASSCRED)
+  std::string text;  ///< empty: the peer has closed its end
+  pid_t sender = 0;  ///< from the kernel, in this process's namespace; 0: not requested (SO_PASSCRED)
 };
 
-/// A message that is there; nothing where there is none now.
+/// Returns a message that has arrived, or nothing.
 std::optional<Message> hear(int descriptor) {
   std::array<char, kLongest> text;  // NOLINT(cppcoreguidelines-pro-type-member-init): recvmsg fills it
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
@@ -99,7 +99,7 @@ void WorkerLink::close_end() {
 }
 
 void WorkerLink::listen() {
-  constexpr int kMostAtOnce = 16;  // the loop comes again
+  constexpr int kMostAtOnce = 16;  // the loop calls again
   for (int i = 0; i < kMostAtOnce && descriptor_ >= 0; ++i) {
     const std::optional<Message> message = hear(descriptor_);
     if (!message) {
@@ -119,7 +119,7 @@ void WorkerLink::listen() {
   }
 }
 
-/// A worker that does not read is one that does not live on.
+/// Sends a message. The end of a worker that does not read is closed: such a worker does not survive.
 void WorkerLink::say(std::string_view message) {
   if (descriptor_ >= 0 && !send_message(descriptor_, message)) {
     close_end();
@@ -128,7 +128,7 @@ void WorkerLink::say(std::string_view message) {
 
 void WorkerLink::hold(bool lost) {
   if (state_ == State::Held) {
-    return;  // it waits for a generation, and would not answer again
+    return;  // it already waits for a generation, and would not answer again
   }
   state_ = State::Told;
   complaint_.reset();
@@ -150,7 +150,7 @@ std::shared_ptr<AgentLink> AgentLink::of(const Environment& environment) {
   socklen_t size = sizeof type;
   ucred agent{};
   socklen_t agent_size = sizeof agent;
-  // A process that closed it, between the agent and this one, may have opened something else since.
+  // A process between the agent and this one may have closed the descriptor and opened another file.
   if (!descriptor || getsockopt(*descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET ||
       getsockopt(*descriptor, SOL_SOCKET, SO_PEERCRED, &agent, &agent_size) != 0 || agent.uid != geteuid()) {
     return nullptr;

@@ -13,7 +13,7 @@ namespace {
 
 bool may_begin_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-/// The length of the identifier at the front of `text`; 0: there is none.
+/// Returns the length of the identifier at the beginning of `text`; 0: none.
 std::size_t name_length(std::string_view text) {
   if (text.empty() || !may_begin_name(text.front())) {
     return 0;
@@ -22,7 +22,7 @@ std::size_t name_length(std::string_view text) {
   return static_cast<std::size_t>(end - text.begin());
 }
 
-/// Each worker sees its own GPU alone, as device 0. ROCm's variable goes before CUDA's where it is set.
+/// Makes each worker see only its own GPU, as device 0. ROCm's variable precedes CUDA's where it is set.
 Result<void> add_own_gpu(std::uint32_t local_rank, const Environment& agent, Variables& variables) {
   const auto hip = agent.get_non_empty("HIP_VISIBLE_DEVICES");
   const auto visible = hip ? hip : agent.get(env::kCudaVisible);
@@ -42,8 +42,8 @@ Result<void> add_own_gpu(std::uint32_t local_rank, const Environment& agent, Var
   return {};
 }
 
-/// What a rollcall told the agent's task of its place, for programs other than torch. A worker has another place; what
-/// the user set stands.
+/// Updates the variables with the task's placement that rollcall set for the agent, for programs other than torch: a
+/// worker has another placement. Values of the user are kept.
 void renew_for_worker(const LaunchRequest& request, const Environment& agent, Variables& variables) {
   const std::map<std::string_view, std::string> made(variables.begin(), variables.end());
   Variables renewed{
@@ -56,7 +56,7 @@ void renew_for_worker(const LaunchRequest& request, const Environment& agent, Va
       {std::string(env::kJaxProcessId), made.at(env::kRank)},
   };
   if (request.workers > 1 || request.virtual_local_rank) {
-    renewed.emplace_back(env::kJaxLocalDevices, made.at(env::kLocalRank));  // the GPU that torch programs take
+    renewed.emplace_back(env::kJaxLocalDevices, made.at(env::kLocalRank));  // the GPU that torch programs use
   }
   const job::Marker marker = job::marker_of(agent);
   for (auto& [name, value] : renewed) {
@@ -110,7 +110,7 @@ Result<Variables> worker_variables(const LaunchRequest& request, const Generatio
       {std::string(env::kRestartCount), number(generation.restarts)},
       {"TORCHELASTIC_MAX_RESTARTS", number(request.max_restarts)},
       {std::string(env::kTorchElasticRunId), request.meeting.run_id},
-      // Rank 0 opens the store itself, at a port that no other generation had.
+      // Rank 0 opens the store itself, at a port that no other generation used.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", agent.get("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")},

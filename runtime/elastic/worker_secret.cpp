@@ -12,11 +12,11 @@ namespace rollcall::elastic {
 
 void keep_from_workers(Environment& environment) {
   const auto descriptor = parse_integer<int>(environment.get(env::kSecretFd).value_or(""));
-  if (descriptor && fcntl(*descriptor, F_GET_SEALS) >= 0) {  // else the number is another file's by now
+  if (descriptor && fcntl(*descriptor, F_GET_SEALS) >= 0) {  // otherwise the number belongs to another file by now
     fcntl(*descriptor, F_SETFD, FD_CLOEXEC);
   }
   environment.unset(env::kSecretFd);
-  environment.unset(env::kStepSecret);  // on its way to the node
+  environment.unset(env::kStepSecret);  // used for passing it to the node
 }
 
 int worker_secret(const std::string& drawn, const std::string& run, const Environment& environment) {
