@@ -15,9 +15,9 @@
 namespace rollcall::rendezvous {
 namespace {
 
-/// What a listener gets to answer in: rank 0 does so at once, a stranger perhaps never.
+/// Time limit for a listener's answer: rank 0 answers immediately, another program may never do so.
 constexpr std::chrono::seconds kPatience{5};
-/// What rank 0's word that all are there may take beyond its own time limit.
+/// How much longer than its own time limit rank 0 may take to report that all ranks are present.
 constexpr std::chrono::seconds kMargin{5};
 
 constexpr const char* kPurpose = "admission";
@@ -28,7 +28,7 @@ Clock::time_point after(std::chrono::duration<double> time) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
 }
 
-/// Rank 0 while the others come.
+/// The state of rank 0 while ranks arrive.
 class Arrivals {
  public:
   Arrivals(const Listener& listener, const WorldKey& key, const Secret& secret, std::uint32_t world_size)
@@ -43,7 +43,8 @@ class Arrivals {
 
   [[nodiscard]] bool complete() const { return members_.size() + 1 == world_size_; }
 
-  /// Waits until something happens and takes it in; false where the system cannot go on: `problem` says why.
+  /// Waits for the next event and handles it; returns false where the system cannot continue, with the reason in
+  /// `problem`.
   [[nodiscard]] bool step(Clock::time_point deadline, std::string& problem) {
     loop_.wait(deadline);
     newcomers_.tick(Clock::now());
@@ -53,11 +54,11 @@ class Arrivals {
 
   void tell_all(const std::string& text) {
     for (auto& [rank, member] : members_) {
-      (void)member.socket.send_frame(text, Clock::now());  // a few bytes into an empty buffer: this does not wait
+      (void)member.socket.send_frame(text, Clock::now());  // a few bytes into an empty buffer do not block
     }
   }
 
-  /// "only 2 of 4 ranks came within 60 s: 1, 3 are missing".
+  /// Returns "only 2 of 4 ranks arrived within 60 s; missing: 1, 3".
   [[nodiscard]] std::string who_is_missing(std::chrono::duration<double> timeout) const {
     constexpr std::size_t kMostNamed = 8;
     std::vector<std::uint32_t> missing;
@@ -88,10 +89,11 @@ class Arrivals {
     std::string host;
   };
 
-  /// A member has nothing to say: what it says is not read, and would wake this loop again and again.
+  /// Returns whether the rank is connected and has sent nothing. A rank must not send anything: unread data would wake
+  /// this loop again and again.
   [[nodiscard]] static bool is_silent(Socket& socket) { return socket.take_arrived() && socket.frames().size() == 0; }
 
-  /// Answers who has said who it is; whom it refuses it closes.
+  /// Answers a hello; closes the connection where the rank is refused.
   void greet(Socket newcomer, const Hello& hello) {
     const std::string reason = why_not(hello);
     const bool told =
@@ -128,8 +130,8 @@ class Arrivals {
   const WorldKey& key_;
   std::uint32_t world_size_;
   std::map<std::uint32_t, Member> members_;
-  std::string stranger_;  ///< the last that was sent away
-  std::string refused_;   ///< the last that knows the secret and is no rank of this world
+  std::string stranger_;  ///< the last peer rejected without an answer
+  std::string refused_;   ///< the last refused rank, which knows the secret but is not of this world
   EventLoop loop_;
   Newcomers newcomers_;
 };
@@ -139,7 +141,7 @@ Error given_up(const Endpoint& endpoint, const std::string& reason) {
               ErrorKind::NobodyMet);
 }
 
-/// Rank 0 of this world answered: it waits for the others no longer than `timeout` from before now.
+/// Waits for the result after rank 0 has answered. Rank 0 waits for the other ranks for at most `timeout` from now.
 Result<Admission> await_others(Admission admission, std::chrono::duration<double> timeout) {
   const Result<std::string> text = admission.head.receive_frame(after(timeout) + kMargin);
   if (!text) {

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Connects without blocking beyond `deadline`; 0 or errno, and the socket in `connected` where it is 0.
+/// Connects without blocking beyond `deadline`. Returns 0, with the socket in `connected`, or errno.
 int try_address(const addrinfo& address, Clock::time_point deadline, int& connected) {
   const int descriptor = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) {
@@ -55,7 +55,7 @@ std::string address_by(NameOf name_of, int descriptor) {
     return "";
   }
   const std::string shown = text.data();
-  constexpr std::string_view kMapped = "::ffff:";  // IPv4 through a socket of both families
+  constexpr std::string_view kMapped = "::ffff:";  // IPv4 address in a socket of both families
   return shown.starts_with(kMapped) && shown.find('.') != std::string::npos ? shown.substr(kMapped.size()) : shown;
 }
 
@@ -71,7 +71,7 @@ bool nobody_listens(const Endpoint& endpoint, Clock::time_point deadline) {
   if (attempt.descriptor < 0) {
     return attempt.refused;
   }
-  // A process that ends closes one descriptor after the other: the kernel resets who still waits to be accepted.
+  // An ending process closes its descriptors one by one: the kernel resets connections not yet accepted.
   pollfd probe{attempt.descriptor, POLLIN, 0};
   char byte = 0;
   const bool reset = poll(&probe, 1, milliseconds_until(deadline)) > 0 && recv(attempt.descriptor, &byte, 1, 0) < 0 &&

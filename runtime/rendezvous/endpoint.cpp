@@ -26,8 +26,8 @@ Error refuse(const std::filesystem::path& path, const std::string& reason, Error
               "giving an existing folder of your own that all nodes can write", kind);
 }
 
-/// All of `text` into a new file; returns why it is none of this user's, or "". `error` becomes errno where that is
-/// why.
+/// Writes `text` to a new file. Returns "", or why that failed or the file is not this user's; `error` is errno where
+/// that is the reason.
 std::string write_new(const std::filesystem::path& path, const std::string& text, int& error) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kUsersAlone);
   if (file < 0) {
@@ -100,7 +100,7 @@ EndpointFile& EndpointFile::operator=(EndpointFile&& other) noexcept {
 }
 
 EndpointFile::~EndpointFile() {
-  // A later run of the same name may have put its own there.
+  // A later run of the same name may have replaced the file.
   if (!path_.empty() && read_endpoint_file(path_, name_).secret == secret_) {
     unlink(path_.c_str());
   }
@@ -111,14 +111,14 @@ std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, co
 }
 
 EndpointReading read_endpoint_file(const std::filesystem::path& path, const std::string& name) {
-  // Reading the folder makes an NFS client drop its memory of "no such file", which can last a minute.
+  // Reading the folder makes an NFS client drop a cached "no such file", which can last a minute.
   if (DIR* const folder = opendir(path.parent_path().c_str()); folder != nullptr) {
     (void)readdir(folder);
     closedir(folder);
   }
   EndpointReading reading;
   const std::vector<std::string> lines = split(read_private(path.string(), reading.refusal), '\n');
-  if (lines.size() < 4 || lines[0] != kFirstLine) {  // the end of the third line makes a fourth, empty one
+  if (lines.size() < 4 || lines[0] != kFirstLine) {  // the end of the third line yields a fourth, empty one
     return reading;
   }
   const std::vector<std::string> world = split(lines[2], ' ');

@@ -65,9 +65,9 @@ void EventLoop::handle_signals(const std::vector<int>& signals) {
     sigaction(signal, nullptr, &action);
     const bool ignored = action.sa_handler == SIG_IGN;
     if (ignored && signal == SIGCHLD) {
-      std::signal(SIGCHLD, SIG_DFL);  // children would leave no exit status
+      std::signal(SIGCHLD, SIG_DFL);  // otherwise children leave no exit status
     } else if (ignored) {
-      continue;  // nohup ignores HUP: it stays so. Blocked, it would arrive (signal(7))
+      continue;  // nohup ignores HUP, which stays so; a blocked signal would arrive (signal(7))
     }
     sigaddset(&set, signal);
   }
@@ -81,11 +81,11 @@ std::vector<int> EventLoop::wait(std::optional<Clock::time_point> until) {
   const int count =
       epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), until ? milliseconds_until(*until) : -1);
   if (count < 0 && errno != EINTR) {
-    std::this_thread::sleep_for(kAfterFailure);  // a caller who goes on does not use up a core
+    std::this_thread::sleep_for(kAfterFailure);  // so that a caller that retries does not use a whole core
   }
   for (int i = 0; i < count; ++i) {
     const auto found = ready_.find(events[static_cast<std::size_t>(i)].data.fd);
-    if (found != ready_.end()) {  // one before may have made it forgotten
+    if (found != ready_.end()) {  // an earlier ready function may have removed it
       const Ready ready = found->second;
       ready();
     }

@@ -25,12 +25,14 @@ namespace {
 constexpr const char* kKey = "rollcall.exec";
 constexpr const char* kNone = "none";
 constexpr std::string_view kGds = "hash";
-/// What a rank with an error gives the others of its node to leave PMIx with it, before it tells the error.
+/// How long a rank with an error waits for the other ranks of its node to leave PMIx with it, before it reports the
+/// error.
 constexpr std::chrono::seconds kFailing{5};
 
 bool is_free(std::uint16_t port) { return Listener::on_all_addresses(port).has_value(); }
 
-/// The first free port from `wanted` on in the site's range; one of the kernel's where the range is full.
+/// Returns the first free port from `wanted` on in the site's range; a port of the kernel's choice where the range is
+/// full.
 Result<std::uint16_t> free_port_from(std::uint16_t wanted, const settings::LaunchSettings& settings) {
   constexpr int kTries = 64;
   const auto [first, last] = settings.port_range;
@@ -45,8 +47,8 @@ Result<std::uint16_t> free_port_from(std::uint16_t wanted, const settings::Launc
   return any ? Result<std::uint16_t>(any->port()) : any.error();
 }
 
-/// An endpoint that the user or an enclosing rollcall of this step gave is not ours to change. From the environment
-/// alone, which is alike in all ranks: they agree on whether to meet even where one fails to resolve.
+/// Returns whether the user or an enclosing rollcall of this step set the endpoint, which is then kept. Decides by the
+/// environment alone, which is the same in all ranks, so that they agree even where one fails to resolve.
 bool endpoint_is_given(const Environment& user) {
   if (job::set_by_user(user, env::kMasterAddr) || job::set_by_user(user, env::kMasterPort)) {
     return true;
@@ -56,7 +58,7 @@ bool endpoint_is_given(const Environment& user) {
   return slurms_own && user.get(env::kStep) == step && user.get_non_empty(env::kMasterPort);
 }
 
-/// Rank 0's host and a port that is free there; "none" where rank 0 has an error to report.
+/// Returns rank 0's host and a free port there, or rank 0's error.
 Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const settings::LaunchSettings& settings) {
   if (!step) {
     return step.error();
@@ -67,7 +69,7 @@ Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const s
   return Endpoint{step->facts.this_host.empty() ? this_host_name() : step->facts.this_host, free};
 }
 
-/// What a PMIx server says, one for each node, others may say otherwise.
+/// Marks an error of this node's PMIx server, which may not occur on other nodes.
 Error of_this_server(Error error) {
   error.of_this_node = true;
   return error;
@@ -100,24 +102,25 @@ Result<Endpoint> be_told(std::uint32_t first_rank, const settings::LaunchSetting
   return *endpoint;
 }
 
-/// Where the ranks of this node, as their PMIx server counts them, will wait for each other. Nothing where it does not
-/// count them or no barrier can be had: then they go on without.
+/// Returns a barrier for the ranks of this node as the PMIx server counts them. Unset where it does not count them or
+/// no barrier can be created: they then continue without.
 std::optional<NodeBarrier> barrier_of_this_node(launchers::PmixClient& pmix) {
   const Result<std::uint32_t> local_rank = pmix.fact(launchers::PmixFact::LocalRank);
   const Result<std::uint32_t> local_size = pmix.fact(launchers::PmixFact::LocalSize);
   if (!local_rank || !local_size || *local_size < 2) {
     return std::nullopt;
   }
-  // Nodes may share a host, where several slurmds run: each has a barrier of its own.
+  // Several nodes (slurmds) may share a host; each has its own barrier.
   const Result<std::uint32_t> node = pmix.fact(launchers::PmixFact::NodeId);
   const std::string name = fmt::format("exec {} {}", pmix.name_space(), node ? std::to_string(*node) : "");
   Result<NodeBarrier> barrier = NodeBarrier::join(name, *local_rank, *local_size);
   return barrier ? std::optional<NodeBarrier>(*std::move(barrier)) : std::nullopt;
 }
 
-/// A PMIx server takes the end of a rank's client for the rank's absence from every fence that others of its node have
-/// begun, a client's that said goodbye too (OpenPMIx 3 to 6; its issue 4113). So no program may begin one before all
-/// have left. Where the endpoint is given nothing made them meet until now, so this may be a wait for one that starts.
+/// Waits until all ranks of the node have left PMIx. When a client disconnects, even after PMIx_Finalize, the server
+/// counts the rank as absent from every fence that others of its node have begun (OpenPMIx 3 to 6; its issue 4113). So
+/// no program may begin one before all have left. Where the endpoint is given, nothing has synchronised the ranks so
+/// far, so this may wait for one that is starting.
 void leave_together(NodeBarrier& barrier, Result<step::ResolvedStep>& step, const settings::LaunchSettings& settings) {
   using std::chrono::milliseconds;
   const milliseconds patience =
@@ -139,7 +142,7 @@ Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const sett
   if (endpoint_is_given(user) || (size && *size == 1)) {
     return step;
   }
-  // A rank that failed meets the others before it says so: they would wait for it.
+  // A rank that failed takes part before it reports the error, because the others would wait for it.
   const bool tells = !step || step->facts.rank == 0;
   const Result<Endpoint> endpoint =
       tells ? tell_all(step, settings, pmix) : be_told(step->facts.first_rank, settings, pmix);

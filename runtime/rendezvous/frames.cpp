@@ -6,7 +6,7 @@
 namespace rollcall::rendezvous {
 namespace {
 
-/// Of the memory of what was sent: nobody needs a long text's again soon.
+/// Limit of memory that is kept after sending.
 constexpr std::size_t kMostKept = std::size_t{1} << 14;
 
 }  // namespace
@@ -102,7 +102,7 @@ void FrameBuffer::sent(std::size_t count) {
     sent_ = 0;
     outgoing_.clear();
     if (outgoing_.capacity() > kMostKept) {
-      std::string().swap(outgoing_);  // assignment would keep the memory
+      std::string().swap(outgoing_);  // assignment would not release the memory
     }
   }
 }

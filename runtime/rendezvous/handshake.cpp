@@ -48,7 +48,7 @@ std::string version_of(const std::string& text) {
 
 std::string refusal_of_another_version(const std::string& text) {
   const std::vector<std::string> lines = split(text, '\n');
-  const bool old_rank = lines.size() == 3 && parse_integer<std::uint32_t>(lines[0]);  // its rank, the size, its host
+  const bool old_rank = lines.size() == 3 && parse_integer<std::uint32_t>(lines[0]);  // rank, world size, host
   if (!old_rank && !text.starts_with("rollcall") && !text.starts_with('{')) {
     return "";
   }

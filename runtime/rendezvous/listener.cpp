@@ -61,7 +61,7 @@ std::uint16_t port_of(int descriptor) {
   if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
     return 0;
   }
-  // The port stands at the same place in sockaddr_in and sockaddr_in6 (RFC 3493, 3.3).
+  // The port has the same offset in sockaddr_in and sockaddr_in6 (RFC 3493, 3.3).
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 

@@ -24,7 +24,7 @@ namespace {
 using settings::Rendezvous;
 constexpr const char* kPmixKey = "rollcall.endpoint";
 
-/// What the methods have in common.
+/// The common arguments of the methods.
 struct Call {
   const job::JobFacts& facts;
   const Environment& environment;
@@ -44,8 +44,8 @@ Result<std::uint16_t> parse_port(const std::string& text) {
   return *port;
 }
 
-/// For a published endpoint any port will do. The user's choice binds; Slurm's reservation is tried first, since a site
-/// may open only those ports between its nodes.
+/// Listens for a published endpoint, for which any port will do. The user's choice is binding; Slurm's reservation is
+/// tried first, since a site may open only those ports between its nodes.
 Result<Listener> listen_anywhere(const Call& call) {
   if (const auto users = job::set_by_user(call.environment, env::kMasterPort)) {
     const Result<std::uint16_t> port = parse_port(*users);
@@ -60,8 +60,8 @@ Result<Listener> listen_anywhere(const Call& call) {
   return Listener::on_all_addresses(0);
 }
 
-/// The name under which rank 0, this process, is reached: MASTER_ADDR, or its own host by the site's rule where nobody
-/// could know rank 0's host before (arbitrary distribution, PMIx without Slurm).
+/// Returns the name of rank 0, which is this process: MASTER_ADDR, or its own host by the site's rule where rank 0's
+/// host was not known in advance (arbitrary distribution, PMIx without Slurm).
 std::string own_reachable_name(const Call& call) {
   if (const auto address = call.environment.get_non_empty(env::kMasterAddr)) {
     return *address;
@@ -75,8 +75,8 @@ std::string own_reachable_name(const Call& call) {
   return host;
 }
 
-/// Where rank 0 listens under `address`, in order: MASTER_PORT, and where it is rollcall's choice for a step without
-/// reserved ports, those after it in the range, from whose end one goes on at its beginning.
+/// Returns the ports at which rank 0 may listen under `address`, in order: MASTER_PORT, and, where rollcall chose it
+/// for a step without reserved ports, the following ones in the range, which wraps around.
 std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
   constexpr std::uint32_t kMost = 16;
   const auto [first, last] = call.settings.port_range;
@@ -89,7 +89,7 @@ std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
   return ports;
 }
 
-/// Rank 0's end: all others come to `listener`.
+/// Rank 0's part: admits all other ranks at `listener`.
 Result<Meeting> receive_all(const Call& call, Meeting meeting, const Secret& secret) {
   ASSIGN_OR_RETURN(Members members, admit_others(*meeting.listener, meeting.key, secret, call.facts.world_size,
                                                  call.settings.rendezvous_timeout));
@@ -97,7 +97,7 @@ Result<Meeting> receive_all(const Call& call, Meeting meeting, const Secret& sec
   return meeting;
 }
 
-/// Another rank's end.
+/// Another rank's part.
 Result<Meeting> go_to(const Call& call, const PlaceSource& source, const std::string& method,
                       const std::string& subject = "rendezvous", const std::string& what = "") {
   const Newcomer newcomer{world_name(call.facts), call.facts.rank, call.facts.world_size};
@@ -114,7 +114,7 @@ Result<Meeting> go_to(const Call& call, const PlaceSource& source, const std::st
 
 WorldKey new_key(const Call& call) { return {world_name(call.facts), new_nonce()}; }
 
-/// The world's, of what all its processes know.
+/// Derives the world's secret from what all its processes know.
 Secret secret_of(const Call& call, const std::string& drawn) { return Secret::of(drawn, world_name(call.facts)); }
 
 Result<Meeting> meet_alone(const Call& call) {
@@ -123,7 +123,7 @@ Result<Meeting> meet_alone(const Call& call) {
   return Meeting{endpoint, new_key(call), std::move(listener), "alone", std::nullopt};
 }
 
-/// The first of `ports` that is free; the error is that of the first one.
+/// Listens at the first free one of `ports`; the error is that of the first one.
 Result<Listener> listen_at_first_free(const std::vector<std::uint16_t>& ports) {
   Result<Listener> listener = Listener::on_all_addresses(ports.front());
   for (std::size_t i = 1; !listener && i < ports.size(); ++i) {
@@ -134,14 +134,14 @@ Result<Listener> listen_at_first_free(const std::vector<std::uint16_t>& ports) {
   return listener;
 }
 
-/// Where rank 0 had to take another port than the others try first.
+/// Adds to the error that rank 0 had to take another port than the other ranks try first.
 Error with_taker(Error error, std::uint16_t first, std::uint16_t own) {
   error.reason += fmt::format("; rank 0 listened at port {}, because {} listens at MASTER_PORT {} on {}", own,
                               listener_text(first), first, this_host_name());
   return error;
 }
 
-/// With what works without a file of the user's, as where HOME cannot be written.
+/// Adds what works without a file of the user, for instance where HOME cannot be written.
 Error with_other_ways(Error error, const Call& call) {
   const bool steps_is_asked = call.settings.rendezvous_secret.empty();
   error.action +=
@@ -178,7 +178,7 @@ Result<Meeting> meet_by_address(const Call& call) {
       call, [&] { return places; }, "address");
 }
 
-/// Rank 0's failure goes into the fence as an empty text: without it the others would wait there for ever.
+/// Rank 0 joins the fence with "none" after a failure; otherwise the other ranks would wait there forever.
 Result<Meeting> publish_over_pmix(const Call& call) {
   Result<Listener> listener = listen_anywhere(call);
   const Endpoint endpoint{own_reachable_name(call), listener ? listener->port() : std::uint16_t{0}};
@@ -224,8 +224,8 @@ Result<Meeting> publish_in_file(const Call& call, const std::filesystem::path& p
                      secret_of(call, drawn));
 }
 
-/// What the file says now. It may be of an earlier run: then nobody listens there, or a stranger, until rank 0 has
-/// written its own.
+/// Returns what the file contains now. It may be from an earlier run: then nothing or another process listens there,
+/// until rank 0 has written its own.
 Places places_in(const std::filesystem::path& path, const std::string& name) {
   const EndpointReading reading = read_endpoint_file(path, name);
   Places places{{}, reading.refusal};

@@ -15,18 +15,19 @@
 namespace rollcall::rendezvous {
 namespace {
 
-/// For a newcomer to say who it is.
+/// Time limit for a hello.
 constexpr std::chrono::seconds kToSpeak{5};
-/// In one turn: what they say is read before more are taken, so that many honest ones are never kMostStrangers.
+/// Limit per turn of the loop: their data is read before more are accepted, so that many legitimate peers never count
+/// as kMostStrangers.
 constexpr int kMostAccepted = 64;
-/// Strangers that wait at a time: some 5 KB each.
+/// Limit of pending unauthenticated connections, some 5 KB each.
 constexpr std::size_t kMostStrangers = 256;
-/// To answer an opening, before somebody who has been there for longer is closed.
+/// Time to answer an opening during which a connection is closed only after all older ones.
 constexpr std::chrono::milliseconds kToAnswer{100};
-/// After what the network or the system refused.
+/// Pause after an error of the network or the system.
 constexpr std::chrono::milliseconds kAfterRefusal{2};
 
-/// accept(2) also gives errors of the network, which concern one connection.
+/// Returns whether the error concerns the listener: accept(2) also returns network errors of one connection.
 bool concerns_the_listener(int error) {
   return error == EBADF || error == EINVAL || error == ENOTSOCK || error == EMFILE || error == ENFILE;
 }
@@ -72,7 +73,7 @@ void Newcomers::accept_from(int listener) {
     const std::uint64_t number = ++came_;
     waiting_.emplace(number, Waiting{Socket(descriptor, End::Server, seal_), Clock::now() + kToSpeak});
     loop_.watch(descriptor, [this, number] { hear(number); });
-    hear(number);  // who spoke with his coming is not taken for a silent one
+    hear(number);  // data sent with the connection counts before it is judged silent
   }
 }
 
@@ -81,7 +82,7 @@ void Newcomers::cannot_accept(int error) {
     return;
   }
   if ((error == EMFILE || error == ENFILE) && !waiting_.empty()) {
-    close_longest((waiting_.size() + 3) / 4);  // a flood costs a turn for many, not for each
+    close_longest((waiting_.size() + 3) / 4);  // so that a flood costs one turn for many connections
     return;
   }
   problem_ = concerns_the_listener(error) ? errno_text(error) : "";
@@ -114,7 +115,7 @@ void Newcomers::hear_hello(Socket newcomer, const std::string& text) {
   if (const std::optional<Hello> hello = parse_hello(text)) {
     greet_(std::move(newcomer), *hello);
   } else if (const std::string reason = refusal_of_another_version(text); !reason.empty()) {
-    (void)newcomer.send_frame(refusal(reason), Clock::now());  // a few bytes into an empty buffer: this does not wait
+    (void)newcomer.send_frame(refusal(reason), Clock::now());  // a few bytes into an empty buffer do not block
   }
 }
 
@@ -137,8 +138,8 @@ void Newcomers::tick(Clock::time_point now) {
   }
 }
 
-/// In the order in which they came, whatever they have said: anybody can say an opening, and it takes who is honest a
-/// moment to. Of those that are all there for this moment only, the silent first.
+/// Closes the oldest connections, whatever they have sent: anyone can send an opening, and a legitimate peer needs a
+/// moment for it. Among connections younger than that moment, silent ones are closed first.
 void Newcomers::close_longest(std::size_t count) {
   const Clock::time_point long_ago = Clock::now() + kToSpeak - kToAnswer;
   while (count > 0 && !waiting_.empty() && waiting_.begin()->second.until < long_ago) {

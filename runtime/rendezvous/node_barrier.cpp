@@ -23,8 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kLeader = 0;
-/// The leader may take its place later than another rank arrives: a rank that is not released says again that it is
-/// here.
+/// The leader may join later than another rank arrives, so a rank that is not released sends its message again.
 constexpr std::chrono::milliseconds kAgain{5};
 
 struct Address {
@@ -34,22 +33,22 @@ struct Address {
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&place); }
 };
 
-/// Of a user's own, so that two users' runs of one name do not meet.
+/// Returns an address that contains the user, so that equal names of two users differ.
 Address address_of(const std::string& name, std::uint32_t local_rank) {
   const std::string text = fmt::format("rollcall-{}-{:08x}-{}", getuid(), job::fnv1a(name), local_rank);
   Address address;
   address.place.sun_family = AF_UNIX;
-  std::memcpy(address.place.sun_path + 1, text.data(), text.size());  // a first byte of 0: the abstract namespace
+  std::memcpy(address.place.sun_path + 1, text.data(), text.size());  // a leading 0 selects the abstract namespace
   address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return address;
 }
 
 void tell(int descriptor, const Address& whom, std::uint32_t local_rank) {
-  // Nobody there, or a full queue: said again, or told by the deadline.
+  // Without a receiver, or with a full queue, the message is sent again or the deadline passes.
   (void)sendto(descriptor, &local_rank, sizeof local_rank, MSG_DONTWAIT | MSG_NOSIGNAL, whom.get(), whom.length);
 }
 
-/// By the credentials that the kernel adds (SO_PASSCRED, unix(7)).
+/// Checks the credentials that the kernel adds (SO_PASSCRED, unix(7)).
 bool sender_is_this_user(msghdr& message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS) {
@@ -61,7 +60,7 @@ bool sender_is_this_user(msghdr& message) {
   return false;
 }
 
-/// The local rank that a word of this user's came from; nothing within `limit`.
+/// Receives a message of this user; returns the sender's local rank, or nothing within `limit`.
 std::optional<std::uint32_t> hear(int descriptor, Clock::duration limit) {
   pollfd wanted{descriptor, POLLIN, 0};
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(limit);

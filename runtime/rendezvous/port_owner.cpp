@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kListening = "0A";  // TCP_LISTEN
 constexpr std::array kTables{"/proc/self/net/tcp", "/proc/self/net/tcp6"};
 
-/// Of "0100007F:7347", an address and a port in hexadecimal digits.
+/// Parses the port of "0100007F:7347", an address and a port in hexadecimal digits.
 std::optional<std::uint16_t> port_in_table(const std::string& local) {
   const std::size_t colon = local.rfind(':');
   std::uint16_t port = 0;
@@ -36,26 +36,26 @@ std::optional<std::uint16_t> port_in_table(const std::string& local) {
   return read ? std::optional(port) : std::nullopt;
 }
 
-/// One socket of a table.
+/// A socket in a table.
 struct Row {
   std::string local;
   std::string remote;
   bool listening = false;
-  bool held = false;  ///< by a process: what waits to be accepted, or was closed, is shown as root's
+  bool held = false;  ///< owned by a process; unaccepted and closed sockets are listed as root's
   uid_t user = 0;
 };
 
 std::optional<Row> parse_row(const std::string& line) {
   std::istringstream stream(line);
   const std::vector<std::string> fields(std::istream_iterator<std::string>(stream), {});
-  // Number, local and remote address, state, queues, timer, retransmissions, user, probes, inode.
+  // Fields: number, local and remote address, state, queues, timer, retransmissions, user, probes, inode.
   const auto user = fields.size() < 8 ? std::nullopt : parse_integer<uid_t>(fields[7]);
   const bool held = fields.size() > 9 && fields[9] != "0";
   return user ? std::optional(Row{fields[1], fields[2], fields[3] == kListening, held, *user}) : std::nullopt;
 }
 
 bool is_loopback(const sockaddr_in& address) { return ntohl(address.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET; }
-/// Of IPv4, through a socket of both families.
+/// Checks an IPv4 address in a socket of both families.
 bool is_loopback(const sockaddr_in6& address) {
   return IN6_IS_ADDR_V4MAPPED(&address.sin6_addr) && address.sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
 }
@@ -71,17 +71,18 @@ std::string in_table(const sockaddr_in6& address) {
                      ntohs(address.sin6_port));
 }
 
-/// A connection as its other end sees it.
+/// A connection from its peer's view.
 struct OtherEnd {
-  std::uint16_t port = 0;  ///< its own
+  std::uint16_t port = 0;  ///< the peer's port
   std::string local;       ///< as in a table
   std::string remote;
-  bool one_address = false;  ///< both ends have one, or the other end a loopback's: it is, or was, on this host
-  inet_diag_req_v2 query{};  ///< for it alone, sock_diag(7)
+  bool one_address =
+      false;  ///< both ends have the same address, or the peer a loopback one: it is, or was, on this host
+  inet_diag_req_v2 query{};  ///< asks for this socket only, sock_diag(7)
 };
 
-/// Nothing where `descriptor` is not connected. Who connects to 127.0.1.1, where Debian has a host's own name, is
-/// 127.0.0.1 itself. An end on this host may have another of its addresses: whoever connects can bind(2) to one.
+/// Returns the peer; unset where `descriptor` is not connected. A client of 127.0.1.1, to which Debian maps a host's
+/// own name, is 127.0.0.1 itself. A peer on this host may use another of its addresses: any client can bind(2) to one.
 std::optional<OtherEnd> other_end(int descriptor) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
@@ -97,7 +98,8 @@ std::optional<OtherEnd> other_end(int descriptor) {
   const auto& peer_6 = reinterpret_cast<const sockaddr_in6&>(peer);
   const auto& own_4 = reinterpret_cast<const sockaddr_in&>(own);
   const auto& peer_4 = reinterpret_cast<const sockaddr_in&>(peer);
-  OtherEnd end{ntohs(peer_4.sin_port), six ? in_table(peer_6) : in_table(peer_4),  // the port is at one place in both
+  OtherEnd end{ntohs(peer_4.sin_port),
+               six ? in_table(peer_6) : in_table(peer_4),  // the port has the same offset in both
                six ? in_table(own_6) : in_table(own_4)};
   end.one_address =
       six ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0 || is_loopback(peer_6)
@@ -116,7 +118,7 @@ std::optional<OtherEnd> other_end(int descriptor) {
   return end;
 }
 
-/// The answer of the kernel to `query`; nothing where it does not know that socket, or this question.
+/// Returns the kernel's answer to `query`; unset where it does not know the socket or the request.
 std::optional<inet_diag_msg> ask_kernel(const inet_diag_req_v2& query) {
   const int descriptor = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
   struct {
@@ -137,21 +139,21 @@ std::optional<inet_diag_msg> ask_kernel(const inet_diag_req_v2& query) {
   return found;
 }
 
-/// Of the other end's connection, whether that is one of this host, and whose process has it: nobody's any longer, or
-/// not yet, where `user` is nothing.
+/// The peer's socket: whether it is on this host, and the user of its process; unset where no process owns it any
+/// longer, or yet.
 struct Found {
   bool here = false;
   std::optional<uid_t> user;
 };
 
-/// The same from the tables, which cost a line for each connection of the host.
+/// Finds the same in the tables, whose length is the number of the host's connections.
 std::optional<Found> find_in_tables(const OtherEnd& end) {
   for (const char* const name : kTables) {
     std::ifstream table(name);
     std::string line;
     while (std::getline(table, line)) {
       const auto row = line.find(end.local) == std::string::npos ? std::nullopt : parse_row(line);
-      // A socket for both families has the other's addresses with a prefix.
+      // A socket of both families has the other family's addresses with a prefix.
       if (row && !row->listening && row->local.ends_with(end.local) && row->remote.ends_with(end.remote)) {
         return Found{true, row->held ? std::optional(row->user) : std::nullopt};
       }
@@ -162,10 +164,10 @@ std::optional<Found> find_in_tables(const OtherEnd& end) {
 
 Found find(const OtherEnd& end) {
   const auto found = ask_kernel(end.query);
-  if (found && found->id.idiag_dport == end.query.id.idiag_dport) {  // no listener
+  if (found && found->id.idiag_dport == end.query.id.idiag_dport) {  // not a listener
     return {true, found->idiag_inode != 0 ? std::optional<uid_t>(found->idiag_uid) : std::nullopt};
   }
-  inet_diag_req_v2 own = end.query;  // which a kernel that answers such questions knows
+  inet_diag_req_v2 own = end.query;  // known to any kernel that supports the request
   std::swap(own.id.idiag_sport, own.id.idiag_dport);
   std::swap(own.id.idiag_src, own.id.idiag_dst);
   const auto listed = found || ask_kernel(own) ? std::nullopt : find_in_tables(end);
@@ -181,7 +183,7 @@ std::string process_of(const std::vector<uid_t>& users) {
 std::vector<uid_t> listening_users(std::istream& table, std::uint16_t port) {
   std::vector<uid_t> users;
   std::string line;
-  std::getline(table, line);  // the columns' names
+  std::getline(table, line);  // column names
   while (std::getline(table, line)) {
     const std::optional<Row> row = parse_row(line);
     if (!row || !row->listening) {
@@ -221,7 +223,7 @@ std::string stranger_at_other_end(int descriptor) {
   if (!users.empty()) {
     return process_of(users) + " listens there";
   }
-  // Who accepts a connection and listens no longer is told by the connection itself.
+  // Otherwise the owner of the accepted connection itself is checked.
   const std::string stranger = stranger_who_connected(descriptor);
   return stranger.empty() ? "" : stranger + " answers there";
 }

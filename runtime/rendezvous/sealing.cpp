@@ -22,7 +22,8 @@ std::string random_bytes(std::size_t size) {
 Sealing::Sealing(End end, Seal seal)
     : end_(end), seal_(std::move(seal)), own_(std::string(kProtocol) + random_bytes(kOpening - kProtocol.size())) {}
 
-/// The key of what `sender` says. Openings have one length each, so that no two connections make one text.
+/// Derives the key for texts of `sender`. Openings have a fixed length, so that no two connections yield the same
+/// input.
 Secret::Bytes Sealing::key_from(End sender, std::string_view other) const {
   const std::string_view own = own_;
   std::string text(sender == End::Client ? "c" : "s");

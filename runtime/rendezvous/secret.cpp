@@ -6,14 +6,14 @@
 namespace rollcall::rendezvous {
 namespace {
 
-/// Before all else: nothing is sealed without a secret.
+/// Initialises libsodium. Called here, because nothing is encrypted without a secret.
 void begin_with_sodium() { [[maybe_unused]] static const int initialised = sodium_init(); }
 
 }  // namespace
 
 Secret Secret::of(std::string_view drawn, std::string_view name) {
   begin_with_sodium();
-  // The length tells where one ends and the other begins.
+  // The length separates the two parts unambiguously.
   const std::string text = fmt::format("rollcall secret {} {}{}", drawn.size(), drawn, name);
   Bytes bytes{};
   crypto_generichash(bytes.data(), bytes.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),

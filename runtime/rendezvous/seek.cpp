@@ -9,18 +9,19 @@ namespace rollcall::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
-/// Before the first look at other places than the first, where rank 0 is but seldom, and between two at least.
+/// Time before the first try of locations other than the first, where rank 0 seldom is, and the shortest time between
+/// two such tries.
 constexpr milliseconds kOthers{1000};
-constexpr milliseconds kSeldom{5000};  ///< between two at most
-/// A place that takes this long to say no lets the first be asked again before the next.
+constexpr milliseconds kSeldom{5000};  ///< the longest time between two such tries
+/// Where a location takes longer than this to refuse, the first one is tried again before the next.
 constexpr milliseconds kHeldUp{100};
 
-/// Which places to ask in which round.
+/// Decides which locations are tried in which round.
 class Rounds {
  public:
   explicit Rounds(Clock::time_point begin) : begin_(begin), others_next_(begin + kOthers) {}
 
-  /// Asks those of this round by `ask(place)`, which tells whether to go on.
+  /// Tries the locations of this round with `ask(place)`, which returns whether to continue.
   template <typename Ask>
   void ask(const std::vector<Place>& places, bool strangers, Clock::time_point deadline, const Ask& ask) {
     const Clock::time_point begin = Clock::now();
@@ -28,11 +29,11 @@ class Rounds {
       return;
     }
     const Clock::time_point now = Clock::now();
-    const bool first_is_quick = now <= begin + kHeldUp;  // else it gains nothing by coming again soon
+    const bool first_is_quick = now <= begin + kHeldUp;  // otherwise a quick second try is useless
     if (!strangers && now < others_next_) {
       return;
     }
-    // All ranks do this where rank 0 is late, and each look asks the name server.
+    // All ranks do this where rank 0 is late, and each try asks the name server.
     others_next_ = now + std::clamp<Clock::duration>((now - begin_) / 4, kOthers, kSeldom);
     for (std::size_t count = 1; count < places.size() && Clock::now() < deadline; ++count) {
       const Clock::time_point asked = Clock::now();
@@ -46,7 +47,7 @@ class Rounds {
  private:
   Clock::time_point begin_;
   Clock::time_point others_next_;
-  std::size_t other_ = 0;  ///< the last that was asked
+  std::size_t other_ = 0;  ///< the last location tried
 };
 
 }  // namespace
@@ -64,7 +65,7 @@ std::optional<NotFound> seek(const PlaceSource& source, Clock::time_point deadli
       const std::optional<Error> error = ask(place);
       found = !error;
       const bool another = error && error->kind == ErrorKind::Mismatch;
-      if (error && (another || !strangers)) {  // who listens there says more than that nobody does any longer
+      if (error && (another || !strangers)) {  // another listener is more informative than a refused connection
         strangers = another;
         unmet = {place.endpoint, error->reason};
       }

@@ -23,7 +23,7 @@ namespace rollcall::rendezvous {
 namespace {
 
 constexpr const char* kSetting = "rendezvous.secret";
-constexpr std::size_t kShortest = 32;  ///< characters: 128 bits, in hexadecimal digits
+constexpr std::size_t kShortest = 32;  ///< characters, 128 bits in hexadecimal digits
 
 Error no_secret(const std::string& path, const std::string& reason) {
   return fail(kSetting, path, reason,
@@ -37,7 +37,7 @@ std::string without_space_at_the_end(std::string text) {
   return text;
 }
 
-/// `text` was read from there, and nothing where `refusal` says why.
+/// Checks `text`, which was read from `path` unless `refusal` gives a reason.
 Result<std::string> checked(const std::string& path, std::string text, const std::string& refusal) {
   if (!refusal.empty()) {
     return no_secret(path, refusal);
@@ -48,16 +48,16 @@ Result<std::string> checked(const std::string& path, std::string text, const std
              : Result<std::string>(std::move(text));
 }
 
-/// That of this step, "JOB.STEP SECRET"; nothing where this process inherited none.
+/// Returns the secret of this step from "JOB.STEP SECRET"; unset where this process inherited none.
 std::optional<std::string> of_this_step(const Environment& environment) {
   const auto descriptor = parse_integer<int>(environment.get(env::kSecretFd).value_or(""));
-  // Only a memory file has seals: what else has that number, and other steps' files, are none of this.
+  // Only a memory file has file seals; other files with that number, and those of other steps, are ignored.
   const int seals = descriptor ? fcntl(*descriptor, F_GET_SEALS) : -1;
   struct stat status {};
   if (seals < 0 || (seals & F_SEAL_WRITE) == 0 || fstat(*descriptor, &status) != 0 || status.st_uid != geteuid()) {
     return std::nullopt;
   }
-  std::array<char, 4096> bytes{};  // read from the beginning: processes share the offset of what they inherited
+  std::array<char, 4096> bytes{};  // read from the beginning, since processes share the offset of inherited descriptors
   const ssize_t count = pread(*descriptor, bytes.data(), bytes.size(), 0);
   const std::string text =
       without_space_at_the_end({bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(0, count))});
@@ -67,7 +67,7 @@ std::optional<std::string> of_this_step(const Environment& environment) {
                                                                           : std::nullopt;
 }
 
-/// Writes beside and links into place, which one process alone can do. "" or why not.
+/// Writes a temporary file and links it to `path`, which only one process can do. Returns "" or the error.
 std::string make(const std::string& path) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();

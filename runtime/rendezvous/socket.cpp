@@ -28,7 +28,8 @@ Error lost(const std::string& reason) {
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-/// One send or recv: how many bytes moved, nothing where the connection is broken; `reason` says why.
+/// Runs one send or recv. Returns the number of bytes; unset where the connection is broken, with the reason in
+/// `reason`.
 template <typename Move>
 std::optional<std::size_t> moved(Move move, std::string& reason) {
   const ssize_t count = move();
@@ -50,7 +51,7 @@ std::optional<std::size_t> receive_some(const Socket& from, std::span<std::byte>
   return moved([&] { return recv(from.descriptor(), bytes.data(), bytes.size(), 0); }, reason);
 }
 
-/// False at the deadline.
+/// Waits for events; returns false at the deadline.
 bool wait_for(int descriptor, short events, Clock::time_point deadline) {
   pollfd waiting{descriptor, events, 0};
   return poll(&waiting, 1, milliseconds_until(deadline)) != 0;
@@ -91,10 +92,10 @@ bool Socket::take_arrived(std::size_t most) {
     }
     frames_.append({piece.data(), static_cast<std::size_t>(count)});
     if (static_cast<std::size_t>(count) < asked) {
-      break;  // that was all: to ask once more would double what a short message costs
+      break;  // everything was read; another call would double the cost of short messages
     }
   }
-  return flush();  // what is there already comes first
+  return flush();  // after data that has already arrived
 }
 
 bool Socket::flush() {
@@ -112,7 +113,7 @@ Result<void> Socket::send_frame(std::string_view text, Clock::time_point deadlin
   frames_.say(text);
   bool open = flush();
   while (open && frames_.unsent() > 0) {
-    const bool sends = !frames_.outgoing().empty();  // else the other end's opening is awaited
+    const bool sends = !frames_.outgoing().empty();  // otherwise waits for the peer's opening
     if (!wait_for(descriptor_, sends ? POLLOUT : POLLIN, deadline)) {
       return lost("no answer in time");
     }
@@ -127,7 +128,7 @@ Result<void> Socket::send_frame(std::string_view text, Clock::time_point deadlin
 Result<std::string> Socket::receive_frame(Clock::time_point deadline) {
   bool open = flush();
   while (true) {
-    // What arrived together with the end of the connection still counts.
+    // Data that arrived before the end of the connection still counts.
     if (std::optional<std::string> text = frames_.next()) {
       return *std::move(text);
     }

@@ -9,7 +9,7 @@
 namespace rollcall::rendezvous {
 
 std::string world_name(const job::JobFacts& facts) {
-  // Of mpirun's ranks only those that srun started for it know how often the job was restarted.
+  // Under mpirun, only ranks that srun started for it know how often the job was restarted.
   const std::string step = facts.job_id && facts.is_slurms_step
                                ? fmt::format("{}-{}-{}", *facts.job_id, facts.step_id.value_or(0), facts.restart_count)
                                : fmt::format("user{}-{:08x}", getuid(), facts.port_salt);
@@ -18,7 +18,7 @@ std::string world_name(const job::JobFacts& facts) {
 }
 
 std::string new_nonce() {
-  std::random_device random;  // getrandom(2) or the processor's, in libstdc++
+  std::random_device random;  // uses getrandom(2) or the processor in libstdc++
   return fmt::format("{:08x}{:08x}", static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random()));
 }
 

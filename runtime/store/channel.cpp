@@ -6,7 +6,7 @@
 namespace rollcall::store {
 namespace {
 
-/// Bytes of a message in one frame: most messages have fewer.
+/// Limit of a message in one frame, in bytes; most messages are smaller.
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 static_assert(kPiece < rendezvous::kLongestFrame);
 
@@ -34,7 +34,7 @@ bool Channel::flush() {
   return true;
 }
 
-/// The first message in the queue, or a piece of it, becomes a frame.
+/// Turns the first message in the queue, or a piece of it, into a frame.
 void Channel::say_next() {
   const std::string_view left = std::string_view(queue_.front()).substr(said_);
   const std::size_t size = std::min(left.size(), kPiece);

@@ -31,7 +31,7 @@ Answer Client::carry_out(Request request, const Patience& patience) {
   }
   send(encode(++asked_, request));
   if (!gone_ && channel_.has_unsent()) {
-    return await(lock, {Operation::Check}, patience);  // whose answer says that all before it has arrived
+    return await(lock, {Operation::Check}, patience);  // its answer implies that all earlier requests have arrived
   }
   return {.status = gone_ ? Answer::Status::Gone : Answer::Status::Done};
 }
@@ -54,7 +54,7 @@ Answer Client::await(std::unique_lock<std::mutex>& lock, const Request& request,
     send(encode(number, Request{Operation::Cancel}));
   }
   if (!reading_ && !waiters_.empty()) {
-    waiters_.begin()->second->changed.notify_one();  // who reads from now on
+    waiters_.begin()->second->changed.notify_one();  // that thread reads from now on
   }
   if (!waiter.answer) {
     return {.status = gone_ ? Answer::Status::Gone : Answer::Status::TimedOut};
@@ -65,7 +65,8 @@ Answer Client::await(std::unique_lock<std::mutex>& lock, const Request& request,
   return *std::move(waiter.answer);
 }
 
-/// What does not fit into the connection is sent by who reads: while this end reads nothing, the other may not either.
+/// Sends a message. The reading thread sends what does not fit into the connection: while this end does not read, the
+/// peer may not read either.
 void Client::send(std::string message) {
   channel_.queue(std::move(message));
   if (!channel_.flush()) {
@@ -94,7 +95,7 @@ void Client::read_for_all(std::unique_lock<std::mutex>& lock, Patience::Clock::t
   }
 }
 
-/// False where what came is no answer.
+/// Distributes the answers; returns false where a message is not an answer.
 bool Client::hand_out() {
   while (const std::optional<std::string> message = channel_.next()) {
     std::optional<Numbered<Answer>> answer = parse_answer(*message);

@@ -42,7 +42,7 @@ std::size_t size_of(const std::vector<Text>& list) {
   return size;
 }
 
-/// Takes what put() and its like wrote; once something is missing, nothing comes any more and `whole()` is false.
+/// Reads what put() and similar functions wrote. After a missing part, it returns nothing more and `whole()` is false.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}

@@ -14,7 +14,7 @@
 namespace rollcall::store {
 namespace {
 
-/// What epoll says of the descriptor that ends the thread: rank 0 is no peer.
+/// epoll's data of the descriptor that ends the thread; peers have ranks from 1.
 constexpr std::uint32_t kStop = 0;
 
 Error no_server(const std::string& reason) {
@@ -129,8 +129,8 @@ void Server::hear(Peer& peer) {
   }
 }
 
-/// What it asks, until its answers no longer fit into its connection. False where it is gone, which what it said before
-/// does not undo, or says what no rank says.
+/// Handles requests until the answers no longer fit into the connection. Returns false where the peer is gone or
+/// violates the protocol; its earlier requests remain in effect.
 bool Server::take_in(Peer& peer) {
   bool there = send(peer);
   if (there && peer.waits_to_send) {
@@ -151,8 +151,9 @@ bool Server::take_in(Peer& peer) {
   return there;
 }
 
-/// All but those of `speaking` are sent at once, as far as they fit into the connections. A rank that waits for room is
-/// left to its event, which hears what it asked meanwhile; so is one that is gone, whose last words may not be heard.
+/// Sends all answers that fit into the connections, except for those to `speaking`. A rank without room in its
+/// connection gets its answers on a later event, and so does a rank that is gone, whose last requests may still be
+/// unread.
 void Server::deliver(Answers&& answers, const Peer* speaking) {
   std::set<std::uint32_t> told;
   for (auto& [ticket, answer] : answers) {
@@ -174,7 +175,8 @@ void Server::deliver(Answers&& answers, const Peer* speaking) {
   }
 }
 
-/// False where it is gone, of which epoll tells: an answer that cannot be sent is left to be sent.
+/// Sends answers; returns false where the peer is gone, which epoll reports. An answer that cannot be sent stays
+/// queued.
 bool Server::send(Peer& peer) const {
   bool there = true;
   do {
@@ -200,7 +202,7 @@ void Server::hang_up(std::uint32_t rank) {
                            .values = {"1", std::to_string(rank)},
                            .quiet = true}),
           nullptr);
-  const Answers there = table_.take({}, {Operation::Check, {key}});  // a full table has no room for it
+  const Answers there = table_.take({}, {Operation::Check, {key}});  // missing where the table is full
   closed_connections_ += there.front().second.number == 0 ? 0U : 1U;
 }
 

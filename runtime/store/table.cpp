@@ -58,7 +58,7 @@ std::optional<Answer> Table::carry_out(const Ticket& ticket, Request& request, A
 }
 
 Answer Table::set(Request& request, Answers& answers) {
-  std::size_t more = 0;  // at most: what is replaced is not taken off, and a key may be named twice
+  std::size_t more = 0;  // an upper bound: replaced values are not subtracted, and a key may be named twice
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
     more += size_of(request.keys[i], request.values[i]);
   }
@@ -158,7 +158,7 @@ Answer Table::values_of(const Request& request) const {
   return answer;
 }
 
-/// The place of a key that is not there, looked for from place `from` on, round all of them.
+/// Returns the index of a key that does not exist, searching from index `from` and wrapping around.
 std::optional<std::size_t> Table::missing(const std::vector<std::string>& keys, std::size_t from) const {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::size_t at = (from + i) % keys.size();
@@ -186,7 +186,7 @@ void Table::put(const std::string& key, std::string value) {
   place = std::make_shared<const std::string>(std::move(value));
 }
 
-/// `key` is there.
+/// Wakes the requests that wait for `key`.
 void Table::wake(const std::string& key, Answers& answers) {
   if (auto listed = listed_.extract(key)) {
     for (const Ticket& ticket : listed.mapped()) {
@@ -195,7 +195,7 @@ void Table::wake(const std::string& key, Answers& answers) {
   }
 }
 
-/// The key below which it was listed has come.
+/// Continues a request whose key now exists.
 void Table::go_on_waiting(const Ticket& ticket, Answers& answers) {
   const auto waiting = waiting_.find(ticket);
   const Request& request = waiting->second.request;
