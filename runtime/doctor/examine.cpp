@@ -28,15 +28,15 @@ namespace {
 using Texts = std::map<std::uint32_t, std::string>;
 constexpr std::chrono::seconds kConnectPatience{5};
 constexpr int kClockRounds = 3;
-constexpr std::chrono::seconds kSlurmPatience{6};  ///< for what another rank of this node is told by Slurm
-/// How much longer than rank 0's own patience the others wait for its next word: it may be measuring.
+constexpr std::chrono::seconds kSlurmPatience{6};  ///< for an answer that another rank of this node asks of Slurm
+/// How much longer than rank 0's own time limit the other ranks wait for its next request, since it may be measuring.
 constexpr std::chrono::seconds kMargin{10};
 
 Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// The expected port and the second one, as far as they are free. `problem`: why the expected one is not.
+/// Listens at the expected port and the second one where they are free. `problem`: why the expected one is not.
 std::vector<rendezvous::Listener> listen(const Candidates& candidates, std::string& problem) {
   std::vector<rendezvous::Listener> listeners;
   const auto add = [&](std::uint16_t port) {
@@ -56,7 +56,7 @@ std::vector<rendezvous::Listener> listen(const Candidates& candidates, std::stri
   return listeners;
 }
 
-/// The ring's members: the first rank of each node, or all ranks where there is one node.
+/// Returns the ring's members: the first rank of each node, or all ranks where there is one node.
 std::vector<const TaskFacts*> ring_of(const World& world) {
   std::vector<const TaskFacts*> members;
   for (const TaskFacts& task : world.tasks) {
@@ -79,7 +79,7 @@ std::string name_in_ring(const TaskFacts& task, const World& world) {
   return world.step.num_nodes > 1 ? task.host : fmt::format("rank {}", task.rank);
 }
 
-/// A request to each member but rank 0, which is member 0 and acts by itself.
+/// Returns a request to each member except for rank 0, which is member 0.
 Texts requests_for(const std::vector<const TaskFacts*>& members, Request::What what) {
   Texts texts;
   for (std::uint32_t i = 1; i < members.size(); ++i) {
@@ -95,7 +95,7 @@ Texts requests_for(const std::vector<const TaskFacts*>& members, Request::What w
 void connect_ring(World& world, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
   const double patience = std::min<double>(kConnectPatience.count(), world.limits.timeout_seconds);
   std::string own_error;
-  // A member that tries several silent addresses may need its whole patience: wait a little longer for its answer.
+  // A member that tries several silent addresses may need all of its time: wait a little longer for its answer.
   const Texts answers = server.ask(requests_for(members, Request::What::Connect), after(patience + 2),
                                    [&] { own_error = own.connect(endpoints_of(*members[1]), after(patience)); });
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -125,7 +125,8 @@ void measure_ring(World& world, const std::vector<const TaskFacts*>& members, Se
   world.benchmark = combine(results);
 }
 
-/// Half of the shortest of three round trips bounds the error, as in NTP (RFC 5905, section 8).
+/// Reads the nodes' clocks. Half of the shortest of three round trips bounds the error, as in NTP (RFC 5905, section
+/// 8).
 void read_clocks(World& world, Server& server) {
   for (const TaskFacts& task : world.tasks) {
     ClockReading best{task.host, 0, 1e9};
@@ -161,14 +162,14 @@ void take_reports(World& world, const Texts& reports) {
   }
 }
 
-/// Ranks that never reported, by node: which rank is where is known only of those who did.
+/// Lists ranks that never reported, by node: the node of a rank is known only from its report.
 void name_silent_nodes(World& world) {
   const std::string reason = fmt::format("did not answer within {:g} s", world.limits.timeout_seconds);
   const job::JobFacts& step = world.step;
   if (world.tasks.size() >= step.world_size) {
     return;
   }
-  // Who does not know where rank 0 is does not know the order of nodes either (`srun A : B`).
+  // Where rank 0's node is unknown, so is the order of the nodes (`srun A : B`).
   if (step.hosts.size() != step.tasks_per_node.size() || step.hosts.empty() || !step.head_known_to_all) {
     for (std::uint32_t rank = 0; rank < step.world_size; ++rank) {
       if (std::ranges::find(world.tasks, rank, &TaskFacts::rank) == world.tasks.end()) {
@@ -214,7 +215,7 @@ std::string why_no_collectives(const World& world, const Expectations& expected)
   return "";
 }
 
-/// All ranks run it once the ports of this exchange are free again.
+/// Requests the collectives, which all ranks run once the ports of this exchange are free again.
 void order_collectives(const World& world, Server& server) {
   Texts orders;
   for (const TaskFacts& task : world.tasks) {
@@ -231,8 +232,8 @@ void dismiss(World& world, Server& server) {
   server.tell(farewells, after(1));
 }
 
-/// Rank 0's part: listens, gathers every rank's facts (its own from `observe`, run beside), then asks for clocks, ring
-/// and benchmark. What is missing in the end says why.
+/// Rank 0's part: listens, collects every rank's facts (its own from `observe`, in a thread), then reads the clocks and
+/// runs ring and benchmark. Missing parts contain the reason.
 World lead(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, const Expectations& expected,
            const rendezvous::Secret& secret, RingMember& ring, const std::function<TaskFacts()>& observe) {
   const Clock::time_point start = Clock::now();
@@ -268,7 +269,7 @@ World lead(const job::JobFacts& step, const Limits& limits, const Candidates& ca
   return world;
 }
 
-/// `collectives` becomes true where rank 0 wants them run.
+/// Answers a request; sets `collectives` where rank 0 requests them.
 std::string answer(const Request& request, RingMember& ring, double timeout, bool& collectives) {
   switch (request.what) {
     case Request::What::ReadClock:
@@ -286,7 +287,7 @@ std::string answer(const Request& request, RingMember& ring, double timeout, boo
   return "";
 }
 
-/// Whether the collectives are to be run.
+/// Another rank's part. Returns whether to run the collectives.
 Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candidates& candidates,
                     const rendezvous::Secret& secret, RingMember& ring, TaskFacts task) {
   const auto slurms_address = [&] {
@@ -306,15 +307,15 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
   return served ? Result<bool>(collectives) : served.error();
 }
 
-/// This rank's world as `rollcall exec` would have it, and as far as can be told where exec would end with an error.
+/// This rank's world as `rollcall exec` would set it, or as much as is known where exec would fail.
 struct OwnWorld {
   step::ObservedStep step;
   Result<resolve::EnvPatch> patch;
-  Environment of_second_client;  ///< what a PMIx client needs that comes after this rank's first
+  Environment of_second_client;  ///< for a second PMIx client of this rank
 };
 
-/// PMIx is asked only where the environment, alike in all ranks, does not say where rank 0 is: it keeps everybody
-/// waiting where one rank does not start, which is what the doctor is to tell.
+/// Observes this rank's world. Uses PMIx only where the environment, which is the same in all ranks, does not contain
+/// rank 0's location: PMIx blocks all ranks where one does not start, which the doctor should report.
 Result<OwnWorld> own_world(const Environment& environment, const settings::LaunchSettings& settings) {
   ASSIGN_OR_RETURN(step::ObservedStep observed, step::observe_this_step(environment, settings, nullptr));
   if (!observed.facts.head_known_to_all && environment.get_non_empty(env::kPmixNamespace)) {
@@ -330,7 +331,7 @@ Result<OwnWorld> own_world(const Environment& environment, const settings::Launc
   return OwnWorld{std::move(observed), std::move(patch), environment};
 }
 
-/// What the ranks' secret is made of; one alone needs none.
+/// Returns the value from which the ranks' secret is derived; a single rank needs none.
 Result<std::string> secret_of(const job::JobFacts& facts, const Environment& environment,
                               const settings::LaunchSettings& settings) {
   if (facts.world_size == 1) {
@@ -339,7 +340,7 @@ Result<std::string> secret_of(const job::JobFacts& facts, const Environment& env
   Result<std::string> drawn = rendezvous::shared_secret(environment, settings);
   if (!drawn) {
     Error error = drawn.error();
-    error.of_this_node = true;  // others may have one
+    error.of_this_node = true;  // other nodes may have one
     return error;
   }
   return drawn;
@@ -378,12 +379,12 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
   }
   const Result<bool> followed = follow(facts, limits_of(settings), candidates, secret, ring, observe());
   if (followed && *followed) {
-    // Rank 0's own run says what there is to say.
+    // Rank 0 reports the result.
     (void)measure_collectives(bench_program(environment), expected.collectives, settings, own.of_second_client);
   }
   if (!followed && facts.local_rank == 0) {
     Error error = followed.error();
-    error.of_this_node = true;  // rank 0 may be reached from elsewhere
+    error.of_this_node = true;  // other nodes may reach rank 0
     return error;
   }
   return std::optional<World>();

@@ -33,7 +33,7 @@ std::string mark_text(Status status, const Style& style) {
   return style.colour ? fmt::format("{}{}\x1b[0m", mark.colour, text) : text;
 }
 
-/// "jwb0001, jwb0002", "jwb0001, jwb0002 and 12 more", "all 4 nodes".
+/// Returns "jwb0001, jwb0002", "jwb0001, jwb0002 and 12 more" or "all 4 nodes".
 std::string hosts_text(const std::vector<std::string>& hosts, const World& world) {
   constexpr std::size_t kMost = 4;
   if (hosts.size() > 1 && hosts.size() == world.step.num_nodes) {

@@ -241,7 +241,7 @@ void Coordinator::consider_stopped(Clock::time_point now) {
   }
   const std::optional<Cause> first = causes_.first();
   if (first && first->exit_code == to_int(ExitCode::Interrupted)) {
-    end(failure("the program asks to be restarted later"));  // its work is saved, and a restart here would not get more time
+    end(failure("the program asks to be restarted later"));  // its work is saved; a restart here would get no more time
     return;
   }
   if (counts && restarts_ >= policy_.max_restarts) {

@@ -106,7 +106,7 @@ Findings check_clock(const World& world) {
   for (const ClockReading& clock : world.clocks) {
     const double off = std::abs(clock.ahead_seconds);
     largest = std::max(largest, off);
-    // Only what is beyond the doubt of the measurement counts.
+    // Only a difference beyond the measurement's uncertainty counts.
     if (off - clock.uncertainty_seconds > world.limits.clock_seconds) {
       grouped.add(
           Status::Bad, clock.host,

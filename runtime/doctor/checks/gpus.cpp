@@ -15,15 +15,15 @@
 namespace rollcall::doctor {
 namespace {
 
-/// One node's ranks, by local rank.
+/// A node's ranks, by local rank.
 struct Node {
   std::vector<const TaskFacts*> ranks;
-  std::size_t gpus = 0;  ///< that the step has there
+  std::size_t gpus = 0;  ///< GPUs of the step on this node
 
   [[nodiscard]] const std::string& host() const { return ranks.front()->host; }
 };
 
-/// What Slurm counts; without it all that any rank sees.
+/// Returns Slurm's count of GPUs; without one, all GPUs that any rank sees.
 std::size_t gpus_of(const Node& node) {
   std::set<std::string> seen;
   std::size_t count = 0;
@@ -50,14 +50,14 @@ std::vector<Node> nodes_with_ranks(const World& world) {
   return nodes;
 }
 
-/// A part of a GPU: which file it is behind, and where, is not known.
+/// Returns whether a rank sees a part of a GPU, whose device file and location are unknown.
 bool has_mig(const Node& node) {
   return std::ranges::any_of(node.ranks, [](const TaskFacts* rank) {
     return std::ranges::any_of(rank->gpus.visible, [](const Device& gpu) { return gpu.name.starts_with("MIG-"); });
   });
 }
 
-/// The one that a program takes which goes by LOCAL_RANK, or by itself where it sees only one; null: there is none.
+/// Returns the GPU that a program selects by LOCAL_RANK, or the only visible one; null: none.
 const Device* own_gpu(const TaskFacts& rank) {
   const std::vector<Device>& visible = rank.gpus.visible;
   const std::size_t index = visible.size() == 1 ? 0 : rank.local_rank;
@@ -68,8 +68,8 @@ std::string ask_for_all(const Node& node) {
   return "request GPUs per node, so that every rank sees them: " + job::gpus_for_every_task(node.gpus);
 }
 
-/// Whether every rank reaches all GPUs of its node. NCCL looks through CUDA_VISIBLE_DEVICES, but reaches no GPU whose
-/// device file it must not open.
+/// Checks whether every rank reaches all GPUs of its node. NCCL looks beyond CUDA_VISIBLE_DEVICES, but cannot use a GPU
+/// whose device file it may not open.
 bool judge_visibility(const Node& node, Grouped& grouped) {
   const auto blind =
       std::ranges::count_if(node.ranks, [](const TaskFacts* rank) { return rank->gpus.visible.empty(); });
@@ -116,7 +116,7 @@ void judge_share(const Node& node, Grouped& grouped) {
   }
 }
 
-/// Memory and network of the other NUMA node are farther from a GPU; so are its data workers there.
+/// Checks NUMA nodes: memory, network and data workers on another NUMA node are farther from the GPU.
 void judge_numa(const Node& node, Grouped& grouped) {
   std::vector<std::string> far;
   std::vector<int> wanted;
@@ -150,7 +150,7 @@ Findings check_gpus(const World& world) {
   }
   Grouped grouped;
   for (const Node& node : nodes) {
-    if (node.gpus == 0) {  // as of a component for CPUs
+    if (node.gpus == 0) {  // for instance a component for CPUs
       continue;
     }
     if (has_mig(node)) {

@@ -12,7 +12,7 @@
 namespace rollcall::doctor {
 namespace {
 
-/// "4 GPUs (NUMA 0 0 1 1)"
+/// Returns "4 GPUs (NUMA 0 0 1 1)".
 std::string devices_text(const std::vector<Device>& devices, const std::string& noun) {
   if (devices.empty()) {
     return "no " + noun;
@@ -28,7 +28,7 @@ std::string summary(const NodeFacts& node) {
   return devices_text(node.gpus, "GPU") + ", " + devices_text(node.adapters, "network adapter");
 }
 
-/// A GPU whose data must cross to another socket to reach the network.
+/// Returns whether a GPU's data must cross to another socket to reach the network.
 bool has_far_gpu(const NodeFacts& node) {
   const auto is_far = [&](const Device& gpu) {
     return gpu.numa >= 0 && std::ranges::none_of(node.adapters, [&](const Device& adapter) {
@@ -86,7 +86,7 @@ bool intersect(const Cores& a, const Cores& b) {
 
 constexpr const char* kBind = "request cores: srun --cpus-per-task=N --cpu-bind=cores";
 
-/// Ranks with the very same set share it on purpose (no binding); sets that only overlap are a wrong mask.
+/// Checks the core sets: equal sets are shared on purpose (no binding); overlapping ones are a wrong mask.
 void judge(const NodeCpus& node, Grouped& grouped) {
   const std::size_t ranks = node.ranks.size();
   const Cores& first = node.ranks.front();

@@ -11,7 +11,7 @@
 namespace rollcall::doctor {
 namespace {
 
-/// The first name that has an address, as resolve takes it; null: none.
+/// Returns the first name that has an address, which resolve chooses; null: none.
 const network::ResolvedName* usable(const NameFacts& names) {
   const auto found =
       std::ranges::find_if(names.head, [](const network::ResolvedName& name) { return !name.addresses.empty(); });
@@ -21,7 +21,7 @@ const network::ResolvedName* usable(const NameFacts& names) {
 constexpr const char* kNamesAction =
     "try getent hosts NAME on that node, then set host.template to a name that resolves on all nodes";
 
-/// Empty where the name is fine on this node.
+/// Returns the problem of the name on this node; empty: none.
 std::string objection(const TaskFacts& task, const World& world) {
   const NameFacts& names = task.node.names;
   const network::ResolvedName* const name = usable(names);
@@ -36,8 +36,7 @@ std::string objection(const TaskFacts& task, const World& world) {
   return "";
 }
 
-/// "jwb0001i is 10.78.0.1, 10.78.0.2": in the order of their texts, since name servers turn theirs from answer to
-/// answer.
+/// Returns "jwb0001i is 10.78.0.1, 10.78.0.2", with sorted addresses because name servers rotate theirs.
 std::string meaning_of(const network::ResolvedName& name) {
   std::vector<std::string> texts;
   for (const network::Address& address : name.addresses) {
@@ -53,7 +52,8 @@ bool shares_an_address(const network::ResolvedName& one, const network::Resolved
   });
 }
 
-/// Nodes on which the name means no address that it has on most others. The head itself may call itself 127.0.1.1.
+/// Finds nodes on which the name has no address in common with most others. The head node itself may map its name to
+/// 127.0.1.1.
 void find_disagreement(const World& world, Grouped& grouped) {
   HostsByText hosts_by_meaning;
   std::map<std::string, const network::ResolvedName*> names;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kInStep = "srun --ddp or rollcall exec set the environment of this step";
 
-/// "site installation, /opt/rollcall/spank_rollcall.so", or nothing where configuration files do not tell.
+/// Returns " (site installation, /opt/rollcall/spank_rollcall.so)"; empty where configuration files name none.
 std::string installation_text(const Way& way) {
   return way.installation == "none" ? "" : fmt::format(" ({} installation, {})", way.installation, way.plugin);
 }
@@ -35,7 +35,8 @@ Finding finding_of(const Way& way, bool in_step) {
           "use srun rollcall exec -- PROGRAM, or run rollcall install --user once"};
 }
 
-/// Slurm runs the site's TaskProlog between the plugin and the program: before a user's task prolog and rollcall exec.
+/// Checks the site's TaskProlog, which Slurm runs between the plugin and the program: before a user's task prolog and
+/// rollcall exec.
 void judge_task_prolog(const Way& way, Findings& findings) {
   const std::string action =
       "start programs with srun rollcall exec, which runs last, or do not set these variables there";
@@ -67,7 +68,7 @@ struct Product {
 constexpr const char* kSameFiles =
     "install the same files on all nodes, compute nodes first (docs/administrator/upgrade.md)";
 
-/// Bad: a program that works on one node need not start on another. The others differ during a rolling update.
+/// Bad: a program that works on one node may not start on another. The other versions differ during a rolling update.
 constexpr std::array kProducts{
     Product{"rollcall", &Versions::rollcall, Status::Bad},
     Product{"Slurm", &Versions::slurm, Status::Notice},
@@ -111,7 +112,7 @@ Findings check_way(const World& world) {
   return findings;
 }
 
-/// Beside `rollcall run`, whose agents notice by themselves.
+/// Checks what Slurm does; agents of `rollcall run` notice the loss of a node themselves.
 Findings check_node_loss(const World& world) {
   const NodeLoss& loss = world.node_loss;
   if (!loss.known) {

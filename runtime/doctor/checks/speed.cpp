@@ -8,11 +8,11 @@
 namespace rollcall::doctor {
 namespace {
 
-/// What the network between the nodes should do, and who says so.
+/// The expected speed of the network between the nodes, and where the expectation comes from.
 struct ExpectedSpeed {
-  std::optional<double> gigabytes;  ///< GB/s that one TCP connection carries; nothing: no expectation
+  std::optional<double> gigabytes;  ///< GB/s of one TCP connection; unset: no expectation
   std::string gigabytes_reason;
-  std::optional<double> microseconds;  ///< for one hop of a small message
+  std::optional<double> microseconds;  ///< for one hop of a small message; unset: no expectation
   std::string microseconds_reason;
 };
 
@@ -25,7 +25,7 @@ const InterfaceFacts* route_of(const NodeFacts& node) {
   return found == node.interfaces.end() ? nullptr : &*found;
 }
 
-/// The slowest node's interface towards the others; nothing where one does not tell.
+/// Returns the speed of the slowest node's interface to the other nodes; unset where one is unknown.
 std::optional<double> slowest_megabits(const World& world, std::string& why_not) {
   std::optional<double> slowest;
   for (const TaskFacts* task : nodes_of(world)) {
@@ -42,10 +42,10 @@ std::optional<double> slowest_megabits(const World& world, std::string& why_not)
   return slowest;
 }
 
-/// Settings doctor.bandwidth and doctor.latency; otherwise, where all nodes' interfaces tell their speed: half of the
-/// slowest, 15 Gbit/s at most, since one TCP connection reaches 15 to 35 Gbit/s on a 100 Gbit/s host (ESnet,
-/// "Performance Expectations for a 100G Host", fasterdata.es.net, 2024), and 500 us a hop, several times a switched
-/// network's round trip under TCP. Nothing where the connections stay on one machine. Pure.
+/// Returns settings doctor.bandwidth and doctor.latency. Otherwise, where the speed of all nodes' interfaces is known,
+/// half of the slowest, 15 Gbit/s at most, since one TCP connection reaches 15 to 35 Gbit/s on a 100 Gbit/s host
+/// (ESnet, "Performance Expectations for a 100G Host", fasterdata.es.net, 2024), and 500 us per hop, several times a
+/// switched network's round trip under TCP. Nothing where the connections stay on one machine. Pure.
 ExpectedSpeed expected_speed(const World& world) {
   ExpectedSpeed expected;
   std::string why_not = "there is one node";
@@ -70,7 +70,7 @@ ExpectedSpeed expected_speed(const World& world) {
   return expected;
 }
 
-/// Microseconds for one hop of an all-reduce of a small vector, which takes 2 (n - 1) of them.
+/// Returns the microseconds per hop of an all-reduce of a small vector, which takes 2 (n - 1) hops.
 double hop_microseconds(const Measurement& small, std::uint32_t ranks) {
   return ranks < 2 ? 0 : small.seconds * 1e6 / (2.0 * (ranks - 1));
 }
@@ -83,7 +83,7 @@ std::string text_of(const CollectiveRow& row) {
                      row.seconds * 1e6, row.gigabytes);
 }
 
-/// What `backend` showed.
+/// Judges the rows of `backend`.
 Finding judge_speed(const std::vector<CollectiveRow>& rows, const std::string& backend) {
   std::string seen;
   for (const CollectiveRow& row : rows) {
@@ -101,7 +101,7 @@ Finding judge_speed(const std::vector<CollectiveRow>& rows, const std::string& b
   return {Status::Good, {}, fmt::format("{}: {}", backend, seen), ""};
 }
 
-/// Of a program's message, whose end may say what to do.
+/// Returns the finding for a program's message, which may end with an action.
 Finding failure(const std::string& message) {
   const std::size_t action = message.find("; try ");
   return {Status::Bad,
@@ -127,7 +127,7 @@ Findings check_speed(const World& world) {
   const double gigabytes = benchmark.rows.back().gigabytes;
   const std::string seen = fmt::format("all-reduce {:.3g} GB/s per link, {:.3g} us per hop", gigabytes, hop);
   Findings findings;
-  // A rule of thumb deserves a notice; an expectation that somebody wrote down deserves more.
+  // A miss of a rule of thumb is a notice; a miss of a configured expectation is a failure.
   if (expected.gigabytes && gigabytes < *expected.gigabytes) {
     findings.push_back(
         {world.limits.gigabytes ? Status::Bad : Status::Notice,

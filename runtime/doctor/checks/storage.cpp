@@ -5,7 +5,7 @@
 namespace rollcall::doctor {
 namespace {
 
-/// A checkpoint of a model of 1 G parameters with its optimizer's state takes about 12 GB (4 + 8 bytes a parameter).
+/// A checkpoint of a model with 1 G parameters and its optimizer's state has about 12 GB (4 + 8 bytes a parameter).
 constexpr double kLittleSpace = 20e9;
 constexpr double kLittleShare = 0.02;
 
@@ -36,7 +36,7 @@ void judge_storage(const TaskFacts& task, Grouped& grouped) {
   }
 }
 
-/// NVIDIA's NCCL user guide (Troubleshooting, Shared memory) asks containers for 1 GB; their default is 64 MB.
+/// NVIDIA's NCCL user guide (Troubleshooting, Shared memory) recommends 1 GB for containers; their default is 64 MB.
 constexpr double kEnough = 1e9;
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kProgram = "rollcall-bench-collectives";
 constexpr std::chrono::seconds kMargin{30};
 
-/// One size that latency decides and one that bandwidth does; a second or two in all.
+/// One size dominated by latency and one by bandwidth; one or two seconds in total.
 constexpr std::array kOptions{"--operation=all_reduce",
                               "--min-bytes=1024",
                               "--max-bytes=16777216",

@@ -13,7 +13,8 @@
 namespace rollcall::doctor {
 namespace {
 
-/// A file without a name where the file system has that, otherwise one whose name is removed at once. -1: errno.
+/// Opens a file without a name where the file system supports that, otherwise one whose name is removed immediately.
+/// -1: errno.
 int open_unnamed(const std::string& folder) {
   const int unnamed = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
   if (unnamed >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) {
@@ -27,7 +28,7 @@ int open_unnamed(const std::string& folder) {
   return named;
 }
 
-/// 0 or errno. A quota that is used up shows in write, fsync or close, by file system.
+/// Returns 0 or errno. An exhausted quota shows in write, fsync or close, depending on the file system.
 int write_something(const std::string& folder) {
   const int descriptor = open_unnamed(folder);
   if (descriptor < 0) {

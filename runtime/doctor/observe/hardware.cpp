@@ -40,7 +40,7 @@ struct OpenGpu {
 
 bool may_open(const fs::path& file) { return ::access(file.c_str(), R_OK | W_OK) == 0; }
 
-/// The value of a line `NAME: VALUE` of /proc/driver/nvidia/gpus/*/information.
+/// Returns the value of a line `NAME: VALUE` of /proc/driver/nvidia/gpus/*/information.
 std::string information(const fs::path& file, std::string_view name) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -82,8 +82,8 @@ std::vector<OpenGpu> open_gpus_of_amd(const fs::path& root) {
   return gpus;
 }
 
-/// Those that a variable like CUDA_VISIBLE_DEVICES leaves: numbers or the beginnings of UUIDs, up to the first that
-/// means nothing.
+/// Returns the GPUs that a variable like CUDA_VISIBLE_DEVICES leaves visible: numbers or beginnings of UUIDs, up to the
+/// first invalid entry.
 std::vector<OpenGpu> left_visible(const std::vector<OpenGpu>& gpus, const std::optional<std::string>& variable) {
   if (!variable) {
     return gpus;
@@ -115,8 +115,8 @@ std::vector<Device> devices_of(const std::vector<OpenGpu>& gpus) {
 
 }  // namespace
 
-/// HIP applies its own variable to what ROCm's has left, and CUDA's where there is none of its own (ROCm's manual, "GPU
-/// isolation techniques").
+/// HIP applies its own variable after ROCm's, and CUDA's where its own is not set (ROCm's manual, "GPU isolation
+/// techniques").
 GpuFacts observe_task_gpus(const Environment& environment, const fs::path& root) {
   const std::vector<OpenGpu> nvidia = open_gpus_of_nvidia(root);
   if (!nvidia.empty()) {

@@ -36,7 +36,7 @@ std::string slurm_version() {
   return words.starts_with(kProduct) ? std::string(words.substr(words.rfind(' ') + 1)) : "";
 }
 
-/// What scontrol prints; nothing where it does not answer.
+/// Returns scontrol's output; empty where it does not answer.
 std::string slurms_answer(std::vector<std::string> question) {
   question.insert(question.begin(), "scontrol");
   const Result<std::string> text = output_of(question, Environment::of_this_process(), kPatience);
@@ -54,7 +54,7 @@ std::string value_of(std::string_view key, const std::string& answer) {
   return "";
 }
 
-/// Of the library's own words, "OpenPMIx 4.2.2 (PMIx Standard: ...)", only the number is kept.
+/// Returns the version number from the library's text "OpenPMIx 4.2.2 (PMIx Standard: ...)".
 std::string pmix_version() {
   void* const library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) {
@@ -67,13 +67,13 @@ std::string pmix_version() {
   return begin == std::string::npos ? text : text.substr(begin, text.find_first_of(" ,(", begin) - begin);
 }
 
-/// Of a file of an installation; empty: it cannot be read.
+/// Returns the checksum of an installed file; empty where it cannot be read.
 std::string checksum_of(const std::string& path) {
   const std::optional<std::string> bytes = install::read_file(path);
   return bytes ? fmt::format("{:08x}", job::fnv1a(*bytes)) : "";
 }
 
-/// The plugins that this node's plugstack.conf names; those of other Slurms are there for an upgrade.
+/// Returns the plugins in this node's plugstack.conf; those for other versions of Slurm prepare an upgrade.
 std::string plugins_here(const Environment& environment) {
   std::string plugins;
   const std::string stack = job::plugstack_of(job::slurm_conf_in_force(environment), install::read_file);

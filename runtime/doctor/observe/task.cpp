@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kSys = "/sys";
 
-/// A share of the time that rank 0 waits, so that a report about something that hangs still arrives.
+/// Returns a share of rank 0's waiting time, so that a report about a hang still arrives in time.
 std::chrono::duration<double> patience_of(const TaskInputs& inputs) {
   return std::chrono::duration<double>(std::clamp(inputs.settings.rendezvous_timeout.count() / 8, 1.0, 10.0));
 }
@@ -74,7 +74,7 @@ std::vector<InterfaceUse> interface_uses(const TaskInputs& inputs) {
                                                                       inputs.step.network))};
 }
 
-/// One node looks, since all see the same files.
+/// Examines the files on one node only, since all nodes see the same.
 std::string purge_warning_of(const TaskInputs& inputs) {
   const auto look = [settings = inputs.settings, environment = inputs.environment] {
     return storage::purge_warning(settings, environment).value_or("");
@@ -117,7 +117,7 @@ VenvFacts venv_of(const TaskInputs& inputs) {
   return facts.value_or(VenvFacts{path, "", "the file system does not respond"});
 }
 
-/// In a task SLURM_STEP_GPUS may name only its own.
+/// Returns the node's number of GPUs; in a task, SLURM_STEP_GPUS may name only its own.
 std::int64_t slurm_gpus(const Environment& environment) {
   const auto gpus = environment.get_non_empty(env::kSlurmStepGpus);
   const auto named = static_cast<std::int64_t>(split(gpus.value_or(""), ',').size());
@@ -135,7 +135,7 @@ std::string program_for_collectives(const TaskInputs& inputs) {
   return run_within(patience_of(inputs), look).value_or("");
 }
 
-/// Addresses of the interface that leads to the others, then this node's names by the site's rule.
+/// Returns the addresses of the interface to the other nodes, then this node's names by the site's rule.
 std::vector<std::string> ring_addresses(const TaskInputs& inputs) {
   std::vector<std::string> addresses;
   for (const network::Interface& interface : inputs.step.network.interfaces) {
@@ -165,7 +165,7 @@ std::string host_of(const TaskInputs& inputs) {
   return slurms.empty() ? inputs.step.network.host_name : slurms;
 }
 
-/// The driver answers, or does not.
+/// Observes the GPUs within a time limit, since a driver may hang.
 GpuFacts gpus_of(const TaskInputs& inputs) {
   const auto look = [environment = inputs.environment] { return observe_task_gpus(environment, "/"); };
   return run_within(patience_of(inputs), look).value_or(GpuFacts());
@@ -201,11 +201,12 @@ TaskFacts observe_task(const TaskInputs& inputs) {
           .resolve_error = inputs.patch ? "" : inputs.patch.error().text(),
           .warnings = inputs.patch ? inputs.patch->all_warnings() : std::vector<std::string>(),
           .environment_set = is_of_this_step(inputs),
-          .head = {},  // known once rank 0 is found
+          .head = {},  // set once rank 0 is found
           .ring_port = inputs.ring_port,
           .ring_addresses = ring_addresses(inputs),
           .first_on_node = inputs.step.facts.local_rank == 0,
-          .node = inputs.step.facts.local_rank == 0 ? observe_node(inputs) : NodeFacts()};  // others would see the same
+          .node = inputs.step.facts.local_rank == 0 ? observe_node(inputs)
+                                                    : NodeFacts()};  // the node's other ranks would see the same
 }
 
 std::string reverse_name(const std::string& address) {

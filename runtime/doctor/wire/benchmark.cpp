@@ -21,10 +21,10 @@ struct Size {
   int repetitions;
 };
 constexpr std::array kSizes{Size{64, 9}, Size{std::size_t{1} << 16, 5}, Size{std::size_t{1} << 21, 3}};
-/// A size is left out where the one before took longer than this in all.
+/// A size is omitted where the previous one took longer than this in total.
 constexpr double kLongestSeconds = 0.4;
 
-/// Whole numbers, so that sums in float32 are exact (below 2^24) up to 100,000 members.
+/// Fills the data with whole numbers, so that sums in float32 are exact (below 2^24) for up to 100,000 members.
 void fill(const Ring& ring, std::span<float> data) {
   for (std::size_t i = 0; i < data.size(); ++i) {
     data[i] = static_cast<float>(ring.index() % 64 + i % 61);
@@ -46,16 +46,16 @@ bool is_right(const Ring& ring, std::span<const float> data) {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The sum over all members, the same bits at each: what they decide by.
+/// Returns the sum over all members, bitwise equal on each, so that their decisions agree.
 Result<double> total(Ring& ring, double own) {
   std::vector<float> values(ring.size(), static_cast<float>(own));
   const Result<void> summed = ring.all_reduce(values);
   return summed ? Result<double>(values.front()) : Result<double>(summed.error());
 }
 
-/// Appends one row; "" or what went wrong.
+/// Measures one size and appends its row. Returns "" or the error.
 std::string measure(Ring& ring, const Size& size, Benchmark& benchmark) {
-  // Rounded up to a multiple of the members, as the algorithm needs it.
+  // Rounded up to a multiple of the members, as the algorithm requires.
   std::vector<float> data((size.floats + ring.size() - 1) / ring.size() * ring.size());
   std::vector<double> times;
   for (int repetition = 0; repetition < size.repetitions; ++repetition) {
@@ -186,7 +186,7 @@ Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   loop.watch(right_.descriptor(), [&] {
     rendezvous::FrameBuffer& frames = right_.frames();
     const bool open = right_.take_arrived(
-        frames.most(rendezvous::kLongestHello));  // it says no more than its answer: data go the other way
+        frames.most(rendezvous::kLongestHello));  // it sends only its answer: data goes the other way
     answer = frames.next();
     if (!answer && (!open || frames.broken(rendezvous::kLongestHello))) {
       problem =

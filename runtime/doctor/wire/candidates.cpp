@@ -18,7 +18,7 @@ std::uint16_t port_for(const job::JobFacts& facts, const settings::LaunchSetting
   return chosen ? chosen->port : 0;
 }
 
-/// The facts of a step whose port lies half of the range away.
+/// Returns the facts of a step whose port is half of the range away.
 job::JobFacts other_step(job::JobFacts facts, const settings::LaunchSettings& settings) {
   const auto [first, last] = settings.port_range;
   facts.reserved_ports.clear();
@@ -26,7 +26,7 @@ job::JobFacts other_step(job::JobFacts facts, const settings::LaunchSettings& se
   return facts;
 }
 
-/// It was looked up and gave no address. A name that was not tried may resolve.
+/// Returns whether the name was looked up without an address. A name that was not tried may resolve.
 bool does_not_resolve(const network::NetworkView& network, const std::string& name) {
   const auto found = std::ranges::find(network.head_names, name, &network::ResolvedName::name);
   return found != network.head_names.end() && found->addresses.empty();

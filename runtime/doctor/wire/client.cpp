@@ -14,9 +14,9 @@ namespace {
 
 using rendezvous::Endpoint;
 constexpr std::chrono::seconds kOneAttempt{2};
-/// For the attempt whose failure is reported: a busy rank 0 is no blocked port.
+/// Time limit of the attempt whose failure is reported: a busy rank 0 is not a blocked port.
 constexpr std::chrono::seconds kLastAttempt{5};
-/// Rank 0 may start a little later than the others: until then nobody is asked who need not be.
+/// Rank 0 may start a little later than the other ranks; until then, only the expected endpoint is tried.
 constexpr std::chrono::seconds kUntilFurther{1};
 
 using Greeted = Result<rendezvous::Welcomed>;
@@ -26,7 +26,7 @@ Greeted greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, con
   return rendezvous::introduce(endpoint, {secret, kDoctor}, hello, "this step's secret", patience, deadline);
 }
 
-/// Rank 0 listens now, so one failure is the truth.
+/// Returns why the expected endpoint does not work. Rank 0 listens now, so one failure is conclusive.
 std::string why_not_expected(const Candidates& candidates, const rendezvous::Secret& secret, rendezvous::Hello hello,
                              Clock::time_point deadline) {
   if (!candidates.expected) {
@@ -103,7 +103,7 @@ Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secre
       rank_0 = std::move(greeted->socket);
       return std::optional<Error>();
     }
-    // Who listened there says more than that nobody does any longer.
+    // Another listener is more informative than a refused connection.
     const bool another = greeted.error().kind == ErrorKind::Mismatch;
     if (usable && used == head.endpoint && (another || !met_another)) {
       met_another = another;

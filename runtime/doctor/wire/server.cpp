@@ -10,7 +10,7 @@
 namespace rollcall::doctor {
 namespace {
 
-/// A rank whose connection broke may come again on another one: it gives up an endpoint that is slow to answer.
+/// A rank whose connection broke may connect again through another endpoint, since it gives up a slow one.
 constexpr std::chrono::seconds kGrace{2};
 
 constexpr const char* kGone = "its connection ended: the process was killed or failed";
@@ -27,7 +27,7 @@ void Server::greet(Socket client, const rendezvous::Hello& hello) {
   if (rank == 0 || rank >= world_size_) {
     return;
   }
-  // A few bytes into an empty socket buffer: this does not wait.
+  // A few bytes into an empty socket buffer do not block.
   if (!client.send_frame(rendezvous::welcome(""), Clock::now()) || hello.role == kProbe) {
     return;
   }
@@ -35,7 +35,7 @@ void Server::greet(Socket client, const rendezvous::Hello& hello) {
   losses_.erase(rank);
   loop_.watch(client.descriptor(), [this, rank] { hear(rank); });
   clients_.emplace(rank, std::move(client));
-  hear(rank);  // what came with its hello
+  hear(rank);  // data that arrived with its hello
 }
 
 void Server::hear(std::uint32_t rank) {
@@ -77,7 +77,7 @@ std::map<std::uint32_t, std::string> Server::gather(Clock::time_point deadline) 
   for (const rendezvous::Listener& listener : listeners_) {
     newcomers.listen(listener.descriptor());
   }
-  // What keeps it from accepting shows as ranks that are missing at the deadline.
+  // Problems of accepting appear as ranks that are missing at the deadline.
   while (!all_accounted_for() && Clock::now() < deadline) {
     const bool in_grace = Clock::now() < last_loss_ + kGrace;
     loop_.wait(in_grace ? std::min(deadline, last_loss_ + kGrace) : deadline);
