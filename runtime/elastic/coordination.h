@@ -56,7 +56,7 @@ struct Entrance {
 /// The coordinator in this process, for its own agent (member 1) and those that connect.
 class Host : public Coordination {
  public:
-  /// Without an entrance no other agent can join. Connections that already wait at the entrance are accepted first.
+  /// Without `entrance` no other agent can join. Connections that already wait there are accepted first.
   Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> entrance, std::string own_address,
        std::chrono::milliseconds heartbeat_timeout);
   Host(const Host&) = delete;
@@ -115,7 +115,7 @@ class Host : public Coordination {
   std::string newest_world_text_;
   std::set<std::string> warned_;
   std::vector<Order> own_orders_;
-  std::optional<rendezvous::Newcomers> newcomers_;  ///< connections at the entrance
+  std::optional<rendezvous::Newcomers> newcomers_;  ///< connections that have not sent their hello
 };
 
 /// Reconnects an agent whose connection is closed before it is answered: any client can cause that, because the
