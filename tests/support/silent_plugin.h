@@ -12,7 +12,7 @@ inline device::Plugin silent_plugin(c10::DeviceType type, const device::Kernels*
           .count = nullptr,
           .open = nullptr,
           .add_backend = nullptr,
-          .trouble = nullptr,
+          .health_check = nullptr,
           .flight_record = nullptr,
           .capture = nullptr,
           .kernels = kernels};

@@ -54,7 +54,7 @@ namespace rollcall::testing_support::stand_in {
 void add_backend(c10d::ProcessGroup& group);
 /// How many collectives backends of this process were given, and how many ended, as JSON.
 [[nodiscard]] std::string flight_record();
-[[nodiscard]] std::string trouble(c10d::Backend& backend);
+[[nodiscard]] std::string health_check(c10d::Backend& backend);
 /// Reduce-scatters that they were given, and of which a stream has seen the values.
 struct ReduceScatters {
   std::int64_t given = 0;

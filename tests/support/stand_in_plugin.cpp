@@ -117,7 +117,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                                                .count = &count,
                                                .open = &open,
                                                .add_backend = &add_backend,
-                                               .trouble = &stand_in::trouble,
+                                               .health_check = &stand_in::health_check,
                                                .flight_record = &stand_in::flight_record,
                                                .capture = &stand_in::capture,
                                                .kernels = kernels()};

@@ -51,7 +51,7 @@ struct Plugin {
                       std::chrono::milliseconds timeout, const WholeGroup& whole);
   /// What is wrong with the connections of what add_backend gave a group, though nobody has waited for a collective
   /// yet; empty: nothing. Any thread may ask.
-  std::string (*trouble)(c10d::Backend& backend);
+  std::string (*health_check)(c10d::Backend& backend);
   /// The last collectives that the backends of this process were given, and how far they came, as JSON; for those who
   /// look for the one that does not end. Throws what c10d throws.
   std::string (*flight_record)();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/this_process.h"
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/mesh.h"
@@ -53,10 +54,10 @@ TEST_P(MeshFailure, ARankThatFailedInOneGroupTellsItsOthers) {
     }
     add_up(rank.rank == 3 ? grid.mesh.shard : grid.mesh.replicate);
   });
-  EXPECT_TRUE(says(ranks[3], "rank 2 is lost: its process ended")) << report(ranks);
+  EXPECT_TRUE(says(ranks[3], "rank 2 on " + this_host_name() + " was lost (its process ended)")) << report(ranks);
   EXPECT_FALSE(says(ranks[3], "rank 0")) << "as which rank 2 counts in their group\n" << report(ranks);
   EXPECT_TRUE(
-      says(ranks[1], "rank 3 gave up: all-reduce 1 (Float [10], sum, 40 B) failed: rank 2 is lost: its process ended"))
+      says(ranks[1], "rank 3 gave up: all-reduce 1 (Float [10], sum, 40 B) failed: rank 2 on " + this_host_name() + " was lost (its process ended)"))
       << report(ranks);
 }
 

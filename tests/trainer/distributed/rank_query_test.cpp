@@ -1,4 +1,4 @@
-// Ranks that ask each other where they are, while some are killed, stopped or gone. Allowances of an hour stand for
+// Ranks that ask each other where they are, while some are killed, stopped or gone. Timeouts of an hour stand for
 // "not because time was up": the test would not end.
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ using testing_support::report;
 using testing_support::spawn;
 
 constexpr std::chrono::hours kHour{1};
-constexpr Allowance kWaitsForAll{.for_one = kHour, .for_many = kHour};
-constexpr Allowance kWaitsForTheLiving{.for_one = std::chrono::milliseconds(0), .for_many = kHour};
+constexpr QueryTimeouts kWaitsForAll{.one_silent = kHour, .several_silent = kHour};
+constexpr QueryTimeouts kWaitsForTheLiving{.one_silent = std::chrono::milliseconds(0), .several_silent = kHour};
 
 c10::intrusive_ptr<c10d::Store> store_in(const std::filesystem::path& folder) {
   return c10::make_intrusive<c10d::FileStore>(folder / "roll", -1);
@@ -48,7 +48,7 @@ struct Member {
 
 const RankProgress kInTheFirst{.issued = 1, .ended = 0, .last = "all-reduce 1"};
 
-TEST(RankQuery, AKilledRankIsNamedAlthoughTheAllowanceIsLong) {
+TEST(RankQuery, AKilledRankIsNamedAlthoughTheTimeoutsAreLong) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Member member(rank);
     if (rank.rank == 2) {
@@ -56,7 +56,7 @@ TEST(RankQuery, AKilledRankIsNamedAlthoughTheAllowanceIsLong) {
     }
     const RankQuery rank_query(member.store, member.peers, rank.rank, 3);
     MULTIPROC_CHECK(rank_query.ask(1, kInTheFirst, rank.rank == 0, kWaitsForAll) ==
-                    "rank 2 is lost: its process ended");
+                    "rank 2 was lost (its process ended)");
   });
   EXPECT_TRUE(all_succeeded({ranks[0], ranks[1]})) << report(ranks);
 }
@@ -69,7 +69,7 @@ TEST(RankQuery, ThoseOfAnotherHostHearItFromTheKilledRanksNeighbours) {
     }
     const auto peers = rank.rank == 0 ? std::make_shared<ProcessWatch>() : member.peers;
     const RankQuery rank_query(member.store, peers, rank.rank, 3);
-    MULTIPROC_CHECK(rank_query.ask(1, kInTheFirst, true, kWaitsForAll) == "rank 2 is lost: its process ended");
+    MULTIPROC_CHECK(rank_query.ask(1, kInTheFirst, true, kWaitsForAll) == "rank 2 was lost (its process ended)");
   });
   EXPECT_TRUE(all_succeeded({ranks[0], ranks[1]})) << report(ranks);
 }
@@ -107,9 +107,9 @@ TEST(RankQuery, AStoppedRankIsToldFromALostOne) {
     }
     const RankQuery rank_query(member.store, member.peers, rank.rank, 2);
     const RankQuery stranger(member.store, std::make_shared<ProcessWatch>(), rank.rank, 2);
-    const Allowance none{};
-    const std::string alive = "rank 1 does not answer, but its process lives: it is stopped or gets no processor";
-    MULTIPROC_CHECK(stranger.ask(1, kInTheFirst, true, none) == "rank 1 does not answer: it is stopped or lost");
+    const QueryTimeouts none{};
+    const std::string alive = "rank 1 does not respond, but its process is alive: it is stopped or gets no CPU time";
+    MULTIPROC_CHECK(stranger.ask(1, kInTheFirst, true, none) == "rank 1 does not respond: it is stopped or lost");
     MULTIPROC_CHECK(rank_query.ask(1, kInTheFirst, true, none) == alive);
     MULTIPROC_CHECK(stranger.ask(1, kInTheFirst, true, none) == alive);
   });
@@ -140,7 +140,7 @@ TEST(RankQuery, WhoSaidSomethingBeforeItsProcessEndedIsNotLost) {
             "all ranks have arrived");
   EXPECT_EQ(heard_after_the_end([](const RankQuery& rank_query) { rank_query.leave(RankProgress{}); }),
             "rank 1 has left the group");
-  EXPECT_EQ(heard_after_the_end([](const RankQuery&) {}), "rank 1 is lost: its process ended");
+  EXPECT_EQ(heard_after_the_end([](const RankQuery&) {}), "rank 1 was lost (its process ended)");
 }
 
 }  // namespace

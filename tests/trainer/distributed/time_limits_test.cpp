@@ -78,29 +78,29 @@ TEST(TimeLimits, OfQuestionsToTheStoreIsTheRendezvous) {
 }
 
 TEST(TimeLimits, OfAnswersGrowWithHowSeldomRanksLook) {
-  EXPECT_EQ(allowance_of(milliseconds(100)),
-            (Allowance{.for_one = milliseconds(250), .for_many = milliseconds(2'000)}));
-  EXPECT_EQ(allowance_of(milliseconds(1'000)),
-            (Allowance{.for_one = milliseconds(1'150), .for_many = milliseconds(11'000)}));
+  EXPECT_EQ(query_timeouts(milliseconds(100)),
+            (QueryTimeouts{.one_silent = milliseconds(250), .several_silent = milliseconds(2'000)}));
+  EXPECT_EQ(query_timeouts(milliseconds(1'000)),
+            (QueryTimeouts{.one_silent = milliseconds(1'150), .several_silent = milliseconds(11'000)}));
 }
 
 TEST(TimeLimits, OfAnswersAreShortWhereOneMayBeLostAndLongWhereMachinesAreBusy) {
-  const Allowance allowance{.for_one = milliseconds(1), .for_many = milliseconds(2)};
-  const auto patience_with = [&](std::vector<RankStatus::Presence> others) {
+  const QueryTimeouts timeouts{.one_silent = milliseconds(1), .several_silent = milliseconds(2)};
+  const auto time_to_wait_for = [&](std::vector<RankStatus::Presence> others) {
     std::vector<RankStatus> ranks(1);
     ranks[0].presence = RankStatus::Here;
     for (const RankStatus::Presence presence : others) {
       ranks.emplace_back().presence = presence;
     }
-    return patience(ranks, allowance).count();
+    return time_to_wait(ranks, timeouts).count();
   };
   using enum RankStatus::Presence;
-  EXPECT_EQ(patience_with({}), 0);
-  EXPECT_EQ(patience_with({Here, Left, Ended, GaveUp}), 0);
-  EXPECT_EQ(patience_with({Here, Silent}), 1);
-  EXPECT_EQ(patience_with({Here, Stopped}), 2) << "its process lives";
-  EXPECT_EQ(patience_with({Silent, Silent}), 2);
-  EXPECT_EQ(patience_with({Silent, Stopped}), 2);
+  EXPECT_EQ(time_to_wait_for({}), 0);
+  EXPECT_EQ(time_to_wait_for({Here, Left, Ended, GaveUp}), 0);
+  EXPECT_EQ(time_to_wait_for({Here, Silent}), 1);
+  EXPECT_EQ(time_to_wait_for({Here, Stopped}), 2) << "its process lives";
+  EXPECT_EQ(time_to_wait_for({Silent, Silent}), 2);
+  EXPECT_EQ(time_to_wait_for({Silent, Stopped}), 2);
 }
 
 /// A search on rank 0 of two, with one collective that began at second 0 of the test's own clock.
@@ -113,7 +113,7 @@ class PendingCollectivesTest : public testing::Test {
             c10::make_intrusive<c10d::HashStore>(),
             WatchdogOptions{.rank = 0,
                             .world_size = 2,
-                            .answers = Allowance{.for_one = milliseconds(0), .for_many = milliseconds(0)}})),
+                            .query_timeouts = QueryTimeouts{.one_silent = milliseconds(0), .several_silent = milliseconds(0)}})),
         pending_(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get())),
         collective_(WatchedCollective::of(
             pending_, watchdog_,

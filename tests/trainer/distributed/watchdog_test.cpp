@@ -9,6 +9,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "runtime/base/this_process.h"
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/membership/rank_query.h"
@@ -101,7 +102,7 @@ TEST_P(WatchdogOver, AStoppedRankIsNamed) {
   const std::vector<RankResult> living = ranks.wait_for({0, 1});
   EXPECT_TRUE(all_tell(living, {0, 1}, "69 rollcall: collective: all-reduce 2 (Float [10], sum, 40 B): "))
       << report(living);
-  EXPECT_TRUE(all_tell(living, {0, 1}, "rank 2 does not answer, but its process lives: it is stopped"))
+  EXPECT_TRUE(all_tell(living, {0, 1}, "rank 2 does not respond, but its process is alive: it is stopped"))
       << report(living);
   EXPECT_NE((living[0].message + living[1].message).find("did not end within 1.5 s"), std::string::npos)
       << report(living);
@@ -117,7 +118,7 @@ TEST_P(WatchdogOver, ADeadRankIsNamedByAllOthers) {
     }
     tell([&] { all_reduce(group, torch::ones({10})); });
   });
-  EXPECT_TRUE(all_tell(ranks, {0, 1, 3}, "failed, so a peer was lost: rank 2 is lost: its process ended ("))
+  EXPECT_TRUE(all_tell(ranks, {0, 1, 3}, ": rank 2 on " + this_host_name() + " was lost (its process ended)"))
       << report(ranks);
 }
 
@@ -150,7 +151,7 @@ TEST(Watchdog, ARankThatDiesInTheMiddleOfAMessageIsNamedLongBeforeTheTimeout) {
   });
   const std::vector<RankResult> results = ranks.wait();
   EXPECT_EQ(results[1].signal, SIGKILL);
-  EXPECT_TRUE(all_tell(results, {0}, "failed, so a peer was lost: rank 1 is lost: its process ended"))
+  EXPECT_TRUE(all_tell(results, {0}, ": rank 1 on " + this_host_name() + " was lost (its process ended)"))
       << report(results);
 }
 
@@ -245,7 +246,7 @@ TEST(RankStatus, TextNamesAtMostEightRanks) {
   const std::string text = who_is_missing(5, ranks);
   EXPECT_EQ(text.find("rank 0"), std::string::npos);
   EXPECT_NE(text.find("rank 1 has not arrived: it is still in all-gather 4; rank 2 has not arrived: it has not begun a "
-                      "collective yet; rank 3 does not answer"),
+                      "collective yet; rank 3 does not respond"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("; and 3 more"), std::string::npos) << text;
@@ -258,12 +259,15 @@ TEST(RankStatus, OnlyThoseWhoNeverComeAreGone) {
   EXPECT_EQ(who_is_gone(3, ranks), "");
   ranks[2].presence = RankStatus::Ended;
   ranks[3] = {RankStatus::Left, {.issued = 3, .ended = 3, .last = "barrier 3"}};
-  EXPECT_EQ(who_is_gone(3, ranks), "rank 2 is lost: its process ended");
+  EXPECT_EQ(who_is_gone(3, ranks), "rank 2 was lost (its process ended)");
   EXPECT_EQ(who_is_gone(4, ranks),
-            "rank 2 is lost: its process ended; rank 3 has left the group, its last collective was barrier 3");
+            "rank 2 was lost (its process ended); rank 3 has left the group, its last collective was barrier 3");
   ranks[4] = {RankStatus::GaveUp, {.issued = 4, .ended = 3, .last = "barrier 4"}, "the disk is full"};
-  EXPECT_EQ(who_is_gone(3, ranks), "rank 2 is lost: its process ended; rank 4 gave up: the disk is full");
+  EXPECT_EQ(who_is_gone(3, ranks), "rank 2 was lost (its process ended); rank 4 gave up: the disk is full");
   EXPECT_NE(who_is_missing(3, ranks).find("rank 4 gave up: the disk is full"), std::string::npos);
+  ranks[2].host = "jwb0002";
+  EXPECT_EQ(who_is_gone(3, ranks, {}, "in step 10"),
+            "rank 2 on jwb0002 was lost in step 10 (its process ended); rank 4 gave up: the disk is full");
 }
 
 TEST(RankStatus, RanksOfAPartOfTheStepAreCalledByTheirNumbersInIt) {
@@ -272,7 +276,7 @@ TEST(RankStatus, RanksOfAPartOfTheStepAreCalledByTheirNumbersInIt) {
   column[1].presence = RankStatus::Ended;
   column[2].presence = RankStatus::Ended;
   EXPECT_EQ(who_is_gone(3, column, {.first = 1, .stride = 4}),
-            "rank 5 is lost: its process ended; rank 9 is lost: its process ended");
+            "rank 5 was lost (its process ended); rank 9 was lost (its process ended)");
 }
 
 TEST(RankStatus, GoesThroughTheStoreUnharmed) {
@@ -288,7 +292,8 @@ TEST(RankStatus, GoesThroughTheStoreUnharmed) {
   ASSERT_TRUE(gave_up);
   EXPECT_EQ(gave_up->presence, RankStatus::GaveUp);
   EXPECT_EQ(gave_up->reason, "the disk is full");
-  for (const char* text : {"", "here\n5\nx\ny\n", "elsewhere\n5\n4\ny\n", "here\n5\n4\ny"}) {
+  EXPECT_EQ(parse_rank_status(serialise({RankStatus::Ended, {}, "", "jwb0002"}))->host, "jwb0002");
+  for (const char* text : {"", "here\n5\nx\ny\n\n", "elsewhere\n5\n4\ny\n\n", "here\n5\n4\ny\n"}) {
     EXPECT_FALSE(parse_rank_status(text)) << text;
   }
 }
@@ -339,7 +344,7 @@ TEST(Watchdog, AKilledRankZeroIsLostThoughItsConnectionsCloseBeforeItHasEnded) {
     waitpid(holder, nullptr, 0);
     throw std::runtime_error(error.message());
   });
-  EXPECT_NE(ranks[0].message.find("rank 0, which holds the store, is lost"), std::string::npos) << ranks[0].message;
+  EXPECT_NE(ranks[0].message.find("rank 0 was lost (its process ended)"), std::string::npos) << ranks[0].message;
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
 }
 
 /// ncclCommGetAsyncError, which nobody asks while collectives are in graphs: c10d's thread looks at works that it made.
-std::string trouble(c10d::Backend& backend) {
+std::string health_check(c10d::Backend& backend) {
   auto* const nccl = dynamic_cast<c10d::ProcessGroupNCCL*>(&backend);
   if (nccl == nullptr) {
     return "";
@@ -190,7 +190,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                              .count = &count,
                              .open = &open,
                              .add_backend = &add_nccl,
-                             .trouble = &trouble,
+                             .health_check = &health_check,
                              .flight_record = &flight_record,
                              .capture = &capture,
                              .kernels = own_kernels()};

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <string_view>
@@ -37,9 +38,32 @@ Error misused(const std::string& reason) {
   return fail("training step", "", reason, "a smaller --batch-size if memory ran out", ErrorKind::Internal);
 }
 
+/// Removes from `begin` to the end of `end` after it, where both are there.
+void remove_between(std::string& text, std::string_view begin, std::string_view end) {
+  const std::size_t from = text.find(begin);
+  const std::size_t to = from == std::string::npos ? from : text.find(end, from);
+  if (to != std::string::npos) {
+    text.erase(from, to + end.size() - from);
+  }
+}
+
+bool has_diagnostics() {
+  const char* const level = std::getenv("TORCH_DISTRIBUTED_DEBUG");
+  return level != nullptr && std::string_view(level) != "OFF";
+}
+
 }  // namespace
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string library_text(const std::string& text) {
+  std::string line = first_line(text);
+  if (line.find("/gloo/") == std::string::npos || has_diagnostics()) {
+    return line;
+  }
+  remove_between(line, "[/", "] ");
+  return line.substr(0, line.find(". This is typically caused"));
+}
 
 std::string Speaker::text() const {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + this_host_name();
@@ -89,7 +113,7 @@ std::optional<Caught> catch_exception(const std::function<void()>& work) {
     if (!known) {
       known = failure_of_device(error);
     }
-    return known ? Caught{*known, true} : Caught{fail("", "", first_line(text), "", kind), false};
+    return known ? Caught{*known, true} : Caught{fail("", "", library_text(text), "", kind), false};
   };
   try {
     work();

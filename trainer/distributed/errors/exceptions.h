@@ -33,8 +33,12 @@ struct Speaker {
   [[nodiscard]] std::string text() const;
 };
 
-/// Of what an exception says: LibTorch's have stacks in further lines.
+/// Returns the first line of an exception's text: LibTorch appends stacks in further lines.
 [[nodiscard]] std::string first_line(const std::string& text);
+
+/// Returns the first line of a library's text without Gloo's source location and advice. With setting debug, which sets
+/// TORCH_DISTRIBUTED_DEBUG, they stay.
+[[nodiscard]] std::string library_text(const std::string& text);
 
 /// The Error (Unavailable) of what LibTorch or the standard library throws when an allocation fails; nothing for any
 /// other exception.

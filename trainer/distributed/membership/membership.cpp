@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kCause = "rollcall/cause";
 
-/// The rank, a line feed and what serialise() makes of the error.
+/// Parses a rank, a line feed and a serialised error.
 std::optional<Membership::Cause> parse_cause(const std::string& text, std::uint32_t own_rank) {
   const std::size_t end = text.find('\n');
   const std::optional<Result<void>> outcome =
@@ -68,7 +68,7 @@ void Membership::listen() const {
         processes->end(0);
       }
     } catch (const std::exception&) {
-      // The agent says that this world is over.
+      // The agent reported that this world is over.
     }
   }).detach();
 }
@@ -128,7 +128,7 @@ void Membership::let_others_leave() const {
   try {
     store_->wait(others, deadline::kOthersLeave);
   } catch (const std::exception&) {
-    // Some are stopped, or their node is silent; or the store is gone: nobody can be asking.
+    // Some are stopped, or their node does not respond, or the store is gone: nobody uses it any more.
   }
 }
 

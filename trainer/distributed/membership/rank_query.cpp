@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -18,32 +19,32 @@ constexpr std::size_t kRanksNamed = 8;
 /// By RankStatus::Presence.
 constexpr std::array<std::string_view, 6> kPresences{"silent", "stopped", "here", "left", "ended", "gave up"};
 
-std::string describe(const RankStatus& rank) {
-  const RankProgress& where = rank.progress;
+std::string describe(const RankStatus& rank, const std::string& where) {
+  const RankProgress& progress = rank.progress;
   switch (rank.presence) {
     case RankStatus::Silent:
-      return "does not answer: it is stopped or lost";
+      return "does not respond: it is stopped or lost";
     case RankStatus::Stopped:
-      return "does not answer, but its process lives: it is stopped or gets no processor";
+      return "does not respond, but its process is alive: it is stopped or gets no CPU time";
     case RankStatus::Ended:
-      return "is lost: its process ended";
+      return lost_text(rank.host, where);
     case RankStatus::Left:
-      return "has left the group" + (where.issued == 0 ? "" : ", its last collective was " + where.last);
+      return "has left the group" + (progress.issued == 0 ? "" : ", its last collective was " + progress.last);
     case RankStatus::GaveUp:
       return "gave up: " + rank.reason;
     case RankStatus::Here:
       break;
   }
-  if (where.issued == 0) {
+  if (progress.issued == 0) {
     return "has not arrived: it has not begun a collective yet";
   }
-  const bool inside = where.ended < where.issued;
+  const bool inside = progress.ended < progress.issued;
   return "has not arrived: it is " + std::string(inside ? "still in " : "busy elsewhere, its last collective was ") +
-         where.last;
+         progress.last;
 }
 
-/// Of those whom `named` chooses.
-std::string list(const std::vector<RankStatus>& ranks, const RankNames& names,
+/// Describes the ranks for which `named` returns true.
+std::string list(const std::vector<RankStatus>& ranks, const RankNames& names, const std::string& where,
                  const std::function<bool(const RankStatus&)>& named) {
   std::string text;
   std::size_t count = 0;
@@ -53,7 +54,7 @@ std::string list(const std::vector<RankStatus>& ranks, const RankNames& names,
     }
     count += 1;
     if (count <= kRanksNamed) {
-      text += (count > 1 ? "; " : "") + names.of(rank) + " " + describe(ranks[rank]);
+      text += (count > 1 ? "; " : "") + names.of(rank) + " " + describe(ranks[rank], where);
     }
   }
   return count > kRanksNamed ? text + "; and " + std::to_string(count - kRanksNamed) + " more" : text;
@@ -65,6 +66,8 @@ constexpr const char* kAsked = "rank query";
 constexpr milliseconds kLookAgain{5};
 
 std::string status_key(std::uint32_t rank) { return "status of " + std::to_string(rank); }
+
+std::string host_key(std::uint32_t rank) { return "host of " + std::to_string(rank); }
 
 std::string alive_key(std::uint32_t rank) { return "alive " + std::to_string(rank); }
 
@@ -90,29 +93,29 @@ bool is_awaited(const RankStatus& rank) {
   return rank.presence == RankStatus::Silent || rank.presence == RankStatus::Stopped;
 }
 
-/// One rank may be lost, so all others are enough after a moment; a busy machine gets longer.
-Allowance allowance_of(milliseconds interval) {
-  return {.for_one = interval + milliseconds(150), .for_many = 10 * interval + milliseconds(1000)};
+/// A single silent rank is probably lost. A busy machine gets more time.
+QueryTimeouts query_timeouts(milliseconds interval) {
+  return {.one_silent = interval + milliseconds(150), .several_silent = 10 * interval + milliseconds(1000)};
 }
 
-milliseconds patience(const std::vector<RankStatus>& ranks, const Allowance& allowance) {
+milliseconds time_to_wait(const std::vector<RankStatus>& ranks, const QueryTimeouts& timeouts) {
   const auto awaited = std::ranges::count_if(ranks, is_awaited);
   if (awaited == 0) {
     return milliseconds(0);
   }
   const bool alive = std::ranges::find(ranks, RankStatus::Stopped, &RankStatus::presence) != ranks.end();
-  return awaited == 1 && !alive ? allowance.for_one : allowance.for_many;
+  return awaited == 1 && !alive ? timeouts.one_silent : timeouts.several_silent;
 }
 
 std::string serialise(const RankStatus& status) {
   const RankProgress& where = status.progress;
   return std::string(kPresences[status.presence]) + "\n" + std::to_string(where.issued) + "\n" +
-         std::to_string(where.ended) + "\n" + where.last + "\n" + status.reason;
+         std::to_string(where.ended) + "\n" + where.last + "\n" + status.reason + "\n" + status.host;
 }
 
 std::optional<RankStatus> parse_rank_status(const std::string& text) {
   const std::vector<std::string> lines = split(text, '\n');
-  if (lines.size() != 5) {
+  if (lines.size() != 6) {
     return std::nullopt;
   }
   const auto* const presence = std::ranges::find(kPresences, lines[0]);
@@ -123,18 +126,26 @@ std::optional<RankStatus> parse_rank_status(const std::string& text) {
   }
   return RankStatus{.presence = static_cast<RankStatus::Presence>(presence - kPresences.begin()),
                     .progress = {.issued = *issued, .ended = *ended, .last = lines[3]},
-                    .reason = lines[4]};
+                    .reason = lines[4],
+                    .host = lines[5]};
 }
 
-std::string who_is_missing(std::uint64_t number, const std::vector<RankStatus>& ranks, const RankNames& names) {
-  const std::string text = list(ranks, names, [number](const RankStatus& rank) {
+std::string lost_text(const std::string& host, const std::string& where) {
+  return (host.empty() ? "" : "on " + host + " ") + "was lost" + (where.empty() ? "" : " " + where) +
+         " (its process ended)";
+}
+
+std::string who_is_missing(std::uint64_t number, const std::vector<RankStatus>& ranks, const RankNames& names,
+                           const std::string& where) {
+  const std::string text = list(ranks, names, where, [number](const RankStatus& rank) {
     return !has_begun(number, rank) || rank.presence == RankStatus::GaveUp;
   });
-  return text.empty() ? "all ranks have arrived" : text;
+  return text.empty() ? std::string(kAllRanksHaveArrived) : text;
 }
 
-std::string who_is_gone(std::uint64_t number, const std::vector<RankStatus>& ranks, const RankNames& names) {
-  return list(ranks, names, [number](const RankStatus& rank) {
+std::string who_is_gone(std::uint64_t number, const std::vector<RankStatus>& ranks, const RankNames& names,
+                        const std::string& where) {
+  return list(ranks, names, where, [number](const RankStatus& rank) {
     return rank.presence == RankStatus::Ended || rank.presence == RankStatus::GaveUp ||
            (rank.presence == RankStatus::Left && !has_begun(number, rank));
   });
@@ -162,6 +173,12 @@ void RankQuery::write(std::uint32_t rank, const RankStatus& status) const {
 
 std::optional<RankStatus> RankQuery::status_of(std::uint32_t rank) const {
   return store_->check({status_key(rank)}) ? parse_rank_status(store_->get_to_str(status_key(rank))) : std::nullopt;
+}
+
+void RankQuery::publish_host() const { store_->set(host_key(rank_), this_host_name()); }
+
+std::string RankQuery::host_of(std::uint32_t rank) const {
+  return store_->check({host_key(rank)}) ? store_->get_to_str(host_key(rank)) : "";
 }
 
 bool RankQuery::is_asked() const { return store_->check({kAsked}); }
@@ -202,31 +219,32 @@ void RankQuery::complete(std::vector<RankStatus>& ranks) const {
     if (!is_awaited(one)) {
       continue;
     }
-    const bool ended = processes_->has_ended(names_.number(rank));  // first: what it said before is in the store then
+    const bool ended = processes_->has_ended(names_.number(rank));  // first: its last report is in the store then
     if (const std::optional<RankStatus> status = status_of(rank)) {
       one = *status;
     } else if (ended) {
       one.presence = RankStatus::Ended;
-      write(rank, one);  // for those of other hosts
+      one.host = host_of(rank);
+      write(rank, one);  // for the ranks of other hosts
     } else if (one.presence == RankStatus::Silent && is_alive(rank)) {
       one.presence = RankStatus::Stopped;
     }
   }
 }
 
-std::string RankQuery::ask(std::uint64_t number, const RankProgress& own, bool anybody_gone,
-                           const Allowance& allowance) const {
+std::string RankQuery::ask(std::uint64_t number, const RankProgress& own, bool any_lost,
+                           const QueryTimeouts& timeouts, const std::string& where) const {
   const auto began = steady_clock::now();
   std::vector<RankStatus> ranks(world_size_);
   answer(own);
   store_->set(kAsked, std::string("1"));
   for (;;) {
     complete(ranks);
-    if (std::string gone = anybody_gone ? who_is_gone(number, ranks, names_) : ""; !gone.empty()) {
+    if (std::string gone = any_lost ? who_is_gone(number, ranks, names_, where) : ""; !gone.empty()) {
       return gone;
     }
-    if (steady_clock::now() - began >= patience(ranks, allowance)) {
-      return who_is_missing(number, ranks, names_);
+    if (steady_clock::now() - began >= time_to_wait(ranks, timeouts)) {
+      return who_is_missing(number, ranks, names_, where);
     }
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -45,7 +45,7 @@ std::vector<std::uint8_t> to_bytes(const Result<void>& outcome) {
 Error failure_of(const std::vector<std::uint8_t>& bytes) {
   const std::optional<Result<void>> outcome = parse_outcome(std::string(bytes.begin(), bytes.end()));
   return outcome && !*outcome ? outcome->error()
-                              : fail("process group", "", "a rank sent something else than its outcome",
+                              : fail("process group", "", "a rank sent data that is not an outcome",
                                      "reporting this", ErrorKind::Internal);
 }
 
@@ -72,7 +72,7 @@ std::uint32_t world_size_of(const Group& group) { return group ? static_cast<std
 
 Result<void> guard_collective(const Group& group, const std::function<void()>& work) {
   return catch_exceptions(Speaker{rank_of(group), world_size_of(group)}, "process group",
-                          "a collective failed, so a peer was lost",
+                          "a collective failed because a peer was lost",
                           "looking for the first rank that ended, in this output and in Slurm's", work);
 }
 

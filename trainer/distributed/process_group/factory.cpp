@@ -32,8 +32,8 @@ Result<NamedBackend> choose(std::string_view asked) {
     return fail("--backend", std::string(asked), "is not a known backend", "rollcall-train --help");
   }
   if (found->backend == nullptr) {
-    return fail("--backend", std::string(asked), "carries tensors of GPUs, and this training computes on CPUs",
-                "--device=cuda, or --backend=auto");
+    return fail("--backend", std::string(asked), "carries tensors of GPUs, but this training computes on CPUs",
+                "--device=cuda or --backend=auto");
   }
   if (found->backend->add == nullptr) {
     return fail("--backend", std::string(asked), found->backend->missing, found->backend->instead);
@@ -54,8 +54,8 @@ Result<NamedBackend> choose_beside(const device::Plugin& plugin, const std::stri
   if (asked == kAuto || asked == plugin.backend) {
     return choose(kOnHosts);
   }
-  return fail("--backend", asked, fmt::format("does not carry tensors of the device, as {} does", plugin.backend),
-              fmt::format("--backend=auto, which is {} there, or --device=cpu", plugin.backend));
+  return fail("--backend", asked, fmt::format("does not carry tensors of the device; {} does", plugin.backend),
+              fmt::format("--backend=auto, which selects {}, or --device=cpu", plugin.backend));
 }
 
 Result<NamedBackend> choose(const device::Plugin* plugin, const std::string& asked) {
@@ -78,7 +78,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
   const auto guarded = [&](const std::function<void()>& work) {
     return catch_exceptions(speaker, "process group", "the ranks could not be connected with " + named.backend,
-                            "looking at settings interface.* with `rollcall env`, and for ranks that ended early",
+                            "checking settings interface.* with `rollcall env`, and looking for ranks that ended early",
                             work);
   };
   const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
@@ -114,7 +114,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
       watch_connecting(*named.process_group, plugin->type, [=, timeout = options.timeout, whole = whole_of(options)] {
         plugin->add_backend(*unwatched, store, timeout, whole);
       });
-      watch_device(*named.process_group, *unwatched, plugin->type, plugin->trouble);
+      watch_device(*named.process_group, *unwatched, plugin->type, plugin->health_check);
     });
   }
   if (!made) {

@@ -10,7 +10,7 @@ Error wrong_product(const MeshOptions& options, std::uint32_t world_size) {
   return fail("--shard-degree", std::to_string(options.shard_degree),
               "times --replicate-degree " + std::to_string(options.replicate_degree) + " is not the number of ranks, " +
                   std::to_string(world_size),
-              "leaving one of both at 0, for what the other leaves");
+              "leaving one of them at 0, which derives it from the other");
 }
 
 /// The ranks of a group, of which this one is number `rank`.
@@ -48,8 +48,8 @@ Result<MeshOptions> complete(const MeshOptions& options, std::uint32_t world_siz
   }
   if (whole.reshard_degree != 0 && whole.shard_degree % whole.reshard_degree != 0) {
     return fail("--reshard-after-forward", std::to_string(whole.reshard_degree),
-                "does not divide the " + std::to_string(whole.shard_degree) + " ranks that share a model",
-                "on, off or a number that does");
+                "is not a divisor of the " + std::to_string(whole.shard_degree) + " ranks that share a model",
+                "setting it to on, off or a divisor");
   }
   return whole;
 }

@@ -173,10 +173,10 @@ void fail(WatchedCollective& collective, const std::exception_ptr& pointer) {
 }  // namespace
 
 void PendingCollectives::add(c10::intrusive_ptr<c10d::Work> work, const std::shared_ptr<WatchedCollective>& collective,
-                             Trouble trouble, std::chrono::milliseconds own) {
+                             HealthCheck health_check, std::chrono::milliseconds own) {
   {
     const std::lock_guard lock(mutex_);
-    on_device_.push_back({std::move(work), collective, std::move(trouble), own});
+    on_device_.push_back({std::move(work), collective, std::move(health_check), own});
   }
   add(collective);
 }
@@ -226,8 +226,8 @@ bool PendingCollectives::look_at(const OnDevice& first, Clock::time_point now) c
     return false;
   }
   // It begins when those before it have ended, as late as this has seen that.
-  if (const std::string trouble = first.trouble ? first.trouble() : ""; !trouble.empty()) {
-    collective.fail(trouble);
+  if (const std::string problem = first.health_check ? first.health_check() : ""; !problem.empty()) {
+    collective.fail(problem);
   } else if (now - std::max(collective.since(), first_since_) >= timeout_ + first.own) {
     collective.fail("the device does not come to its end");
   }

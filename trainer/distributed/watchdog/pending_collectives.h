@@ -97,7 +97,7 @@ class PendingCollectives {
   /// Whether a rank said that it leaves in good order; nothing where nobody can tell. Need not be waited for.
   using HasLeft = std::function<std::optional<bool>(std::uint32_t rank)>;
   /// What is wrong with the connections that a collective needs, where its work does not say so; empty: nothing.
-  using Trouble = std::function<std::string()>;
+  using HealthCheck = std::function<std::string()>;
 
   explicit PendingCollectives(const RankNames& names = {}, std::chrono::milliseconds timeout = std::chrono::minutes(10))
       : names_(names), timeout_(timeout) {}
@@ -106,7 +106,7 @@ class PendingCollectives {
   /// One that a device carries, as `work` shows. `own`: how long it takes where no rank is waited for, which comes on
   /// top of the timeout.
   void add(c10::intrusive_ptr<c10d::Work> work, const std::shared_ptr<WatchedCollective>& collective,
-           Trouble trouble = {}, std::chrono::milliseconds own = {});
+           HealthCheck health_check = {}, std::chrono::milliseconds own = {});
 
   /// To be called when the process of `peer` has ended, and then look() after deadline::kEndedPeerIsRead.
   void process_ended(std::uint32_t peer, const HasLeft& has_left, Clock::time_point now);
@@ -129,7 +129,7 @@ class PendingCollectives {
   struct OnDevice {
     c10::intrusive_ptr<c10d::Work> work;
     std::shared_ptr<WatchedCollective> collective;
-    Trouble trouble;
+    HealthCheck health_check;
     std::chrono::milliseconds own;
   };
 

@@ -27,14 +27,15 @@ std::string seconds_text(milliseconds time) {
   return digits.substr(0, digits.find('.') + 2) + " s";
 }
 
-/// Rank 0 serves all looks of a step: fewer of them where there are many ranks.
+/// Rank 0 serves the checks of all ranks of a step: the more ranks, the longer the interval.
 milliseconds interval_of(const WatchdogOptions& options) {
   return milliseconds(std::max<std::uint32_t>(100, options.world_size / 4));
 }
 
-/// It is the step's rank 0 that holds it, which need not be one of the group's. Of a process that ends the connections
-/// close first, and the kernel says a moment later that it has ended: that is awaited until `until`.
-std::string silent_store(ProcessWatch& processes, steady_clock::time_point until) {
+/// Describes the step's rank 0, which holds the store and need not be in the group. The connections of a process close
+/// a moment before the kernel reports its end: this waits for that report until `until`.
+std::string describe_store_holder(ProcessWatch& processes, const std::string& host, const std::string& where,
+                                  steady_clock::time_point until) {
   const std::string holder = "rank 0, which holds the store, ";
   const std::atomic<bool> never = false;
   std::size_t known = 0;
@@ -42,10 +43,18 @@ std::string silent_store(ProcessWatch& processes, steady_clock::time_point until
     (void)processes.await_ended(known, std::chrono::ceil<milliseconds>(until - steady_clock::now()), never);
   }
   if (processes.has_ended(0)) {
-    return holder + "is lost: its process ended";
+    return "rank 0 " + lost_text(host, where);
   }
-  return holder + (processes.lives(0) ? "does not answer, but its process lives: it is stopped or gets no processor"
-                                      : "does not answer: it is stopped or lost");
+  return holder + (processes.lives(0) ? "does not respond, but its process is alive: it is stopped or gets no CPU time"
+                                      : "does not respond: it is stopped or lost");
+}
+
+/// Returns what the backend's text adds to a message. Gloo's only shows that a connection closed: without diagnostics
+/// it is left out unless the failure is `unexplained`.
+std::string detail(const std::string& what, bool unexplained) {
+  const std::string text = library_text(what);
+  const bool is_shortened = text != first_line(what);
+  return is_shortened && !unexplained ? "" : " (" + text + ")";
 }
 
 }  // namespace
@@ -55,6 +64,7 @@ Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogO
   options.membership->join(store_, options.names.number(options.rank), options.world_size);
   options.membership->watch_host();
   const RankQuery query = rank_query(store->clone());
+  query.publish_host();
   std::thread([shared = shared_, interval = interval_of(options), query] {
     answer(*shared, interval, query);
     const std::lock_guard lock(shared->mutex);
@@ -68,31 +78,36 @@ RankQuery Watchdog::rank_query(const c10::intrusive_ptr<c10d::Store>& store) con
   return {store, shared_->membership->processes(), options_.rank, options_.world_size, options_.names};
 }
 
-/// Waits for the store, and so for rank 0 where that is stopped or cut off.
+/// Waits for the store, and so for rank 0 if that is stopped or unreachable.
 void Watchdog::answer(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
   const auto try_it = [](const std::function<void()>& use_store) {
     try {
       use_store();
     } catch (const std::exception&) {
-      // The store went with rank 0, or did not answer in time: nobody asks through it any more.
+      // The store ended with rank 0, or did not answer in time: no rank asks through it any more.
     }
   };
   const auto stopped = [&shared] { return shared.stop.load(); };
   try_it([&] {
     bool answered = false;
+    std::string host;
     for (std::unique_lock lock(shared.mutex); !stopped(); shared.changed.wait_for(lock, interval, stopped)) {
       lock.unlock();
+      if (host.empty() && shared.store_holder) {
+        host = rank_query.host_of(*shared.store_holder);
+      }
       if (!answered && rank_query.is_asked()) {
         rank_query.answer(shared.progress());
         answered = true;
       }
       lock.lock();
+      shared.host_of_rank_0 = host;
     }
   });
   std::unique_lock lock(shared.mutex);
-  shared.changed.wait(lock, stopped);  // where the store failed before
+  shared.changed.wait(lock, stopped);  // if the store failed before
   lock.unlock();
-  try_it([&] { tell_end(shared, rank_query); });
+  try_it([&] { report_end(shared, rank_query); });
 }
 
 void Watchdog::look(Shared& shared, const WatchdogOptions& options, const RankQuery& rank_query) {
@@ -120,7 +135,7 @@ void Watchdog::look(Shared& shared, const WatchdogOptions& options, const RankQu
   }
 }
 
-void Watchdog::tell_end(Shared& shared, const RankQuery& rank_query) {
+void Watchdog::report_end(Shared& shared, const RankQuery& rank_query) {
   if (shared.failed) {
     return;
   }
@@ -140,7 +155,7 @@ void Watchdog::stop() {
   shared_->stop = true;
   shared_->changed.notify_all();
   shared_->membership->processes()->wake();
-  // Where rank 0 is stopped, the thread waits for its store and is left behind.
+  // If rank 0 is stopped, the thread waits for its store and is left behind.
   shared_->changed.wait_for(lock, deadline::kLastWord, [this] { return shared_->stopped; });
 }
 
@@ -191,49 +206,58 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
 }
 
 std::string Watchdog::ask_all(std::uint64_t number, bool late) {
-  const Allowance allowance = options_.answers.value_or(allowance_of(interval_of(options_)));
-  const auto until = steady_clock::now() + allowance.for_many;
+  const QueryTimeouts timeouts = options_.query_timeouts.value_or(query_timeouts(interval_of(options_)));
+  const std::string where = shared_->membership->step_text();
+  const auto until = steady_clock::now() + timeouts.several_silent;
   const std::optional<std::string> missing =
-      run_within(allowance.for_many + std::chrono::seconds(3),
-                 [rank_query = rank_query(store_), number, late, allowance, own = shared_->progress()] {
-                   return rank_query.ask(number, own, /*anybody_gone=*/!late, allowance);
+      run_within(timeouts.several_silent + std::chrono::seconds(3),
+                 [rank_query = rank_query(store_), number, late, timeouts, where, own = shared_->progress()] {
+                   return rank_query.ask(number, own, /*any_lost=*/!late, timeouts, where);
                  });
-  return missing ? *missing : silent_store(*shared_->membership->processes(), until);
+  if (missing) {
+    return *missing;
+  }
+  const std::string host = [&] {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->host_of_rank_0;
+  }();
+  return describe_store_holder(*shared_->membership->processes(), host, where, until);
 }
 
 Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what,
-                        bool told) {
+                        bool reported) {
   const std::lock_guard lock(explaining_);
-  if (told_) {
-    return *told_;
+  if (reported_) {
+    return *reported_;
   }
   shared_->failed = true;
-  if (told) {
-    told_ = fail("collective", to_text(call), what, "looking at what `rollcall run` says", ErrorKind::PeerLost);
-    return *told_;
+  if (reported) {
+    reported_ = fail("collective", to_text(call), what, "looking at the messages of `rollcall run`", ErrorKind::PeerLost);
+    return *reported_;
   }
   const bool late = steady_clock::now() - since >= options_.timeout * 9 / 10;
   const std::string missing = ask_all(call.number, late);
+  const bool unexplained = !late && missing == kAllRanksHaveArrived;
   const std::string reason =
-      (late ? "did not end within " + seconds_text(options_.timeout) + ": " : "failed, so a peer was lost: ") +
-      missing + " (" + first_line(what) + ")";
+      (late ? "did not end within " + seconds_text(options_.timeout) + ": " : unexplained ? "failed, although " : "") +
+      missing + detail(what, unexplained);
   if (!options_.expendable) {
     options_.membership->give_up(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
   }
-  const std::string action = "looking for the first rank that ended or stands still, in this output and in Slurm's";
-  told_ = fail("collective", to_text(call), reason,
-               late ? fmt::format("{}; a longer {} if it was only slow", action, options_.timeout_setting) : action,
+  const std::string action = "looking for the first rank that ended or does not respond, in this output and in Slurm's";
+  reported_ = fail("collective", to_text(call), reason,
+               late ? fmt::format("{}, or raising {} if it was only slow", action, options_.timeout_setting) : action,
                late ? ErrorKind::PeerLate : ErrorKind::PeerLost);
-  return *told_;
+  return *reported_;
 }
 
 Error Watchdog::explain_by_itself(const Error& error) {
   const std::lock_guard lock(explaining_);
-  if (!told_) {
-    told_ = error;
+  if (!reported_) {
+    reported_ = error;
     options_.membership->give_up(error.setting + ": " + error.reason);
   }
-  return *told_;
+  return *reported_;
 }
 
 }  // namespace rollcall::process_group

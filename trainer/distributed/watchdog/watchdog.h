@@ -28,78 +28,82 @@ struct WatchdogOptions {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   RankNames names{};
-  std::chrono::milliseconds timeout{600'000};            ///< after it the backend gives a collective up
-  const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
-  bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
-  std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
-  std::shared_ptr<Membership> membership = std::make_shared<Membership>();  ///< of all groups of this process
-  bool expendable = false;  ///< the process goes on without the group where that fails
+  std::chrono::milliseconds timeout{600'000};            ///< after which the backend ends a collective with an error
+  const char* timeout_setting = "--collective-timeout";  ///< the setting that decided `timeout`, for messages
+  bool compare = false;  ///< compares each call with rank 0's before it is made, which waits for rank 0
+  std::optional<QueryTimeouts> query_timeouts{};  ///< for other ranks' answers; unset: chosen by world_size
+  std::shared_ptr<Membership> membership = std::make_shared<Membership>();  ///< shared by all groups of this process
+  bool expendable = false;  ///< whether the process continues without the group after a failure
 };
 
-/// Numbers a group's collectives on this rank, and finds out why one failed. A thread answers other ranks,
-/// which ask through the store only once something is wrong; until then all it does is look whether somebody
-/// asks. So a rank that computes too long, or waits in another collective, still says where it is, and one that does
-/// not answer is stopped or lost. Another thread, which waits for no store, hears of the Membership who is lost, and
-/// ends what waits for them.
+/// Numbers a group's collectives on this rank, and finds out why one failed. One thread answers the queries of other
+/// ranks, which start only when something is wrong; until then it only checks for one. So a rank that computes too long
+/// or waits in another collective still reports its progress, and one that does not answer is stopped or lost. Another
+/// thread, which never waits for the store, learns from the Membership which ranks are lost, and ends the collectives
+/// that wait for them.
 ///
 /// Thread-safe.
 class Watchdog {
  public:
-  /// `store` is the group's own; its connections are cloned. `options.membership` joins the group's ranks where it has
-  /// not joined any.
+  /// `store` is the group's own; its connections are cloned. Calls `options.membership->join()`.
   Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog() { stop(); }
 
-  /// To be called before the group's backends go: asks and looks no more, at most 1 s. Other ranks learn that this one
-  /// leaves in good order or, where something else than this group has failed, why it gives up. Where this group has,
-  /// they know.
+  /// Stops both threads; call it before the group's backends are destroyed. Takes at most 1 s. Reports to the other
+  /// ranks that this one leaves in good order or, if something else than this group has failed, why it gives up. A
+  /// failure of this group they know already.
   void stop();
   /// See Membership::end_well().
   [[nodiscard]] bool ended_well() const { return !shared_->failed && options_.membership->ended_well(); }
-  /// Whether this group could go on, but its process cannot: what stop() tells.
+  /// Returns whether this group works but its process has failed, which stop() reports.
   [[nodiscard]] bool gives_up() const { return !shared_->failed && options_.membership->gave_up().has_value(); }
 
-  /// Before a collective is issued: gives it its number. With WatchdogOptions::compare throws CollectiveFailure
-  /// (Mismatch) where rank 0 calls another one, and (Unavailable) where rank 0 does not come in time.
+  /// Numbers a collective before it is issued. With WatchdogOptions::compare throws CollectiveFailure: (Mismatch) if
+  /// rank 0 calls another one, (Unavailable) if rank 0 does not arrive in time.
   void begin(CollectiveCall& call);
   void end(const CollectiveCall& call);
   [[nodiscard]] std::uint64_t issued() const;
   [[nodiscard]] const RankNames& names() const { return options_.names; }
 
-  /// Ends it where a peer turns out to be lost of which the backend says nothing.
+  /// Ends `collective` if a peer is lost and the backend does not report it.
   void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->pending.add(collective); }
-  /// The same for one that a device carries; ends it, too, where it takes longer than the timeout, or `trouble` says
-  /// what is wrong, if it is given. `own`: see PendingCollectives::add().
+  /// Watches a collective of a device: also ends it once it takes longer than the timeout or `health_check`, which may
+  /// be empty, reports a problem. `own`: see PendingCollectives::add().
   void watch(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<WatchedCollective>& collective,
-             PendingCollectives::Trouble trouble = {}, std::chrono::milliseconds own = {}) {
-    shared_->pending.add(work, collective, std::move(trouble), own);
+             PendingCollectives::HealthCheck health_check = {}, std::chrono::milliseconds own = {}) {
+    shared_->pending.add(work, collective, std::move(health_check), own);
   }
   [[nodiscard]] Membership& membership() const { return *options_.membership; }
 
-  /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are, unless it
-  /// was `told` that some are lost: then `what` is all there is to say. After a time that only a timeout explains it
-  /// names who has not arrived. The first failure of a group is told for all that follow.
+  /// Returns the error for `call`, which began at `since` and failed with `what`. Asks all ranks for their progress,
+  /// unless the agent `reported` that some are lost: then `what` is the whole reason. After a timeout it names the ranks
+  /// that have not arrived. All later failures of the group get the error of the first one.
   [[nodiscard]] Error explain(const CollectiveCall& call, std::chrono::steady_clock::time_point since,
-                              const std::string& what, bool told = false);
-  /// The same where this rank alone is the cause, with `error`: other ranks hear that it gives up.
+                              const std::string& what, bool reported = false);
+  /// Returns the group's first error, which is `error` if this rank alone is the cause. Other ranks learn that this one
+  /// gives up.
   [[nodiscard]] Error explain_by_itself(const Error& error);
 
  private:
-  /// What the threads share with this object, and may outlive it with.
+  /// Shared with the threads, which may outlive this object.
   struct Shared {
     explicit Shared(const WatchdogOptions& options)
-        : membership(options.membership), pending(options.names, options.timeout) {}
+        : membership(options.membership),
+          pending(options.names, options.timeout),
+          store_holder(options.names.rank_of(0, options.world_size)) {}
 
     const std::shared_ptr<const Membership> membership;
     PendingCollectives pending;
+    const std::optional<std::uint32_t> store_holder;  ///< the step's rank 0 in this group; unset if it is not in it
     std::mutex mutex;
-    std::condition_variable changed;  ///< stop or stopped
+    std::condition_variable changed;  ///< signals stop and stopped
     std::atomic<bool> stop{false};
     bool stopped = false;
-    std::atomic<bool> failed{false};  ///< a collective has
+    std::atomic<bool> failed{false};  ///< whether a collective has failed
     RankProgress now;
+    std::string host_of_rank_0;  ///< guarded by mutex; empty until it is known
 
     [[nodiscard]] RankProgress progress() {
       const std::lock_guard lock(mutex);
@@ -109,50 +113,49 @@ class Watchdog {
 
   static void answer(Shared& shared, std::chrono::milliseconds interval, const RankQuery& rank_query);
   static void look(Shared& shared, const WatchdogOptions& options, const RankQuery& rank_query);
-  static void tell_end(Shared& shared, const RankQuery& rank_query);
+  static void report_end(Shared& shared, const RankQuery& rank_query);
   [[nodiscard]] RankQuery rank_query(const c10::intrusive_ptr<c10d::Store>& store) const;
   void compare_with_rank_0(const CollectiveCall& call);
-  /// `late`: a timeout says that somebody did not come, not who.
+  /// `late`: after a timeout, which does not show which ranks are missing.
   [[nodiscard]] std::string ask_all(std::uint64_t number, bool late);
 
   const WatchdogOptions options_;
-  c10::intrusive_ptr<c10d::Store> store_;  ///< a connection beside the thread's
+  c10::intrusive_ptr<c10d::Store> store_;  ///< separate from the thread's connection
   const std::shared_ptr<Shared> shared_;
   std::mutex explaining_;
-  std::optional<Error> told_;
+  std::optional<Error> reported_;  ///< the group's first failure
 };
 
-/// `group` with a watchdog around its backends: a collective that fails or takes longer than the timeout throws
-/// CollectiveFailure, which says what it was and who did not come. Point-to-point operations, which only two ranks
-/// call, pass through. `store` is the group's own. Every rank of the group calls it, though it waits for nobody.
+/// Returns `group` with a watchdog around its backends: a collective that fails or takes longer than the timeout throws
+/// CollectiveFailure, which names it and the missing ranks. Point-to-point operations, which only two ranks call, are
+/// not watched. `store` is the group's own. Every rank of the group calls this function; it waits for none.
 [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                            const c10::intrusive_ptr<c10d::Store>& store,
                                                            const WatchdogOptions& options);
 
-/// Calls `connect`, which connects the devices of all ranks of `watched` and may wait for them for ever, on a thread
-/// with the current device of `type`. It is watched as a collective. Throws what `connect` throws, and
-/// CollectiveFailure where a rank is lost or it takes longer than the timeout: the thread is left behind then, with all
-/// that `connect` owns. Collective.
+/// Calls `connect`, which connects the devices of all ranks of `watched` and may never return, on a thread with the
+/// current device of `type`, and watches it as a collective. Throws what `connect` throws, and CollectiveFailure if a
+/// rank is lost or the timeout is over: the thread is then left behind with all that `connect` owns. Collective.
 void watch_connecting(c10d::ProcessGroup& watched, c10::DeviceType type, std::function<void()> connect);
 
-/// What is wrong with a backend's connections; empty: nothing. Of any thread.
-using TroubleOf = std::string (*)(c10d::Backend&);
+/// Returns what is wrong with a backend's connections, or an empty text. Called from any thread.
+using HealthCheck = std::string (*)(c10d::Backend&);
 
-/// Puts the backend that `group` has got for tensors of `type` since, those of a device, into what watch() has made of
-/// it, with the same watchdog around it, and makes it the default.
-void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type, TroubleOf trouble);
+/// Adds the backend that `group` has for tensors of device type `type` to `watched`, which watch() made of `group`, with
+/// the same watchdog around it, and makes it the default.
+void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type,
+                  HealthCheck health_check);
 
-/// Lets go of the connections of the devices' backends, once. Each rank waits for all of them, at most 5 s. Collective.
+/// Closes the connections of the devices' backends, once. Each rank waits for all others, at most 5 s. Collective.
 void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched);
 
-/// What watch() was around, for tensors of `type`; a group's own backend where nobody watches it.
+/// Returns the backend for tensors of `type` without its watchdog, if it has one.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                                   c10::DeviceType type);
 
-/// Why a device no longer carries the collectives of `group`, or of another one that shares its
-/// Membership: one of them did not end, and its backend was aborted, which lets go of all that
-/// waits for one and leaves any values in its tensors. Nothing: it does, or there is none. `group` may be null.
-/// Thread-safe.
+/// Returns why a device can no longer run the collectives of `group`, or of another group that shares its Membership: one
+/// of them did not end, and its backend was aborted. That releases all waiting threads and leaves undefined values in
+/// its tensors. Unset if the device works or there is none. `group` may be null. Thread-safe.
 [[nodiscard]] std::optional<Error> device_failure_of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
 }  // namespace rollcall::process_group

@@ -75,18 +75,18 @@ std::string name_of(const c10d::ReduceOp& op) {
 /// Thread-safe.
 class Connections {
  public:
-  /// `trouble_of`: null where the backend cannot tell.
-  Connections(c10::intrusive_ptr<c10d::Backend> backend, TroubleOf trouble_of)
-      : backend_(std::move(backend)), trouble_(trouble_of) {}
+  /// `health_check`: null where the backend cannot tell.
+  Connections(c10::intrusive_ptr<c10d::Backend> backend, HealthCheck health_check)
+      : backend_(std::move(backend)), health_check_(health_check) {}
 
   /// What is wrong, in the backend's own words; "": nothing that is known.
-  [[nodiscard]] std::string trouble() {
+  [[nodiscard]] std::string find_problem() {
     const std::lock_guard lock(mutex_);
-    if (over_ || trouble_ == nullptr) {
+    if (over_ || health_check_ == nullptr) {
       return "";
     }
     try {
-      return trouble_(*backend_);
+      return health_check_(*backend_);
     } catch (const std::exception& error) {
       return error.what();
     }
@@ -117,7 +117,7 @@ class Connections {
 
  private:
   const c10::intrusive_ptr<c10d::Backend> backend_;
-  const TroubleOf trouble_;
+  const HealthCheck health_check_;
   std::mutex mutex_;
   bool over_ = false;  ///< guarded by mutex_
 };
@@ -127,12 +127,12 @@ bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == 
 class WatchedBackend final : public c10d::Backend {
  public:
   WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog, bool of_device,
-                 TroubleOf trouble = nullptr)
+                 HealthCheck health_check = nullptr)
       : c10d::Backend(inner->getRank(), inner->getSize()),
         inner_(std::move(inner)),
         watchdog_(std::move(watchdog)),
         of_device_(of_device),
-        connections_(std::make_shared<Connections>(inner_, trouble)) {}
+        connections_(std::make_shared<Connections>(inner_, health_check)) {}
 
   WatchedBackend(const WatchedBackend&) = delete;
   WatchedBackend& operator=(const WatchedBackend&) = delete;
@@ -169,7 +169,7 @@ class WatchedBackend final : public c10d::Backend {
     watchdog_->watch(
         work,
         WatchedCollective::of_device(watchdog_, call, since, [connections = connections_] { connections->abort(); }),
-        [connections = connections_] { return connections->trouble(); },
+        [connections = connections_] { return connections->find_problem(); },
         std::chrono::duration_cast<std::chrono::milliseconds>(own));
   }
   [[nodiscard]] const c10::intrusive_ptr<c10d::Backend>& inner() const { return inner_; }
@@ -370,12 +370,12 @@ void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched) {
   }
 }
 
-void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type, TroubleOf trouble) {
+void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type, HealthCheck health_check) {
   const auto of_hosts = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(watched.getBackend(c10::kCPU));
   const c10::intrusive_ptr<c10d::Backend> inner = group.getBackend(type);
   watched.setBackend(type, c10d::ProcessGroup::strToBackendType(inner->getBackendName()),
                      c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<WatchedBackend>(
-                         inner, of_hosts->watchdog(), /*of_device=*/true, trouble)));
+                         inner, of_hosts->watchdog(), /*of_device=*/true, health_check)));
   watched.setDefaultBackend(group.getBackendType());
 }
 

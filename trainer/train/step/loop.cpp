@@ -85,6 +85,7 @@ class Loop {
       if (const Result<void> traced = trace_.before_step(progress_.global_step + 1); !traced) {
         return failed(traced.error());
       }
+      run_.world.group_options.membership->set_step(progress_.global_step + 1);
       if (Stop stop = steps_.take([this] { return asked(); })) {
         return stop;
       }
@@ -97,6 +98,7 @@ class Loop {
       }
     }
     trace_.no_step();
+    run_.world.group_options.membership->set_step(0);
     return after_epoch();
   }
 
