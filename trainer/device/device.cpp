@@ -33,7 +33,7 @@ Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
                   ? "no device is visible to this task"
                   : fmt::format("{} ranks on this node, and each sees {} devices", place.local_world_size, visible),
               visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
-                           : "as many GPUs as tasks on a node, which each task then sees: " +
+                           : "asking for as many GPUs as tasks on a node, all visible to each task: " +
                                  job::gpus_for_every_task(place.local_world_size),
               ErrorKind::Unavailable);
 }

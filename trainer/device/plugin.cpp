@@ -17,7 +17,7 @@ bool is_plugin_name(const std::string& name) {
 
 Result<const Plugin*> opened(const std::string& name) {
   if (!is_plugin_name(name)) {
-    return fail("--device", name, "is not the name of a kind of device", "auto, cpu or cuda");
+    return fail("--device", name, "is not the name of a device type", "--device=auto, --device=cpu or --device=cuda");
   }
   const PluginFile file{.setting = "--device",
                         .value = name,

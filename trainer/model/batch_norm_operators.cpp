@@ -66,7 +66,7 @@ class OperatorPasses final : public BatchNormPasses {
     if (count.is_cpu()) {  // a device's would have to be waited for
       TORCH_CHECK(count.item<double>() > 1,
                   "batch normalisation in training needs more than one value a channel, and has ", count.item<double>(),
-                  " in all; a larger batch or larger images");
+                  " in all; try a larger batch or larger images");
     }
     const at::ScalarType type = statistics_type(x);
     const at::Tensor mean = sums.narrow(0, 0, channels) / count;

@@ -102,7 +102,7 @@ Error unknown_model(std::string_view name) {
   }
   const std::optional<std::string> near = nearest(name, names);
   const std::string action =
-      near ? "--model=" + *near : "resnet20, resnet18, resnet34, resnet50, resnet101 or resnet152";
+      near ? "--model=" + *near : "--model=resnet50, resnet20, resnet18, resnet34, resnet101 or resnet152";
   return fail("--model", std::string(name), "is not a known model", action);
 }
 
@@ -173,7 +173,7 @@ Result<ResNet> make_model(std::string_view name, const ResNetOptions& options) {
     return unknown_model(name);
   }
   if (options.num_classes < 1) {
-    return fail("--num-classes", std::to_string(options.num_classes), "is not a number of outputs", "1 or more");
+    return fail("--num-classes", std::to_string(options.num_classes), "must be at least 1", "setting it to the number of classes");
   }
   return ResNet(*shape, options);
 }

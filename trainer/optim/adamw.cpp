@@ -9,13 +9,13 @@ using torch::optim::AdamWParamState;
 
 Result<void> check(const OptimizerOptions& options) {
   if (!is_decay(options.beta1)) {
-    return fail("--adam-beta1", number_text(options.beta1), "is outside 0 <= beta < 1", "0.9");
+    return fail("--adam-beta1", number_text(options.beta1), "must be at least 0 and below 1", "--adam-beta1=0.9");
   }
   if (!is_decay(options.beta2)) {
-    return fail("--adam-beta2", number_text(options.beta2), "is outside 0 <= beta < 1", "0.999");
+    return fail("--adam-beta2", number_text(options.beta2), "must be at least 0 and below 1", "--adam-beta2=0.999");
   }
   if (!is_non_negative(options.eps)) {
-    return fail("--adam-eps", number_text(options.eps), "is negative or not finite", "1e-8");
+    return fail("--adam-eps", number_text(options.eps), "must be finite and not negative", "--adam-eps=1e-8");
   }
   return {};
 }

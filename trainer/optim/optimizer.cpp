@@ -17,11 +17,11 @@ Result<const OptimizerKind*> checked_kind(const OptimizerOptions& options) {
     return fail("--optimizer", options.name, "is not a known optimizer", "rollcall-train --help");
   }
   if (!is_non_negative(options.learning_rate)) {
-    return fail("--lr", number_text(options.learning_rate), "is negative or not finite", "a small positive number");
+    return fail("--lr", number_text(options.learning_rate), "must be finite and not negative", "--lr=0.001");
   }
   if (!is_non_negative(options.weight_decay)) {
-    return fail("--weight-decay", number_text(options.weight_decay), "is negative or not finite",
-                "0 or a small positive number");
+    return fail("--weight-decay", number_text(options.weight_decay), "must be finite and not negative",
+                "--weight-decay=0");
   }
   RETURN_IF_ERROR(named->kind->check(options));
   return named->kind;
@@ -51,7 +51,7 @@ Result<LearningRateScaling> parse_learning_rate_scaling(std::string_view text) {
   if (text == "none") {
     return LearningRateScaling::None;
   }
-  return fail("--lr-scaling", std::string(text), "is not a known rule", "linear, sqrt or none");
+  return fail("--lr-scaling", std::string(text), "is not a known rule", "--lr-scaling=linear, --lr-scaling=sqrt or --lr-scaling=none");
 }
 
 double scaled_learning_rate(double learning_rate, LearningRateScaling scaling, std::uint32_t world_size) {
@@ -68,7 +68,7 @@ double scaled_learning_rate(double learning_rate, LearningRateScaling scaling, s
 
 Result<OptimizerOptions> scale_optim_params(const OptimizerOptions& options, std::uint32_t world_size) {
   if (options.name != "adamw") {
-    return fail("--scale-optim-params", options.name, "the rule is for AdamW only",
+    return fail("--scale-optim-params", options.name, "has no scaling rule; only AdamW has one",
                 "--optimizer=adamw, or --lr-scaling=linear");
   }
   OptimizerOptions scaled = options;

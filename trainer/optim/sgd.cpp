@@ -9,10 +9,10 @@ using torch::optim::SGDParamState;
 
 Result<void> check(const OptimizerOptions& options) {
   if (!is_decay(options.momentum)) {
-    return fail("--momentum", number_text(options.momentum), "is outside 0 <= momentum < 1", "0.9");
+    return fail("--momentum", number_text(options.momentum), "must be at least 0 and below 1", "--momentum=0.9");
   }
   if (options.nesterov && options.momentum == 0) {
-    return fail("--nesterov", "on", "needs a momentum above 0", "--momentum=0.9, or --nesterov=off");
+    return fail("--nesterov", "on", "needs a momentum above 0", "--momentum=0.9 or --nesterov=off");
   }
   return {};
 }

@@ -78,7 +78,7 @@ def test_memory_that_runs_out_on_one_device_is_told(tmp_path):
     options = (*DATA, STAND_IN, "--image-size=32", "--batch-size=64", "--fake-size=1000", "--max-steps=3", "--valid-epochs=0")
     text = trainer_ranks.run(tmp_path / "run", *options, "--checkpoint-epochs=0", code=69,
                              env={**of_devices(2, report), "STAND_IN_MEMORY": str(40 << 20)})
-    assert re.search(r"^rollcall: device memory: .* in use; try a smaller --batch-size", text, re.M), text
+    assert re.search(r"^rollcall: device memory: .* in use; try lowering --batch-size", text, re.M), text
     assert used(report)[0] == ["0", "1"]
 
 

@@ -92,7 +92,7 @@ def test_ranks_of_several_mpi_jobs_are_refused(mpirun, check, tmp_path):
                                   env={**clean_environment(), "WORLD_SIZE": "2", "RANK": rank},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in ("0", "1")]
     errors = "".join(process.communicate(timeout=120)[1] for process in processes)
-    assert "rollcall: --backend: mpi: the ranks are not of one MPI job: rank 1 is number 0 of 1 in MPI" in errors
+    assert "rollcall: --backend: mpi: the ranks do not belong to one MPI job: rank 1 is number 0 of 1 in MPI" in errors
 
 
 def test_programs_do_not_link_mpi_and_refuse_it_where_the_plugin_is_absent(bench, tmp_path):

@@ -168,7 +168,7 @@ def test_steps_whose_gradients_overflow_are_recorded(tmp_path):
                "--model=resnet18", "--log-steps=1", "--lr=1e-6")
     [process] = trainer_ranks.start(tmp_path, *options, ranks=1)
     out, err = process.communicate(timeout=240)
-    if "this machine cannot train in it" in err:
+    if "this machine cannot train with it" in err:
         pytest.skip(err)
     assert process.returncode == 0, out + err
     found = lines(tmp_path)

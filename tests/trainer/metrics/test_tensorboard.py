@@ -169,7 +169,7 @@ def test_the_loss_scale_of_fp16_is_a_curve(tmp_path):
     [process] = trainer_ranks.start(tmp_path, *SMALL, "--batch-size=4", "--max-steps=3", "--valid-epochs=0", "--precision=fp16", "--tensorboard",
                                     ranks=1)
     _, errors = process.communicate(timeout=240)
-    if "this machine cannot train in it" in errors:
+    if "this machine cannot train with it" in errors:
         pytest.skip(errors)
     read, _ = check_curves(tmp_path, absent={"training/gradient_norm", *(tag for tag in CURVES if tag.startswith("validation"))})
     assert len(read.Scalars("training/loss_scale")) == 3

@@ -29,7 +29,7 @@ namespace {
 
 Error cuda_error(const std::string& reason) {
   return fail("--device", "cuda", reason,
-              "nvidia-smi on this node, a node whose driver suits this LibTorch, or --device=cpu",
+              "nvidia-smi on this node, choosing a node whose driver suits this LibTorch, or --device=cpu",
               ErrorKind::Unavailable);
 }
 
@@ -76,7 +76,7 @@ Result<void> check_nccl() {
     return fail("--device", "cuda",
                 fmt::format("LibTorch was built with another NCCL than rollcall_cuda.so's ({}.{}.{})", NCCL_MAJOR,
                             NCCL_MINOR, NCCL_PATCH),
-                "scripts/setup --cuda and a new build", ErrorKind::Unavailable);
+                "scripts/setup --cuda, then building again", ErrorKind::Unavailable);
   }
   // What is loaded may be newer, as a site's own often is: NCCL's structures carry the size that callers know.
   int loaded = 0;
@@ -86,7 +86,7 @@ Result<void> check_nccl() {
   return fail("--device", "cuda",
               fmt::format("the NCCL that is loaded (version code {}) is older than rollcall_cuda.so's ({})", loaded,
                           NCCL_VERSION_CODE),
-              "LD_LIBRARY_PATH and LD_PRELOAD without another libnccl.so", ErrorKind::Unavailable);
+              "removing other libnccl.so files from LD_LIBRARY_PATH and LD_PRELOAD", ErrorKind::Unavailable);
 }
 
 /// Kernels are compiled for what cmake/CudaKernels.cmake names, and for what comes behind it.

@@ -12,8 +12,8 @@ Result<void> check_types(const std::vector<at::Tensor>& parameters) {
   for (const at::Tensor& parameter : parameters) {
     if (parameter.dtype() != parameters.front().dtype()) {
       return fail("--elastic-exact", std::string(parameter.dtype().name()),
-                  "parameters of several types have no common order of additions", "leaving it out",
-                  ErrorKind::Mismatch);
+                  "is not possible with parameters of several types: they have no common order of additions",
+                  "leaving it out", ErrorKind::Mismatch);
     }
   }
   return {};

@@ -22,20 +22,20 @@ constexpr std::array<std::int32_t, 12> kFails{46, 100, 214, 220, 226, 702, 714, 
 
 Error device_fails(const std::string& reason) {
   return fail("--device", "", reason,
-              "nvidia-smi and the kernel's log on this node, then submitting again without it, which goes on from the "
-              "last checkpoint",
+              "nvidia-smi and the kernel's log on this node, then submitting again without this node, which continues from "
+              "the last checkpoint",
               ErrorKind::DeviceLost);
 }
 
 Error out_of_device_memory(const std::string& reason) {
   return fail("device memory", "", reason,
-              "a smaller --batch-size with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, "
-              "which divides parameters, gradients and optimizer state among the ranks",
+              "lowering --batch-size and raising --grad-accumulation by the same factor, --precision=bf16, or "
+              "--parallel=fsdp, which divides parameters, gradients and optimizer state among the ranks",
               ErrorKind::DeviceOutOfMemory);
 }
 
 Error misused(const std::string& reason) {
-  return fail("training step", "", reason, "a smaller --batch-size if memory ran out", ErrorKind::Internal);
+  return fail("training step", "", reason, "lowering --batch-size if memory ran out", ErrorKind::Internal);
 }
 
 /// Removes from `begin` to the end of `end` after it, where both are there.
@@ -83,9 +83,9 @@ std::optional<Error> out_of_memory(const std::exception& error) {
   const std::string bytes = size == std::string::npos ? "" : what.substr(size + kBefore.size());
   return fail(
       "memory", bytes.empty() ? "an allocation" : bytes.substr(0, bytes.find(" bytes") + 6),
-      "could not be had: this rank's part of the training does not fit its memory limit",
-      "--parallel=fsdp, which divides parameters, gradients and optimizer state among the ranks; where it is on, "
-      "more ranks, a smaller --batch-size or more memory from Slurm (--mem)",
+      "cannot be allocated: this rank's part of the training exceeds its memory limit",
+      "--parallel=fsdp, which divides parameters, gradients and optimizer state among the ranks; if it is on already, "
+      "using more ranks, lowering --batch-size or asking Slurm for more memory (--mem)",
       ErrorKind::Unavailable);
 }
 

@@ -134,7 +134,7 @@ void PendingCollectives::process_ended(std::uint32_t peer, const HasLeft& has_le
 
 void PendingCollectives::ranks_are_lost(Clock::time_point now) {
   if (!lost_) {  // who is known to be lost is waited for less
-    lost_ = Lost{.what = "the agent has said that ranks are lost",
+    lost_ = Lost{.what = "the agent reported that ranks are lost",
                  .since = now,
                  .patience = deadline::kLostPeerIsRead,
                  .told = true};
@@ -229,7 +229,7 @@ bool PendingCollectives::look_at(const OnDevice& first, Clock::time_point now) c
   if (const std::string problem = first.health_check ? first.health_check() : ""; !problem.empty()) {
     collective.fail(problem);
   } else if (now - std::max(collective.since(), first_since_) >= timeout_ + first.own) {
-    collective.fail("the device does not come to its end");
+    collective.fail("the device did not complete it");
   }
   return false;
 }

@@ -47,10 +47,10 @@ Result<std::vector<int>> ranks_in_mpi(const std::vector<std::string>& records) {
     const auto same = std::find(ranks.begin(), ranks.end(), place.rank);
     if (place.job != first.job || place.size != first.size || same != ranks.end()) {
       return fail("--backend", "mpi",
-                  "the ranks are not of one MPI job: rank " + std::to_string(rank) + " is number " +
+                  "the ranks do not belong to one MPI job: rank " + std::to_string(rank) + " is number " +
                       std::to_string(place.rank) + " of " + std::to_string(place.size) + " in MPI, rank 0 is number " +
                       std::to_string(first.rank) + " of " + std::to_string(first.size),
-                  "one `srun --mpi=pmix` or one `mpirun` for all ranks", ErrorKind::Mismatch);
+                  "starting all ranks with one `srun --mpi=pmix` or one `mpirun`", ErrorKind::Mismatch);
     }
     ranks.push_back(place.rank);
   }
@@ -81,7 +81,7 @@ Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& arrival, 
   RETURN_IF_ERROR(check_launched());
   if (has_given_up()) {
     return fail("--backend", "mpi", "a group of this process has failed, after which MPI cannot be used",
-                "starting the processes anew, or --backend=ucx", ErrorKind::Unavailable);
+                "restarting the processes, or --backend=ucx", ErrorKind::Unavailable);
   }
   RETURN_IF_ERROR(arrival(""));
   RETURN_IF_ERROR(begin());

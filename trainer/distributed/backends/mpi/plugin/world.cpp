@@ -45,7 +45,7 @@ Result<void> initialize() {
   on_exit(&finalize_at_exit, nullptr);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (provided < MPI_THREAD_SERIALIZED) {
-    return fail("--backend", "mpi", "this MPI was built without threads", "an MPI that offers MPI_THREAD_SERIALIZED",
+    return fail("--backend", "mpi", "this MPI was built without threads", "using an MPI that offers MPI_THREAD_SERIALIZED",
                 ErrorKind::Unavailable);
   }
   return {};
@@ -66,7 +66,7 @@ std::string text_of(int code) {
 }
 
 Error failed(const std::string& what, int code) {
-  return fail("--backend", "mpi", what + ": " + text_of(code), "a small MPI program in this job, or --backend=auto",
+  return fail("--backend", "mpi", what + ": " + text_of(code), "running a small MPI program in this job, or --backend=auto",
               ErrorKind::Unavailable);
 }
 

@@ -75,7 +75,7 @@ Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std:
     return std::all_of(in.begin(), in.end(), [](std::byte one) { return one == kSeesAll; });
   }
   return fail("--backend", "ucx", failure,
-              "looking whether all ranks reach each other over the devices of interface.ucx", ErrorKind::Unavailable);
+              "checking that all ranks reach each other over the devices of interface.ucx", ErrorKind::Unavailable);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void set_defaults() {
 
 Error unavailable(const std::string& what, ucs_status_t status) {
   return fail("--backend", "ucx", what + ": " + ucs_status_string(status),
-              "--backend=gloo, or looking at UCX_TLS and UCX_NET_DEVICES with `rollcall env`", ErrorKind::Unavailable);
+              "--backend=gloo, or checking UCX_TLS and UCX_NET_DEVICES with `rollcall env`", ErrorKind::Unavailable);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ enum Event : std::uint64_t { kUcx, kWake };
 
 Error unavailable(const std::string& what, const std::string& why) {
   return fail("--backend", "ucx", what + ": " + why,
-              "looking whether /dev/shm is full (`df /dev/shm`), or --backend=gloo", ErrorKind::Unavailable);
+              "checking whether /dev/shm is full (`df /dev/shm`), or --backend=gloo", ErrorKind::Unavailable);
 }
 
 }  // namespace
