@@ -21,15 +21,15 @@ class Reducer;
 
 namespace rollcall::parallel {
 
-/// Synchronous data parallelism (DDP) around a module: every rank has a replica, gradients are averaged over the ranks
-/// while backward still runs. The algorithm is that of PyTorch's DistributedDataParallel (Li et al., VLDB 2020), by the
-/// same c10d::Reducer: buckets of 1 MiB first, then 25 MiB, in the order in which gradients arrive; gradients are views
-/// of the buckets.
+/// Trains a module with synchronous data parallelism (DDP): every rank has a replica, and gradients are averaged over
+/// the ranks while backward still runs. The algorithm is that of PyTorch's DistributedDataParallel (Li et al., VLDB
+/// 2020), with the same c10d::Reducer: a first bucket of 1 MiB, then buckets of 25 MiB, in the order in which gradients
+/// arrive. Gradients are views of the buckets.
 ///
 /// Every rank takes part in every step. There is no join() for ranks that run out of data: the sampler gives all ranks
 /// equally many batches.
 ///
-/// A world of one is the same class with nothing to communicate. Main thread only.
+/// In a world of one the class communicates nothing. Main thread only.
 class DataParallel final : public Replica {
  public:
   /// Checks that all ranks have parameters of the same shapes and types, then gives every rank rank 0's parameters and
@@ -52,14 +52,14 @@ class DataParallel final : public Replica {
 
   void set_gradient_sync(bool sync) override { sync_ = sync; }
 
-  /// Gradients that are views of buckets stay and become 0 (Optimizer::zero_grad would throw); in a world of one they
-  /// are released.
+  /// Sets gradients, which are views of buckets, to 0 (Optimizer::zero_grad would throw); in a world of one releases
+  /// them.
   void zero_grad() override;
   at::Tensor clip_grad_norm(double max_norm) override;
 
-  /// c10d rebuilds its buckets once, after the first backward, and that changes the order of additions. With it every
-  /// real step, also the first after a resume, reduces in the same buckets. The module must be in the mode in which it
-  /// will train. Nothing to do in a world of one.
+  /// Makes c10d rebuild its buckets, which it does once, after the first backward, and which changes the order of
+  /// additions. Afterwards every real step, also the first after a resume, reduces in the same buckets. The module must
+  /// be in the mode in which it will train. Does nothing in a world of one.
   [[nodiscard]] Result<void> warm_up(const Loss& loss) override;
   [[nodiscard]] std::vector<std::int64_t> gradient_order() const override { return options_.gradient_order; }
   [[nodiscard]] Result<void> sync_buffers() override;
@@ -77,13 +77,13 @@ class DataParallel final : public Replica {
   std::shared_ptr<torch::nn::Module> module_;
   process_group::Group group_;
   DataParallelOptions options_;
-  std::vector<at::Tensor> parameters_;  ///< those that take gradients
+  std::vector<at::Tensor> parameters_;  ///< the parameters that take gradients
   std::vector<at::Tensor> buffers_;
-  bool first_backward_ = true;              ///< the next one that reduces
-  bool sync_ = true;                        ///< the next backward reduces
-  bool step_began_ = false;                 ///< a forward of this step was there
+  bool first_backward_ = true;              ///< whether no backward has reduced yet
+  bool sync_ = true;                        ///< whether the next backward reduces
+  bool step_began_ = false;                 ///< whether this step has had a forward
   std::shared_ptr<c10d::Reducer> reducer_;  ///< null in a world of one
-  std::shared_ptr<c10d::Logger> logger_;    ///< which the Reducer's search for unused parameters calls
+  std::shared_ptr<c10d::Logger> logger_;    ///< called by the Reducer's search for unused parameters
 };
 
 }  // namespace rollcall::parallel

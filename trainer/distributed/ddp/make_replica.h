@@ -13,25 +13,25 @@
 
 namespace rollcall::parallel {
 
-/// Whom a replica talks to. Null in a world of one.
+/// The group and store through which a replica communicates; both null in a world of one.
 struct Peers {
   process_group::Group world;
   c10::intrusive_ptr<c10d::Store> store;
-  process_group::ProcessGroupOptions groups = {};  ///< of the mesh's own groups
+  process_group::ProcessGroupOptions groups = {};  ///< options for the mesh's own groups
 };
 
-/// Makes `module` trainable by all ranks together; each gets rank 0's values. Collective. Errors: those of
+/// Makes a replica that trains `module` on all ranks, starting from rank 0's values. Collective. Returns the errors of
 /// DataParallel::create, ExactReplica::create, make_mesh and ShardedReplica::create.
 [[nodiscard]] Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module,
                                                             const ReplicaOptions& options, const Peers& peers);
 
-/// Makes all model::BatchNorm of `module` normalise, in training, with the batches of all ranks of `group` together;
-/// see model::BatchNormImpl::share_statistics. Returns how many there are. A null `group` changes nothing. The module
-/// holds the group from then on. Not collective itself.
+/// Turns all model::BatchNorm of `module` into synchronised batch norms over the ranks of `group`; see
+/// model::BatchNormImpl::share_statistics. Returns their number. A null `group` changes nothing. The module keeps a
+/// reference to the group. Not collective itself.
 std::size_t synchronise_batch_norms(torch::nn::Module& module, const process_group::Group& group);
 
-/// Takes from `module`, whose replica is gone, what still belongs to the group: gradients, which lie in its buckets,
-/// and the shared statistics. Parameters and buffers stay.
+/// Removes from `module`, whose replica is destroyed, what still belongs to the group: gradients, which are views of
+/// its buckets, and the shared statistics. Parameters and buffers stay.
 void leave_group(torch::nn::Module& module);
 
 }  // namespace rollcall::parallel

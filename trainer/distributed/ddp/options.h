@@ -15,43 +15,44 @@ struct Kernels;
 
 namespace rollcall::parallel {
 
-/// How DataParallel synchronises. The same on every rank.
+/// Options of DataParallel; the same on every rank.
 struct DataParallelOptions {
-  /// Look for parameters that the loss does not depend on, in each forward's graph; without it a step that leaves some
-  /// out is an error in the next one. They keep their gradient where no rank used them.
+  /// Searches each forward's graph for parameters that the loss does not depend on; if off, a step that does not use
+  /// all of them is an error in the next step. Parameters that no rank used keep their gradient.
   bool find_unused_parameters = false;
-  /// Every step uses the same parameters in the same order: found out in the first one, unused ones included.
+  /// Whether every step uses the same parameters in the same order; the first step finds out which, and which not.
   bool static_graph = false;
-  /// Type in which gradients travel (bfloat16 or half), divided by the number of ranks before they are added up.
-  /// Nothing: their own.
+  /// Type in which gradients are sent (bfloat16 or half), divided by the number of ranks before they are added up.
+  /// Unset: their own type.
   std::optional<c10::ScalarType> compression;
-  /// The device's, which stay loaded: they compress in one pass, and round once. Null: LibTorch's operators do.
+  /// The device's kernels, which stay loaded, for compression in one pass with one rounding. Null: LibTorch's
+  /// operators.
   const device::Kernels* kernels = nullptr;
-  /// Give every rank rank 0's buffers (BatchNorm statistics) before each step. Off: each rank keeps its own until
+  /// Whether rank 0's buffers (BatchNorm statistics) are broadcast before each step. Off: each rank keeps its own until
   /// sync_buffers().
   bool broadcast_buffers = true;
-  /// Give every rank rank 0's parameters and buffers at first. Off: they are the same already, or will be made so.
+  /// Whether rank 0's parameters and buffers are broadcast at first. Off: the caller makes them the same.
   bool broadcast_at_first = true;
-  /// What gradient_order() of another replica of this model said; the same on all ranks. warm_up() is not needed then.
-  /// Empty: not known.
+  /// The gradient_order() of another replica of this model, the same on all ranks; makes warm_up() unnecessary. Empty
+  /// if it is not known.
   std::vector<std::int64_t> gradient_order{};
-  /// PyTorch's own figures: the first bucket is small so that communication starts early.
+  /// PyTorch's defaults: the first bucket is small so that communication starts early.
   std::size_t first_bucket_bytes = std::size_t{1} << 20;
   std::size_t bucket_bytes = std::size_t{25} << 20;
 };
 
-/// How ExactReplica adds up.
+/// Options of ExactReplica.
 struct ExactOptions {
-  std::int64_t virtual_ranks = 0;  ///< of all processes together; 0: none
+  std::int64_t virtual_ranks = 0;  ///< number of virtual ranks of all processes together; 0: ExactReplica is not used
   std::int64_t accumulation = 1;   ///< batches of one virtual rank in a step
   bool broadcast_at_first = true;  ///< see DataParallelOptions
 };
 
-/// How a model is trained by all ranks together.
+/// Options of make_replica().
 struct ReplicaOptions {
-  bool sharded = false;  ///< FSDP instead of DDP
+  bool sharded = false;  ///< whether FSDP is used instead of DDP
   DataParallelOptions data_parallel;
-  ExactOptions exact;  ///< with virtual ranks: instead of DataParallel
+  ExactOptions exact;  ///< replaces DataParallel if it has virtual ranks
   process_group::MeshOptions degrees;
   fsdp::Options sharding;
 };

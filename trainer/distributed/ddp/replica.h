@@ -11,12 +11,11 @@
 
 namespace rollcall::parallel {
 
-/// A model that the ranks of a group train together, whatever they divide among them: the batch alone (DataParallel,
-/// also for a world of one) or the model's parameters as well (ShardedReplica). The training loop knows only this.
+/// A model that the ranks of a group train together. They divide the batch among them (DataParallel, also for a world
+/// of one), or also the model's parameters (ShardedReplica). The training loop knows only this interface.
 ///
-/// Main thread only. What is called collective, every rank calls in the same order. forward(), the backward() of what
-/// it returns and evaluate() throw what LibTorch throws: a lost peer is a c10::DistError or a std::runtime_error of
-/// Gloo's.
+/// Main thread only. Every rank calls the collective functions in the same order. forward(), the backward() of its
+/// result and evaluate() throw what LibTorch throws: a lost peer is a c10::DistError or a std::runtime_error of Gloo.
 class Replica {
  public:
   using Loss = std::function<at::Tensor()>;  ///< runs the module on a batch and returns the scalar loss
@@ -26,86 +25,86 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
   virtual ~Replica() = default;
 
-  /// What an optimizer is to update, under the names of the model's state dict; the tensors stay the same ones.
+  /// Returns the tensors for the optimizer to update, by the names of the model's state dict. They stay the same ones.
   [[nodiscard]] virtual torch::OrderedDict<std::string, at::Tensor> named_parameters() const = 0;
 
-  /// The type that the model wants its images in.
+  /// Returns the type in which the model takes its images.
   [[nodiscard]] virtual at::ScalarType input_type() const { return at::kFloat; }
 
-  /// Runs `loss` and makes the next backward() average the gradients over the ranks. Call backward() on what it
-  /// returns, once, before the next forward(). Collective, as is that backward().
+  /// Runs `loss` and makes the next backward() average the gradients over the ranks. Call backward() on the result
+  /// once, before the next forward(). Collective, as is that backward().
   [[nodiscard]] virtual at::Tensor forward(const Loss& loss) = 0;
 
   /// Runs `outputs`, which calls the module, without recording gradients. Collective.
   [[nodiscard]] virtual at::Tensor evaluate(const Loss& outputs) = 0;
 
-  /// Whether the next forward() and backward() average gradients over the ranks, as they do at first. Off: gradients
-  /// add up on this rank until a backward() with it on averages the sum (gradient accumulation; DDP's no_sync, FSDP2's
-  /// set_requires_gradient_sync). All ranks alike; what lies between two backwards with it on is one step.
+  /// Sets whether the next forward() and backward() average gradients over the ranks; on by default. While off,
+  /// gradients add up on this rank until a backward() with it on averages the sum (gradient accumulation; DDP's
+  /// no_sync, FSDP2's set_requires_gradient_sync). All ranks set it alike. A step ends with a backward() with it on.
   virtual void set_gradient_sync(bool sync) = 0;
 
-  /// Before each forward(), except while gradients of several batches are to add up.
+  /// Clears the gradients. Call it before each forward(), except while gradients of several batches add up.
   virtual void zero_grad() = 0;
 
-  /// After the last backward() of a step, also where this rank had none: what backward() left to do until gradients are
-  /// averaged. Collective. Throws as forward() does.
+  /// Completes the averaging of gradients. Call it after the last backward() of a step, also on a rank that had none.
+  /// Collective. Throws as forward() does.
   virtual void finish_gradients() {}
 
-  /// After backward(): scales the gradients so that their common 2-norm, over all parameters and ranks, is at most
-  /// `max_norm` > 0. Returns the norm that they had, one float64 where they are: on a device the host does not wait for
-  /// it. Collective. Throws as forward() does.
+  /// Scales the gradients so that their common 2-norm, over all parameters and ranks, is at most `max_norm` > 0. Call
+  /// it after backward(). Returns the norm before, one float64 on the gradients' device, for which the host does not
+  /// wait. Collective. Throws as forward() does.
   virtual at::Tensor clip_grad_norm(double max_norm) = 0;
 
-  /// One forward and backward before the first step, for what settles only then (DataParallel's buckets): any batch, as
-  /// small as you like. Leaves parameters, buffers, gradients (0) and the default random generator as they were.
+  /// Runs one forward and backward before the first step, which settles DataParallel's buckets; the batch may be as
+  /// small as you like. Leaves parameters, buffers, gradients (0) and the default random generator unchanged.
   /// Collective. Errors (Unavailable): a peer was lost.
   [[nodiscard]] virtual Result<void> warm_up(const Loss& loss) = 0;
 
-  /// The parameters that take gradients, by their places among each other, in the order in which warm_up() saw their
-  /// gradients arrive on this rank. Another replica of the same model that is made with rank 0's order settles as this
-  /// one did. Empty: nothing needs it, or warm_up() is to be called.
+  /// Returns the indices of the parameters that take gradients, in the order in which their gradients arrived in
+  /// warm_up() on this rank. Another replica of the same model that is made with rank 0's order settles as this one
+  /// did. Empty if no order is needed, or before warm_up().
   [[nodiscard]] virtual std::vector<std::int64_t> gradient_order() const { return {}; }
 
-  /// Gives every rank rank 0's buffers (BatchNorm statistics): before validation or a checkpoint. Collective.
+  /// Broadcasts rank 0's buffers (BatchNorm statistics), before validation or a checkpoint. Collective.
   [[nodiscard]] virtual Result<void> sync_buffers() = 0;
 
-  // For checkpoints, where parameters are divided.
+  // The following functions are for checkpoints of sharded parameters.
 
-  /// Whether named_parameters() are only parts of the module's.
+  /// Returns whether named_parameters() are only parts of the module's.
   [[nodiscard]] virtual bool is_sharded() const { return false; }
-  /// This rank's part of parameter `name`, by any of its names; undefined where it is not divided.
+  /// Returns this rank's part of parameter `name`, which may be any of its names; undefined if it is not sharded.
   [[nodiscard]] virtual at::Tensor shard(const std::string& /*name*/) const { return {}; }
-  /// Where in dimension 0 of the whole parameter it begins.
+  /// Returns the index in dimension 0 of the whole parameter at which shard(name) begins.
   [[nodiscard]] virtual std::int64_t first_row(const std::string& /*name*/) const { return 0; }
-  /// Whether this rank is the first of those that hold the same parts.
+  /// Returns whether this rank is the first of the ranks that hold the same parts.
   [[nodiscard]] virtual bool is_first_of_replicas() const { return true; }
-  /// The whole of which `part` is this rank's: parameter `name`, or an optimizer's state for it. On rank 0; undefined
-  /// elsewhere. Collective. Throws as forward() does.
+  /// Returns the whole tensor of which `part` is this rank's part: parameter `name`, or an optimizer's state for it. On
+  /// rank 0; undefined elsewhere. Collective. Throws as forward() does.
   [[nodiscard]] virtual at::Tensor gather(const std::string& /*name*/, const at::Tensor& part) const { return part; }
-  /// This rank's part of a tensor of parameter `name`'s shape.
+  /// Returns this rank's part of a tensor of parameter `name`'s shape.
   [[nodiscard]] virtual at::Tensor part_of(const std::string& /*name*/, const at::Tensor& whole) const { return whole; }
 };
 
-// What every kind of Replica begins with and needs.
+// The following functions are shared by all kinds of Replica.
 
-/// Checks that all ranks have parameters of the same names, shapes, types and strides. Errors: (Mismatch) they do not;
-/// the same error on every rank, which names the first difference; (Unavailable) a peer was lost. Collective;
+/// Checks that all ranks have parameters of the same names, shapes, types and strides. Errors: (Mismatch) they differ;
+/// every rank returns the same error, which names the first difference; (Unavailable) a peer was lost. Collective;
 /// `group` is not null.
 [[nodiscard]] Result<void> verify_same_model(const torch::nn::Module& module, const process_group::Group& group);
 
-/// Gives every rank rank 0's values. Collective; `group` is not null. Throws what c10d throws.
+/// Broadcasts rank 0's values. Collective; `group` is not null. Throws what c10d throws.
 void broadcast_values(const std::vector<at::Tensor>& tensors, const process_group::Group& group);
 
-/// Copies that gradients do not flow through.
+/// Returns copies that are detached from autograd.
 [[nodiscard]] std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors);
-/// Gives `tensors` the values of as many others, of the same shapes.
+/// Copies `values` into as many `tensors` of the same shapes.
 void copy_values(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& values);
 
 /// Scales the gradients of `parameters` so that their common 2-norm is at most `max_norm` > 0, as torch's
-/// clip_grad_norm_ does; sums are taken in float64, so that dividing the work otherwise changes nothing that float32
-/// shows. Parameters are on one device, which the group has a backend for. `group`: the ranks whose gradients belong
-/// to one model; null where this rank has all. Returns the norm before, one float64 where the gradients are, for which
-/// the host does not wait on a device. Collective over `group`. Throws what c10d throws.
+/// clip_grad_norm_ does. Sums are taken in float64, so that another division of the work makes no difference in
+/// float32. Parameters are on one device, for which the group has a backend. `group` has the ranks whose gradients
+/// belong to one model; null if this rank has all. Returns the norm before, one float64 on the gradients' device, for
+/// which the host does not wait. Collective over `group`. Throws what c10d throws.
 at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                           const process_group::Group& group);
 

@@ -12,8 +12,8 @@ namespace rollcall::parallel {
 /// Fully sharded data parallelism (FSDP): see fsdp::ShardedModule.
 class ShardedReplica final : public Replica {
  public:
-  /// Checks that all ranks have the same model, gives every rank rank 0's parameters and buffers, then divides it.
-  /// Collective over mesh.world. Errors: those of verify_same_model() and fsdp::fully_shard().
+  /// Checks that all ranks have the same model, broadcasts rank 0's parameters and buffers, then shards it. Collective
+  /// over mesh.world. Returns the errors of verify_same_model() and fsdp::fully_shard().
   [[nodiscard]] static Result<std::unique_ptr<ShardedReplica>> create(std::shared_ptr<torch::nn::Module> module,
                                                                       const process_group::Mesh& mesh,
                                                                       const fsdp::Options& options);
@@ -27,7 +27,7 @@ class ShardedReplica final : public Replica {
   void set_gradient_sync(bool sync) override { sharded_->set_gradient_sync(sync); }
   void zero_grad() override { sharded_->zero_grad(); }
   at::Tensor clip_grad_norm(double max_norm) override;
-  /// Nothing to do: every step adds in the same order.
+  /// Does nothing: every step adds in the same order.
   [[nodiscard]] Result<void> warm_up(const Loss& /*loss*/) override { return {}; }
   [[nodiscard]] Result<void> sync_buffers() override;
 

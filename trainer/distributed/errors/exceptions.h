@@ -12,8 +12,8 @@
 
 namespace rollcall::process_group {
 
-/// Thrown where a watched collective fails, with all that the ranks found out about it. PeerLost, PeerLate:
-/// a peer was lost or did not come in time; DeviceLost: this rank's own; Mismatch: ranks called different collectives.
+/// Thrown when a watched collective fails, with what the ranks found out about it. PeerLost, PeerLate: a peer was lost
+/// or late; DeviceLost: this rank's own device failed; Mismatch: ranks called different collectives.
 class CollectiveFailure : public c10::DistError {
  public:
   explicit CollectiveFailure(rollcall::Error error)
@@ -25,7 +25,7 @@ class CollectiveFailure : public c10::DistError {
   rollcall::Error error_;
 };
 
-/// Who speaks in an error: "rank 3 of 4 on jwb0002".
+/// The rank that reports an error: "rank 3 of 4 on jwb0002".
 struct Speaker {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
@@ -40,34 +40,33 @@ struct Speaker {
 /// TORCH_DISTRIBUTED_DEBUG, they stay.
 [[nodiscard]] std::string library_text(const std::string& text);
 
-/// The Error (Unavailable) of what LibTorch or the standard library throws when an allocation fails; nothing for any
-/// other exception.
+/// Returns the error (Unavailable) for an exception of LibTorch or the standard library after a failed allocation;
+/// unset for any other exception.
 [[nodiscard]] std::optional<Error> out_of_memory(const std::exception& error);
 
-/// The Error of what a device's driver says to this process alone: (DeviceOutOfMemory, DeviceLost) where it is the
-/// memory or the device that fails; (Internal) a program that used it wrongly. Nothing for any other exception.
+/// Returns the error for a failure that a device's driver reports to this process: DeviceOutOfMemory, DeviceLost, or
+/// Internal if the program used the device wrongly. Unset for any other exception.
 [[nodiscard]] std::optional<Error> failure_of_device(const std::exception& error);
-/// Whether `error` is one of this rank alone: no peer was lost.
+/// Returns whether `error` concerns only this rank's device: no peer was lost.
 [[nodiscard]] inline bool is_of_device(const Error& error) {
   return error.kind == ErrorKind::DeviceLost || error.kind == ErrorKind::DeviceOutOfMemory;
 }
 
-/// What code that calls LibTorch threw.
+/// An exception of code that calls LibTorch, as an error.
 struct Caught {
   Error error;
-  /// Whether that is all of it: a CollectiveFailure's, or one of memory or of the device. Else only its reason, the
-  /// exception's first line, and its kind: Internal where LibTorch does not do what it was asked for, and for
-  /// what no network throws (std::logic_error, std::system_error); PeerLost for c10d's exceptions and all others: Gloo
-  /// throws classes of its own.
+  /// Whether `error` is complete: a CollectiveFailure's, or one of memory or of the device. Otherwise only its reason,
+  /// the exception's first line, and its kind are set. The kind is Internal for c10::Error and for exceptions that no
+  /// network code throws (std::logic_error, std::system_error). It is PeerLost for c10d's exceptions and all others:
+  /// Gloo throws classes of its own.
   bool explained = false;
 };
 
-/// Runs `work` and says what it threw; nothing where all went well.
+/// Runs `work` and returns what it threw; unset if it returned normally.
 [[nodiscard]] std::optional<Caught> catch_exception(const std::function<void()>& work);
 
-/// Runs `work`, which calls c10d. What it throws becomes an Error (PeerLost): setting `setting`, value who speaks,
-/// reason `what` and the first line of the exception, and the given action; where it is explained (see Caught) that
-/// one.
+/// Runs `work`, which calls c10d. An exception becomes an error (PeerLost) with `setting`, the rank, `what` with the
+/// exception's first line, and `action`; or the complete error of Caught::explained.
 [[nodiscard]] Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting, const std::string& what,
                                             const std::string& action, const std::function<void()>& work);
 

@@ -4,11 +4,11 @@
 
 namespace rollcall::process_group {
 
-/// Among how many ranks a model is divided, and how many have the same part.
+/// The sizes of a Mesh's groups.
 struct MeshOptions {
-  std::uint32_t shard_degree = 0;      ///< 0: what replicate_degree leaves
-  std::uint32_t replicate_degree = 0;  ///< 0: what shard_degree leaves
-  std::uint32_t reshard_degree = 0;    ///< size of `reshard`; 0: none
+  std::uint32_t shard_degree = 0;      ///< ranks that divide a model; 0: the world size / replicate_degree
+  std::uint32_t replicate_degree = 0;  ///< ranks with the same part; 0: the world size / shard_degree
+  std::uint32_t reshard_degree = 0;    ///< size of Mesh::reshard; 0: no such group
 };
 
 }  // namespace rollcall::process_group

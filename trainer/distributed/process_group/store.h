@@ -12,19 +12,19 @@
 
 namespace rollcall::process_group {
 
-/// Whether what waits is to give up. Called by any thread, about ten times a second; does not use the store.
+/// Returns whether a wait is to end early. Called by any thread, about ten times a second; does not use the store.
 using Interrupted = std::function<bool()>;
 
-/// This rank's way to its world's key-value store, which rank 0 serves in this process on the connections on which the
-/// ranks met (taken out of `meeting`, whose listener is closed). Waits for nobody.
+/// Returns this rank's client of its world's key-value store. Rank 0's process serves the store on the connections of
+/// the rendezvous, which are taken out of `meeting`; its listener is closed. Does not wait for other ranks.
 ///
-/// Thread-safe; clones share the connection. Rank 0's keys go with the store that is returned here: its clones, and the
-/// other ranks, are told from then on that the store is gone.
+/// Thread-safe; clones share the connection. On rank 0 the keys are lost with the returned store: its clones, and the
+/// other ranks, then get the error that the store is gone.
 ///
-/// `timeout`: of waits for keys that name none. They end early where `interrupted`, which may be empty, as they do
-/// after their timeout. Throws as c10d::TCPStore does: c10::DistStoreError after a timeout, c10::DistNetworkError where
-/// rank 0's store is gone; and the former where the store is full (runtime/store/table.h). Errors (Unavailable): no
-/// descriptor or thread is to be had.
+/// `timeout` is for waits that name none. When `interrupted`, which may be empty, returns true, a wait ends as after
+/// its timeout. The store throws as c10d::TCPStore does: c10::DistStoreError after a timeout or if the store is full
+/// (runtime/store/table.h), c10::DistNetworkError if rank 0's store is gone. Errors (Unavailable): no descriptor or
+/// thread is available.
 [[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> connect_store(rendezvous::Meeting& meeting, std::uint32_t rank,
                                                                     std::uint32_t world_size,
                                                                     std::chrono::milliseconds timeout,

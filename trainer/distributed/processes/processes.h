@@ -16,45 +16,47 @@
 
 namespace rollcall::process_group {
 
-/// Names the processes that can see each other's PIDs: boot of the kernel, PID namespace. Empty where /proc does not
-/// say.
+/// Returns a name for the processes that see each other's PIDs: the kernel's boot ID and the PID namespace. Empty if
+/// /proc does not have them.
 [[nodiscard]] std::string process_space();
 
-/// Names this process among all of a cluster: its process_space() and its PID. Empty where /proc does not say.
+/// Returns a name for this process that is unique in a cluster: its process_space() and its PID. Empty if /proc does
+/// not have the former.
 [[nodiscard]] std::string process_identity();
 
-/// The PID of the process `identity` for this one. Nothing where it runs on another host or in another PID namespace.
+/// Returns the PID of process `identity` as this process sees it; unset if it runs on another host or in another PID
+/// namespace.
 [[nodiscard]] std::optional<pid_t> local_process(const std::string& identity);
 
-/// Which ranks' processes have ended, for all who want to know. Sees at once that one of this host has, also one that
-/// is nobody's child; where the kernel cannot tell, and of other hosts, somebody else says so. Thread-safe.
+/// Knows which ranks' processes have ended. It sees at once when a process of this host ends, also one that is not a
+/// child. For other hosts, and on kernels without pidfds, other sources report the end. Thread-safe.
 class ProcessWatch {
  public:
-  /// Throws std::system_error without a descriptor or a thread to spare.
+  /// Throws std::system_error if no descriptor or thread is available.
   ProcessWatch();
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
   ~ProcessWatch();
 
-  /// Watches the process `identity` (see process_identity()) of `rank`, if it is one of this host and runs.
+  /// Watches the process `identity` (see process_identity()) of `rank`, if it runs on this host.
   void add(std::uint32_t rank, const std::string& identity);
 
-  /// Somebody else has seen that it has ended.
+  /// Records that the process of `rank` has ended, as another source reports.
   void end(std::uint32_t rank);
 
-  /// The ranks that have ended, but for the first `known` that did; `known` counts them afterwards. Waits for one for
-  /// `longest`, or until wake() where `gives_up` is set.
+  /// Returns the ranks that have ended, without the first `known` ones, and adds their number to `known`. If there are
+  /// none, waits for one for at most `longest`, or until wake() while `gives_up` is set.
   [[nodiscard]] std::vector<std::uint32_t> await_ended(std::size_t& known, std::chrono::milliseconds longest,
                                                        const std::atomic<bool>& gives_up);
-  /// Has those who wait look whether they give up.
+  /// Makes waiting threads check `gives_up`.
   void wake();
 
-  /// `callback` is called, in any thread, whenever one has ended; with the lock held, so it must not
-  /// block. Until the same `owner` gives an empty one.
+  /// Calls `callback` on any thread whenever a process has ended, until the same `owner` passes an empty one. The lock
+  /// is held during the call, so it must not block.
   void tell(const void* owner, std::function<void()> callback);
 
   [[nodiscard]] bool has_ended(std::uint32_t rank) const;
-  /// Whether `rank` is watched and has not ended: it may be stopped.
+  /// Returns whether `rank` is watched and has not ended; it may be stopped.
   [[nodiscard]] bool lives(std::uint32_t rank) const;
 
  private:
@@ -66,26 +68,26 @@ class ProcessWatch {
   int stop_fd_ = -1;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint32_t, int> processes_;  ///< by rank; readable once it has ended
-  std::vector<std::uint32_t> ended_;        ///< in the order in which this was seen
+  std::map<std::uint32_t, int> processes_;  ///< pidfds by rank, readable once the process has ended
+  std::vector<std::uint32_t> ended_;        ///< ranks in the order in which their end was seen
   std::map<const void*, std::function<void()>> told_;
   std::thread thread_;
 };
 
-/// How messages call the ranks of a group: by their numbers in the step, of which the group may be a part. A row or a
-/// column of a grid of ranks, as of Mesh, is such a part; by default it is the step itself.
+/// Maps a group's ranks to their numbers in the step, by which messages name them. The group may be a row or a column
+/// of a mesh of ranks; by default it is the whole step.
 struct RankNames {
-  std::uint32_t first = 0;   ///< the number in the step of the group's rank 0
-  std::uint32_t stride = 1;  ///< from each rank of the group to the next
-  std::uint32_t ranks = 0;   ///< of the step; 0: as many as the group has
+  std::uint32_t first = 0;   ///< number in the step of the group's rank 0
+  std::uint32_t stride = 1;  ///< difference between the numbers of consecutive ranks of the group
+  std::uint32_t ranks = 0;   ///< number of ranks of the step; 0: as many as the group has
 
   [[nodiscard]] std::uint32_t number(std::uint32_t rank) const { return first + rank * stride; }
-  /// The other way round, in a group of `size`; nothing for a rank that is none of its.
+  /// Returns the group's rank with this number in the step, in a group of `size`; unset if the group does not have it.
   [[nodiscard]] std::optional<std::uint32_t> rank_of(std::uint32_t number, std::uint32_t size) const {
     const bool member = number >= first && (number - first) % stride == 0 && (number - first) / stride < size;
     return member ? std::optional((number - first) / stride) : std::nullopt;
   }
-  /// "rank 6"
+  /// Returns "rank 6".
   [[nodiscard]] std::string of(std::uint32_t rank) const { return "rank " + std::to_string(number(rank)); }
 };
 
