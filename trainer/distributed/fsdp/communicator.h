@@ -11,14 +11,14 @@
 
 namespace rollcall::parallel::fsdp {
 
-/// Collectives under way. wait() once; throws what c10d throws. Of a device's it is the current stream that waits:
-/// their memory may be let go of where the stream that it was taken on comes behind.
+/// Pending collectives. Call wait() once; it throws what c10d throws. For collectives of a device the current stream
+/// waits, not the host: their memory may be freed on a stream that is ordered after it.
 class Pending {
  public:
   Pending() = default;
   Pending(const std::function<void()>& around, Counters& counters) : around_(&around), counters_(&counters) {}
 
-  /// `tensors`: what it reads and writes, if it does not hold it itself.
+  /// Adds a collective. `tensors` are those that it reads and writes, if `work` does not hold them itself.
   void add(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors) {
     works_.push_back(std::move(work));
     tensors_.push_back(std::move(tensors));
@@ -26,18 +26,18 @@ class Pending {
   void wait();
 
  private:
-  std::vector<c10::intrusive_ptr<c10d::Work>> works_;  ///< none where there is nobody to talk to
-  std::vector<std::vector<at::Tensor>> tensors_;       ///< of each
+  std::vector<c10::intrusive_ptr<c10d::Work>> works_;  ///< empty for a group of one
+  std::vector<std::vector<at::Tensor>> tensors_;       ///< tensors of each of works_
   const std::function<void()>* around_ = nullptr;
   Counters* counters_ = nullptr;
 };
 
-/// The three collectives of sharded training over a mesh, each with the least traffic possible, and what they cost.
-/// Tensors are one-dimensional and on a device that the groups have a backend for. Main thread and autograd's thread,
-/// not both at once. Throws what c10d throws.
+/// Runs the collectives of sharded training over a mesh, each with the least traffic possible, and counts their cost.
+/// Tensors are one-dimensional and on a device for which the groups have a backend. For the main thread and autograd's
+/// thread, not both at once. Throws what c10d throws.
 class Communicator {
  public:
-  /// `options` outlives it.
+  /// `options` outlives the communicator.
   Communicator(process_group::Mesh mesh, const Options& options) : mesh_(std::move(mesh)), options_(options) {}
 
   [[nodiscard]] std::int64_t rank() const { return process_group::rank_of(mesh_.shard); }
@@ -45,24 +45,25 @@ class Communicator {
   [[nodiscard]] std::int64_t replicas() const { return process_group::world_size_of(mesh_.replicate); }
   [[nodiscard]] const process_group::Mesh& mesh() const { return mesh_; }
 
-  /// Each of `gathered` becomes the one of `mine` of all ranks of `group` (of this mesh, or null), back to back.
+  /// Fills each of `gathered` with the corresponding one of `mine` of all ranks of `group` (of this mesh, or null),
+  /// back to back.
   [[nodiscard]] Pending all_gather(const process_group::Group& group, std::vector<at::Tensor> gathered,
                                    std::vector<at::Tensor> mine);
 
-  /// Of each of `parts` (as many equal ones as the shard group has ranks, back to back) everybody's part r is added up
-  /// for rank r, in their type; the one of `sums` gets those of this rank. The backend adds, in an order of its own.
+  /// Adds up over the ranks, in their type, part r of each of `parts` (one equal part for each rank of the shard group,
+  /// back to back), for rank r; the corresponding one of `sums` gets this rank's. The backend adds, in its own order.
   [[nodiscard]] Pending reduce_scatter(const std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts);
 
-  /// Of each of `parts` sends part r to rank r; the one of `received` gets everybody's part for this rank. With
-  /// add_up() it is a reduce-scatter in any type: an all-to-all moves as little as one can, and where Gloo has none but
-  /// an all-reduce in disguise, half as much.
+  /// Sends part r of each of `parts` to rank r; the corresponding one of `received` gets all ranks' parts for this
+  /// rank. With add_up() this makes a reduce-scatter in any type, with the least traffic possible: half as much as
+  /// Gloo's own reduce-scatter, which is an all-reduce.
   [[nodiscard]] Pending exchange(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts);
 
-  /// `sum` becomes that of `received`'s rows, in its own type, by pairs and so in the same order on every machine;
-  /// exact for rows that are equal where their number is a power of two. `received` is overwritten if that is its type.
+  /// Writes the sum of `received`'s rows, in the type of `sum`, to `sum`. Adds pairwise, so in the same order on every
+  /// machine; exact for 2^n equal rows. Overwrites `received` if it has the same type.
   static void add_up(const at::Tensor& sum, const at::Tensor& received);
 
-  /// `sum` becomes the sum over the replicas. Waits.
+  /// Replaces `sum` by its sum over the replicas, and waits for it.
   void add_replicas(at::Tensor& sum);
 
   Counters counters;

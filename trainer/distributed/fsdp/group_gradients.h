@@ -16,45 +16,47 @@
 
 namespace rollcall::parallel::fsdp {
 
-/// What the groups of a model have in common. All outlives them.
+/// Objects shared by the parameter groups of a model, which they outlive.
 struct GroupContext {
   Communicator& communicator;
-  const UnshardedMemory& memory;  ///< of the device that computes
-  HostLink* host_link;            ///< null: shards live on that device
-  /// Beside the one that computes: reductions, from copies of gradients to the shards' mean. Nothing on CPUs.
+  const UnshardedMemory& memory;  ///< memory of the device that computes
+  HostLink* host_link;            ///< null if shards are on that device
+  /// The stream of reductions, from the copy of gradients to the shards' mean. Unset on CPUs.
   const std::optional<c10::Stream>& reductions;
   const Options& options;
 };
 
-/// The gradients of a group of parameters, on their way from the unsharded ones to the shards. A backward pass leaves
-/// them on the unsharded parameters, from which start() or accumulate() takes them; finish() gives the shards theirs.
+/// Reduces the gradients of a group of parameters into the shards. A backward pass leaves them on the unsharded
+/// parameters, from which start() or accumulate() takes them; finish() adds the mean to the shards' gradients.
 ///
-/// On a device start() gives all of it to the stream of reductions, and the host and the computing stream go on: that
-/// may use the memory of gradients again after finish(), and read the shards' once it waits for the whole stream.
+/// On a device start() enqueues all of it on the stream of reductions, while the host and the compute stream continue.
+/// The compute stream may reuse the memory of gradients after finish(), and read the shards' gradients once it has
+/// waited for the whole stream of reductions.
 ///
 /// The collectives throw what c10d throws. Not thread-safe.
 class GroupGradients {
  public:
-  /// `layout` and `shards`, one for each of its slots and of the type and device of `home`, outlive it.
+  /// `layout` and `shards` outlive this object. There is one shard for each slot of `layout`, with the type and device
+  /// of `home`.
   GroupGradients(const GroupContext& context, const GroupLayout& layout, std::vector<at::Tensor>& shards,
                  const at::TensorOptions& home);
   GroupGradients(const GroupGradients&) = delete;
   GroupGradients& operator=(const GroupGradients&) = delete;
 
   struct Reduction {
-    std::vector<at::Tensor> parts;     ///< by message, on the way
-    std::vector<at::Tensor> received;  ///< by message
-    at::Tensor sum;                    ///< of all messages, where the backend adds
+    std::vector<at::Tensor> parts;     ///< what each message sends
+    std::vector<at::Tensor> received;  ///< what each message receives
+    at::Tensor sum;                    ///< result of all messages, set if the backend adds
     Pending pending;
-    std::vector<at::Tensor> gradients;  ///< on a device, which read them until `sent`
-    std::optional<c10::Event> sent;
+    std::vector<at::Tensor> gradients;  ///< on a device, which reads them until `sent`
+    std::optional<c10::Event> sent;     ///< unset on CPUs
   };
   /// Takes the unsharded parameters' gradients (a missing one is 0) and starts their reduction.
   [[nodiscard]] Reduction start();
-  /// Waits for it and adds the mean over all ranks to the shards' gradients; with a host link they are there after its
-  /// wait().
+  /// Waits for `reduction` and adds the mean over all ranks to the shards' gradients. With a host link they are
+  /// complete after its wait().
   void finish(Reduction& reduction);
-  /// Puts the unsharded parameters' gradients aside until start(), instead of reducing them now.
+  /// Adds the unsharded parameters' gradients to an accumulator, which the next start() reduces.
   void accumulate();
   void zero();
 
@@ -65,7 +67,7 @@ class GroupGradients {
   [[nodiscard]] at::ScalarType reduce_type() const;
   [[nodiscard]] bool backend_adds() const;
   [[nodiscard]] at::Tensor exchange_memory(std::int64_t numel) const;
-  /// The gradient that autograd made, with what was put aside.
+  /// Takes the gradient that autograd made, with the accumulated one.
   [[nodiscard]] at::Tensor take(std::size_t slot);
   void send(Reduction& reduction, std::vector<at::Tensor> gradients);
   [[nodiscard]] Reduction reduce_beside(std::vector<at::Tensor> gradients);
@@ -86,8 +88,8 @@ class GroupGradients {
   const Options& options_;
   const GroupLayout& layout_;
   std::vector<at::Tensor>& shards_;
-  at::Tensor flat_;  ///< of the shards; as long as the group, so that malloc finds no use for its place in between
-  std::vector<at::Tensor> accumulated_;  ///< by slot, put aside, in the shards' type
+  at::Tensor flat_;  ///< the shards' gradients; kept as long as the group, so that malloc does not reuse the memory
+  std::vector<at::Tensor> accumulated_;  ///< by slot, in the shards' type
 };
 
 }  // namespace rollcall::parallel::fsdp

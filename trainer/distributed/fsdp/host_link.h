@@ -10,36 +10,37 @@
 
 namespace rollcall::parallel::fsdp {
 
-/// The way between shards in main memory and the device that computes (Options::cpu_offload), as that of PyTorch's
-/// CPUOffloadPolicy. Each direction has a stream of its own beside the one that computes, which is the calling thread's
-/// current one; main memory is pinned, so that the device's copy engines work while it computes. Where the CPU
-/// computes, copies are made on return and there are no streams.
+/// Copies shards between main memory and the device that computes (Options::cpu_offload), as PyTorch's CPUOffloadPolicy
+/// does. Each direction has its own stream besides the compute stream, which is the calling thread's current one. Main
+/// memory is pinned, so that the device's copy engines work while it computes. If the CPU computes, copies are complete
+/// on return and there are no streams.
 ///
-/// One device. Main thread and autograd's thread, not both at once. c10::Error: the device failed, or has no streams.
+/// For one device. For the main thread and autograd's thread, not both at once. Throws c10::Error if the device fails
+/// or has no streams.
 class HostLink {
  public:
-  /// Copies on the device live in `memory`, of that device; both outlive the link.
+  /// Copies on the device are in `memory`, which is of that device; both outlive the link.
   HostLink(const UnshardedMemory& memory, Counters& counters);
 
-  /// For tensors in main memory that travel.
+  /// Returns the options for tensors in main memory that are copied.
   [[nodiscard]] at::TensorOptions host_options(at::ScalarType type) const;
 
-  /// Uploads of one block; nothing where the CPU computes.
+  /// The end of one block's uploads; unset if the CPU computes.
   using Uploaded = std::optional<c10::Event>;
-  /// Runs `work` on the stream of uploads, behind what the computing stream has been given so far: upload(), and what
-  /// takes its result.
+  /// Runs `work`, which calls upload() and uses its result, on the stream of uploads, after what is enqueued on the
+  /// compute stream so far.
   [[nodiscard]] Uploaded on_way_up(const std::function<void()>& work);
-  /// A copy of `host`, one-dimensional, on the device. Until wait(), nobody changes `host`.
+  /// Returns a copy of `host`, one-dimensional, on the device. `host` must not change until wait().
   [[nodiscard]] at::Tensor upload(const at::Tensor& host);
-  /// Lets the computing stream wait for what one on_way_up() ran, and for none that came later.
+  /// Makes the compute stream wait for these uploads, and for none that were started later.
   void await(const Uploaded& uploaded) const;
 
-  /// `host` gets the values of `device`, which the computing stream made; they are there after wait().
+  /// Copies `device`, which the compute stream made, to `host`; complete after wait().
   void download(at::Tensor& host, const at::Tensor& device);
-  /// A copy in main memory; there on return, as is what was downloaded before.
+  /// Returns a copy in main memory. It and all earlier downloads are complete on return.
   [[nodiscard]] at::Tensor downloaded(const at::Tensor& device);
 
-  /// Blocks until all copies of both directions are made: the tensors in main memory may be read and changed.
+  /// Blocks until all copies of both directions are complete: the tensors in main memory may be read and changed.
   void wait();
 
  private:
@@ -52,7 +53,7 @@ class HostLink {
 
   const UnshardedMemory& memory_;
   Counters& counters_;
-  std::optional<Streams> streams_;  ///< where another device than the CPU computes
+  std::optional<Streams> streams_;  ///< unset if the CPU computes
   at::Tensor leaving_;              ///< the last download's source, which the device may still read
 };
 

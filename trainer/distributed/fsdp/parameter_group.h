@@ -15,10 +15,10 @@
 
 namespace rollcall::parallel::fsdp {
 
-/// Parameters that are gathered, freed and reduced together: those of one block. Each is cut along dimension 0; this
-/// rank's parts lie back to back in one flat tensor, which all-gathers read (or what that is copied from, where shards
-/// live in main memory) and which the optimizer updates through views. What travels in one message: see Coalesced.
-/// Knows nothing of the order in which blocks run: that is Schedule's.
+/// The parameters of one block, which are gathered, freed and reduced together. Each is cut along dimension 0. This
+/// rank's parts are back to back in one flat tensor. All-gathers read it, or its copy on the device if shards are in
+/// main memory, and the optimizer updates it through views. Coalesced describes the messages. The order in which blocks
+/// run is the concern of Schedule.
 ///
 /// The collectives throw what c10d throws. Not thread-safe.
 class ParameterGroup {
@@ -32,27 +32,27 @@ class ParameterGroup {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::size_t size() const { return layout_.slots.size(); }
   [[nodiscard]] const std::string& name_of(std::size_t i) const { return layout_.slots[i].name; }
-  /// The module's own tensor; its memory is there between unshard() and reshard().
+  /// Returns the module's own tensor, which has memory between unshard() and reshard().
   [[nodiscard]] const at::Tensor& unsharded(std::size_t i) const { return layout_.slots[i].unsharded; }
-  /// This rank's part, a leaf for the optimizer.
+  /// Returns this rank's part, a leaf for the optimizer.
   [[nodiscard]] const at::Tensor& shard(std::size_t i) const { return shards_[i]; }
   [[nodiscard]] const RowShards& rows(std::size_t i) const { return layout_.slots[i].rows; }
   [[nodiscard]] std::size_t trainable() const { return layout_.trainable; }
-  /// Bytes of the unsharded parameters, padding of the shards included.
+  /// Returns the bytes of the unsharded parameters, with the padding of the shards.
   [[nodiscard]] std::int64_t unsharded_bytes() const { return layout_.gather_bytes * communicator_.size(); }
   [[nodiscard]] GroupGradients& gradients() { return *gradients_; }
 
-  /// Bytes that an all-gather under way takes: what arrives through a buffer is there twice.
+  /// Returns the bytes that a pending all-gather takes: parameters that share a buffer are counted twice.
   [[nodiscard]] std::int64_t gathering_bytes() const { return unsharded_bytes() + buffer_bytes(); }
 
-  /// Starts the all-gather, unless the parameters are unsharded or on the way.
+  /// Starts the all-gather, unless it is pending or the parameters are unsharded.
   void start_gather();
-  /// Waits until the parameters can be read. `keep_small`: the next reshard() keeps a part of them for a second
+  /// Waits until the parameters can be read. With `keep_small` the next reshard() keeps a part of them for a second
   /// all-gather over Mesh::reshard.
   void unshard(bool keep_small = false);
   /// Frees the unsharded parameters.
   void reshard();
-  /// Before the optimizer changes the shards: frees everything that was gathered from them.
+  /// Frees everything that was gathered from the shards; call it before the optimizer changes them.
   void forget();
 
  private:
@@ -76,15 +76,15 @@ class ParameterGroup {
   GroupLayout layout_;
   std::vector<at::Tensor> shards_;  ///< by slot, views of flat_
   at::Tensor flat_;
-  std::vector<Piece> pieces_;  ///< of the buffer in the memory of the unsharded parameters
-  bool one_type_ = true;       ///< parameters are gathered in the shards' type
+  std::vector<Piece> pieces_;  ///< copies from the buffer to the memory of the unsharded parameters
+  bool one_type_ = true;       ///< whether parameters are gathered in the shards' type
   State state_ = State::Unsharded;
-  at::Tensor room_;    ///< for the unsharded parameters, while they are gathered
-  at::Tensor buffer_;  ///< what those get that share it, of all ranks
-  at::Tensor small_;   ///< the part that is kept over a reshard()
+  at::Tensor room_;    ///< memory of the unsharded parameters, from the start of the all-gather on
+  at::Tensor buffer_;  ///< receives all ranks' parts of the parameters that share a message
+  at::Tensor small_;   ///< the part that a reshard() kept
   Pending pending_;
-  HostLink::Uploaded uploaded_;              ///< with a host link: what pending_ gathers
-  std::optional<GroupGradients> gradients_;  ///< from the end of the constructor on
+  HostLink::Uploaded uploaded_;              ///< the upload of what pending_ gathers; unset without a host link
+  std::optional<GroupGradients> gradients_;  ///< set by the constructor
 };
 
 }  // namespace rollcall::parallel::fsdp

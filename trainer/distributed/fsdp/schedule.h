@@ -13,24 +13,23 @@
 
 namespace rollcall::parallel::fsdp {
 
-/// When each block's parameters are gathered, freed and their gradients reduced, driven by the events of a forward and
-/// a backward pass. Every rank runs the same blocks in the same order, so that collectives match.
+/// Decides when each block's parameters are gathered and freed and when its gradients are reduced, driven by the events
+/// of a forward and a backward pass. Every rank runs the same blocks in the same order, so that collectives match.
 ///
-/// Forward: wait for this block's parameters, start gathering the next one's and, while all of these are not larger
-/// than the two largest blocks, those of further ones. Backward, in reverse: the same, and once the last gradient of a
-/// block is there, free its parameters and start its reduction. Once a backward, or a forward without one to come, has
-/// returned, nothing reads or writes the shards any more.
+/// Forward: waits for the block's parameters and starts to gather those of the next blocks, as long as all of them
+/// together are not larger than the two largest blocks, but at least those of the next one. Backward, in reverse order:
+/// does the same, and once a block's last gradient has arrived frees its parameters and starts its reduction. After a
+/// backward, or a forward that no backward follows, has returned, nothing reads or writes the shards any more.
 ///
-/// On a device all this is order of its streams, and the host waits for none of it. An all-gather begins after what the
-/// computing stream was given before it, the block that computes last, and so beside the one that computes next; the
-/// memory that it fills is that stream's, on which it was free by then. Reductions have a stream of their own, which
-/// the computing one waits for at the end of the backward; earlier, only for what has read gradients whose memory is
-/// used again (Options::reductions_in_flight).
+/// On a device streams order all this, and the host waits for none of it. An all-gather begins after the work that the
+/// compute stream was given before it, and so overlaps the next block's computation. Its memory was free on the compute
+/// stream by then. Reductions have their own stream, for which the compute stream waits at the end of the backward, and
+/// earlier only for the reads of gradients whose memory is reused (Options::reductions_in_flight).
 class Schedule {
  public:
-  /// `groups` in the order in which blocks are expected to run; `root`, one of them or null, is unsharded from the
-  /// beginning of the forward to its own last gradient. `host_link` and `reductions` are the groups'. All outlive the
-  /// schedule.
+  /// `groups` are in the order in which blocks are expected to run. `root`, one of them or null, is unsharded from the
+  /// beginning of the forward to its own last gradient. `host_link` and `reductions` are the groups' own. All outlive
+  /// the schedule.
   Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root, HostLink* host_link,
            const std::optional<c10::Stream>& reductions);
   Schedule(const Schedule&) = delete;
@@ -42,11 +41,11 @@ class Schedule {
   void before_block(ParameterGroup& group);
   void after_block(ParameterGroup& group, const at::Tensor& output);
 
-  /// Whether backward passes reduce gradients or only accumulate them.
+  /// Sets whether backward passes reduce gradients or only accumulate them.
   void set_reduce(bool reduce) { reduce_ = reduce; }
 
  private:
-  /// A group's place in the current backward pass.
+  /// A group's state in the current backward pass.
   struct Entry {
     ParameterGroup* group;
     bool in_backward = false;
@@ -75,12 +74,12 @@ class Schedule {
   const std::optional<c10::Stream>& reduction_stream_;
   std::vector<std::unique_ptr<Entry>> entries_;
   ParameterGroup* root_;
-  std::int64_t room_bytes_ = 0;              ///< for blocks that are unsharded or on the way: the two largest
-  std::vector<ParameterGroup*> order_;       ///< as forwards began, in the last whole pass
-  std::vector<ParameterGroup*> this_order_;  ///< in this pass
-  std::vector<Entry*> forwarded_;            ///< as forwards ended, whose backward is to come
+  std::int64_t room_bytes_ = 0;              ///< limit for gathered and pending blocks: the size of the two largest
+  std::vector<ParameterGroup*> order_;       ///< in which forwards began in the last whole pass
+  std::vector<ParameterGroup*> this_order_;  ///< in which forwards began in this pass
+  std::vector<Entry*> forwarded_;            ///< blocks awaiting their backward, in the order their forwards ended
   std::deque<Running> reductions_;
-  bool backward_ends_here_ = false;  ///< end_backward() is queued
+  bool backward_ends_here_ = false;  ///< whether end_backward() is queued
   bool reduce_ = true;
 };
 

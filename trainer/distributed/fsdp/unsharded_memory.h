@@ -11,9 +11,9 @@
 
 namespace rollcall::parallel::fsdp {
 
-// Memory operations on dense tensors of any layout, by bytes from a tensor's first element on. In main memory they are
-// memcpy and memset; on another device they are put on its current stream, many pieces in few kernels. Nothing is
-// recorded by autograd.
+// Memory operations on dense tensors of any layout. Offsets are in bytes from a tensor's first element. In main memory
+// they are memcpy and memset; on another device they are enqueued on its current stream, many pieces in few kernels.
+// Autograd records none of them.
 
 struct Piece {
   std::int64_t to = 0;
@@ -26,12 +26,12 @@ void copy_pieces(const at::Tensor& to, const at::Tensor& from, const std::vector
 
 void set_zero(const at::Tensor& tensor, std::int64_t begin, std::int64_t bytes);
 
-/// The elements of a dense tensor in the order in which they lie in memory: a view with one dimension.
+/// Returns a one-dimensional view of a dense tensor's elements in memory order.
 [[nodiscard]] at::Tensor in_memory_order(const at::Tensor& tensor);
 
-/// The accounts of a pool of memory blocks: which are free, which serves a request, and which must go so that the pool
-/// never holds more than was once needed at the same time. Pure: it hands addresses around and never looks at them.
-/// Not thread-safe.
+/// Keeps track of a pool of memory blocks: which are free, which one serves a request, and which must be freed so that
+/// the pool never holds more than was once in use at the same time. Pure: it never reads or writes the addresses. Not
+/// thread-safe.
 class BlockLedger {
  public:
   struct Block {
@@ -39,25 +39,25 @@ class BlockLedger {
     std::size_t bytes = 0;
   };
 
-  /// The smallest free block of at least `bytes`, in use from now on; nothing where a new one is needed.
+  /// Marks the smallest free block of at least `bytes` as used and returns it; unset if a new block is needed.
   [[nodiscard]] std::optional<Block> reuse(std::size_t bytes);
 
-  /// Before a new block of `bytes`: takes free blocks out, largest first, until what is held with the new one is no
-  /// more than most_used() or what is in use with the new one. The caller gives them back to the system.
+  /// Makes room for a new block of `bytes`: removes free blocks, largest first, until the pool with the new one holds
+  /// no more than most_used() or than is in use with it. The caller returns them to the system.
   [[nodiscard]] std::vector<Block> make_room(std::size_t bytes);
 
-  /// A new block, in use.
+  /// Adds a new block, which is in use.
   void add(const Block& block);
 
-  /// `block`, which was in use, is free.
+  /// Marks `block`, which was in use, as free.
   void give_back(const Block& block);
 
-  /// Takes all free blocks out, for the caller to give back to the system.
+  /// Removes all free blocks, which the caller returns to the system.
   [[nodiscard]] std::vector<Block> release();
 
-  /// Bytes of all blocks, free or in use.
+  /// Returns the bytes of all blocks, free or in use.
   [[nodiscard]] std::size_t held() const { return used_ + free_bytes_; }
-  /// Most bytes that were in use at the same time.
+  /// Returns the most bytes that were in use at the same time.
   [[nodiscard]] std::size_t most_used() const { return most_used_; }
 
  private:
@@ -71,13 +71,13 @@ class BlockLedger {
   std::size_t most_used_ = 0;
 };
 
-/// Memory of what exists only while a block of the model computes: unsharded parameters, results of all-gathers,
-/// gradients on their way.
+/// Allocates the memory of tensors that exist only while a block of the model computes: unsharded parameters, results
+/// of all-gathers, pending gradients.
 ///
-/// In main memory a pool of its own, apart from malloc's heap: there blocks that come and go between others that stay
-/// leave holes which the process keeps, and what sharding saves would not show. Freed blocks serve the next request
-/// that they are large enough for, so in steady state no page is fresh; the pool never holds more than was once in use
-/// at the same time. Other devices' allocators are such pools already, and serve here.
+/// In main memory it is a pool separate from malloc's heap, where freed blocks between others that stay would leave
+/// holes in the process's memory, and sharding would save less. Freed blocks serve the next request that fits, so in
+/// steady state there are no page faults; the pool never holds more than was once in use at the same time. The
+/// allocators of other devices are such pools already, and are used directly.
 ///
 /// Copies share the pool. Thread-safe: a collective's thread may drop the last reference to a block.
 class UnshardedMemory {
@@ -86,35 +86,35 @@ class UnshardedMemory {
 
   [[nodiscard]] c10::Device device() const { return device_; }
 
-  /// `bytes` (0 is allowed) with undefined values, as a tensor of bytes on device(); in main memory aligned to a page.
-  /// Goes back to the pool with the last reference, also after the pool's end. Throws std::bad_alloc, on other devices
-  /// what their allocator throws.
+  /// Returns `bytes` (0 is allowed) of uninitialised memory as a tensor of bytes on device(), page-aligned in main
+  /// memory. It returns to the pool with the last reference, also after the pool's destruction. Throws std::bad_alloc,
+  /// on other devices what their allocator throws.
   [[nodiscard]] at::Tensor take(std::int64_t bytes) const;
 
-  /// Bytes that a tensor of `bytes` takes where several lie side by side: kernels' fastest loads want them aligned as
-  /// the device's own allocator aligns them.
+  /// Returns the bytes that a tensor of `bytes` takes among several side by side: the fastest loads of kernels need the
+  /// alignment of the device's own allocator.
   [[nodiscard]] std::int64_t aligned(std::int64_t bytes) const;
 
-  /// Bytes of main memory mapped now, in use or waiting for use; 0 for another device, whose allocator keeps accounts.
+  /// Returns the bytes of main memory mapped now, in use or free; 0 for another device, whose allocator counts them.
   [[nodiscard]] std::size_t held() const;
 
  private:
   class Pool;
   c10::Device device_;
-  std::shared_ptr<Pool> pool_;  ///< null: the device's allocator
+  std::shared_ptr<Pool> pool_;  ///< null if the device's allocator is used
 };
 
-// The memory of a module's own parameter, which comes and goes while the tensor object stays. What autograd saved of
-// it (also views, as linear layers do) refers to the same memory, so it is right again once the memory is back with
-// the same values.
+// These functions free and restore the memory of a module's own parameter, while the tensor object stays. What autograd
+// saved of it (also views, as linear layers do) uses the same memory, so it is valid again once the memory is restored
+// with the same values.
 
-/// Frees the memory, or drops the parameter's reference to it. Until lend(), whoever reads or writes the tensor gets a
-/// c10::Error that names the parameter and says what to do: a copy, an optimizer or a checkpoint can neither crash nor
-/// see an empty tensor.
+/// Frees the memory, or drops the parameter's reference to it. Until lend(), reading or writing the tensor throws a
+/// c10::Error that names the parameter and says what to do: a copy, an optimizer or a checkpoint neither crashes nor
+/// sees an empty tensor.
 void release(const at::Tensor& parameter, const std::string& name);
 
-/// Lets `parameter` live in `memory`, bytes of its device, from byte `begin` on until release(), with the values that
-/// are or will be there. Whoever writes them through `memory` leaves the parameter's version alone, by which autograd
+/// Makes `parameter` use `memory`, bytes of its device, from byte `begin` on until release(), with the values that are
+/// or will be there. Writing them through `memory` does not change the parameter's version counter, by which autograd
 /// would notice a change.
 void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t begin);
 
