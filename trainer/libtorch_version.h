@@ -1,7 +1,7 @@
 #pragma once
 
-// What LibTorch 2.11 lacks, or calls otherwise than 2.15, whose names the project's code has: so one source compiles
-// against both. Included, after c10d's headers, by whatever has one of these names.
+// Makes code with the names of LibTorch 2.15 compile against 2.11, which lacks some of them or calls them differently.
+// Include it after c10d's headers in each file that uses one of these names.
 #include <c10/core/StorageImpl.h>
 #include <torch/headeronly/version.h>
 
@@ -25,8 +25,8 @@
 
 namespace rollcall {
 
-/// Whoever reads `storage` from now on is told `reason`. 2.11 cannot take that back, so there they are told nothing:
-/// what they read is a null pointer.
+/// Makes reads of `storage` fail with `reason` from now on. LibTorch 2.11 cannot undo that, so with it reads get a null
+/// pointer instead.
 inline void forbid_access(c10::StorageImpl& storage, std::string reason) {
   if constexpr (!ROLLCALL_LIBTORCH_2_11) {
     storage.release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(reason));

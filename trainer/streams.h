@@ -12,28 +12,28 @@
 
 namespace rollcall {
 
-// Of a device, which is not the CPU.
+// Streams of a device other than the CPU.
 
-/// What operators of the calling thread are given to.
+/// Returns the stream on which operators of the calling thread are enqueued.
 [[nodiscard]] inline c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-/// One for what happens beside it.
+/// Returns another stream of the device's pool, for concurrent work.
 [[nodiscard]] inline c10::Stream new_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-/// What `after` is given from now on waits for what `before` was given until now.
+/// Makes later work on `after` wait for the work that `before` has so far.
 inline void put_behind(const c10::Stream& after, const c10::Stream& before) {
   c10::Event here(before.device_type());
   here.record(before);
   here.block(after);
 }
 
-/// Gives `work`, which is called at once, to `beside`, behind what the current stream was given until now. Returns the
-/// moment after it. Memory that was taken outside and is used by `work` may be let go of once the stream that it was
-/// taken on waits for that moment; what `work` takes itself is used again in the order of `beside`.
+/// Calls `work` with `beside` as the current stream, which first waits for the work of the former current stream.
+/// Returns the event after it. Memory that was allocated on another stream and is used by `work` may be freed once that
+/// stream waits for the event; memory that `work` allocates is reused in the order of `beside`.
 template <typename Work>
 [[nodiscard]] c10::Event run_beside(const c10::Stream& beside, const Work& work) {
   put_behind(beside, current_stream(beside.device()));
@@ -44,8 +44,8 @@ template <typename Work>
   return after;
 }
 
-/// Waits until `event` is reached, or for `longest`, or until `gives_up`, which is asked meanwhile. Whether it is
-/// reached. The thread sleeps: a driver's own wait keeps a CPU busy, and has no end where the device has none.
+/// Waits until `event` is reached, `longest` has passed or `gives_up`, which is polled, returns true. Returns whether
+/// it is reached. The thread sleeps: a driver's own wait keeps a CPU busy, and never ends if the device does not.
 template <typename GivesUp>
 [[nodiscard]] bool wait_for(const c10::Event& event, std::chrono::milliseconds longest, const GivesUp& gives_up) {
   constexpr std::chrono::microseconds kPause{50};  // beside steps of milliseconds
@@ -59,12 +59,13 @@ template <typename GivesUp>
   return true;
 }
 
-/// What a driver says of work that takes too long (cudaErrorLaunchTimeout), said for one that is silent.
+/// Throws the error of a driver for work that takes too long (cudaErrorLaunchTimeout), for a driver that reports
+/// nothing.
 [[noreturn]] inline void tell_of_standing_still(std::chrono::milliseconds longest) {
   constexpr int kTimeout = 702;
   const std::string seconds = std::to_string((longest.count() + 500) / 1000);
   throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, kTimeout,
-                              "the device has not done within " + seconds + " s what it was given");
+                              "the device has not completed its work within " + seconds + " s");
 }
 
 }  // namespace rollcall

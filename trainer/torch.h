@@ -1,8 +1,8 @@
 #pragma once
 
-// LibTorch, for every part of the trainer: tensors, autograd, and of its modules and optimizers those that somebody
-// here uses. All of <torch/torch.h> takes half as long again to compile, once in this precompiled header and once more
-// in each file's templates.
+// LibTorch for all parts of the trainer: tensors, autograd, and the modules and optimizers that the trainer uses. All
+// of <torch/torch.h> would take 50 % longer to compile, once in this precompiled header and again in each file's
+// templates.
 #include <ATen/ATen.h>
 #include <torch/autograd.h>
 #include <torch/nn/functional/loss.h>

@@ -2,11 +2,11 @@
 
 namespace rollcall::device {
 
-/// How a device computes where it has the choice.
+/// Options of a device's arithmetic.
 struct Arithmetic {
-  bool tf32 = true;            ///< float32 is multiplied as NVIDIA's TF32: 10 bits of mantissa
-  bool deterministic = false;  ///< the same bits each time
-  bool own_kernels = true;     ///< the project's own kernels instead of LibTorch's operators, where there are some
+  bool tf32 = true;            ///< whether float32 products use NVIDIA's TF32: 10 bits of mantissa
+  bool deterministic = false;  ///< whether results are bit-identical each time
+  bool own_kernels = true;     ///< whether the project's own kernels replace LibTorch's operators, if there are any
 };
 
 }  // namespace rollcall::device

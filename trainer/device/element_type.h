@@ -8,7 +8,7 @@
 
 namespace rollcall::device {
 
-/// The same to the project's own kernels; nothing: they do not compute in it.
+/// Returns the type for the project's own kernels; unset if they do not support it.
 [[nodiscard]] inline std::optional<kernels::ElementType> element_type(c10::ScalarType type) {
   switch (type) {
     case c10::kFloat:

@@ -5,35 +5,35 @@
 
 namespace rollcall::model {
 
-// What batch normalisation (Ioffe and Szegedy 2015) in training does to a batch, with what follows it: statistics, from
-// which the output is made, and backward sums, from which the input's gradient is made. Between the two of each pair
-// stand a few numbers a channel, and those are what ranks share to normalise with the batch of all of them.
+// The passes of batch normalisation (Ioffe and Szegedy 2015) in training, with the operations that follow it. Forward
+// computes statistics and then the output, backward computes sums and then the input's gradient. Between the two passes
+// are a few numbers a channel, which ranks exchange for synchronised batch normalisation.
 //
-// x, y and their gradients: [N, C, H, W], any floating type, device and layout; N may be 0. Statistics, weight and
-// bias: [C], float64 for an x of float64, else float32. None of it records gradients. Nothing of it is decided by
-// values of a device, so that the host does not wait for one.
+// x, y and their gradients are [N, C, H, W], of any floating type, device and layout; N may be 0. Statistics, weight
+// and bias are [C], float64 for an x of float64, else float32. No pass records gradients. No decision depends on values
+// of a device, so the host never waits for one.
 
 using device::kernels::Epilogue;
 
-/// The ranks that normalise with the batches of all of them together. The model knows no more of parallelism.
-/// Collective; throws what c10d throws.
+/// The collectives of the ranks that share statistics; the model has no other communication. Collective; throws what
+/// c10d throws.
 class StatisticsRanks : public torch::CustomClassHolder {
  public:
-  /// [ranks, n], in the ranks' order: the `mine` of each, float64, [n].
+  /// Returns [ranks, n]: the `mine` of each rank, [n] float64, in rank order.
   virtual at::Tensor gather(const at::Tensor& mine) = 0;
-  /// Replaces `sums` (float64, one dimension, the same length on every rank) by its sum over all ranks, the same bits
+  /// Replaces `sums` (float64, one dimension, the same length on every rank) by its sum over all ranks, bit-identical
   /// on each.
   virtual void add_up(at::Tensor& sums) = 0;
 };
 
-/// Of the batches of all ranks that share them.
+/// Statistics of the batches of all ranks that share them.
 struct BatchStatistics {
   at::Tensor mean;
   at::Tensor inverse_deviation;  ///< 1 / sqrt(biased variance + eps)
-  at::Tensor count;              ///< [1] float64: values of each channel
+  at::Tensor count;              ///< [1] float64: number of values of each channel
 };
 
-/// Takes in a part `momentum` of each batch's mean and unbiased variance.
+/// Running statistics, updated with weight `momentum` by each batch's mean and unbiased variance.
 struct RunningStatistics {
   at::Tensor mean;
   at::Tensor variance;
@@ -41,7 +41,7 @@ struct RunningStatistics {
   double eps;
 };
 
-/// (x - mean) * inverse_deviation * weight + bias
+/// The parameters of (x - mean) * inverse_deviation * weight + bias.
 struct Affine {
   at::Tensor mean;
   at::Tensor inverse_deviation;
@@ -49,46 +49,49 @@ struct Affine {
   at::Tensor bias;
 };
 
-/// What the forward pass leaves to the one backward.
+/// The values that the forward pass saves for the backward pass.
 struct Normalised {
   at::Tensor x;
   at::Tensor y;  ///< undefined with Epilogue::None
   Affine affine;
-  at::Tensor count;  ///< of BatchStatistics
+  at::Tensor count;  ///< BatchStatistics::count
   Epilogue epilogue;
 };
 
-/// Those of weight and bias are of this rank's own batch, as all gradients that data parallelism averages then.
+/// The gradients. Those of weight and bias are of this rank's own batch; data parallelism averages them like all
+/// others.
 struct Gradients {
   at::Tensor x;
   at::Tensor weight;
   at::Tensor bias;
-  at::Tensor shortcut;  ///< with Epilogue::AddRelu
+  at::Tensor shortcut;  ///< set with Epilogue::AddRelu
 };
 
-/// Who computes it.
+/// An implementation of the passes.
 class BatchNormPasses : public torch::CustomClassHolder {
  public:
-  /// Of x, and of the batches of `ranks` (null: x alone); `running` takes them in.
+  /// Computes the statistics of x together with the batches of `ranks` (null: of x alone), and updates `running`.
   [[nodiscard]] virtual BatchStatistics statistics(const at::Tensor& x, const RunningStatistics& running,
                                                    StatisticsRanks* ranks) const = 0;
-  /// x normalised, then the epilogue; `shortcut`, of x's shape, is what AddRelu adds. Has x's type and layout.
+  /// Normalises x and applies the epilogue; AddRelu adds `shortcut`, of x's shape. The result has x's type and layout.
   [[nodiscard]] virtual at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
                                              const at::Tensor& shortcut) const = 0;
-  /// Takes the output's `gradient`, and may reuse its memory where nobody else has it. `ranks` as for statistics().
+  /// Computes the gradients from the output's `gradient`, whose memory it may reuse if there is no other reference to
+  /// it. `ranks` as for statistics().
   [[nodiscard]] virtual Gradients backward(at::Tensor gradient, const Normalised& of, StatisticsRanks* ranks) const = 0;
 };
 using BatchNormPassesPtr = c10::intrusive_ptr<BatchNormPasses>;
 
-/// By the project's own kernels of a device, on the current stream; for what kernels_take(). One value a channel in all
-/// has no variance, and makes the running one NaN.
+/// Returns the implementation with the project's own kernels of a device, on the current stream, for inputs that
+/// kernels_take(). A single value a channel has no variance, and makes the running variance NaN.
 [[nodiscard]] BatchNormPassesPtr kernel_passes(const device::Kernels& kernels);
 
-/// float32, float16 and bfloat16 in channels-last memory of a device, with a weight of float32.
+/// Returns whether the kernels support the input: float32, float16 or bfloat16 in channels-last memory of a device,
+/// with a float32 weight.
 [[nodiscard]] bool kernels_take(const at::Tensor& x, const at::Tensor& weight);
 
-/// By LibTorch's operators: whatever they take. On CPUs it throws c10::Error where a channel has less than two values
-/// in all.
+/// Returns the implementation with LibTorch's operators, for any input that they support. On CPUs it throws c10::Error
+/// if a channel has less than two values in all.
 [[nodiscard]] BatchNormPassesPtr operator_passes();
 
 }  // namespace rollcall::model

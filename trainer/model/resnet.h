@@ -29,7 +29,7 @@ class ResNetImpl : public torch::nn::Module {
  public:
   ResNetImpl(const ResNetShape& shape, const ResNetOptions& options);
 
-  /// images: [N, 3, H, W] float32, contiguous or channels-last. Returns scores [N, num_classes], not normalised.
+  /// Takes images [N, 3, H, W] float32, contiguous or channels-last, and returns logits [N, num_classes].
   at::Tensor forward(const at::Tensor& images);
 
  private:
@@ -40,7 +40,7 @@ class ResNetImpl : public torch::nn::Module {
 
   bool bottleneck_;
   bool small_images_;
-  std::int64_t channels_;  ///< what the next block gets
+  std::int64_t channels_;  ///< input channels of the next block
   torch::nn::Conv2d conv1_{nullptr};
   BatchNorm bn1_{nullptr};
   std::vector<torch::nn::Sequential> stages_;
@@ -48,8 +48,8 @@ class ResNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResNet);
 
-/// Builds the model of that name (kResNets) on the CPU, in training mode, contiguous.
-/// Errors (Usage): unknown name (the nearest known one is suggested), num_classes below 1.
+/// Builds the model of this name (kResNets) on the CPU, in training mode, contiguous. Errors (Usage): the name is
+/// unknown (the nearest known one is suggested), or num_classes is below 1.
 [[nodiscard]] Result<ResNet> make_model(std::string_view name, const ResNetOptions& options = {});
 
 }  // namespace rollcall::model

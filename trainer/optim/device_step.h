@@ -7,26 +7,26 @@
 
 namespace rollcall::optim {
 
-/// Steps of an optimizer that the device of its parameters takes by itself: one operator for all parameters of a group
-/// (PyTorch's fused SGD and AdamW), which changes nothing where the device has found a gradient that is not finite. The
-/// host does not wait for what it found, and hears of it later. Main thread only. Throws what LibTorch throws.
+/// Runs an optimizer's steps on the device of its parameters without the host: one operator for all parameters of a
+/// group (PyTorch's fused SGD and AdamW), which changes nothing if the device found a gradient that is not finite. The
+/// host does not wait for that result, and reads it later. Main thread only. Throws what LibTorch throws.
 ///
 ///   step.begin(); step.enqueue(non_finite);
 ///
-/// What enqueue() gives the device may be captured, and replayed in its place, from the second step on.
+/// From the second step on, the work of enqueue() may be captured in a graph and replayed instead.
 class DeviceStep {
  public:
-  /// Parameters are on one device, and not on the CPU. `optimizer` outlives this object; nobody else steps it or
-  /// changes its state.
+  /// Parameters are on one device other than the CPU. `optimizer` outlives this object, and nothing else may step it or
+  /// change its state.
   explicit DeviceStep(torch::optim::Optimizer& optimizer);
 
-  /// The device is told the learning rate of a step; once before each one.
+  /// Copies the learning rate to the device. Call it once before each step.
   void begin();
-  /// `non_finite`: [1] float32 on the device; 1: leave it out, 0: take it.
+  /// Enqueues a step. `non_finite`: [1] float32 on the device; 1 skips the step, 0 takes it.
   void enqueue(const at::Tensor& non_finite);
-  /// The host counts a step that the device was given.
+  /// Counts a step that was enqueued, in the optimizer's state on the host.
   void was_given() { count(1); }
-  /// One of them was left out, as the host knows by now: the optimizer's state counts it no longer.
+  /// Corrects that count for a step that turned out to be skipped.
   void left_out() { count(-1); }
 
  private:
@@ -34,8 +34,8 @@ class DeviceStep {
 
   torch::optim::Optimizer& optimizer_;
   const OptimizerKind& kind_;
-  std::vector<at::Tensor> steps_;  ///< of each group: the steps that its parameters have done, on the device
-  at::Tensor learning_rate_;       ///< of all groups: [] float32 on the device
+  std::vector<at::Tensor> steps_;  ///< number of steps of each group's parameters, on the device
+  at::Tensor learning_rate_;       ///< [] float32 on the device, for all groups
 };
 
 }  // namespace rollcall::optim

@@ -16,77 +16,76 @@ namespace rollcall::optim {
 
 using NamedParameters = torch::OrderedDict<std::string, at::Tensor>;
 
-/// Where an optimizer's state for one parameter goes, by names of its own: tensors of the parameter's shape, numbers.
+/// Receives an optimizer's state for one parameter by name: tensors of the parameter's shape, and numbers.
 struct StateSink {
   std::function<void(const std::string& name, const at::Tensor& tensor)> tensor;
   std::function<void(const std::string& name, std::int64_t number)> number;
 };
 
-/// Where it comes from: undefined, or nothing, where none is stored under that name.
+/// Provides an optimizer's state for one parameter by name; undefined or unset if nothing is stored under that name.
 struct StateSource {
   std::function<at::Tensor(const std::string& name)> tensor;
   std::function<std::optional<std::int64_t>(const std::string& name)> number;
 };
 
-/// What a step on a device reads there.
+/// The tensors on the device that a step reads.
 struct StepOnDevice {
-  at::Tensor& steps;                ///< that the group's parameters have done; its kind makes it at the first one
+  at::Tensor& steps;                ///< number of steps of the group's parameters; made in the first step
   const at::Tensor& learning_rate;  ///< [] float32
-  const at::Tensor& non_finite;     ///< [1] float32: 1: the step is left out
+  const at::Tensor& non_finite;     ///< [1] float32: 1 if the step is skipped
 };
 
-/// All that the program knows of one kind of optimizer.
+/// The interface of one kind of optimizer.
 struct OptimizerKind {
-  std::string_view python_name;  ///< of Python's class, as checkpoints have it: "AdamW"
+  std::string_view python_name;  ///< name of Python's class, which checkpoints store: "AdamW"
 
-  /// Errors (Usage): an option of this kind outside its range.
+  /// Checks the options of this kind. Errors (Usage): one is outside its range.
   Result<void> (*check)(const OptimizerOptions& options);
-  /// See make_optimizer(); the options were checked.
+  /// Makes an optimizer; see make_optimizer(). The options were checked.
   std::unique_ptr<torch::optim::Optimizer> (*make)(const OptimizerOptions& options, const NamedParameters& parameters);
-  bool (*made)(const torch::optim::Optimizer& optimizer);  ///< whether `optimizer` is of this kind
+  bool (*made)(const torch::optim::Optimizer& optimizer);  ///< returns whether `optimizer` is of this kind
 
-  /// A group's options, named as Python's param_groups name them.
+  /// Returns a group's options by the names of Python's param_groups.
   nlohmann::ordered_json (*to_json)(const torch::optim::OptimizerOptions& options);
-  /// Throws nlohmann::json::exception where something is missing.
+  /// Does the reverse of to_json. Throws nlohmann::json::exception if an option is missing.
   std::unique_ptr<torch::optim::OptimizerOptions> (*from_json)(const nlohmann::json& json);
 
-  /// A parameter's state, saved and loaded under the same names.
+  /// Saves a parameter's state under the names that load_state reads.
   void (*save_state)(const torch::optim::OptimizerParamState& state, const StateSink& sink);
-  /// Null where nothing is stored for this parameter (it never had a gradient). Throws c10::Error where a part is
-  /// missing.
+  /// Loads a parameter's state. Null if nothing is stored for it (it never had a gradient). Throws c10::Error if a part
+  /// is missing.
   std::unique_ptr<torch::optim::OptimizerParamState> (*load_state)(const StateSource& source);
 
-  /// What the device does in one step of `group`, for DeviceStep, which counts it.
+  /// Enqueues one step of `group` on the device, for DeviceStep, which counts it.
   void (*step_on_device)(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
                          const StepOnDevice& step);
-  /// `state` counts so many steps more; fewer where that is negative.
+  /// Adds `steps`, which may be negative, to the step count of `state`.
   void (*count_steps)(torch::optim::OptimizerParamState& state, int steps);
 };
 
-/// A kind under the name that setting `optimizer` has for it.
+/// A kind with its name in setting `optimizer`.
 struct NamedKind {
   std::string_view name;
   const OptimizerKind* kind;
 };
 
-/// Every kind there is. Another one is a file that defines it, and its row here (and its settings in the trainer's
-/// table).
+/// All kinds. A new one needs a file that defines it, its row here, and its settings in the trainer's table.
 extern const OptimizerKind kAdamW, kSgd;
 inline constexpr std::array kOptimizers{NamedKind{"adamw", &kAdamW}, NamedKind{"sgd", &kSgd}};
 
-/// The kind that made `optimizer`; null where none did.
+/// Returns the kind of `optimizer`; null if it is of no known kind.
 [[nodiscard]] const OptimizerKind* kind_of(const torch::optim::Optimizer& optimizer);
 
-// For the kinds.
+// Helpers for the kinds.
 
-/// A number as messages have it.
+/// Returns a number as text for messages.
 [[nodiscard]] std::string number_text(double number);
-/// A learning rate as people write it, which set_learning_rate() made a float32: 0.004, and not 0.004000000189989805.
-/// One that is no float32 as it is.
+/// Returns the shortest decimal for a learning rate that set_learning_rate() rounded to float32: 0.004, not
+/// 0.004000000189989805. Returns one that is not a float32 unchanged.
 [[nodiscard]] double as_written(double learning_rate);
-/// The parameters of a group that have gradients, of at least one number.
+/// Returns the parameters of a group that have non-empty gradients.
 [[nodiscard]] std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& group);
-/// The optimizer's state for `parameter`, made where there is none.
+/// Returns the optimizer's state for `parameter`, and makes it if there is none.
 template <typename State>
 State& state_for(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
   std::unique_ptr<torch::optim::OptimizerParamState>& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
@@ -96,16 +95,16 @@ State& state_for(torch::optim::Optimizer& optimizer, const at::Tensor& parameter
   return static_cast<State&>(*state);
 }
 
-/// 0 <= number < 1.
+/// Returns whether 0 <= number < 1.
 [[nodiscard]] bool is_decay(double number);
-/// Finite and not below 0.
+/// Returns whether `number` is finite and not negative.
 [[nodiscard]] bool is_non_negative(double number);
 
-/// An `Optimizer` of LibTorch's over two parameter groups, see make_optimizer(); `make_options` gives the kind's own
+/// Makes a LibTorch `Optimizer` with the two parameter groups of make_optimizer(); `make_options` returns the kind's
 /// options for a weight decay.
 ///
-/// An optimizer's constructor takes what a group shares with a default-made Options for not set, and replaces it with
-/// its own defaults: AdamW's 0.01 of weight decay would become 0. So the groups' options are set once more.
+/// An optimizer's constructor takes group options that equal a default-constructed Options for unset, and replaces them
+/// with its own defaults: AdamW's weight decay of 0.01 would become 0. So the groups' options are set once more.
 template <typename Optimizer, typename MakeOptions>
 std::unique_ptr<torch::optim::Optimizer> make_with_groups(const NamedParameters& parameters, double weight_decay,
                                                           const MakeOptions& make_options) {

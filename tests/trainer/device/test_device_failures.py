@@ -54,8 +54,8 @@ def test_a_device_that_fails_is_told_and_ends_no_process_by_a_signal(tmp_path, g
     assert all("fallen off the bus" in line for line in text.splitlines() if "collective: " in line), text
 
 
-@pytest.mark.parametrize("ranks, options, reason", [(1, (), r"--device: stand-in-\d+-0: the device has not done within 5 s"),
-                                                    (1, ("--grad-accumulation=6",), r"--device: .* has not done within 5 s"),
+@pytest.mark.parametrize("ranks, options, reason", [(1, (), r"--device: stand-in-\d+-0: the device has not completed its work within 5 s"),
+                                                    (1, ("--grad-accumulation=6",), r"--device: .* has not completed its work within 5 s"),
                                                     (2, (), r".*did not end within 5\.0 s")], ids=["alone", "accumulation", "two"])
 def test_a_device_that_stands_still_and_says_nothing_is_told(tmp_path, ranks, options, reason):
     """Nobody waits for it for ever, also where there is no other rank that would miss this one."""

@@ -9,11 +9,11 @@
 
 namespace rollcall::device {
 
-/// The UUID of a device by its 16 bytes, as nvidia-smi shows it and NVML takes it: "GPU-8e4c1b7a-...", or "MIG-..." of
-/// an instance of a GPU. `name`: CUDA's, "NVIDIA H100 80GB HBM3 MIG 1g.10gb" of an instance. `visible`: the value of
-/// CUDA_VISIBLE_DEVICES, which may be empty. A process has one instance at most, so one that is named there is this
-/// one: older drivers give an instance its GPU's bytes (cuDeviceGetUuid before CUDA 12), or know it as
-/// "MIG-GPU-.../1/0". Pure.
+/// Returns the UUID of a device from its 16 bytes, as nvidia-smi shows it and NVML takes it: "GPU-8e4c1b7a-...", or
+/// "MIG-..." for a MIG instance. `name` is CUDA's name of the device, for an instance "NVIDIA H100 80GB HBM3 MIG
+/// 1g.10gb". `visible` is the value of CUDA_VISIBLE_DEVICES, which may be empty. A process has at most one instance, so
+/// one that is named there is this one: older drivers return the GPU's bytes for an instance (cuDeviceGetUuid before
+/// CUDA 12), or name it "MIG-GPU-.../1/0". Pure.
 [[nodiscard]] inline std::string device_uuid(const std::array<unsigned char, 16>& bytes, std::string_view name,
                                              std::string_view visible) {
   constexpr std::string_view kInstance = "MIG-";

@@ -4,7 +4,8 @@
 
 namespace rollcall::device {
 
-/// The project's own CUDA kernels on LibTorch's current stream; null: this plugin was built without nvcc.
+/// Returns the project's own CUDA kernels, which use LibTorch's current stream; null if the plugin was built without
+/// nvcc.
 [[nodiscard]] const Kernels* own_kernels();
 
 }  // namespace rollcall::device

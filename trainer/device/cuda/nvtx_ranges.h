@@ -2,9 +2,9 @@
 
 namespace rollcall::device {
 
-/// Under one of NVIDIA's profilers (`nsys profile rollcall-train ...`): from now on what PyTorch's RecordFunction is
-/// told by the program and by autograd's nodes is an NVTX range. Elsewhere nothing happens, and nothing is slower. Once
-/// per process, before other threads compute. Not run under nsys.
+/// Under one of NVIDIA's profilers (`nsys profile rollcall-train ...`) turns each span that the program and autograd's
+/// nodes record with PyTorch's RecordFunction into an NVTX range. Otherwise does nothing and costs nothing. Call it
+/// once per process, before other threads compute. Not tested under nsys.
 void mark_nvtx_ranges();
 
 }  // namespace rollcall::device

@@ -8,63 +8,64 @@
 
 namespace rollcall::process_group {
 
-/// For whom a plan is made, and by what sizes algorithms are chosen. The same sizes on every rank.
+/// The rank for which a plan is made, and the sizes by which algorithms are chosen, which are the same on every rank.
 struct PlanContext {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  std::size_t element_bytes = 1;  ///< no element is ever divided
+  std::size_t element_bytes = 1;  ///< size of an element; no element is ever divided
 
-  /// Up to here latency decides: the fewest rounds, whatever they carry.
+  /// Largest size for which latency decides: the algorithm with the fewest rounds is used.
   std::size_t small_bytes = std::size_t{32} << 10;
-  /// Up to here all-reduce halves and doubles: 2 log2 N rounds where a ring has 2 (N - 1), at the same traffic.
+  /// Largest size for which all-reduce uses halving and doubling: 2 log2 N rounds instead of a ring's 2 (N - 1), with
+  /// the same traffic.
   std::size_t medium_bytes = std::size_t{512} << 10;
-  /// A long message travels in segments of at most this, so that adding one overlaps the transfer of the next.
+  /// Largest size of a segment of a long message, so that adding one segment overlaps the transfer of the next.
   std::size_t segment_bytes = std::size_t{512} << 10;
-  /// Segments of a chunk that go round a ring together; as many as may be under way.
+  /// Number of segments of a chunk that are sent around a ring at the same time.
   std::size_t depth = 4;
 
-  /// Memory of each rank that all others see, as ranks of one host can have; 0: there is none.
+  /// Size of each rank's shared memory, which all ranks of one host can have; 0: there is none.
   std::size_t window_bytes = 0;
-  /// Then what is longer than this goes through it rather than in messages.
+  /// Size above which data goes through shared memory instead of messages.
   std::size_t window_above_bytes = std::size_t{8} << 10;
-  /// What a rank leaves there for one other, or for all, at a time: so little that it stays in the cores' caches.
+  /// Most data that a rank writes there for one other rank, or for all, at a time: it stays in the CPU's caches.
   std::size_t window_part_bytes = std::size_t{256} << 10;
 };
 
-// The plan of this rank for each collective. Offsets and sizes are in bytes. Pure; the sources are
+// These functions return this rank's plan for each collective. Offsets and sizes are in bytes. Pure. The sources are
 //   R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 2005
 //     (recursive doubling, halving and doubling, Bruck's all-gather, binomial trees, folding in ranks beyond a power
 //     of two)
 //   P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009 (rings)
-// Every rank ends with the same bits: whatever is combined is combined once, or alike on all.
+// Every rank gets bit-identical results: values are combined once, or in the same way on all ranks.
 
-/// Output, `bytes` on every rank, becomes the combination of all ranks' Output. Traffic 2 (N-1)/N of it and rank, and
-/// N log2 N of it in all where it is small.
+/// Replaces Output, `bytes` on every rank, by the combination of all ranks' Output. Each rank sends 2 (N-1)/N of it; if
+/// it is small, all ranks together send it N log2 N times.
 [[nodiscard]] Plan plan_all_reduce(const PlanContext& context, std::size_t bytes);
 
-/// Output (`bytes`) becomes the combination of part `rank` of all ranks' Input (world_size x bytes); Input stays as it
-/// is. Traffic (N-1)/N of Input and rank, the least possible.
+/// Sets Output (`bytes`) to the combination of part `rank` of all ranks' Input (world_size x bytes); Input is
+/// unchanged. Each rank sends (N-1)/N of Input, the least possible.
 [[nodiscard]] Plan plan_reduce_scatter(const PlanContext& context, std::size_t bytes);
 
-/// Output (world_size x `bytes`) becomes all ranks' Input (`bytes`) by rank. Input may be part `rank` of Output.
-/// Traffic (N-1)/N of Output and rank, the least possible.
+/// Sets Output (world_size x `bytes`) to all ranks' Input (`bytes`) by rank. Input may be part `rank` of Output. Each
+/// rank sends (N-1)/N of Output, the least possible.
 [[nodiscard]] Plan plan_all_gather(const PlanContext& context, std::size_t bytes);
 
-/// Output (`bytes`) becomes `root`'s.
+/// Sets Output (`bytes`) to that of `root`.
 [[nodiscard]] Plan plan_broadcast(const PlanContext& context, std::size_t bytes, std::uint32_t root);
 
-/// Output (world_size x `bytes`, on `root` only) becomes all ranks' Input (`bytes`) by rank.
+/// Sets Output (world_size x `bytes`, on `root` only) to all ranks' Input (`bytes`) by rank.
 [[nodiscard]] Plan plan_gather(const PlanContext& context, std::size_t bytes, std::uint32_t root);
 
-/// The part of Output from rank r, `receive_bytes`[r], becomes the part of rank r's Input for this rank, of its
-/// `send_bytes`[rank]. Parts lie back to back in the order of ranks.
+/// Sets part r of Output, `receive_bytes`[r], to the part of rank r's Input for this rank, its `send_bytes`[rank].
+/// Parts are back to back in the order of ranks.
 [[nodiscard]] Plan plan_all_to_all(const PlanContext& context, const std::vector<std::size_t>& send_bytes,
                                    const std::vector<std::size_t>& receive_bytes);
 
-/// The same with `bytes` from each rank to each. Traffic (N-1)/N of Input and rank.
+/// Does the same with `bytes` from each rank to each. Each rank sends (N-1)/N of Input.
 [[nodiscard]] Plan plan_all_to_all(const PlanContext& context, std::size_t bytes);
 
-/// Ends on no rank before it has begun on all.
+/// Returns the plan of a barrier, which ends on no rank before it has begun on all.
 [[nodiscard]] Plan plan_barrier(const PlanContext& context);
 
 }  // namespace rollcall::process_group

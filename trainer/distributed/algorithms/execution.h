@@ -11,61 +11,63 @@
 
 namespace rollcall::process_group {
 
-/// What a message is told by; the same on both sides.
+/// Identifies a message; the same on both sides.
 struct MessageName {
   std::uint32_t operation = 0;  ///< number of the collective in its group
-  std::uint32_t message = 0;    ///< number of the message in it between these two ranks
+  std::uint32_t message = 0;    ///< number of the message between these two ranks in the collective
 };
 
-/// A message under way. Null: it is through already.
+/// A pending message; null if it is complete already.
 using Request = void*;
 
 enum class RequestState : std::uint8_t { UnderWay, Done, Failed };
 
-/// What carries the messages of plans. Messages of equal names between the same two ranks do not exist. Not
+/// Sends and receives the messages of plans. No two messages between the same two ranks have the same name. Not
 /// thread-safe.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// `data` stays as it is until the request is done.
+  /// Starts to send `data`, which must not change until the request is done.
   [[nodiscard]] virtual Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) = 0;
-  /// `data` is complete once the request is done; fewer or more bytes than that are a failure.
+  /// Starts to receive `data`, which is complete once the request is done. A message of another size is a failure.
   [[nodiscard]] virtual Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) = 0;
-  /// Releases the request unless it is under way.
+  /// Returns the state of the request, and releases it unless it is pending.
   [[nodiscard]] virtual RequestState test(Request request) = 0;
 };
 
-/// The memory of one operation; none of it is owned. Areas that the plan does not name may be null.
+/// The memory of one operation, which it does not own. Areas that the plan does not use may be null.
 struct Areas {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* scratch = nullptr;                     ///< of plan.scratch_bytes
-  std::byte* window = nullptr;                      ///< seen by the other ranks
-  std::vector<const std::byte*> peer_windows = {};  ///< theirs, by rank
+  std::byte* scratch = nullptr;                     ///< plan.scratch_bytes long
+  std::byte* window = nullptr;                      ///< this rank's shared memory, which the other ranks map
+  std::vector<const std::byte*> peer_windows = {};  ///< the other ranks' shared memory, by rank
 };
 
-/// Runs one plan over a transport, a bit at a time, so that one thread can serve several. Not thread-safe.
+/// Runs one plan over a transport in small pieces, so that one thread can serve several. Not thread-safe.
 class Execution {
  public:
-  /// `plan`'s memory and the transport outlive it. At most `depth` sends and `depth` receives are under way.
+  /// `plan`, the areas' memory and the transport outlive the execution. At most `depth` sends and `depth` receives are
+  /// pending at a time.
   Execution(const Plan& plan, const Areas& areas, const Combining& combining, std::uint32_t operation,
             std::size_t depth);
-  Execution(const Execution&) = delete;  // messages under way know its memory
+  Execution(const Execution&) = delete;  // pending messages refer to its memory
   Execution& operator=(const Execution&) = delete;
 
-  /// Posts the first messages, and no more: cheap. Whether nothing can be done now but to wait for messages.
+  /// Posts only the first messages, which is cheap. Returns whether nothing can be done now but wait for messages.
   [[nodiscard]] bool begin(Transport& transport);
-  /// Does all that can be done without waiting. Done, UnderWay, or Failed where a message did; then it is over.
+  /// Does all that can be done without waiting. Returns Failed, and does nothing more, after a message failed.
   [[nodiscard]] RequestState advance(Transport& transport);
 
-  /// The ranks from which messages are expected that have not come, ascending; for error messages.
+  /// Returns the ranks from which messages are still missing, ascending; for error messages.
   [[nodiscard]] std::vector<std::uint32_t> awaited_peers() const;
-  /// A rank whose word shows that it calls another collective than this one, or with other sizes: why it failed.
+  /// Returns the rank whose word shows that it calls another collective, or with other sizes; unset unless that is why
+  /// the execution failed.
   [[nodiscard]] std::optional<std::uint32_t> disagreeing_peer() const { return disagreeing_peer_; }
 
  private:
-  /// One kind of step, in the order of the plan.
+  /// The steps of one kind, in the order of the plan.
   struct Lane {
     std::vector<StepIndex> steps;
     std::size_t next = 0;
@@ -93,7 +95,7 @@ class Execution {
   std::size_t left_;
   Lane sends_, receives_, local_;
   std::vector<UnderWay> sending_, receiving_;
-  std::vector<Word> words_;  ///< the area
+  std::vector<Word> words_;  ///< the area Words
   std::optional<std::uint32_t> disagreeing_peer_;
   bool failed_ = false;
 };

@@ -78,8 +78,8 @@ void WatchedCollective::succeed(const c10::IValue& value) {
   }
 }
 
-void WatchedCollective::fail(const std::string& what, bool told) {
-  end_with(watchdog_->explain(call_, since_, what, told));
+void WatchedCollective::fail(const std::string& what, bool reported) {
+  end_with(watchdog_->explain(call_, since_, what, reported));
 }
 
 void WatchedCollective::fail_by_itself(const Error& error) { end_with(watchdog_->explain_by_itself(error)); }

@@ -20,47 +20,48 @@
 
 namespace rollcall::process_group {
 
-/// One collective as this rank issued it. Knows nothing of tensors.
+/// Describes one collective as this rank issued it, without its tensors.
 struct CollectiveCall {
-  std::uint64_t number = 0;  ///< among the group's collectives on this rank, from 1
+  std::uint64_t number = 0;  ///< of the group's collectives on this rank, from 1
   std::string operation;     ///< "all-reduce"
-  std::string type;          ///< of the elements: "float32"
-  std::string sizes;         ///< "[64, 3, 7, 7]"; empty where ranks may differ in them
+  std::string type;          ///< element type: "float32"; empty without tensors
+  std::string sizes;         ///< "[64, 3, 7, 7]"; empty if ranks may differ in them
   std::string details;       ///< "sum", "root 0", or empty
-  std::int64_t bytes = 0;    ///< of this rank's input
+  std::int64_t bytes = 0;    ///< size of this rank's input
 };
 
-/// What every rank must call alike, and without the number: "all-reduce of float32 [64, 3, 7, 7], sum".
+/// Returns what must be the same on all ranks: "all-reduce of float32 [64, 3, 7, 7], sum".
 [[nodiscard]] std::string signature(const CollectiveCall& call);
 
-/// For people: "all-reduce 41 (float32 [64, 3, 7, 7], sum, 37.6 kB)".
+/// Returns a text for messages: "all-reduce 41 (float32 [64, 3, 7, 7], sum, 37.6 kB)".
 [[nodiscard]] std::string to_text(const CollectiveCall& call);
 
 class Watchdog;
 
-/// How a collective ends for those who wait for it: as its backend says or, where the backend says nothing of a lost
-/// peer, as the watchdog says. The first word counts. Thread-safe.
+/// The result of a collective for the threads that wait for it: from its backend or, if the backend does not report a
+/// lost peer, from the watchdog. The first result counts. Thread-safe.
 class WatchedCollective {
  public:
   using FuturePointer = c10::intrusive_ptr<c10::ivalue::Future>;
   using Clock = std::chrono::steady_clock;
 
-  /// Follows `inner`, the backend's future of `call`, which began at `since`.
+  /// Makes one that follows `inner`, the backend's future of `call`, which began at `since`.
   [[nodiscard]] static std::shared_ptr<WatchedCollective> of(const FuturePointer& inner,
                                                              std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                                                              Clock::time_point since);
 
-  /// Of a device: follows nothing, somebody else sees it end. `on_failure`: called where it fails, once that is told.
+  /// Makes one for a device's collective, whose end the caller reports. `on_failure` is called once a failure is
+  /// reported.
   [[nodiscard]] static std::shared_ptr<WatchedCollective> of_device(std::shared_ptr<Watchdog> watchdog,
                                                                     CollectiveCall call, Clock::time_point since,
                                                                     std::function<void()> on_failure);
 
-  /// It has ended well.
+  /// Ends it with success.
   void succeed(const c10::IValue& value);
-  /// Ends it with a CollectiveFailure that says where all ranks are; seconds. Where it was `told` that
-  /// some are lost, with one that says `what`.
-  void fail(const std::string& what, bool told = false);
-  /// The same where this rank alone is the cause: no other is asked.
+  /// Ends it with a CollectiveFailure that describes the progress of all ranks, which takes seconds to find out. If the
+  /// agent `reported` that ranks are lost, the failure says only `what`.
+  void fail(const std::string& what, bool reported = false);
+  /// Ends it with `error`, of which this rank alone is the cause, without asking other ranks.
   void fail_by_itself(const Error& error);
   [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] Clock::time_point since() const { return since_; }
@@ -79,52 +80,53 @@ class WatchedCollective {
   std::atomic<bool> ended_{false};
 };
 
-/// A group's collectives under way, and which of them end although their backend does not say so.
+/// A group's pending collectives. Ends those whose failure their backend does not report.
 ///
-/// Those that wait for a lost peer: Gloo of LibTorch 2.15 tells a closed connection to operations that wait for a
-/// message, not to one that had part of it, which then waits until its timeout (Pair::signalException of
-/// gloo/transport/tcp knows neither rx_ nor a send's ubuf). A peer is lost whose process is known to have ended, unless
-/// it left in good order. Where somebody else says that ranks are lost, a second later.
+/// One kind waits for a lost peer. Gloo of LibTorch 2.15 reports a closed connection to operations that wait for a
+/// message, but not to one that has received part of it, which waits until its timeout (Pair::signalException of
+/// gloo/transport/tcp handles neither rx_ nor a send's ubuf). A peer is lost if its process is known to have ended and
+/// it did not leave in good order. If only the agent reports lost ranks, the collectives end a second later.
 ///
-/// Those that a device carries by itself: who waits for one (Work::wait() of NCCL) gives that to a stream and goes on,
-/// so that nobody on the host hears of one that never ends. What was waited for longer than the timeout is ended. A
-/// group's are carried one after the other, in the order in which they were issued.
+/// The other kind runs on a device. Work::wait() of NCCL enqueues the wait on a stream and returns, so that the host
+/// does not notice a collective that never ends. Those that take longer than the timeout are ended. A device runs a
+/// group's collectives one after the other, in the order in which they were issued.
 ///
 /// Thread-safe, but for process_ended(), ranks_are_lost() and look(), which one thread calls.
 class PendingCollectives {
  public:
   using Clock = WatchedCollective::Clock;
-  /// Whether a rank said that it leaves in good order; nothing where nobody can tell. Need not be waited for.
+  /// Returns whether a rank reported that it leaves in good order; unset if that cannot be found out. Returns soon.
   using HasLeft = std::function<std::optional<bool>(std::uint32_t rank)>;
-  /// What is wrong with the connections that a collective needs, where its work does not say so; empty: nothing.
+  /// Returns what is wrong with the connections that a collective needs, if its work does not report it; empty:
+  /// nothing.
   using HealthCheck = std::function<std::string()>;
 
   explicit PendingCollectives(const RankNames& names = {}, std::chrono::milliseconds timeout = std::chrono::minutes(10))
       : names_(names), timeout_(timeout) {}
 
   void add(const std::shared_ptr<WatchedCollective>& collective);
-  /// One that a device carries, as `work` shows. `own`: how long it takes where no rank is waited for, which comes on
-  /// top of the timeout.
+  /// Adds a device's collective, whose state `work` shows. `own` is how long it takes without waiting for other ranks,
+  /// which is added to the timeout.
   void add(c10::intrusive_ptr<c10d::Work> work, const std::shared_ptr<WatchedCollective>& collective,
            HealthCheck health_check = {}, std::chrono::milliseconds own = {});
 
-  /// To be called when the process of `peer` has ended, and then look() after deadline::kEndedPeerIsRead.
+  /// Records that the process of `peer` has ended. Call look() after deadline::kEndedPeerIsRead.
   void process_ended(std::uint32_t peer, const HasLeft& has_left, Clock::time_point now);
-  /// To be called once somebody else has said that ranks are lost, and look() from then on: they may be on a node that
-  /// fell silent, and whose connections stay.
+  /// Records that the agent reported lost ranks, which may be on a node that does not respond and whose connections
+  /// stay open. Call look() afterwards.
   void ranks_are_lost(Clock::time_point now);
-  /// To be called now and then.
+  /// Checks all pending collectives and ends those that have failed. Call it repeatedly.
   void look(Clock::time_point now);
 
-  /// Looks at no device any more.
+  /// Stops checking the collectives of devices.
   void forget();
 
  private:
   struct Lost {
     std::string what;
     Clock::time_point since;
-    std::chrono::milliseconds patience;  ///< with collectives under way: since then, and since each began
-    bool told = false;                   ///< by somebody else: no rank is asked
+    std::chrono::milliseconds patience;  ///< how long collectives may still take, from `since` and from their own start
+    bool told = false;                   ///< whether the agent reported it: no rank is asked
   };
   struct OnDevice {
     c10::intrusive_ptr<c10d::Work> work;
@@ -133,7 +135,7 @@ class PendingCollectives {
     std::chrono::milliseconds own;
   };
 
-  /// Those that began at least `age` ago, the oldest first.
+  /// Returns the collectives that began at least `age` ago, the oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<WatchedCollective>> waiting_for(std::chrono::milliseconds age,
                                                                             Clock::time_point now);
   void look_at_device(Clock::time_point now);
@@ -145,9 +147,9 @@ class PendingCollectives {
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<WatchedCollective>> waiting_;  ///< guarded by mutex_
-  std::deque<OnDevice> on_device_;                         ///< guarded by mutex_: those whose end was not seen
-  // Of the thread that looks.
-  Clock::time_point first_since_;  ///< that the first on the device has been the first
+  std::deque<OnDevice> on_device_;                         ///< guarded by mutex_; those whose end was not seen yet
+  // Used only by the thread that calls look().
+  Clock::time_point first_since_;  ///< when the first entry of on_device_ became the first
   std::optional<Lost> lost_;
 };
 

@@ -17,20 +17,21 @@ namespace rollcall::process_group {
 
 using RecordedSpan = std::shared_ptr<at::RecordFunction>;
 
-/// Tells whoever records functions (--trace-steps, PyTorch's profiler) of a collective, until it is dropped or ended.
-/// Null where nobody does.
+/// Starts a span of a collective for profilers (--trace-steps, PyTorch's profiler), which lasts until it is ended or
+/// released. Null if no profiler records.
 RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend);
 
-/// A collective under way whose failure is a CollectiveFailure. All else is the backend's own Work.
+/// A pending collective that fails with a CollectiveFailure. Otherwise it behaves as the backend's own Work.
 class WatchedWork final : public c10d::Work {
  public:
-  /// What is known of who waits for `inner`.
+  /// How a wait for `inner` behaves.
   enum Waiting {
-    Ends,         ///< when it has ended, in any case
-    MayNotEnd,    ///< where a peer is lost; it has a future
-    IsOfAStream,  ///< the host does not wait: a device carries it
+    Ends,         ///< it ends in any case
+    MayNotEnd,    ///< it may not end after a peer was lost; `inner` has a future
+    IsOfAStream,  ///< a stream waits, not the host: a device runs the collective
   };
-  /// `span` ends at the latest when somebody has waited for it. `abort`: of the backend, for what a device carries.
+  /// `span` ends at the latest when a thread has waited for the work. `abort` aborts the backend of a device's
+  /// collective.
   WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
               Waiting waiting, RecordedSpan span, std::function<void()> abort);
 
@@ -60,7 +61,7 @@ class WatchedWork final : public c10d::Work {
   CollectiveCall call_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   Waiting waiting_;
-  std::shared_ptr<WatchedCollective> watched_;  ///< with MayNotEnd
+  std::shared_ptr<WatchedCollective> watched_;  ///< set with MayNotEnd
   RecordedSpan span_;
 };
 

@@ -4,7 +4,7 @@
 
 namespace rollcall::device::kernels {
 
-// The passes of batch normalisation behind its statistics. Each value is one expression of arithmetic.h.
+// Bodies of batch normalisation after its statistics. Each value is one expression of arithmetic.h.
 
 ROLLCALL_HOST_DEVICE inline ChannelScale scale_of(const Affine& affine, std::int64_t c) {
   return {affine.mean[c], affine.inverse_deviation[c] * affine.weight[c], affine.bias[c]};
@@ -17,7 +17,7 @@ ROLLCALL_HOST_DEVICE inline void scales_of(const Affine& affine, std::int64_t ch
   }
 }
 
-/// The gradient below the epilogue of an output as the forward pass rounded it.
+/// Returns the gradient before the epilogue, for an output as the forward pass rounded it.
 template <Epilogue kEpilogue, typename T>
 ROLLCALL_HOST_DEVICE inline float below_epilogue(float gradient, float x, T y, const ChannelScale& scale) {
   if constexpr (kEpilogue == Epilogue::AddRelu) {
@@ -67,7 +67,7 @@ struct Forward {
   }
 };
 
-/// Sums of each block of rows; with AddRelu what they are sums of, too.
+/// Computes the sums of each block of rows; with AddRelu also writes the gradients before the epilogue.
 template <typename T, unsigned K, Epilogue kEpilogue>
 struct PartialGradientSums {
   using State = Sums<float, K>;
@@ -134,7 +134,7 @@ struct PartialGradientSums {
 struct MergedGradientSums {
   using State = Sums<double, 1>;
 
-  Tiling tiling;        ///< of [parts][channels], one block of rows
+  Tiling tiling;        ///< tiling of [parts][channels], with one block of rows
   const double* parts;  ///< [parts][2 channels]
   const float* inverse_deviation;
   double* sums;
@@ -168,7 +168,7 @@ struct MergedGradientSums {
   }
 };
 
-/// kEpilogue: None also where the gradient is already that below it.
+/// Computes the gradient of x. kEpilogue is also None if `gradient` is already the one before the epilogue.
 template <typename T, unsigned K, Epilogue kEpilogue>
 struct InputGradient {
   Tiling tiling;

@@ -5,9 +5,9 @@
 
 namespace rollcall::device::kernels {
 
-// Passes over elements without channels, or with three: K elements a thread at a time, the rest one by one.
+// Bodies of passes over elements, without channels or with three: K elements a thread at a time, the rest one by one.
 
-/// Blocks of kThreads threads for `count` elements.
+/// Returns the number of blocks of kThreads threads for `count` elements.
 inline int blocks_for(std::int64_t count, unsigned k) {
   const std::int64_t vectors = count / k + 1;
   return static_cast<int>(std::min<std::int64_t>((vectors + kThreads - 1) / kThreads, kBlocks * 4));
@@ -54,7 +54,7 @@ struct ImageNormalisation {
       Vector<T, kSize> to;
       int channel = static_cast<int>(at % 3);
       for (unsigned k = 0; k < kSize; ++k) {
-        // Chosen, not indexed: parameters that are indexed go to memory first.
+        // Selected, not indexed: kernel parameters that are indexed are copied to memory first.
         const float by = channel == 0 ? scale[0] : channel == 1 ? scale[1] : scale[2];
         const float plus = channel == 0 ? bias[0] : channel == 1 ? bias[1] : bias[2];
         to.values[k] = static_cast<T>(normalised_level(from.values[k], by, plus));

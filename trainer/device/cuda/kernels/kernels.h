@@ -6,9 +6,9 @@ struct CUstream_st;
 
 namespace rollcall::device::kernels {
 
-// What launches the CUDA kernels. Every function starts kernels on `stream` and returns: kSuccess, or the cudaError_t
-// of a launch that failed, without a word about what runs later; kInvalidValue for shapes and pointers that are not as
-// trainer/device/kernels.h says, before anything is started. Thread-safe.
+// Launches the CUDA kernels. Every function launches kernels on `stream` and returns kSuccess or the cudaError_t of a
+// failed launch, which does not cover failures of the kernels themselves. It returns kInvalidValue, and launches
+// nothing, for shapes and pointers that break the rules of trainer/device/kernels.h. Thread-safe.
 
 using Stream = CUstream_st*;  ///< a cudaStream_t
 using Status = int;           ///< a cudaError_t

@@ -6,9 +6,8 @@
 #include "trainer/device/cuda/kernels/kernels.h"
 #include "trainer/device/cuda/kernels/tiling.h"
 
-// How bodies become kernels, with `Half` and `BFloat16`, the types of 16 bits: launch_for_each() and
-// launch_reduction(). Another compiler than nvcc makes functions of the same sources that compute on the host, for
-// tests.
+// launch_for_each() and launch_reduction() make kernels of bodies; `Half` and `BFloat16` are the 16-bit types.
+// Compilers other than nvcc make functions for the host from the same sources, for tests.
 #ifdef __CUDACC__
 #include "trainer/device/cuda/kernels/launch_on_gpu.h"
 #else
@@ -17,7 +16,7 @@
 
 namespace rollcall::device::kernels {
 
-/// A body's run() for every thread of the blocks of its tiling.
+/// Calls a body's run() on every thread of the blocks of its tiling.
 template <typename Body>
 Status launch_tiles(const Body& body, Stream stream) {
   const Tiling& tiling = body.tiling;
@@ -25,7 +24,7 @@ Status launch_tiles(const Body& body, Stream stream) {
   return launch_for_each(body, grid, stream);
 }
 
-/// Whether none is null, and all lie on `bytes`.
+/// Returns whether no pointer is null and all are aligned to `bytes`.
 inline bool lie_on(std::uintptr_t bytes, std::initializer_list<const void*> pointers) {
   for (const void* const pointer : pointers) {
     if (pointer == nullptr || reinterpret_cast<std::uintptr_t>(pointer) % bytes != 0) {
@@ -39,7 +38,7 @@ inline bool valid(const Shape& shape, std::initializer_list<const void*> activat
   return shape.rows >= 0 && shape.channels >= 1 && (shape.rows == 0 || lie_on(16, activations));
 }
 
-/// Calls run.operator()<T>().
+/// Calls run.operator()<T>() with the type of `type`.
 template <typename Run>
 Status with_type(ElementType type, const Run& run) {
   switch (type) {
@@ -53,7 +52,7 @@ Status with_type(ElementType type, const Run& run) {
   return kInvalidValue;
 }
 
-/// Calls run.operator()<T, K>(tiling), with as many elements at once as a row allows.
+/// Calls run.operator()<T, K>(tiling) with the most elements at once that a row allows.
 template <typename Run>
 Status with_vector(const Shape& shape, const Run& run) {
   return with_type(shape.type, [&]<typename T>() {

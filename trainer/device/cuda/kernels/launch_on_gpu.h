@@ -15,17 +15,17 @@ using Grid = dim3;  ///< blocks
 
 static_assert(kSuccess == cudaSuccess && kInvalidValue == cudaErrorInvalidValue);
 
-/// What makes 64 registers of a thread the most there are.
+/// Limits a thread to 64 registers.
 inline constexpr int kBlocksOnAMultiprocessor = 2;
 
-/// A body's run() for every thread.
+/// Calls the body's run() on every thread.
 template <typename Body>
 __global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor)
     for_each_thread(const __grid_constant__ Body body) {
   body.run(Place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)});
 }
 
-/// A body's begin() for every thread, then the lanes together, then its end() for the first lane.
+/// Calls the body's begin() on every thread, merges the lanes, then calls its end() on the first lane.
 template <typename Body>
 __global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor) reduce_blocks(const __grid_constant__ Body body) {
   __shared__ typename Body::State shared[kThreads];
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor) reduce_blo
   }
 }
 
-/// What the launch itself came to, whatever went wrong before it on this thread.
+/// Launches `kernel` and returns the status of this launch alone, not of earlier errors on this thread.
 template <typename Body>
 Status launch(void (*kernel)(Body), const Body& body, Grid grid, Stream stream) {
   cudaLaunchConfig_t config{};

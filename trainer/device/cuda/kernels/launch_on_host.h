@@ -10,19 +10,19 @@
 
 namespace rollcall::device::kernels {
 
-// The bodies of the kernels on a CPU: every thread of every block, one after the other, with the kernels' own blocks,
-// lanes and order of merging. All of it has happened on return.
+// Runs the bodies of the kernels on a CPU: every thread of every block, one after the other, with the kernels' own
+// blocks, lanes and order of merging. All work is done on return.
 
 using Half = c10::Half;
 using BFloat16 = c10::BFloat16;
 
-/// Blocks, as CUDA's dim3.
+/// The number of blocks, as CUDA's dim3.
 struct Grid {
   explicit Grid(unsigned of_x, unsigned of_y = 1) : x(of_x), y(of_y) {}
   unsigned x, y;
 };
 
-/// In which order the threads of a block come: between two barriers it must not matter.
+/// The order of a block's threads. It must not matter between two barriers.
 enum class Order { Forwards, Backwards };
 
 /// Calls use(thread) for the threads of a block.
@@ -33,7 +33,7 @@ void over_threads(Order order, const Use& use) {
   }
 }
 
-/// for_each_thread of launch_on_gpu.h.
+/// Does what for_each_thread of launch_on_gpu.h does.
 template <typename Body>
 void run_threads(const Body& body, int blocks_x, int blocks_y = 1, Order order = Order::Forwards) {
   for (int y = 0; y < blocks_y; ++y) {
@@ -43,7 +43,7 @@ void run_threads(const Body& body, int blocks_x, int blocks_y = 1, Order order =
   }
 }
 
-/// reduce_blocks of launch_on_gpu.h.
+/// Does what reduce_blocks of launch_on_gpu.h does.
 template <typename Body>
 void run_reduction(const Body& body, Order order = Order::Forwards) {
   const Tiling& tiling = body.tiling;

@@ -5,8 +5,8 @@
 
 namespace rollcall::device::kernels {
 
-// Reductions, as what a thread begins with and what the first lane does with the block's (merge_lanes() is between):
-// moments of parts of the rows, and of parts together.
+// Bodies of reductions to moments: of blocks of rows, and of several parts. begin() computes a thread's result, and
+// end() writes the block's result on the first lane; merge_lanes() runs in between.
 
 template <typename T, unsigned K>
 ROLLCALL_HOST_DEVICE inline void widen(const Vector<T, K>& from, float (&to)[K]) {
@@ -15,7 +15,7 @@ ROLLCALL_HOST_DEVICE inline void widen(const Vector<T, K>& from, float (&to)[K])
   }
 }
 
-/// Numbers that stand for a part's moments: [2 channels + 1], as BatchNormStatistics::moments.
+/// Returns how many numbers describe a part's moments: [2 channels + 1], as BatchNormStatistics::moments.
 ROLLCALL_HOST_DEVICE inline std::int64_t moment_numbers(std::int64_t channels) { return 2 * channels + 1; }
 
 template <unsigned K, typename Real>
@@ -30,7 +30,7 @@ ROLLCALL_HOST_DEVICE inline void write_moments(double* to, const Tile& tile, std
   }
 }
 
-/// Moments of each block of rows.
+/// Computes the moments of each block of rows.
 template <typename T, unsigned K>
 struct PartialStatistics {
   using State = Moments<float, K>;
@@ -62,13 +62,13 @@ struct PartialStatistics {
   }
 };
 
-/// Moments of parts together: blocks' of a batch, or ranks'.
+/// Merges the moments of a batch's blocks, or of ranks.
 struct MergedStatistics {
   using State = Moments<double, 1>;
 
-  Tiling tiling;        ///< of [parts][channels], one block of rows
+  Tiling tiling;        ///< tiling of [parts][channels], with one block of rows
   const double* parts;  ///< [parts][2 channels + 1]
-  double* moments;      ///< null: `statistics` are written
+  double* moments;      ///< receives the moments; if null, `statistics` are written instead
   Statistics statistics;
 
   ROLLCALL_HOST_DEVICE State begin(const Place& place) const {

@@ -7,16 +7,16 @@
 
 namespace rollcall::device::kernels {
 
-// How kernels share work. Sizes depend on the shape alone and not on the GPU: sums are added up in the same order, and
-// have the same bits, on every GPU and in every run.
+// Divides work among threads. Sizes depend only on the shape and not on the GPU: sums are added up in the same order,
+// and are bit-identical, on every GPU and in every run.
 
 /// Threads of a block, a power of two.
 inline constexpr int kThreads = 512;
-/// As many blocks as an H100 holds at once, two on each of its 132 multiprocessors: more would leave more parts to
-/// merge.
+/// The number of blocks that an H100 runs at once, two on each of its 132 multiprocessors. More blocks would leave more
+/// parts to merge.
 inline constexpr int kBlocks = 264;
 
-/// Elements of T in the 16 bytes that a thread loads and stores at once.
+/// Number of elements of T in the 16 bytes that a thread loads and stores at once.
 template <typename T>
 inline constexpr unsigned kVector = 16 / sizeof(T);
 
@@ -25,7 +25,7 @@ struct alignas(sizeof(T) * K) Vector {
   T values[K];
 };
 
-/// The K elements at `from`, which lies on a multiple of their size.
+/// Loads the K elements at `from`, which is aligned to their size.
 template <unsigned K, typename T>
 ROLLCALL_HOST_DEVICE inline Vector<T, K> load(const T* from) {
   return *reinterpret_cast<const Vector<T, K>*>(from);
@@ -36,24 +36,24 @@ ROLLCALL_HOST_DEVICE inline void store(T* to, const Vector<T, K>& vector) {
   *reinterpret_cast<Vector<T, K>*>(to) = vector;
 }
 
-/// A thread: its block's two indices and its own.
+/// The indices of a thread: its block's two and its own.
 struct Place {
   int block_x;
   int block_y;
   int thread;
 };
 
-/// Where a thread works in [rows][channels]: K channels from the first one on, every `step`-th row.
+/// A thread's elements of [rows][channels]: K channels beginning at `channel`, of every `step`-th row.
 struct Tile {
   std::int64_t channel;
   std::int64_t row;
   std::int64_t end;
   unsigned step;
-  bool inside;  ///< some threads have no channels
+  bool inside;  ///< false for a thread without channels
 };
 
-/// How blocks of kThreads threads cover [rows][channels]. A block is `columns` x `lanes` threads, both powers of two:
-/// threads beside each other load channels beside each other, and the lanes take turns with the rows.
+/// Divides [rows][channels] among blocks of kThreads threads. A block is `columns` x `lanes` threads, both powers of
+/// two: adjacent threads load adjacent channels, and the lanes take the rows in turn.
 struct Tiling {
   std::int64_t rows;
   std::int64_t channels;
@@ -61,7 +61,7 @@ struct Tiling {
   int columns;
   int lanes;
   int channel_blocks;
-  int row_blocks;  ///< 1 where there are no rows, too
+  int row_blocks;  ///< at least 1, also without rows
 
   /// The first `columns` threads are the first lane.
   ROLLCALL_HOST_DEVICE int lane(int thread) const { return thread / columns; }
@@ -75,8 +75,8 @@ struct Tiling {
   }
 };
 
-/// K channels a thread, of which the number of channels is a multiple; at most `most_columns` threads beside each
-/// other, and at most `most_row_blocks` blocks of rows.
+/// Returns a tiling with `k` channels a thread, of which `channels` is a multiple, at most `most_columns` threads in a
+/// row, and at most `most_row_blocks` blocks of rows.
 inline Tiling tiling_of(std::int64_t rows, std::int64_t channels, unsigned k, int most_columns = 32,
                         int most_row_blocks = kBlocks) {
   const std::int64_t vectors = channels / k;
@@ -99,12 +99,12 @@ inline Tiling tiling_of(std::int64_t rows, std::int64_t channels, unsigned k, in
   return tiling;
 }
 
-/// The tiling that merges `parts`: few channels a block, so that many lanes share the parts.
+/// Returns the tiling that merges `parts`: few channels a block, so that many lanes share the parts.
 inline Tiling merging(std::int64_t parts, std::int64_t channels) { return tiling_of(parts, channels, 1, 8, 1); }
 
-/// A reduction over a block: every thread begins with what its rows give, in shared memory, and then, for `half` from
-/// lanes / 2 down to 1 with a barrier before each, the first `half` lanes take in what the next `half` hold. The first
-/// lane ends it.
+/// One step of a block's reduction in shared memory. Every thread begins with the result of its rows. For `half` from
+/// lanes / 2 down to 1, with a barrier before each, the first `half` lanes merge the results of the next `half` lanes.
+/// The first lane has the block's result.
 template <typename State>
 ROLLCALL_HOST_DEVICE inline void merge_lanes(const Tiling& tiling, int thread, int half, State* shared) {
   if (tiling.lane(thread) < half) {
@@ -112,10 +112,10 @@ ROLLCALL_HOST_DEVICE inline void merge_lanes(const Tiling& tiling, int thread, i
   }
 }
 
-/// Calls use(row, load(row)) for a tile's rows. Loads of kAtOnce rows are under way before the first one is used:
-/// stores between them would hold them up, since the compiler cannot know that they go elsewhere. As many as fit the
-/// registers of a thread that shares its multiprocessor with 1,023 others: with 32 bytes under way for each of them an
-/// H100's memory is busy.
+/// Calls use(row, load(row)) for a tile's rows. Loads of kAtOnce rows are issued before the first one is used: stores
+/// between them would delay them, since the compiler cannot know that they do not alias. kAtOnce must fit the registers
+/// of a thread that shares its multiprocessor with 1,023 others: 32 bytes pending for each of them saturate the memory
+/// of an H100.
 template <unsigned kAtOnce, typename Load, typename Use>
 ROLLCALL_HOST_DEVICE inline void over_rows(const Tile& tile, const Load& load_row, const Use& use) {
   using Loaded = decltype(load_row(tile.row));

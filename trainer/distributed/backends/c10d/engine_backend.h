@@ -17,16 +17,16 @@
 
 namespace rollcall::process_group {
 
-/// Of c10d's collectives those that trainings call, and messages, over an Engine, for contiguous CPU tensors. What each
-/// does is c10d's contract; docs/developer/backends.md has the table.
+/// A c10d backend over an Engine, for contiguous CPU tensors. It has the collectives that trainings call, and
+/// point-to-point messages, with c10d's semantics; docs/developer/backends.md has the table.
 ///
-/// All operations are asynchronous and go on while the caller computes (see Engine). Collectives run in the order in
-/// which they are called, on all ranks the same; send and recv run beside them. Every one has a timeout, its own or the
-/// group's. The first failure ends the group.
+/// All operations are asynchronous and progress while the caller computes (see Engine). Collectives run in the order in
+/// which they are called, the same on all ranks; send and recv run concurrently. Each operation has a timeout, its own
+/// or the group's. The first failure ends the group.
 ///
-/// Thread-safe as c10d asks: one thread calls, any may wait. Callbacks of futures run on the engine's thread or one
-/// that waits, and must not destroy the group. Throws c10::Error for arguments that cannot be; failures come out of
-/// Work::wait().
+/// Thread-safe as c10d requires: one thread calls, any thread may wait. Callbacks of futures run on the engine's thread
+/// or one that waits, and must not destroy the group. Throws c10::Error for invalid arguments; Work::wait() throws the
+/// failures of operations.
 class EngineBackend final : public c10d::Backend {
  public:
   using WorkPointer = c10::intrusive_ptr<c10d::Work>;
@@ -65,20 +65,20 @@ class EngineBackend final : public c10d::Backend {
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
 
  private:
-  /// A collective on its way into the engine.
+  /// A collective that is to be submitted to the engine.
   struct Call {
     c10d::OpType type = c10d::OpType::UNKNOWN;
     std::string name;  ///< "all_reduce"
     std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
     bool awaited = false;   ///< see Operation
-    Collective collective;  ///< but for its memory
+    Collective collective;  ///< without its memory
     at::Tensor input;       ///< contiguous; may be undefined
     at::Tensor output;      ///< contiguous; may be undefined
     Tensors results;
-    std::function<void()> finish;  ///< on the engine's thread, once the output is complete; may be empty
+    std::function<void()> finish;  ///< called on the engine's thread once the output is complete; may be empty
   };
 
-  /// `collective` as c10d's `options` ask for it; what it reads, writes and gives back is for the caller to add.
+  /// Returns a call of `collective` with c10d's `options`. The caller adds its tensors.
   template <typename Options>
   [[nodiscard]] static Call call_of(c10d::OpType type, const char* name, const Options& options,
                                     Collective collective) {
@@ -101,10 +101,11 @@ class EngineBackend final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
 };
 
-/// An exchange among `size` ranks by way of `store`, which nobody else uses, and whose errors it throws. Once.
+/// Returns an exchange among `size` ranks through `store`, which nothing else may use, and whose errors it throws. For
+/// one call.
 [[nodiscard]] Exchange exchange_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
 
-/// `engine` carries this group's collectives on CPU tensors, and it becomes the default backend.
+/// Makes `engine` the backend of `group` for CPU tensors, and its default.
 void set_engine(c10d::ProcessGroup& group, const std::string& name, c10d::ProcessGroup::BackendType type,
                 std::unique_ptr<Engine> engine, std::chrono::milliseconds timeout);
 

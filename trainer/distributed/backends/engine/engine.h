@@ -14,33 +14,34 @@
 
 namespace rollcall::process_group {
 
-/// A message outside of collectives.
+/// A point-to-point message.
 struct PointToPoint {
-  bool sends = false;
-  std::optional<std::uint32_t> peer;  ///< nothing: received from anybody
+  bool sends = false;                 ///< whether this rank sends
+  std::optional<std::uint32_t> peer;  ///< unset to receive from any rank
   std::uint32_t tag = 0;
-  std::byte* data = nullptr;  ///< only read where it sends
+  std::byte* data = nullptr;  ///< only read if this rank sends
   std::size_t bytes = 0;
 };
 
-/// Something a group is asked to do.
+/// An operation of a group.
 struct Operation {
   std::string name;  ///< "ucx: all_reduce of 1048576 bytes"; for error messages
   std::chrono::milliseconds timeout{0};
   Collective collective;
-  std::optional<PointToPoint> message;  ///< instead of a collective
-  bool awaited = false;                 ///< the submitting thread calls Engine::help_until() next, so it can begin then
+  std::optional<PointToPoint> message;  ///< set instead of `collective`
+  bool awaited = false;  ///< whether the submitting thread calls Engine::help_until() next, and begins it
 
-  /// Called once, on the engine's thread or one that helps it: how it ended. Empty: well. `source` is the sender where
-  /// the message was received from anybody. Must not throw, wait for another operation nor destroy the engine.
+  /// Called once when the operation has ended, on the engine's thread or one that helps it. `failure` is empty after
+  /// success. `source` is the sender of a message received from any rank. Must not throw, wait for another operation or
+  /// destroy the engine.
   std::function<void(const std::string& failure, std::uint32_t source)> done;
 };
 
-/// What carries out a group's operations, on a thread of its own, so that they go on while the caller computes.
-/// Collectives are called in the same order on all ranks; messages run beside them.
+/// Runs a group's operations on a thread of its own, so that they progress while the caller computes. Collectives are
+/// submitted in the same order on all ranks; point-to-point messages run concurrently.
 ///
-/// The first failure, a lost peer or a passed timeout, ends the group: everything pending and all that is submitted
-/// later fails with it. Thread-safe, but for the destructor.
+/// The first failure, a lost peer or a timeout, ends the group: all pending and all later operations fail with it.
+/// Thread-safe, except for the destructor.
 class Engine {
  public:
   Engine() = default;
@@ -48,38 +49,39 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   virtual ~Engine() = default;
 
-  /// What is pending fails, and the group ends. Not on the engine's own thread. Nothing may be submitted afterwards;
-  /// threads in help_until() return.
+  /// Fails all pending operations and ends the group. Not on the engine's own thread. Nothing may be submitted
+  /// afterwards; threads in help_until() return.
   virtual void shutdown() = 0;
 
   virtual void submit(Operation operation) = 0;
-  /// Sees to the group's operations in the calling thread until `done`, or less long: for threads that would otherwise
-  /// wait, and so leave a core idle.
+  /// Runs the group's operations on the calling thread until `done`, or for a shorter time: for threads that would
+  /// otherwise wait and leave a core idle.
   virtual void help_until(const std::function<bool()>& done) = 0;
-  /// Everything pending and later fails, naming `reason`.
+  /// Fails all pending and later operations with `reason`.
   virtual void abort(const std::string& reason) = 0;
   [[nodiscard]] virtual bool has_failed() const = 0;
 };
 
-/// Gives all ranks `mine` and returns everybody's by rank; bytes. Collective. What engines find their peers with.
+/// Sends `mine`, bytes, to all ranks and returns those of all ranks, by rank: an out-of-band all-gather with which
+/// engines connect. Collective.
 using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
-/// What callers ask of an engine, on its way to the thread that does it. Thread-safe.
+/// A queue of requests to an engine's thread. Thread-safe.
 class Submissions {
  public:
   void submit(Operation operation);
-  /// Everything is to fail, naming `reason`.
+  /// Asks the engine to fail all operations with `reason`.
   void abort(const std::string& reason);
-  /// The engine is to end.
+  /// Asks the engine to end.
   void stop();
 
-  /// What was submitted since it was asked last, in that order.
+  /// Returns the operations submitted since the last call, in order.
   [[nodiscard]] std::vector<Operation> take();
-  /// Why everything is to fail, where abort() was called since it was asked last.
+  /// Returns the reason of an abort() since the last call; unset if there was none.
   [[nodiscard]] std::optional<std::string> take_abort();
   [[nodiscard]] bool is_stopped() const;
 
-  /// Blocks until there is something to take or the engine is to end; at most `longest`, where that is given.
+  /// Blocks until there is a request, for at most `longest` if that is set.
   void wait(std::optional<std::chrono::microseconds> longest);
 
  private:
@@ -90,8 +92,8 @@ class Submissions {
   bool stopped_ = false;
 };
 
-/// Tells whoever asked for `operation` how it ended: `failure` empty, or why it failed, after the operation's name and,
-/// of a collective, its number in the group. `source` as Operation::done has it.
+/// Calls `operation.done` with `failure`, prefixed by the operation's name and, for a collective, its number in the
+/// group; or with an empty text if `failure` is empty. `source`: see Operation::done.
 void report_end(const Operation& operation, std::uint64_t number, const std::string& failure, std::uint32_t source);
 
 }  // namespace rollcall::process_group

@@ -10,21 +10,21 @@
 
 namespace rollcall::process_group {
 
-/// c10d's Gloo, but for all_gather_single() where all ranks are processes of one host: each rank sends its part
-/// straight to every other one, which receives it where it is wanted. LibTorch 2.15's (AsyncAllgatherWork of
-/// ProcessGroupGloo.cpp) receives in memory that it allocates for each call, and copies the result from there. Between
-/// hosts its ring is left alone: what goes round crosses each host's network once, however many ranks are there.
+/// c10d's Gloo with another all_gather_single() for ranks that are all on one host: each rank sends its part directly
+/// to every other one, which receives it in the output. LibTorch 2.15's own (AsyncAllgatherWork of
+/// ProcessGroupGloo.cpp) receives into memory that it allocates for each call, and copies the result. Between hosts its
+/// ring is used, since its data crosses each host's network once, however many ranks the host has.
 class InPlaceGloo final : public c10d::ProcessGroupGloo {
  public:
-  /// As c10d's; collective.
+  /// Connects all ranks, as c10d's constructor does. Collective.
   InPlaceGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
               const c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>& options);
 
-  /// Tensors are contiguous; throws c10::Error otherwise.
+  /// Throws c10::Error if a tensor is not contiguous.
   c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor& output, at::Tensor& input,
                                                    const c10d::AllgatherOptions& options) override;
 
-  /// Whether all ranks are processes of this host; the same on all of them.
+  /// Returns whether all ranks are processes of this host; the same on all of them.
   [[nodiscard]] bool one_host() const { return one_host_; }
 
  private:

@@ -13,38 +13,38 @@
 
 namespace rollcall::process_group::mpi {
 
-/// What MPI was asked to do. Stays where it is until the request is complete.
+/// A started MPI operation. The object must not move until the request is complete.
 struct Started {
-  MPI_Request request = MPI_REQUEST_NULL;  ///< complete at once
-  std::string refusal;                     ///< why it was not begun; empty: it was
-  std::vector<int> counts;                 ///< of an all-to-all; MPI reads them until the end
+  MPI_Request request = MPI_REQUEST_NULL;  ///< MPI_REQUEST_NULL if it is complete at once
+  std::string refusal;                     ///< why it was not started; empty if it was
+  std::vector<int> counts;                 ///< for an all-to-all; MPI reads them until its end
 };
 
-/// Begins `collective` on `communicator` by MPI's own non-blocking one. Call with mpi_mutex() held, in the same order
-/// on all ranks. Refused: a part of more than 2^31 - 1 elements, the most that MPI counts.
+/// Starts `collective` on `communicator` with MPI's non-blocking function. Call it with mpi_mutex() held, in the same
+/// order on all ranks. Refuses a part of more than 2^31 - 1 elements, MPI's limit.
 void start(const Collective& collective, MPI_Comm communicator, Started& started);
 
-/// Begins a message likewise; of at most 2^31 - 1 bytes.
+/// Starts a message of at most 2^31 - 1 bytes with MPI's non-blocking function.
 void start(const PointToPoint& message, MPI_Comm communicator, Started& started);
 
-/// Runs a group's operations by MPI's own non-blocking collectives and messages, all of them as soon as they are
-/// submitted. MPI makes progress only while it is called, and has nothing to wait on: the thread asks it again and
-/// again, and naps in between once nothing has ended for a while, so that the computation keeps its cores.
+/// Runs a group's operations with MPI's non-blocking collectives and messages, each as soon as it is submitted. MPI
+/// progresses only while it is called, and has no descriptor to wait for: the thread polls it, and sleeps briefly in
+/// between once nothing has ended for a while, so that the computation keeps its cores.
 ///
-/// MPI can neither take back a collective nor go on without a rank. So the first failure is MPI's last use in this
-/// process, and the memory of what was under way stays allocated until the process ends.
+/// MPI can neither cancel a collective nor continue without a rank. So MPI is not used in this process after the first
+/// failure, and the memory of pending operations stays allocated until the process ends.
 class Engine final : public process_group::Engine {
  public:
-  /// Takes `communicator` over; its errors are returned. Ranks are those of it.
+  /// Takes ownership of `communicator`, whose errors are returned and whose ranks are the engine's.
   explicit Engine(MPI_Comm communicator);
   ~Engine() override;
 
-  /// With all other ranks where nothing is pending: at most 300 ms. A rank that holds what the others still need then
-  /// cannot be ahead of them.
+  /// If nothing is pending, waits for all other ranks for at most 300 ms: so a rank does not leave before others have
+  /// what they need of it.
   void shutdown() override;
 
   void submit(Operation operation) override { submissions_.submit(std::move(operation)); }
-  /// Nobody can: the thread goes on alone.
+  /// Does nothing: the engine's thread needs no help.
   void help_until(const std::function<bool()>& /*done*/) override {}
   void abort(const std::string& reason) override { submissions_.abort(reason); }
   [[nodiscard]] bool has_failed() const override { return failed_.load(std::memory_order_acquire); }
@@ -69,11 +69,11 @@ class Engine final : public process_group::Engine {
   Submissions submissions_;
   std::atomic<bool> failed_{false};
 
-  // Of the engine's thread alone.
+  // Used only by the engine's thread.
   std::vector<std::unique_ptr<Running>> running_;
-  std::string failure_;  ///< why nothing is begun any more
+  std::string failure_;  ///< why no operation is started any more; empty before a failure
   std::uint64_t collectives_ = 0;
-  Clock::time_point active_{};  ///< when MPI did something last
+  Clock::time_point active_{};  ///< when MPI last made progress
 
   std::thread thread_;
 };

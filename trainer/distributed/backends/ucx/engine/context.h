@@ -7,19 +7,19 @@
 
 namespace rollcall::process_group::ucx {
 
-/// The process's UCX context: which transports there are, and how they behave. It outlives groups, so that a smaller
-/// one can follow a broken one. Thread-safe.
+/// The process's UCX context: its transports and their configuration. It outlives groups, so that a smaller group can
+/// follow a failed one. Thread-safe.
 ///
-/// Transports are UCX's own choice, shared memory within a host and InfiniBand or TCP between hosts, as UCX_TLS and
-/// UCX_NET_DEVICES allow. What is changed are a few defaults, each unless the user's environment sets it,
-/// in which they are put:
-///   UCX_MM_ERROR_HANDLING=y      without it, noticing a dead peer would rule out shared memory
-///   UCX_KEEPALIVE_INTERVAL=50ms  the default, 20 s, is how late a dead peer of this host would be noticed where its
-///                                process cannot be watched (another container's)
+/// UCX chooses the transports, shared memory within a host and InfiniBand or TCP between hosts, as UCX_TLS and
+/// UCX_NET_DEVICES allow. These defaults are changed in the environment, unless the user has set them:
+///   UCX_MM_ERROR_HANDLING=y      without it, UCX could not detect dead peers over shared memory
+///   UCX_KEEPALIVE_INTERVAL=50ms  the default of 20 s is the delay after which a dead peer of this host is noticed if
+///   its
+///                                process cannot be watched (in another container)
 ///   UCX_TCP_TX_SEG_SIZE=512k and UCX_TCP_RX_SEG_SIZE=512k  8 KiB segments cost TCP a fifth of its bandwidth
 class Context {
  public:
-  /// The process's context, made where there is none. Errors (Unavailable): UCX finds no transport at all.
+  /// Returns the process's context, and makes it in the first call. Errors (Unavailable): UCX finds no transport.
   [[nodiscard]] static Result<std::shared_ptr<Context>> get();
 
   Context(const Context&) = delete;

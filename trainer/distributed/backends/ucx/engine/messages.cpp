@@ -111,9 +111,9 @@ void Messages::release(Message* message) {
   if (message->ucp_request != nullptr) {
     ucp_request_free(message->ucp_request);
   }
-  const std::size_t place = message->place;
-  std::swap(live_[place], live_.back());
-  live_[place]->place = place;
+  const std::size_t index = message->index;
+  std::swap(live_[index], live_.back());
+  live_[index]->index = index;
   live_.pop_back();
 }
 

@@ -13,35 +13,35 @@
 
 namespace rollcall::process_group::ucx {
 
-/// A group's operations from where they begin to how they end: collectives one after the other, as plans of messages or
-/// through windows, and messages beside them. Nothing here waits or knows of threads: one thread at a time, but for
-/// use_windows() and has_failed(). Whoever asked for an operation is told its end from inside of these functions.
+/// Runs a group's operations: collectives one after the other, with messages or through shared memory, and
+/// point-to-point messages concurrently. No function waits. One thread at a time, except for use_windows() and
+/// has_failed(). These functions call Operation::done.
 class Operations {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `worker` outlives all but the destructor.
+  /// `worker` outlives everything except the destructor.
   Operations(Worker& worker, std::unique_ptr<Windows> windows, std::uint32_t rank, std::uint32_t world_size);
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
   ~Operations();
 
-  /// From the next operation on, long ones go through the windows.
+  /// Sends long collectives through shared memory, from the next operation on.
   void use_windows() { uses_windows_.store(true); }
-  /// The group has failed, and who asked for an operation may have heard of it.
+  /// Returns whether the group has failed; callers of operations may know of it already.
   [[nodiscard]] bool has_failed() const { return failed_.load(std::memory_order_acquire); }
 
-  /// Takes `operation` on; ends it at once where the group has failed.
+  /// Begins `operation`; ends it at once if the group has failed.
   void begin(Operation operation);
-  /// Posts the first messages of the collective that runs. Whether there is nothing to do now but to wait for messages.
+  /// Posts the first messages of the current collective. Returns whether nothing can be done now but wait for messages.
   bool begin_messages();
   /// Does all that can be done now.
   void advance();
-  /// Fails where a rank that is waited for has left.
+  /// Fails the group if an awaited rank has left.
   void check_on_peers();
-  /// Fails where something took too long: of several the one is told that was to be done first.
+  /// Fails the group if an operation took too long. Of several, the error names the one with the earliest deadline.
   void check_timeouts();
-  /// Ends everything that was taken on, with the group's failure where there is one. Tells the other ranks of that.
+  /// Ends all operations, with the group's failure if there is one, of which it notifies the other ranks.
   void fail_all();
 
   [[nodiscard]] bool empty() const { return collectives_.empty() && messages_.empty(); }
@@ -57,9 +57,9 @@ class Operations {
   Worker& worker_;
   std::uint32_t rank_;
   std::uint32_t world_size_;
-  std::deque<std::unique_ptr<Running>> collectives_;  ///< the first one runs
+  std::deque<std::unique_ptr<Running>> collectives_;  ///< only the first one runs
   std::vector<std::unique_ptr<Running>> messages_;    ///< all of them run
-  std::vector<std::unique_ptr<Running>> abandoned_;   ///< their memory stays until the worker is closed
+  std::vector<std::unique_ptr<Running>> abandoned_;   ///< keep their memory until the worker is closed
   std::vector<std::byte> scratch_;
   std::unique_ptr<Windows> windows_;
   std::uint64_t window_turn_ = 0;

@@ -18,12 +18,12 @@
 
 namespace rollcall::process_group::ucx {
 
-/// A group's UCP worker: endpoints to all peers, messages by tag, and news of peers that died or left. One thread at a
-/// time, but for wake() and await_event().
+/// A group's UCP worker: it has endpoints to all peers, sends and receives tagged messages, and notices peers that die
+/// or leave. One thread at a time, except for wake() and await_event().
 ///
-/// A peer that dies is noticed by its process or through the endpoint to it (a reset socket, or keep-alive), a peer
-/// that fails tells all others why, and one that ends its group in good order says so first, so that its closed
-/// endpoints alarm nobody.
+/// The end of a peer is noticed by its process or its endpoint (a reset socket, or keep-alive). A peer that fails
+/// notifies all others of the reason. One that ends its group in good order announces it, so that its closed endpoints
+/// are not taken for a failure.
 class Worker final : public Transport {
  public:
   /// Errors (Unavailable): UCX cannot provide a worker (memory in /dev/shm, sockets).
@@ -32,15 +32,15 @@ class Worker final : public Transport {
                                                               std::shared_ptr<ProcessWatch> processes);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
-  /// shutdown(), closes the endpoints. At most 2 s, where a peer is hung; else milliseconds.
+  /// Calls shutdown() and closes the endpoints. Takes milliseconds, or at most 2 s if a peer hangs.
   ~Worker() override;
 
-  /// How others reach this worker; bytes, for connect().
+  /// Returns the address of this worker, bytes, for connect() of the others.
   [[nodiscard]] std::string address() const;
   /// Opens endpoints to all other ranks. `addresses` by rank; `generation` the same on all of them.
   [[nodiscard]] Result<void> connect(const std::vector<std::string>& addresses, std::uint32_t generation);
-  /// Loses `peer` as soon as its process ends, where that is one of this host: see process_identity(). Without it, that
-  /// shows in a reset socket or, through shared memory, at UCX's next keep-alive.
+  /// Watches the process `identity` of `peer` if it is on this host (see process_identity()). Otherwise its end shows
+  /// in a reset socket or, over shared memory, at UCX's next keep-alive.
   void watch(std::uint32_t peer, const std::string& identity) {
     processes_->add(peers_.names().number(peer), identity);
   }
@@ -49,33 +49,34 @@ class Worker final : public Transport {
   [[nodiscard]] Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override;
   [[nodiscard]] RequestState test(Request request) override { return messages_.test(request); }
 
-  /// Messages outside of collectives; equal tags between the same ranks arrive in order. No `peer`: from anybody.
+  // Point-to-point messages; equal tags between the same ranks arrive in order. An unset `peer` receives from any rank.
   [[nodiscard]] Request send_tagged(std::uint32_t peer, std::uint32_t tag, const void* data, std::size_t bytes);
   [[nodiscard]] Request receive_tagged(std::optional<std::uint32_t> peer, std::uint32_t tag, void* data,
                                        std::size_t bytes);
-  /// Of the receive that test() called done last.
+  /// Returns the sender of the message whose receive test() last found done.
   [[nodiscard]] std::uint32_t last_source() const { return messages_.last_source(); }
 
-  /// Moves messages, and loses peers whose processes have ended; whether messages or UCX's keep-alive moved.
+  /// Progresses messages, and handles peers whose processes have ended. Returns whether messages or UCX's keep-alive
+  /// progressed.
   bool progress();
-  /// Makes what happens from now on end await_event(). False where there is something to do at once.
+  /// Makes later events end await_event(). Returns false if there is something to do at once.
   [[nodiscard]] bool arm();
-  /// What await_event() saw: names of descriptors.
+  /// The names of the descriptors that await_event() found ready.
   using Events = std::vector<std::uint64_t>;
-  /// Until something happens after arm(), wake() or `longest`. Others may use the worker meanwhile; they call arm()
-  /// when they are through.
+  /// Waits for an event after arm(), for wake(), or for at most `longest`. Other threads may use the worker meanwhile;
+  /// they call arm() afterwards.
   [[nodiscard]] Events await_event(std::chrono::milliseconds longest) const;
-  /// Takes back wake().
+  /// Resets wake().
   void handle(const Events& events);
-  /// Whether messages end await_event(): not while another thread sees to them.
+  /// Sets whether messages end await_event(). Off while another thread progresses them.
   void let_messages_wake(bool wakes) const;
-  /// Ends await_event(). Any thread, also a signal handler.
+  /// Ends await_event(). May be called by any thread, also in a signal handler.
   void wake() const;
 
   [[nodiscard]] Peers& peers() { return peers_; }
   [[nodiscard]] const Peers& peers() const { return peers_; }
-  /// Receives no more: what was posted leaves its memory alone from now on. Then tells all others of the failure, or
-  /// that this rank leaves in good order, and waits until they have heard it: milliseconds, at most 300. Once.
+  /// Cancels all receives, which no longer write to their memory. Then notifies all others of the failure, or that this
+  /// rank leaves in good order, and waits for their acknowledgements: milliseconds, at most 300. Call it once.
   void shutdown();
 
  private:
@@ -84,10 +85,10 @@ class Worker final : public Transport {
     std::uint32_t peer = 0;
     ucp_ep_h handle = nullptr;
   };
-  /// What a rank tells all others when it leaves the group, and what they answer.
+  /// The message of a rank to all others when it leaves the group, and their acknowledgement.
   struct Notice {
     enum Kind : std::uint32_t { Left, Failed, Heard } kind = Left;
-    std::uint32_t rank = 0;  ///< of Failed: Failure::rank
+    std::uint32_t rank = 0;  ///< Failure::rank, for Failed
   };
 
   Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size, const RankNames& names,
@@ -95,7 +96,7 @@ class Worker final : public Transport {
   [[nodiscard]] Result<void> open();
   static void on_endpoint_error(void* endpoint, ucp_ep_h handle, ucs_status_t status);
   void await_events_of(int descriptor, std::uint64_t name) const;
-  /// arm(), await_event() and handle(); gives way to other threads where there is something to do at once.
+  /// Calls arm(), await_event() and handle(); yields to other threads if there is something to do at once.
   void sleep(std::chrono::milliseconds longest);
   void lose_ended();
   [[nodiscard]] Request post_send(std::uint32_t peer, std::uint64_t tag, const void* data, std::size_t bytes);
@@ -112,19 +113,19 @@ class Worker final : public Transport {
   std::uint32_t rank_;
   Peers peers_;
   Messages messages_{peers_};
-  const std::shared_ptr<ProcessWatch> processes_;  ///< of the peers, and other ranks
+  const std::shared_ptr<ProcessWatch> processes_;  ///< watches the peers and other ranks
   std::atomic<bool> some_ended_{false};
   std::size_t known_ended_ = 0;
   ucp_worker_h handle_ = nullptr;
-  int event_fd_ = -1;  ///< UCX's own
+  int event_fd_ = -1;  ///< UCX's own descriptor
   int wake_fd_ = -1;
-  int epoll_fd_ = -1;                ///< those two
+  int epoll_fd_ = -1;                ///< waits for event_fd_ and wake_fd_
   std::vector<Endpoint> endpoints_;  ///< by rank; this rank's own has no handle
   Tags tags_{0};
   Notice incoming_, outgoing_;
   Notice answer_{Notice::Heard, 0};
   std::vector<Request> notices_sent_;
-  Request notice_ = nullptr;  ///< the receive of `incoming_`
+  Request notice_ = nullptr;  ///< the pending receive of `incoming_`
   bool is_shut_down_ = false;
 };
 

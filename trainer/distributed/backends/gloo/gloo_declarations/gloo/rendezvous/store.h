@@ -1,6 +1,5 @@
-// The interface of Gloo's store, from which ProcessGroupGloo.hpp derives the class that wraps a c10d store. Our code
-// makes no such object (libtorch_cpu does), so only the names and signatures matter, not the table of virtual
-// functions.
+// The interface of Gloo's store, from which ProcessGroupGloo.hpp derives the class that wraps a c10d store. Only
+// libtorch_cpu makes such objects, so the names and signatures matter, but not the table of virtual functions.
 #pragma once
 
 #include <chrono>
