@@ -44,7 +44,7 @@ void Device::place(torch::nn::Module& module) const {
   const torch::NoGradGuard no_grad;
   const auto move = [this](const at::Tensor& tensor) {
     if (tensor.device() != device_) {
-      // As Module::to() does (Variable::set_data), which takes no devices that a plugin has brought.
+      // Does what Module::to() does (Variable::set_data), which does not accept devices of plugins.
       tensor.unsafeGetTensorImpl()->shallow_copy_from(tensor.detach().to(device_).getIntrusivePtr());
     }
   };
@@ -63,9 +63,9 @@ void Device::use(const Arithmetic& arithmetic) {
   context.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV, precision);
   context.setBenchmarkCuDNN(!arithmetic.deterministic);
   context.setDeterministicCuDNN(arithmetic.deterministic);
-  // An operator that knows no other way says so, and goes on.
+  // An operator without a deterministic version warns and continues.
   context.setDeterministicAlgorithms(arithmetic.deterministic, /*warn_only=*/true);
-  context.setDeterministicFillUninitializedMemory(false);  // which each empty tensor would pay for
+  context.setDeterministicFillUninitializedMemory(false);  // which would cost time for each empty tensor
   if (arithmetic.deterministic) {
     constexpr int kKeepTheUsers = 0;
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepTheUsers);  // NVIDIA's cuBLAS manual, "Results reproducibility"

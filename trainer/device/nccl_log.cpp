@@ -64,7 +64,7 @@ void keep_nccl_log() {
     return;
   }
   constexpr int kKeep = 0;
-  ::setenv("NCCL_DEBUG", "INFO", kKeep);  // which network it takes is no warning
+  ::setenv("NCCL_DEBUG", "INFO", kKeep);  // the network is not logged as a warning
   ::setenv("NCCL_DEBUG_SUBSYS", "INIT,NET", kKeep);
   ::setenv("NCCL_DEBUG_FILE", ("/proc/self/fd/" + std::to_string(file)).c_str(), kKeep);
 }
@@ -73,7 +73,7 @@ std::string nccl_log() {
   constexpr off_t kMost = 1 << 20;
   const off_t size = file_in_memory() < 0 ? 0 : ::lseek(file_in_memory(), 0, SEEK_END);
   std::string text(static_cast<std::size_t>(std::clamp<off_t>(size, 0, kMost)), '\0');
-  const off_t from = size - static_cast<off_t>(text.size());  // its end: what failed is said last
+  const off_t from = size - static_cast<off_t>(text.size());  // its end: failures are logged last
   const ssize_t got = text.empty() ? 0 : ::pread(file_in_memory(), text.data(), text.size(), from);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   return text;

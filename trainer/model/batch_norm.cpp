@@ -10,16 +10,16 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// What forward and backward of a layer have in common beside tensors.
+/// Data that forward and backward of a layer share besides tensors.
 struct Manner : torch::CustomClassHolder {
   Manner(BatchNormPassesPtr of_passes, c10::intrusive_ptr<StatisticsRanks> of_ranks, Epilogue of_epilogue)
       : passes(std::move(of_passes)), ranks(std::move(of_ranks)), epilogue(of_epilogue) {}
   const BatchNormPassesPtr passes;
-  const c10::intrusive_ptr<StatisticsRanks> ranks;  ///< null: alone
+  const c10::intrusive_ptr<StatisticsRanks> ranks;  ///< null if statistics are not shared
   const Epilogue epilogue;
 };
 
-/// Normalises, with the gradient that takes into account that the statistics depend on x.
+/// The autograd function of the normalisation, whose gradient accounts for the dependence of the statistics on x.
 class Normalise : public torch::autograd::Function<Normalise> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
@@ -33,7 +33,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
     return y;
   }
 
-  /// By reference: what is moved out of `gradients` belongs to nobody else, and its memory can be used again.
+  /// Takes `gradients` by reference: a tensor moved out of it has no other owner, so its memory can be reused.
   static variable_list backward(AutogradContext* context, variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const auto capsule = context->saved_data["manner"].toCapsule();
@@ -102,7 +102,7 @@ at::Tensor BatchNormImpl::run_at_once(const BatchNormPassesPtr& passes, const at
 
 at::Tensor BatchNormImpl::run_by_torch(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
   at::Tensor y = torch::nn::BatchNorm2dImpl::forward(x);
-  // In place: the backward pass of batch normalisation does not look at its output.
+  // In place: the backward pass of batch normalisation does not read its output.
   if (epilogue == Epilogue::AddRelu) {
     y.add_(shortcut);
   }

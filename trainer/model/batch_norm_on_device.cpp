@@ -17,10 +17,10 @@ bool lies_on_16_bytes(const at::Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
 }
 
-/// Nobody else can see what is written into it.
+/// Returns whether there is no other reference to the tensor, so that it may be overwritten.
 bool is_ours_alone(const at::Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
 
-/// `other` as the kernels read it beside x.
+/// Returns `other` in the layout in which the kernels read it beside x.
 at::Tensor like(const at::Tensor& x, at::Tensor other) {
   other = other.to(x.scalar_type()).contiguous(kLayout);
   return lies_on_16_bytes(other) ? other : other.clone(kLayout);
@@ -42,8 +42,7 @@ at::Tensor doubles(const at::Tensor& x, std::int64_t count) {
   return at::empty({count}, x.options().dtype(at::kDouble));
 }
 
-/// Memory is LibTorch's, of the current stream: it may be let go of while kernels that were given to that stream still
-/// use it.
+/// Memory is allocated by LibTorch on the current stream, so it may be freed while kernels of that stream still use it.
 class KernelPasses final : public BatchNormPasses {
  public:
   explicit KernelPasses(const device::Kernels& kernels) : kernels_(kernels) {}
@@ -142,7 +141,7 @@ class KernelPasses final : public BatchNormPasses {
 }  // namespace
 
 bool kernels_take(const at::Tensor& x, const at::Tensor& weight) {
-  // Where ranks share, all of them must decide alike: an empty batch has no layout of its own.
+  // With shared statistics all ranks must decide alike: an empty batch has no layout of its own.
   const bool laid_out = x.numel() == 0 || (x.is_contiguous(kLayout) && lies_on_16_bytes(x));
   return !x.is_cpu() && x.layout() == at::kStrided && x.dim() == 4 && x.size(1) > 0 && element_type(x) && laid_out &&
          weight.scalar_type() == at::kFloat && weight.is_contiguous();

@@ -9,7 +9,7 @@ namespace {
 
 at::ScalarType statistics_type(const at::Tensor& x) { return at::toOpMathType(x.scalar_type()); }
 
-/// (x - mean) * factor + bias of each channel, by LibTorch's batch normalisation: one pass that reads x once.
+/// Computes (x - mean) * factor + bias of each channel with LibTorch's batch normalisation, which reads x once.
 at::Tensor per_channel(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& factor, const at::Tensor& bias) {
   return std::get<0>(at::native_batch_norm(x, factor, bias, mean, at::ones_like(mean), /*training=*/false,
                                            /*momentum=*/0, /*eps=*/0));
@@ -33,9 +33,9 @@ at::Tensor input_sums(const at::Tensor& x) {
   return sums;
 }
 
-/// What LibTorch's batch normalisation in eval mode makes of the gradient below the epilogue: the part of x's gradient
-/// that is not the statistics', and [2 C] float64: for each channel the gradient's sum, then for each that of its
-/// product with x - mean.
+/// Results of LibTorch's batch normalisation in eval mode for the gradient before the epilogue: the part of x's
+/// gradient that does not come from the statistics, and [2 C] float64: for each channel the gradient's sum, then for
+/// each the sum of its product with x - mean.
 struct WithoutStatistics {
   at::Tensor x_gradient;
   at::Tensor sums;
@@ -63,7 +63,7 @@ class OperatorPasses final : public BatchNormPasses {
     }
     const std::int64_t channels = x.size(1);
     const at::Tensor count = sums.narrow(0, 2 * channels, 1);
-    if (count.is_cpu()) {  // a device's would have to be waited for
+    if (count.is_cpu()) {  // for a device's count the host would have to wait
       TORCH_CHECK(count.item<double>() > 1,
                   "batch normalisation in training needs more than one value a channel, and has ", count.item<double>(),
                   " in all; try a larger batch or larger images");

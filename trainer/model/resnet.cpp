@@ -14,7 +14,7 @@ torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t ke
   return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-/// The shortcut where a block changes the shape; null where the input can be added as it is.
+/// Makes the shortcut of a block that changes the shape; null if the input can be added unchanged.
 torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::int64_t stride) {
   if (stride == 1 && in == out) {
     return nullptr;
@@ -22,7 +22,7 @@ torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::in
   return torch::nn::Sequential(convolution(in, out, 1, stride), BatchNorm(out));
 }
 
-/// Two 3x3 convolutions and a shortcut; `in` channels to `width`. The shortcut is a strided 1x1 convolution where the
+/// Two 3x3 convolutions and a shortcut; `in` channels to `width`. The shortcut is a strided 1x1 convolution if the
 /// shape changes.
 class BasicBlockImpl : public torch::nn::Module {
  public:
@@ -173,7 +173,8 @@ Result<ResNet> make_model(std::string_view name, const ResNetOptions& options) {
     return unknown_model(name);
   }
   if (options.num_classes < 1) {
-    return fail("--num-classes", std::to_string(options.num_classes), "must be at least 1", "setting it to the number of classes");
+    return fail("--num-classes", std::to_string(options.num_classes), "must be at least 1",
+                "setting it to the number of classes");
   }
   return ResNet(*shape, options);
 }

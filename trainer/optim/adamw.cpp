@@ -75,7 +75,7 @@ std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource&
   return state;
 }
 
-/// What its parameters' states count: one number for each.
+/// Returns the step counts of the parameters' states, one for each.
 at::Tensor counted_steps(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& parameters) {
   std::vector<float> steps;
   steps.reserve(parameters.size());
@@ -97,7 +97,7 @@ void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerP
   }
   TORCH_CHECK(step.steps.numel() == static_cast<std::int64_t>(parameters.size()),
               "other parameters have gradients than in the first step");
-  step.steps += 1 - step.non_finite;  // what a step that is left out does not count
+  step.steps += 1 - step.non_finite;  // a skipped step does not count
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> means;
   std::vector<at::Tensor> squares;

@@ -23,7 +23,7 @@ void train_small_network(ComputeType type, const device::Device& device) {
   torch::cross_entropy_loss(head(features), torch::zeros({2}, device.options().dtype(at::kLong))).backward();
 }
 
-/// Weights are drawn from the default generator, whose state decides a run's first weights.
+/// Restores the default generator, from which weights are drawn: its state decides a run's first weights.
 class KeptGenerator {
  public:
   explicit KeptGenerator(at::Generator generator) : generator_(std::move(generator)), state_(generator_.get_state()) {}

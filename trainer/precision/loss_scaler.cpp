@@ -8,12 +8,12 @@
 namespace rollcall::precision {
 namespace {
 
-// torch.amp.GradScaler's defaults.
+// The defaults of torch.amp.GradScaler.
 constexpr double kGrowthFactor = 2;
 constexpr double kBackoffFactor = 0.5;
 constexpr std::int64_t kGrowthInterval = 2000;
 
-/// By type, as the operator wants them.
+/// Groups tensors by type, as the operator requires.
 std::map<at::ScalarType, std::vector<at::Tensor>> gradients_by_type(const torch::optim::Optimizer& optimizer) {
   std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
   for (const at::Tensor& gradient : gradients_of(optimizer)) {
@@ -22,7 +22,7 @@ std::map<at::ScalarType, std::vector<at::Tensor>> gradients_by_type(const torch:
   return by_type;
 }
 
-/// Where the gradients are; see LossScaler::unscale().
+/// Returns the gradients' device; see LossScaler::unscale().
 c10::Device device_of(const torch::optim::Optimizer& optimizer) {
   for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     if (!group.params().empty()) {
@@ -96,7 +96,7 @@ namespace {
 
 bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<bool>(); }
 
-/// Of tensors on one device, at least one.
+/// Returns whether all numbers of at least one tensor, all on one device, are finite.
 bool all_finite_there(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> norms = at::_foreach_norm(tensors);
   for (at::Tensor& norm : norms) {
@@ -110,10 +110,10 @@ bool all_finite_there(const std::vector<at::Tensor>& tensors) {
 bool all_finite(const std::vector<at::Tensor>& tensors) {
   const torch::NoGradGuard no_grad;
   const auto is_there = [&](const at::Tensor& tensor) { return tensor.device() == tensors.front().device(); };
-  if (std::ranges::all_of(tensors, is_there)) {  // each step asks so of its gradients
+  if (std::ranges::all_of(tensors, is_there)) {  // the common case: each step's gradients
     return tensors.empty() || all_finite_there(tensors);
   }
-  std::map<std::string, std::vector<at::Tensor>> by_device;  // shards may lie in main memory, statistics on a GPU
+  std::map<std::string, std::vector<at::Tensor>> by_device;  // shards may be in main memory, statistics on a GPU
   for (const at::Tensor& tensor : tensors) {
     by_device[tensor.device().str()].push_back(tensor);
   }

@@ -52,9 +52,10 @@ std::string uuid_of(const cudaDeviceProp& properties) {
   return device_uuid(bytes, properties.name, visible == nullptr ? "" : visible);
 }
 
-/// NCCL's own watchers end the process where a collective does not end, by SIGABRT and without a name: rollcall's name
-/// who did not come. `rollcall run` and torchrun switch them on for all workers, so what is set is nobody's wish; but
-/// how much is recorded may be. And no host waits for a collective (blocking wait), which a capture does not allow.
+/// Turns off c10d's own watchdog of NCCL, which ends the process with SIGABRT if a collective does not end, and names
+/// no rank; rollcall's names the missing ranks. `rollcall run` and torchrun turn it on for all workers, so its
+/// variables are not the user's wish, but the length of the record may be. The host never waits for a collective
+/// (blocking wait), which a capture does not allow.
 void watch_ourselves() {
   constexpr int kOverwrite = 1;
   for (const char* const name :
@@ -68,8 +69,8 @@ void watch_ourselves() {
   }
 }
 
-/// Structures of NCCL's header cross into libtorch_cuda, which was built with one version of it: with another one it
-/// would write beyond their ends.
+/// Checks that libtorch_cuda was built with the same version of NCCL's header: with another one it would write beyond
+/// the ends of structures.
 Result<void> check_nccl() {
   constexpr std::uint64_t kOwn = (std::uint64_t{NCCL_MAJOR} << 32) | (std::uint64_t{NCCL_MINOR} << 16) | NCCL_PATCH;
   if (torch::cuda::nccl::version() != kOwn) {
@@ -78,7 +79,7 @@ Result<void> check_nccl() {
                             NCCL_MINOR, NCCL_PATCH),
                 "scripts/setup --cuda, then building again", ErrorKind::Unavailable);
   }
-  // What is loaded may be newer, as a site's own often is: NCCL's structures carry the size that callers know.
+  // The loaded library may be newer, as a site's own often is: NCCL's structures have the caller's size.
   int loaded = 0;
   if (ncclGetVersion(&loaded) == ncclSuccess && loaded >= NCCL_VERSION_CODE) {
     return {};
@@ -89,7 +90,8 @@ Result<void> check_nccl() {
               "removing other libnccl.so files from LD_LIBRARY_PATH and LD_PRELOAD", ErrorKind::Unavailable);
 }
 
-/// Kernels are compiled for what cmake/CudaKernels.cmake names, and for what comes behind it.
+/// Returns why the device cannot run the kernels, which are compiled for the architectures of cmake/CudaKernels.cmake
+/// and later ones.
 std::string without_kernels(const cudaDeviceProp& properties) {
   constexpr int kLeast = 8;
   return properties.major >= kLeast ? ""
@@ -131,15 +133,15 @@ void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
   int current = 0;
   C10_CUDA_CHECK(cudaGetDevice(&current));
   const at::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(current));
-  group.setBoundDeviceId(device);  // which a backend hears of that comes after
+  group.setBoundDeviceId(device);  // for backends that are added later
   group.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
                    c10::intrusive_ptr<c10d::Backend>(backend));
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
-  backend->eagerConnectSingleDevice(device);  // who cannot be reached is an error now, not in the first step
+  backend->eagerConnectSingleDevice(device);  // an unreachable rank is an error now, not in the first step
   of_nccl->split_from.reset();                // which may end before
 }
 
-/// ncclCommGetAsyncError, which nobody asks while collectives are in graphs: c10d's thread looks at works that it made.
+/// Calls ncclCommGetAsyncError: c10d's thread checks only its own works, which do not cover collectives in graphs.
 std::string health_check(c10d::Backend& backend) {
   auto* const nccl = dynamic_cast<c10d::ProcessGroupNCCL*>(&backend);
   if (nccl == nullptr) {
@@ -156,8 +158,8 @@ std::string health_check(c10d::Backend& backend) {
   return fmt::format("NCCL: {}: {}", ncclGetErrorString(state), ncclGetLastError(communicator));
 }
 
-/// As torch.cuda.graph() (torch/cuda/graphs.py): first memory that the graph is to have is taken back from the steps
-/// before. ThreadLocal: other threads go on with what they do (saves, looking at collectives).
+/// Captures as torch.cuda.graph() does (torch/cuda/graphs.py): first frees cached memory of earlier steps for the
+/// graph. ThreadLocal: other threads continue (saves, the watchdog).
 std::function<void()> capture(const std::function<void()>& work) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
   c10::cuda::CUDACachingAllocator::emptyCache();
@@ -169,7 +171,7 @@ std::function<void()> capture(const std::function<void()>& work) {
     try {
       graph->capture_end();
     } catch (const std::exception&) {
-      // What went wrong first is what is told.
+      // The first failure is reported.
     }
     throw;
   }

@@ -13,7 +13,7 @@ namespace rollcall::device {
 #ifdef ROLLCALL_NVTX
 namespace {
 
-/// Of what may end on another thread: a collective.
+/// A range that may end on another thread: a collective's.
 struct AsynchronousRange final : at::ObserverContext {
   nvtxRangeId_t id = 0;
 };
@@ -36,8 +36,8 @@ void end_range(const at::RecordFunction& /*function*/, at::ObserverContext* cont
   }
 }
 
-/// Nsight Systems sets the first, which GROMACS and NVTX.jl ask for, too; the second is how a tool is told to NVTX
-/// (nvtx3/nvtxDetail/nvtxInit.h).
+/// Returns whether a profiler is attached. Nsight Systems sets the first variable, which GROMACS and NVTX.jl check,
+/// too; the second names NVTX's tool (nvtx3/nvtxDetail/nvtxInit.h).
 bool is_profiled() {
   return std::getenv("NSYS_PROFILING_SESSION_ID") != nullptr || std::getenv("NVTX_INJECTION64_PATH") != nullptr;
 }

@@ -7,7 +7,7 @@
 namespace rollcall::process_group {
 namespace {
 
-/// Ranks beyond a power of two give their data to a partner before and get the result from it afterwards.
+/// Ranks beyond a power of two send their data to a partner before and receive the result from it afterwards.
 struct Fold {
   explicit Fold(const PlanContext& context)
       : members(std::bit_floor(context.world_size)), extra(context.world_size - members) {}
@@ -16,8 +16,8 @@ struct Fold {
   std::uint32_t extra;
 };
 
-/// Runs `among_members(builder, after)` on the ranks below the power of two. `after` is the step that completes this
-/// rank's data; it returns the one that completes the result.
+/// Calls `among_members(builder, after)` on the ranks below the power of two. `after` is the step that completes this
+/// rank's data; the call returns the step that completes the result.
 template <typename AmongMembers>
 Plan folded(const PlanContext& context, std::size_t bytes, const AmongMembers& among_members) {
   const Fold fold(context);
@@ -41,7 +41,7 @@ Plan folded(const PlanContext& context, std::size_t bytes, const AmongMembers& a
   return std::move(builder).take();
 }
 
-/// log2 N rounds in which partners exchange everything.
+/// Recursive doubling: log2 N rounds in which partners exchange all data.
 Plan recursive_doubling(const PlanContext& context, std::size_t bytes) {
   return folded(context, bytes, [&](PlanBuilder& builder, const Fold& fold, StepIndex ready) {
     for (std::uint32_t distance = 1; distance < fold.members; distance *= 2) {
@@ -55,14 +55,14 @@ Plan recursive_doubling(const PlanContext& context, std::size_t bytes) {
   });
 }
 
-/// A round of halving: what this rank keeps and what its partner does.
+/// A round of halving: the parts that this rank and its partner keep.
 struct Halves {
   Range mine;
   Range theirs;
   std::uint32_t peer;
 };
 
-/// The rounds of halving for this rank: chunk `rank` of `members` is left after the last.
+/// Returns the rounds of halving for this rank: after the last one it has chunk `rank` of `members`.
 std::vector<Halves> halve(const PlanContext& context, std::uint32_t members, std::size_t bytes) {
   const Chunks chunks(bytes, context.element_bytes, members);
   std::vector<Halves> rounds;
@@ -89,7 +89,7 @@ Plan halving_doubling(const PlanContext& context, std::size_t bytes) {
       const StepIndex combined = builder.combine(kData + round.mine.begin, other, round.mine.bytes, {received, ready});
       ready = combined == kNoStep ? ready : combined;
     }
-    // Backwards, each round returns the result for what was given away.
+    // In reverse order each round returns the result for the part that was sent.
     for (std::size_t i = rounds.size(); i-- > 0;) {
       builder.send(rounds[i].peer, kData + rounds[i].mine.begin, rounds[i].mine.bytes, {ready, kNoStep});
       const StepIndex received = builder.receive(rounds[i].peer, kData + rounds[i].theirs.begin, rounds[i].theirs.bytes,
@@ -100,7 +100,7 @@ Plan halving_doubling(const PlanContext& context, std::size_t bytes) {
   });
 }
 
-/// A reduce-scatter round the ring, then an all-gather round the ring.
+/// A ring reduce-scatter, then a ring all-gather.
 Plan ring_all_reduce(const PlanContext& context, std::size_t bytes) {
   const Ring ring(context);
   const Chunks chunks(bytes, context.element_bytes, ring.size);

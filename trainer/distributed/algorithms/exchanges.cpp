@@ -1,11 +1,11 @@
-// Gather, all-to-all and barrier: who sends what to whom, with nothing combined.
+// Plans of gather, all-to-all and barrier, which combine nothing.
 #include "trainer/distributed/algorithms/algorithms.h"
 #include "trainer/distributed/algorithms/windows.h"
 
 namespace rollcall::process_group {
 namespace {
 
-/// The offset of each part, and behind the last one the size of all.
+/// Returns the offset of each part, and then the size of all parts.
 std::vector<std::size_t> offsets_of(const std::vector<std::size_t>& bytes) {
   std::vector<std::size_t> offsets{0};
   for (const std::size_t part : bytes) {
@@ -35,7 +35,7 @@ Plan plan_all_to_all(const PlanContext& context, const std::vector<std::size_t>&
   PlanBuilder builder(context.world_size);
   const std::vector<std::size_t> from_offsets = offsets_of(send_bytes);
   const std::vector<std::size_t> to_offsets = offsets_of(receive_bytes);
-  // In round d everybody sends d ranks on: nobody is sent to by two at once.
+  // In round d each rank sends to the rank d further on, so that no rank receives from two at once.
   for (std::uint32_t distance = 1; distance < context.world_size; ++distance) {
     const std::uint32_t to = (context.rank + distance) % context.world_size;
     const std::uint32_t from = (context.rank + context.world_size - distance) % context.world_size;
@@ -54,8 +54,8 @@ Plan plan_all_to_all(const PlanContext& context, std::size_t bytes) {
   return plan_all_to_all(context, equal, equal);
 }
 
-/// D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988: dissemination. After round i a
-/// rank has heard of 2^(i+1) ranks.
+/// The dissemination barrier of D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988.
+/// After round i a rank knows that 2^(i+1) ranks have arrived.
 Plan plan_barrier(const PlanContext& context) {
   PlanBuilder builder(context.world_size);
   const std::uint32_t size = context.world_size;

@@ -5,8 +5,8 @@
 namespace rollcall::process_group {
 namespace {
 
-/// Bruck's algorithm: after round i this rank has the blocks of 2^i ranks from its own on, in ceil(log2 N) rounds for
-/// any N; at the end they are turned into place.
+/// Bruck's algorithm, with ceil(log2 N) rounds for any N: after round i this rank has the blocks of 2^i ranks,
+/// beginning with its own; at the end they are rotated into rank order.
 Plan bruck_all_gather(const PlanContext& context, std::size_t bytes) {
   const std::uint32_t size = context.world_size;
   PlanBuilder builder(size);
@@ -37,7 +37,7 @@ Plan ring_all_gather(const PlanContext& context, std::size_t bytes) {
         builder.send(ring.right(), source, part.bytes, {round == 0 ? kNoStep : ready[lane], kNoStep});
         ready[lane] = builder.receive(ring.left(), kOutput + (ring.before(outgoing) * bytes + part.begin), part.bytes);
       });
-  // Last, so that the network has begun by then.
+  // Last, so that the network is busy meanwhile.
   builder.copy(kOutput + context.rank * bytes, kInput, bytes);
   return std::move(builder).take();
 }
@@ -58,7 +58,7 @@ Plan plan_all_gather(const PlanContext& context, std::size_t bytes) {
 
 namespace {
 
-/// Every rank sends each other one its part: as little traffic as a ring's, in one round.
+/// Every rank sends each other rank its part: one round, with the traffic of a ring.
 Plan exchange_parts(const PlanContext& context, std::size_t bytes) {
   PlanBuilder builder(context.world_size);
   const StepIndex own = builder.copy(kOutput, kInput + context.rank * bytes, bytes);
@@ -74,7 +74,7 @@ Plan exchange_parts(const PlanContext& context, std::size_t bytes) {
   return std::move(builder).take();
 }
 
-/// Sums travel round the ring, each rank adding its part; the last one arrives in Output.
+/// Sums go around the ring, and each rank adds its part; the last one arrives in Output.
 Plan ring_reduce_scatter(const PlanContext& context, std::size_t bytes) {
   const Ring ring(context);
   const Segments segments(context, bytes);

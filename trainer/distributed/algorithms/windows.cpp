@@ -9,9 +9,9 @@ constexpr std::size_t kSlots = 2;
 
 enum class Kind : Word { AllReduce = 1, ReduceScatter, AllGather, AllToAll };
 
-/// A plan in the making. A window has two slots, for even and odd rounds, and each slot a part for every rank. In round
-/// k of a plan a rank writes for round k + 1 at the most, and so over what was there for round k - 1; it has heard
-/// before that all ranks are through with round k - 1.
+/// Builds a plan. Shared memory has two slots, for even and odd rounds, and each slot has a part for every rank. In
+/// round k a rank writes at most for round k + 1, over the data of round k - 1; it knows by then that all ranks have
+/// completed round k - 1.
 class WindowPlan {
  public:
   WindowPlan(const PlanContext& context, Kind kind, std::size_t bytes)
@@ -23,8 +23,8 @@ class WindowPlan {
     part_bytes_ = share / unit * unit;
   }
 
-  /// Calls `visit(round)` for each round that chunks of up to `longest` bytes take, and for `extra` more. Rounds begin
-  /// once the last one is over on all ranks, with which these tell each other.
+  /// Calls `visit(round)` for each round of chunks of up to `longest` bytes, and for `extra` more. A round begins once
+  /// all ranks have reported to each other that they have completed the last one.
   template <typename Visit>
   void for_each_round(std::size_t longest, std::size_t extra, const Visit& visit) {
     const std::size_t rounds = (longest + part_bytes_ - 1) / part_bytes_ + extra;
@@ -35,7 +35,7 @@ class WindowPlan {
       }
     }
   }
-  /// Begins with the rank after this one, so that not all ranks turn to the same one at once.
+  /// Begins with the rank after this one, so that not all ranks read from the same one at once.
   template <typename Visit>
   void for_each_peer(const Visit& visit) const {
     for (std::uint32_t distance = 1; distance < context_.world_size; ++distance) {
@@ -43,18 +43,19 @@ class WindowPlan {
     }
   }
 
-  /// What of `chunk` goes through the windows in `round`; empty beyond its end.
+  /// Returns the part of `chunk` for `round`; empty beyond its end.
   [[nodiscard]] Range part_of(const Range& chunk, std::size_t round) const {
     const std::size_t from = std::min(round * part_bytes_, chunk.bytes);
     return Range{chunk.begin + from, std::min(part_bytes_, chunk.bytes - from)};
   }
 
-  /// Leaves `part` for `reader` until the round after `round`; for all, where that is this rank.
+  /// Writes `part` to shared memory for `reader`, or for all ranks if `reader` is this rank, until the round after
+  /// `round`.
   void leave(std::uint32_t reader, std::size_t round, Place area, const Range& part) {
     did(builder_.copy(Place{Area::Window, offset(reader, round)}, area + part.begin, part.bytes,
                       {heard_[reader], kNoStep}));
   }
-  /// What `writer` left for `reader` in `round` becomes `part`, or is combined with it.
+  /// Copies what `writer` wrote for `reader` in `round` to `part`, or combines it with `part`.
   void take_up(std::uint32_t writer, std::uint32_t reader, std::size_t round, Place area, const Range& part) {
     did(builder_.copy_from(writer, area + part.begin, offset(reader, round), part.bytes, {heard_[writer], kNoStep}));
   }
@@ -73,8 +74,8 @@ class WindowPlan {
     return (round % kSlots * context_.world_size + reader) * part_bytes_;
   }
 
-  /// Tells all ranks that this one is through with what came before, and waits for the same of them. Local steps are
-  /// done in their order, so the last one stands for all.
+  /// Reports to all ranks that this one has completed its steps so far, and waits for their reports. Local steps run in
+  /// order, so the last one is enough.
   void meet() {
     for_each_peer([this](std::uint32_t peer) { builder_.tell(peer, last_); });
     for (std::uint32_t distance = 1; distance < context_.world_size; ++distance) {
@@ -92,8 +93,8 @@ class WindowPlan {
 
 }  // namespace
 
-/// Round i: takes up the sums of part i - 2, leaves part i of all other chunks for their ranks, adds up part i - 1 of
-/// its own chunk and leaves the sum for all.
+/// Round i reads the sums of part i - 2, writes part i of all other chunks for their ranks, adds up part i - 1 of the
+/// own chunk and writes the sum for all.
 Plan window_all_reduce(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::AllReduce, bytes);
   const Chunks chunks(bytes, context.element_bytes, context.world_size);
@@ -114,7 +115,7 @@ Plan window_all_reduce(const PlanContext& context, std::size_t bytes) {
   return std::move(plan).take();
 }
 
-/// Round i: leaves part i of all other ranks' chunks for them, adds up part i - 1 of its own.
+/// Round i writes part i of all other ranks' chunks for them, and adds up part i - 1 of the own chunk.
 Plan window_reduce_scatter(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::ReduceScatter, bytes);
   plan.for_each_round(bytes, 1, [&](std::size_t round) {
@@ -130,7 +131,7 @@ Plan window_reduce_scatter(const PlanContext& context, std::size_t bytes) {
   return std::move(plan).take();
 }
 
-/// Round i: takes up part i - 1 of all ranks, leaves part i of its own for all.
+/// Round i reads part i - 1 of all ranks, and writes part i of the own data for all.
 Plan window_all_gather(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::AllGather, bytes);
   plan.for_each_round(bytes, 1, [&](std::size_t round) {
@@ -146,7 +147,7 @@ Plan window_all_gather(const PlanContext& context, std::size_t bytes) {
   return std::move(plan).take();
 }
 
-/// Round i: takes up part i - 1 of what all other ranks have for it, leaves part i of what it has for them.
+/// Round i reads part i - 1 of the other ranks' data for this one, and writes part i of its data for them.
 Plan window_all_to_all(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::AllToAll, bytes);
   plan.for_each_round(bytes, 1, [&](std::size_t round) {

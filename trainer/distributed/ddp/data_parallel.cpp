@@ -19,7 +19,7 @@ struct Compression {
   const device::Kernels* kernels;  ///< null: LibTorch's operators
   at::Tensor part;                 ///< [1] where the gradients are: 1 / ranks
 
-  /// Gradients, [n], in `type` and divided by the number of ranks.
+  /// Returns gradients, [n], in `type` and divided by the number of ranks.
   [[nodiscard]] at::Tensor compressed(const at::Tensor& gradients) const {
     if (kernels == nullptr || gradients.scalar_type() != at::kFloat) {
       return gradients.to(type).div_(group->getSize());
@@ -47,7 +47,7 @@ class CompressionHook : public c10d::CppCommHookInterface<Compression> {
         ->getFuture()
         ->then(
             [gradients, compressed](c10::ivalue::Future& done) -> c10::IValue {
-              (void)done.value();  // throws what went wrong
+              (void)done.value();  // throws the failure
               const torch::NoGradGuard no_gradient;
               gradients.copy_(compressed.front());
               return gradients;
@@ -56,9 +56,9 @@ class CompressionHook : public c10d::CppCommHookInterface<Compression> {
   }
 };
 
-/// A communication hook for c10d::Reducer that averages a bucket in `type`: the gradients are rounded to it, divided by
-/// the number of ranks so that float16 does not overflow, added up by one all-reduce, and put back into the bucket.
-/// What fp16_compress_hook and bf16_compress_hook of PyTorch do; kernels round once less.
+/// A communication hook for c10d::Reducer that averages a bucket in `type`, as PyTorch's fp16_compress_hook and
+/// bf16_compress_hook: gradients are rounded to it, divided by the number of ranks so that float16 does not overflow,
+/// added up with one all-reduce, and copied back into the bucket. Kernels round once less.
 std::unique_ptr<c10d::CommHookInterface> compress_gradients(const process_group::Group& group,
                                                             const DataParallelOptions& options, c10::Device device) {
   const at::Tensor part = at::full({1}, 1.0 / group->getSize(), at::TensorOptions(device).dtype(at::kFloat));
@@ -111,8 +111,8 @@ void DataParallel::make_reducer() {
   std::vector<at::Tensor> in_order;
   for (const std::int64_t place : options_.gradient_order) {
     at::Tensor& parameter = parameters_.at(static_cast<std::size_t>(place));
-    // A gradient that is there becomes a view of its bucket at once. The Reducer divides those by the number of ranks;
-    // others it multiplies by the reciprocal.
+    // An existing gradient becomes a view of its bucket at once. The Reducer divides such gradients by the number of
+    // ranks; it multiplies others by the reciprocal.
     parameter.mutable_grad() = torch::zeros_like(parameter, at::MemoryFormat::Preserve);
     in_order.push_back(parameter);
   }
@@ -138,8 +138,8 @@ void DataParallel::make_reducer() {
   }
 }
 
-/// With a static graph the first backward only counts gradients; all are reduced at its end, once it is known which
-/// ones there are. In Python DistributedDataParallel's _DDPSink sees to it.
+/// With a static graph the first backward only counts gradients, and all are reduced at its end. In Python
+/// DistributedDataParallel's _DDPSink does this.
 void DataParallel::delay_static_graph(const at::Tensor& loss) {
   if (options_.static_graph && first_backward_ && loss.requires_grad()) {
     loss.register_hook([this](const at::Tensor&) {
@@ -192,7 +192,7 @@ void DataParallel::zero_grad() {
   }
 }
 
-/// Hooks that note in `order` which gradients arrive, one for each parameter.
+/// Registers a hook for each parameter that appends its index to `order` when its gradient arrives.
 std::vector<unsigned> DataParallel::note_arrivals(std::vector<std::int64_t>& order) const {
   std::vector<unsigned> hooks;
   for (std::size_t place = 0; place < parameters_.size(); ++place) {
@@ -221,11 +221,11 @@ void DataParallel::run_once(const Loss& loss) {
     reducer_->rebuild_buckets();
     zero_grad();
   } catch (...) {
-    put_back();  // the model may be gone on with in another world
+    put_back();  // the model may be trained further in another world
     throw;
   }
   put_back();
-  // Else the Reducer takes another one.
+  // Otherwise the Reducer uses another one.
   const bool is_reducers =
       !options_.static_graph && !options_.find_unused_parameters && std::getenv("DDP_SET_LAST_BUCKET_CAP") == nullptr;
   if (is_reducers && order.size() == parameters_.size()) {

@@ -19,7 +19,7 @@ Result<void> check_types(const std::vector<at::Tensor>& parameters) {
   return {};
 }
 
-/// Whether two neighbours are the halves of a subtree.
+/// Returns whether two adjacent blocks are the halves of a subtree.
 bool are_siblings(const RankBlock& left, const RankBlock& right) {
   return left.ranks == right.ranks && left.first + left.ranks == right.first && left.first % (2 * left.ranks) == 0;
 }
@@ -89,7 +89,7 @@ Result<std::unique_ptr<ExactReplica>> ExactReplica::create(std::shared_ptr<torch
   return replica;
 }
 
-/// Gradients have their parameters' strides, as autograd would give them.
+/// Makes gradients with their parameters' strides, as autograd does.
 void ExactReplica::allocate() {
   std::int64_t elements = 0;
   for (const at::Tensor& parameter : parameters_) {
@@ -101,7 +101,7 @@ void ExactReplica::allocate() {
   begin_gradients();
 }
 
-/// Of 0, where nothing is kept: the next virtual rank's are added to them.
+/// Sets the gradients of the next virtual rank to 0.
 void ExactReplica::begin_gradients() {
   const auto is_free = [this](const at::Tensor& place) {
     return std::none_of(sums_.begin(), sums_.end(), [&](const BlockSum& kept) { return kept.sum.is_same(place); });
@@ -134,7 +134,7 @@ at::Tensor ExactReplica::forward(const Loss& loss) {
   return loss();
 }
 
-/// Of the virtual rank whose last batch went before.
+/// Adds the gradients of the virtual rank whose last batch is done to the sums.
 void ExactReplica::keep_gradients() {
   const std::int64_t rank = ranks_.first + batches_ / accumulation_ - 1;
   if (rank == 0) {
@@ -143,7 +143,7 @@ void ExactReplica::keep_gradients() {
   add(sums_, {.block = {.first = rank, .ranks = 1}, .sum = gradients_});
 }
 
-/// The sum of a block's left half takes the right one's; `more` comes after what is there.
+/// Appends `more`, and adds up the halves of each complete block into its left half.
 void ExactReplica::add(std::vector<BlockSum>& sums, BlockSum more) {
   while (!sums.empty() && are_siblings(sums.back().block, more.block)) {
     sums.back().sum.add_(more.sum);
@@ -173,7 +173,7 @@ void ExactReplica::finish_gradients() {
   }
 }
 
-/// [world_size, sums, part] of this process's; no copy of a single one.
+/// Returns this process's sums as [world_size, sums, part]; a single one is not copied.
 at::Tensor ExactReplica::sent_sums() const {
   if (sums_.empty()) {
     return torch::empty({world_size_, 0, part_}, gradients_.options());
@@ -185,7 +185,7 @@ at::Tensor ExactReplica::sent_sums() const {
   return parts.size() == 1 ? parts.front() : torch::cat(parts, 1);
 }
 
-/// All processes' sums of the part of the gradients that this one adds up.
+/// Returns all processes' sums of the part of the gradients that this one adds up.
 std::vector<ExactReplica::BlockSum> ExactReplica::exchange_sums() {
   if (!group_) {
     return sums_;
@@ -210,7 +210,8 @@ std::vector<ExactReplica::BlockSum> ExactReplica::exchange_sums() {
   return sums;
 }
 
-/// What is left at the tree's right edge, where the number of virtual ranks is no power of two, is added up from there.
+/// If the number of virtual ranks is not a power of two, the incomplete blocks at the tree's right edge are added up
+/// from the right.
 at::Tensor ExactReplica::average_of(const std::vector<BlockSum>& sums) const {
   std::vector<BlockSum> left;
   for (const BlockSum& sum : sums) {

@@ -10,12 +10,12 @@
 namespace rollcall::parallel {
 namespace {
 
-/// Pieces large enough to be fast; a few are copied at a time. PyTorch takes 250 MiB: the whole of most models a
-/// second time, before sharding has freed any of it.
+/// Size of broadcast pieces: large enough to be fast; a few are copied at a time. PyTorch's 250 MiB would hold most
+/// models a second time, before sharding has freed memory.
 constexpr std::size_t kBroadcastBytes = std::size_t{4} << 20;
 
-/// One line per parameter: name, type, shape, strides, whether it is trained. Replicas with equal text can be reduced
-/// together.
+/// Describes each parameter in one line: name, type, shape, strides, whether it is trained. Replicas with equal texts
+/// can be reduced together.
 std::string describe(const torch::nn::Module& module) {
   std::ostringstream text;
   for (const auto& parameter : module.named_parameters()) {
@@ -45,8 +45,8 @@ Result<void> compare(const std::string& mine, const std::string& first, std::uin
 
 }  // namespace
 
-// c10d has a check of its own (verify_params_across_processes), but only the ranks that differ learn of it: rank 0 then
-// waits for them, and replicas whose numbers of dimensions differ make the check itself fail in the transport.
+// c10d's own check (verify_params_across_processes) fails only on the ranks that differ, and rank 0 then waits for
+// them. Replicas whose numbers of dimensions differ make that check itself fail in the transport.
 Result<void> verify_same_model(const torch::nn::Module& module, const process_group::Group& group) {
   const std::string mine = describe(module);
   ASSIGN_OR_RETURN(const auto all, process_group::all_gather_bytes(group, {mine.begin(), mine.end()}));
@@ -80,7 +80,7 @@ void copy_values(const std::vector<at::Tensor>& tensors, const std::vector<at::T
 
 namespace {
 
-/// Multiplies by `max_norm` / `norm` what is longer than that. The host looks at the norm only where it has it anyway.
+/// Multiplies the gradients by `max_norm` / `norm` if `norm` is larger. The host reads the norm only on CPUs.
 void shorten(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double max_norm) {
   constexpr double kEpsilon = 1e-6;  // of torch's clip_grad_norm_
   const at::Tensor factor = torch::full({}, max_norm, norm.options()).div(norm + kEpsilon).clamp_max(1);
@@ -95,7 +95,7 @@ void shorten(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, d
 at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
                           const process_group::Group& group) {
   const torch::NoGradGuard no_grad;
-  // Where the gradients are, so that the group's backend for that device adds up the squares.
+  // On the gradients' device, so that the group's backend for that device adds up the squares.
   const c10::Device device = parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters) {
@@ -103,7 +103,7 @@ at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_
       gradients.push_back(parameter.grad());
     }
   }
-  // On a GPU a few launches for all of them.
+  // On a GPU this takes a few launches for all of them.
   at::Tensor squares = gradients.empty()
                            ? torch::zeros({1}, at::TensorOptions(at::kDouble).device(device))
                            : torch::stack(at::_foreach_norm(gradients, 2, at::kDouble)).square().sum(0, true);

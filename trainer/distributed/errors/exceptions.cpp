@@ -14,17 +14,18 @@
 namespace rollcall::process_group {
 namespace {
 
-// cudaError_t (CUDA's driver_types.h): no memory; and what the device or its driver is to blame for: devices
-// unavailable, none, ECC, NVLink, contained errors, a launch that took too long, the stack, a launch that failed, the
-// system not ready, a driver that does not match, MPS, unknown. All else is a program's own.
+// Values of cudaError_t (CUDA's driver_types.h): out of memory, and the failures of a device or its driver: devices
+// unavailable, no device, ECC, NVLink, contained error, launch timeout, hardware stack, launch failure, system not
+// ready, driver mismatch, MPS, unknown. All other errors are the program's own.
 constexpr std::int32_t kNoMemory = 2;
 constexpr std::array<std::int32_t, 12> kFails{46, 100, 214, 220, 226, 702, 714, 719, 802, 803, 805, 999};
 
 Error device_fails(const std::string& reason) {
-  return fail("--device", "", reason,
-              "nvidia-smi and the kernel's log on this node, then submitting again without this node, which continues from "
-              "the last checkpoint",
-              ErrorKind::DeviceLost);
+  return fail(
+      "--device", "", reason,
+      "nvidia-smi and the kernel's log on this node, then submitting again without this node, which continues from "
+      "the last checkpoint",
+      ErrorKind::DeviceLost);
 }
 
 Error out_of_device_memory(const std::string& reason) {
@@ -38,7 +39,7 @@ Error misused(const std::string& reason) {
   return fail("training step", "", reason, "lowering --batch-size if memory ran out", ErrorKind::Internal);
 }
 
-/// Removes from `begin` to the end of `end` after it, where both are there.
+/// Removes the text from `begin` to the end of the next `end`, if both are found.
 void remove_between(std::string& text, std::string_view begin, std::string_view end) {
   const std::size_t from = text.find(begin);
   const std::size_t to = from == std::string::npos ? from : text.find(end, from);

@@ -10,12 +10,12 @@
 namespace rollcall::parallel::fsdp {
 namespace {
 
-/// Backends do not know every element type, but they all move bytes.
+/// Returns the tensor's bytes: backends do not support every element type, but all support bytes.
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
-/// The same values, for a backend. A device's Work holds its results as long as it lives, which is until the watchdog
-/// has seen its end: whole parameters of all blocks of a tenth of a second. So it gets tensors that hold nothing, and
-/// Pending holds the memory.
+/// Returns tensors with the same values for a backend. A device's Work keeps its results until the watchdog has seen
+/// its end, a tenth of a second later: the whole parameters of several blocks. So it gets tensors that own no memory,
+/// and Pending owns the memory.
 at::Tensor lent(const at::Tensor& tensor) {
   if (tensor.is_cpu()) {
     return tensor;

@@ -36,7 +36,7 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
-/// The elements of the outermost Sequentials.
+/// Collects the elements of the outermost Sequentials.
 void find_places(torch::nn::Module& module, const std::string& prefix, std::vector<Place>& places) {
   if (auto* const sequential = module.as<torch::nn::SequentialImpl>()) {
     const auto children = module.named_children();
@@ -71,7 +71,7 @@ void collect(const torch::nn::Module& module, const std::string& prefix, std::ve
   }
 }
 
-/// How many of `places`, or of the rest of the model, use each parameter.
+/// Counts the users of each parameter: `places` and the rest of the model.
 std::map<Impl, int> users_of(const std::vector<Place>& places) {
   std::map<Impl, int> users;
   for (const Place& place : places) {
@@ -86,7 +86,7 @@ std::map<Impl, int> users_of(const std::vector<Place>& places) {
   return users;
 }
 
-/// Parameters registered outside of all places.
+/// Collects the parameters registered outside of all places.
 void collect_outside(const torch::nn::Module& module, const std::set<const torch::nn::Module*>& inside,
                      std::set<Impl>& outside) {
   if (inside.contains(&module)) {
@@ -148,7 +148,8 @@ c10::Device device_of(const torch::nn::Module& module) {
   return parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
 }
 
-/// Gathers, reductions and checkpoints need a backend for each device that shards or unsharded parameters are on.
+/// Checks that the groups have a backend for each device of shards and unsharded parameters, which gathers, reductions
+/// and checkpoints need.
 void check_backends(const process_group::Mesh& mesh, c10::DeviceType type) {
   for (const process_group::Group& group : {mesh.world, mesh.shard, mesh.replicate, mesh.reshard}) {
     if (group) {
@@ -160,9 +161,9 @@ void check_backends(const process_group::Mesh& mesh, c10::DeviceType type) {
   }
 }
 
-/// The tensor whose rows the ranks of `group` hold: on its rank 0, in `part`'s type and with the sizes and strides of
-/// `like` (whose values are not read); undefined elsewhere. `part` is this rank's rows in any memory layout.
-/// Collective; each shard travels once. Throws what c10d throws.
+/// Gathers the tensor whose rows the ranks of `group` hold on its rank 0, in `part`'s type and with the sizes and
+/// strides of `like` (whose values are not read); undefined elsewhere. `part` has this rank's rows in any memory
+/// layout. Collective; each shard is sent once. Throws what c10d throws.
 at::Tensor gather_rows(const process_group::Group& group, const at::Tensor& like, const RowShards& rows,
                        const at::Tensor& part) {
   const torch::NoGradGuard no_grad;
@@ -237,7 +238,7 @@ void ShardedModule::make_groups() {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     wrap_block(division.blocks[i], *blocks_[i]);
   }
-  malloc_trim(0);  // the whole model was there until now, and malloc keeps what is freed
+  malloc_trim(0);  // the whole model was allocated until now, and malloc keeps freed memory
 }
 
 void ShardedModule::wrap_block(Block& block, ParameterGroup& group) {
@@ -311,7 +312,7 @@ at::Tensor ShardedModule::gather(const std::string& name, const at::Tensor& part
   const Location& location = locations_.at(name);
   const process_group::Mesh& mesh = communicator_.mesh();
   if (process_group::rank_of(mesh.replicate) != 0) {
-    return {};  // another row of the mesh has the same
+    return {};  // another row of the mesh has the same values
   }
   return gather_rows(mesh.shard, location.group->unsharded(location.index), location.group->rows(location.index), part);
 }

@@ -9,8 +9,8 @@
 namespace rollcall::parallel::fsdp {
 namespace {
 
-/// `mean` becomes the sum of the rows of `received` over `ranks`. On CPUs piece by piece, so that a piece is still in
-/// the cache of the core that added it up when it is divided.
+/// Sets `mean` to the sum of the rows of `received` divided by `ranks`. On CPUs it works piece by piece, so that a
+/// piece is still in the core's cache when it is divided.
 void take_mean(const at::Tensor& mean, const at::Tensor& received, double ranks) {
   constexpr std::int64_t kElementsOfACore = 32768;  // also the least that LibTorch gives a thread
   const std::int64_t most = mean.is_cpu() ? kElementsOfACore * at::get_num_threads() : mean.numel();
@@ -55,8 +55,8 @@ at::Tensor GroupGradients::take(std::size_t slot) {
   return gradient.defined() ? before.add_(gradient) : before;
 }
 
-/// Zeros where no rank has anything: in the rows that pad a tensor, and for a gradient that the loss does not depend
-/// on.
+/// Writes zeros where there is no gradient: in the rows that pad a tensor, and for a parameter on which the loss does
+/// not depend.
 void GroupGradients::copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts,
                              const Span& span) const {
   const auto element = static_cast<std::int64_t>(parts.element_size());
@@ -73,17 +73,17 @@ void GroupGradients::copy_in(const Slot& slot, const at::Tensor& gradient, const
   }
 }
 
-/// Whether the sums are the backend's. Not on CPUs, where one order of additions holds for all backends. A device's
-/// backend adds in the type that travels: not where that was chosen to be short on the way.
+/// Returns whether the backend adds up. Not on CPUs, where the order of additions is the same for all backends. A
+/// device's backend adds in the type that is sent, so not if a shorter type was chosen for sending.
 bool GroupGradients::backend_adds() const { return !memory_.device().is_cpu() && reduce_type() == flat_.scalar_type(); }
 
-/// Room for every rank's part of `numel` gradients.
+/// Allocates memory for every rank's part of `numel` gradients.
 at::Tensor GroupGradients::exchange_memory(std::int64_t numel) const {
   const auto element = static_cast<std::int64_t>(c10::elementSize(reduce_type()));
   return memory_.take(communicator_.size() * numel * element).view(reduce_type()).view({communicator_.size(), numel});
 }
 
-/// Those of a message as they travel, moved out of `gradients`.
+/// Returns the gradients of a message as they are sent, moved out of `gradients`.
 at::Tensor GroupGradients::parts_of(const Coalesced& message, std::vector<at::Tensor>& gradients) const {
   const auto to_send = [&](std::size_t slot) {
     const at::Tensor gradient = std::move(gradients[slot]);
@@ -102,7 +102,7 @@ at::Tensor GroupGradients::parts_of(const Coalesced& message, std::vector<at::Te
   return parts;
 }
 
-/// Starts the collectives that `gradients`, by slot, travel in.
+/// Starts the collectives for `gradients`, which are by slot.
 void GroupGradients::send(Reduction& reduction, std::vector<at::Tensor> gradients) {
   if (backend_adds()) {
     reduction.sum = mean_memory();
@@ -131,10 +131,10 @@ GroupGradients::Reduction GroupGradients::start() {
   return reduction;
 }
 
-/// All of it, on the stream of reductions.
+/// Enqueues the whole reduction on its stream.
 GroupGradients::Reduction GroupGradients::reduce_beside(std::vector<at::Tensor> gradients) {
   Reduction whole;
-  Reduction rest;  // what others than the stream itself have to wait for
+  Reduction rest;  // what other threads and streams have to wait for
   rest.sent = run_beside(*stream_, [&] {
     send(whole, gradients);
     whole.pending.wait();
@@ -155,14 +155,14 @@ void GroupGradients::finish(Reduction& reduction) {
   give_to_shards(reduction);
 }
 
-/// Where the mean is made.
+/// Allocates the memory of the mean.
 at::Tensor GroupGradients::mean_memory() const {
   const bool elsewhere = any() || host_link_ != nullptr;
   return elsewhere ? at::empty({layout_.reduce_numel}, at::TensorOptions(flat_.scalar_type()).device(memory_.device()))
                    : flat_;
 }
 
-/// What a reduction that came to its end makes of the gradients.
+/// Computes the mean of the gradients after a reduction.
 at::Tensor GroupGradients::mean_of(const Reduction& reduction) {
   const auto ranks = static_cast<double>(communicator_.size() * communicator_.replicas());
   at::Tensor mean = reduction.sum;
@@ -203,7 +203,7 @@ at::Tensor GroupGradients::part_of(const at::Tensor& flat, const Slot& slot) con
 }
 
 at::Tensor GroupGradients::shard_memory(const Slot& slot) const {
-  // data(): zero_grad() of an optimizer would refuse what autograd takes for a view.
+  // data(): an optimizer's zero_grad() refuses tensors that autograd takes for views.
   return part_of(flat_, slot).data();
 }
 

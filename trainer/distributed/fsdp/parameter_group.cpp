@@ -15,7 +15,7 @@ void check(const std::string& group, const Member& member, at::ScalarType type, 
               group, " of ", type, ": parameters of a block have one type");
 }
 
-/// Memory of its own, which can be freed without touching another tensor.
+/// Copies the tensor into memory of its own, which can be freed without affecting another tensor.
 void own_memory(const at::Tensor& tensor, at::ScalarType type) {
   const bool alone =
       tensor.storage_offset() == 0 && tensor.storage().use_count() == 1 && tensor.storage().nbytes() == tensor.nbytes();
@@ -84,7 +84,7 @@ void ParameterGroup::add(const Member& member) {
   layout_.slots.push_back(std::move(slot));
 }
 
-/// This rank's part of the unsharded values into the flat shard.
+/// Copies this rank's part of the unsharded values into the flat shard.
 void ParameterGroup::copy_own_part(const Slot& slot) {
   const std::int64_t rank = communicator_.rank();
   const std::int64_t numel = slot.rows.numel_of(rank);
@@ -108,7 +108,7 @@ void ParameterGroup::add_pieces(const Coalesced& message) {
   }
 }
 
-/// Of the buffer that some share in an all-gather.
+/// Returns the size of the buffer that parameters share in an all-gather.
 std::int64_t ParameterGroup::buffer_bytes() const {
   std::int64_t bytes = 0;
   for (const Coalesced& message : layout_.messages) {
@@ -123,7 +123,7 @@ void ParameterGroup::count_unsharded(std::int64_t bytes) {
   counters.peak_unsharded_bytes = std::max(counters.peak_unsharded_bytes, counters.unsharded_bytes);
 }
 
-/// This rank's part of an all-gather, where the model computes and in the types in which it does.
+/// Returns this rank's input of an all-gather, on the device and in the types with which the model computes.
 at::Tensor ParameterGroup::gather_input() const {
   at::Tensor values = host_link_ != nullptr ? host_link_->upload(flat_) : flat_;
   if (one_type_) {

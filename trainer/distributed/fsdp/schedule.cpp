@@ -21,7 +21,7 @@ class AfterGradient : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> call_;
 };
 
-/// Bytes of the unsharded parameters of two blocks, not counting `root`.
+/// Returns the bytes of the unsharded parameters of the two largest blocks, without `root`.
 std::int64_t two_largest(const std::vector<ParameterGroup*>& groups, const ParameterGroup* root) {
   std::int64_t largest = 0;
   std::int64_t next = 0;
@@ -70,7 +70,7 @@ std::vector<ParameterGroup*> Schedule::all_after(const ParameterGroup& group) co
   return found == order_.end() ? std::vector<ParameterGroup*>() : std::vector(found + 1, order_.end());
 }
 
-/// In the forward, and so after it in the backward.
+/// Returns the groups before `entry` in the forward, whose backward comes after its own.
 std::vector<ParameterGroup*> Schedule::all_before(const Entry& entry) const {
   std::vector<ParameterGroup*> before;
   for (auto here = std::find(forwarded_.rbegin(), forwarded_.rend(), &entry); here != forwarded_.rend(); ++here) {
@@ -81,7 +81,7 @@ std::vector<ParameterGroup*> Schedule::all_before(const Entry& entry) const {
   return before;
 }
 
-/// The next one in any case. A large block that follows small ones is on the way before the last of them computes.
+/// Gathers the next block in any case. So a large block after small ones is gathered before the last of them computes.
 void Schedule::gather_ahead(const ParameterGroup& group, const std::vector<ParameterGroup*>& next) const {
   if (!options_.prefetch) {
     return;
@@ -97,7 +97,7 @@ void Schedule::gather_ahead(const ParameterGroup& group, const std::vector<Param
 }
 
 void Schedule::begin_forward() {
-  // Of a pass whose backward never came: its parameters may be out of date by now.
+  // Left over from a pass without backward: its parameters may be out of date.
   forwarded_.clear();
   for (const std::unique_ptr<Entry>& entry : entries_) {
     entry->in_backward = false;

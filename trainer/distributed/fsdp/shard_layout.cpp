@@ -79,7 +79,7 @@ GroupLayout::Span GroupLayout::gathered_span(const Coalesced& message) const {
   return {begin, (end == slots.size() ? gather_bytes : slots[end].gather_offset) - begin};
 }
 
-/// Those who take gradients come first, in the group and in a message.
+/// Parameters that take gradients come first, in the group and in a message.
 GroupLayout::Span GroupLayout::reduced_span(const Coalesced& message) const {
   const std::int64_t begin = slots[message.first].offset;
   const std::size_t end = std::min(message.first + message.count, trainable);

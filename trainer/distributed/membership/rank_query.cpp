@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::size_t kRanksNamed = 8;
-/// By RankStatus::Presence.
+/// Names of RankStatus::Presence.
 constexpr std::array<std::string_view, 6> kPresences{"silent", "stopped", "here", "left", "ended", "gave up"};
 
 std::string describe(const RankStatus& rank, const std::string& where) {
@@ -232,8 +232,8 @@ void RankQuery::complete(std::vector<RankStatus>& ranks) const {
   }
 }
 
-std::string RankQuery::ask(std::uint64_t number, const RankProgress& own, bool any_lost,
-                           const QueryTimeouts& timeouts, const std::string& where) const {
+std::string RankQuery::ask(std::uint64_t number, const RankProgress& own, bool any_lost, const QueryTimeouts& timeouts,
+                           const std::string& where) const {
   const auto began = steady_clock::now();
   std::vector<RankStatus> ranks(world_size_);
   answer(own);

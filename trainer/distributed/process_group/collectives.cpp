@@ -10,7 +10,7 @@
 namespace rollcall::process_group {
 namespace {
 
-/// One tensor of every rank, by rank. `mine` has the same shape everywhere.
+/// Returns the `mine` of every rank, by rank. It has the same shape on all ranks.
 std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& mine) {
   std::vector<at::Tensor> all(world_size_of(group));
   std::generate(all.begin(), all.end(), [&] { return torch::empty_like(mine); });
@@ -45,8 +45,8 @@ std::vector<std::uint8_t> to_bytes(const Result<void>& outcome) {
 Error failure_of(const std::vector<std::uint8_t>& bytes) {
   const std::optional<Result<void>> outcome = parse_outcome(std::string(bytes.begin(), bytes.end()));
   return outcome && !*outcome ? outcome->error()
-                              : fail("process group", "", "a rank sent data that is not an outcome",
-                                     "reporting this", ErrorKind::Internal);
+                              : fail("process group", "", "a rank sent data that is not an outcome", "reporting this",
+                                     ErrorKind::Internal);
 }
 
 Agreement first_failure(const std::vector<std::vector<std::uint8_t>>& outcomes, std::uint32_t my_rank) {

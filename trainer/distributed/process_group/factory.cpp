@@ -19,8 +19,8 @@
 namespace rollcall::process_group {
 namespace {
 
-/// What carries collectives of tensors on CPUs: also where training computes elsewhere, as small collectives of bytes
-/// and numbers stay there.
+/// The default backend for CPU tensors, also if a device computes: small collectives of bytes and numbers use CPU
+/// tensors.
 constexpr std::string_view kOnHosts = "gloo";
 
 constexpr std::string_view kAuto = "auto";
@@ -41,7 +41,7 @@ Result<NamedBackend> choose(std::string_view asked) {
   return *found;
 }
 
-/// Parts are told apart by the first of their ranks.
+/// The number of a part is its first rank.
 device::WholeGroup whole_of(const ProcessGroupOptions& options) {
   if (!options.whole) {
     return {};
@@ -49,7 +49,7 @@ device::WholeGroup whole_of(const ProcessGroupOptions& options) {
   return {.backend = unwatched_backend(options.whole, options.device->type), .part = options.names.first};
 }
 
-/// The same where training computes on another device, whose own backend comes beside.
+/// Chooses the backend for CPU tensors beside a device's own backend.
 Result<NamedBackend> choose_beside(const device::Plugin& plugin, const std::string& asked) {
   if (asked == kAuto || asked == plugin.backend) {
     return choose(kOnHosts);
@@ -132,7 +132,7 @@ void leave_behind(c10::intrusive_ptr<c10d::ProcessGroup> group) {
   try {
     std::thread([held] { held->reset(); }).detach();
   } catch (const std::system_error&) {
-    held->reset();  // no thread is to be had: it is waited for
+    held->reset();  // no thread is available: this waits
   }
 }
 

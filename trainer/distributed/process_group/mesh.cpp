@@ -13,14 +13,14 @@ Error wrong_product(const MeshOptions& options, std::uint32_t world_size) {
               "leaving one of them at 0, which derives it from the other");
 }
 
-/// The ranks of a group, of which this one is number `rank`.
+/// A row or column of the mesh, in which this rank is number `rank`.
 struct Line {
   RankNames names;
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
 };
 
-/// `name` and the first rank tell it from all other groups. Every rank of the world is in one of that name.
+/// Makes a group; `name` and its first rank identify it. Every rank of the world is in one group of that name.
 Result<Group> make_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, const Line& line,
                          ProcessGroupOptions options) {
   if (line.size == 1) {

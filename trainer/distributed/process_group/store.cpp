@@ -26,7 +26,8 @@ using Milliseconds = std::chrono::milliseconds;
 std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 Bytes bytes(const store::Value& value) { return {value->begin(), value->end()}; }
 
-/// A time-out that the clock cannot hold is none. One of 0 is over at once, as c10d::TCPStore's is.
+/// Returns when `timeout` ends. A timeout beyond the clock's range never ends; one of 0 ends at once, as
+/// c10d::TCPStore's.
 std::chrono::steady_clock::time_point end_of(Milliseconds timeout) {
   const auto now = std::chrono::steady_clock::now();
   return now + std::clamp(timeout, Milliseconds(0), std::chrono::floor<Milliseconds>(now.max() - now));
@@ -34,7 +35,7 @@ std::chrono::steady_clock::time_point end_of(Milliseconds timeout) {
 
 class WorldStore final : public c10d::Store {
  public:
-  /// `served`: by this process, until this object goes.
+  /// `served` is the server in this process, if it has it; this object's destructor closes it.
   WorldStore(std::shared_ptr<store::Access> access, Milliseconds timeout, Interrupted interrupted,
              std::shared_ptr<store::Server> served = nullptr)
       : c10d::Store(timeout),
@@ -88,7 +89,7 @@ class WorldStore final : public c10d::Store {
   bool hasExtendedApi() const override { return true; }
 
  private:
-  /// What needs no wait is asked without a time limit, as c10d::TCPStore does: a job may be suspended for hours.
+  /// Requests that need no wait have no timeout, as in c10d::TCPStore: a job may be suspended for hours.
   Answer ask(store::Request request, const store::Patience& patience = {}) {
     Answer answer = access_->ask(std::move(request), patience);
     if (answer.status == Answer::Status::Refused) {

@@ -24,9 +24,9 @@ bool is_readable(int descriptor) {
   return poll(&asked, 1, 0) == 1;
 }
 
-/// A descriptor that becomes readable once the process `identity` has ended (pidfd_open(2), Linux 5.3), also while its
-/// parent has not collected it. Owned by the caller. -1 where local_process() knows none, it has ended already, or the
-/// kernel cannot do it.
+/// Returns a descriptor that becomes readable once the process `identity` has ended (pidfd_open(2), Linux 5.3), also
+/// while it is a zombie. The caller owns it. -1 if local_process() does not find it, it has ended, or the kernel has no
+/// pidfds.
 int watch_process(const std::string& identity) {
   const std::optional<pid_t> pid = local_process(identity);
   return pid ? static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)) : -1;

@@ -18,7 +18,7 @@ void set_under_way(CapturedCollectives* these) {
   under_way = these;
 }
 
-/// What a stream was given so far.
+/// The work that a stream has so far.
 class Replay final : public c10d::Work {
  public:
   explicit Replay(c10::Stream stream) : end_(stream.device_type()) { end_.record(stream); }

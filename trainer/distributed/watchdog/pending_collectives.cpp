@@ -95,7 +95,7 @@ void WatchedCollective::end_with(const Error& error) {
   }
 }
 
-// Which of them end because a rank is lost.
+// Collectives that end because a rank is lost.
 
 void PendingCollectives::add(const std::shared_ptr<WatchedCollective>& collective) {
   const std::lock_guard lock(mutex_);
@@ -125,7 +125,7 @@ void PendingCollectives::forget() { forget_device(std::string::npos); }
 void PendingCollectives::process_ended(std::uint32_t peer, const HasLeft& has_left, Clock::time_point now) {
   const std::optional<bool> left = has_left(peer);
   if ((!lost_ || lost_->told) && !left.value_or(false)) {
-    // Where the store has gone too, this may be the end of a run, with a last collective about to end well.
+    // If the store is gone too, this may be the end of a run whose last collective is about to succeed.
     lost_ = Lost{.what = "the process of " + names_.of(peer) + " ended",
                  .since = now,
                  .patience = left ? deadline::kEndedPeerIsRead : deadline::kLostPeerIsRead};
@@ -133,7 +133,7 @@ void PendingCollectives::process_ended(std::uint32_t peer, const HasLeft& has_le
 }
 
 void PendingCollectives::ranks_are_lost(Clock::time_point now) {
-  if (!lost_) {  // who is known to be lost is waited for less
+  if (!lost_) {  // a rank that is known to be lost is waited for less
     lost_ = Lost{.what = "the agent reported that ranks are lost",
                  .since = now,
                  .patience = deadline::kLostPeerIsRead,
@@ -151,11 +151,11 @@ void PendingCollectives::look(Clock::time_point now) {
   }
 }
 
-// Those that a device carries.
+// Collectives of a device.
 
 namespace {
 
-/// Ends it for what `pointer` says.
+/// Ends the collective with the failure of `pointer`.
 void fail(WatchedCollective& collective, const std::exception_ptr& pointer) {
   try {
     std::rethrow_exception(pointer);
@@ -208,7 +208,7 @@ void PendingCollectives::look_at_device(Clock::time_point now) {
   }
 }
 
-/// Whether the device has come to its end. Ends it where it failed, cannot be looked at, or takes too long.
+/// Returns whether the device has completed the collective. Ends it if it failed, cannot be queried, or takes too long.
 bool PendingCollectives::look_at(const OnDevice& first, Clock::time_point now) const {
   WatchedCollective& collective = *first.collective;
   try {
@@ -225,7 +225,7 @@ bool PendingCollectives::look_at(const OnDevice& first, Clock::time_point now) c
   if (collective.has_ended()) {
     return false;
   }
-  // It begins when those before it have ended, as late as this has seen that.
+  // It begins when the one before has ended, at the latest when this thread has seen that.
   if (const std::string problem = first.health_check ? first.health_check() : ""; !problem.empty()) {
     collective.fail(problem);
   } else if (now - std::max(collective.since(), first_since_) >= timeout_ + first.own) {

@@ -34,7 +34,7 @@ std::string sizes_of(const Tensors& tensors) {
   return text.str();
 }
 
-/// `tensors`: what must have the same sizes and type on every rank.
+/// Describes a call whose `tensors` must have the same sizes and type on every rank.
 CollectiveCall call_of(const char* operation, const Tensors& tensors, std::string details = "") {
   CollectiveCall call;
   call.operation = operation;
@@ -47,7 +47,7 @@ CollectiveCall call_of(const char* operation, const Tensors& tensors, std::strin
   return call;
 }
 
-/// Ranks may give tensors of different sizes.
+/// Describes a call whose tensors may differ in size between ranks.
 CollectiveCall call_of_any_size(const char* operation, const Tensors& tensors) {
   CollectiveCall call = call_of(operation, tensors);
   call.sizes.clear();
@@ -71,15 +71,15 @@ std::string name_of(const c10d::ReduceOp& op) {
   }
 }
 
-/// A backend's connections: who asks what is wrong with them does not while another thread lets go of them, or after.
+/// A backend's connections. It makes sure that no thread checks them while another one closes them, or afterwards.
 /// Thread-safe.
 class Connections {
  public:
-  /// `health_check`: null where the backend cannot tell.
+  /// `health_check` is null if the backend has none.
   Connections(c10::intrusive_ptr<c10d::Backend> backend, HealthCheck health_check)
       : backend_(std::move(backend)), health_check_(health_check) {}
 
-  /// What is wrong, in the backend's own words; "": nothing that is known.
+  /// Returns what is wrong, in the backend's own words; empty if nothing is known.
   [[nodiscard]] std::string find_problem() {
     const std::lock_guard lock(mutex_);
     if (over_ || health_check_ == nullptr) {
@@ -91,17 +91,17 @@ class Connections {
       return error.what();
     }
   }
-  /// At once, whatever is under way. A backend that cannot is left as it is.
+  /// Closes the connections at once, with pending operations. Does nothing if the backend does not support it.
   void abort() {
     const std::lock_guard lock(mutex_);
     over_ = true;
     try {
       backend_->abort();
-    } catch (const std::exception&) {  // NCCL's passes on what the device says, which is why this is called
+    } catch (const std::exception&) {  // NCCL's throws the device's error, which is the reason for this call
     }
   }
-  /// In good order. All ranks do, and each waits for the others; for one that has ended meanwhile, not for ever. A
-  /// backend of c10d's that is neither shut down nor aborted warns, and aborts.
+  /// Closes the connections in good order. All ranks do, and each waits for the others, for a limited time. A backend
+  /// of c10d that is neither shut down nor aborted prints a warning and aborts.
   void shut_down() {
     {
       const std::lock_guard lock(mutex_);
@@ -139,10 +139,10 @@ class WatchedBackend final : public c10d::Backend {
   ~WatchedBackend() override {
     const bool gives_up = watchdog_->gives_up();
     const bool ended_well = watchdog_->ended_well();
-    watchdog_->stop();  // first: who hears of it asks the store why
+    watchdog_->stop();  // first: ranks that notice the closed connection then find the reason in the store
     if (of_device_ && ended_well) {
       connections_->shut_down();
-    } else if (of_device_ || (gives_up && !is_gloo(*inner_))) {  // Gloo's goodbye is a closed connection in any case
+    } else if (of_device_ || (gives_up && !is_gloo(*inner_))) {  // Gloo only closes its connections in any case
       connections_->abort();
     }
   }
@@ -158,7 +158,7 @@ class WatchedBackend final : public c10d::Backend {
     inner_->monitoredBarrier(options, all);
   }
   c10d::ErrorType getError() override { return inner_->getError(); }
-  /// Of a graph that was given to the device: its collectives of this group are watched as one, whose end `work` sees.
+  /// Watches the collectives of this group in a launched graph as one collective, whose state `work` shows.
   void watch_replay(const WorkPtr& work, std::chrono::duration<double> own) {
     if (const std::optional<Error> failure = device_failure()) {
       throw CollectiveFailure(*failure);
@@ -249,7 +249,7 @@ class WatchedBackend final : public c10d::Backend {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override { return inner_->recvAnysource(tensors, tag); }
 
  private:
-  /// Gloo's reduce-scatter: an all-reduce whose Work can only be waited for.
+  /// For Gloo's reduce-scatter, which is an all-reduce whose Work has no future.
   static constexpr bool kNoFuture = false;
 
   [[nodiscard]] std::string root(std::int64_t rank) const {
@@ -287,7 +287,7 @@ class WatchedBackend final : public c10d::Backend {
   const std::shared_ptr<Connections> connections_;
 };
 
-/// Whether the devices are connected yet, by a thread that may wait for ever.
+/// The work of connecting the devices, by a thread that may wait for ever.
 class Connecting final : public c10d::Work {
  public:
   bool isCompleted() override { return ended_; }
@@ -370,7 +370,8 @@ void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched) {
   }
 }
 
-void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type, HealthCheck health_check) {
+void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type,
+                  HealthCheck health_check) {
   const auto of_hosts = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(watched.getBackend(c10::kCPU));
   const c10::intrusive_ptr<c10d::Backend> inner = group.getBackend(type);
   watched.setBackend(type, c10d::ProcessGroup::strToBackendType(inner->getBackendName()),

@@ -58,9 +58,9 @@ c10::intrusive_ptr<c10::ivalue::Future> WatchedWork::getFuture() {
   }
   auto future = inner_->getFuture();
   if (waiting_ == IsOfAStream) {
-    return future;  // whose end is the host's word for: enqueued
+    return future;  // complete once the collective is enqueued
   }
-  // Not `this`: whoever waits for the future need not keep the work.
+  // Does not capture `this`: a thread that waits for the future need not keep the work.
   return future->then(
       [watchdog = watchdog_, call = call_, since = since_](c10::ivalue::Future& done) -> c10::IValue {
         if (done.hasError()) {

@@ -1,4 +1,4 @@
-// Batch normalisation behind its statistics, with what follows it in the same pass, and backward.
+// Batch normalisation after its statistics, with the operations that follow it in the same pass, and its backward.
 #include "trainer/device/cuda/kernels/batch_norm_bodies.h"
 #include "trainer/device/cuda/kernels/launch.h"
 
@@ -65,7 +65,7 @@ Status batch_norm_add_relu_backward_input(const BatchNormBackwardInput& of, Stre
   if (!valid(of.shape, {of.gradient, of.x, of.x_gradient})) {
     return kInvalidValue;
   }
-  // Below an AddRelu the sums left the gradient as it is below it.
+  // With AddRelu the kernel of the sums has written the gradient before the epilogue.
   const Epilogue above = of.epilogue == Epilogue::Relu ? Epilogue::Relu : Epilogue::None;
   return with_vector(of.shape, [&]<typename T, unsigned K>(const Tiling& tiling) -> Status {
     const auto launch = [&]<Epilogue kEpilogue>() {

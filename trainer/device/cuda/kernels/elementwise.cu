@@ -1,4 +1,4 @@
-// Levels of pictures to what a model sees, and gradients to other types and scales.
+// Normalises uint8 images, and converts gradients to other types and scales.
 #include "trainer/device/cuda/kernels/elementwise_bodies.h"
 #include "trainer/device/cuda/kernels/launch.h"
 

@@ -1,4 +1,4 @@
-// Mean and variance of batches, and of several ranks' batches together.
+// Computes mean and variance of batches, and of several ranks' batches together.
 #include "trainer/device/cuda/kernels/launch.h"
 #include "trainer/device/cuda/kernels/statistics_bodies.h"
 

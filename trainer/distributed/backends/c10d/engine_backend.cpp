@@ -5,7 +5,7 @@
 namespace rollcall::process_group {
 namespace {
 
-// Between tensors and the bytes that the engine moves. All of it throws c10::Error for what cannot be done.
+// Converts tensors to the bytes that the engine sends. All functions throw c10::Error for invalid arguments.
 
 ElementType element_type(at::ScalarType type) {
   switch (type) {
@@ -32,14 +32,14 @@ Reduction reduction_of(const c10d::ReduceOp& operation) {
   return asked == c10d::ReduceOp::SUM ? Reduction::Sum : Reduction::Max;
 }
 
-/// The bytes of one of `world_size` equal parts of `tensor`.
+/// Returns the size of one of `world_size` equal parts of `tensor`.
 std::size_t equal_part(const at::Tensor& tensor, int world_size) {
   TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, tensor.size(0),
                     " rows cannot be divided evenly among ", world_size, " ranks");
   return tensor.nbytes() / static_cast<std::size_t>(world_size);
 }
 
-/// The bytes of each rank's rows of `tensor`; equal parts where `rows` is empty.
+/// Returns the size of each rank's rows of `tensor`; equal parts if `rows` is empty.
 std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& rows, int world_size) {
   const auto ranks = static_cast<std::size_t>(world_size);
   if (rows.empty()) {
@@ -57,7 +57,7 @@ std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<
   return bytes;
 }
 
-/// The memory of a contiguous tensor.
+/// Returns the memory of a contiguous tensor.
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
 
 /// Throws unless `tensor` is contiguous and on the CPU.
@@ -66,14 +66,14 @@ void check_tensor(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.layout() == at::kStrided && tensor.is_contiguous(), "a tensor is not contiguous");
 }
 
-/// The only one of `tensors`, checked.
+/// Returns the only one of `tensors`, checked.
 const at::Tensor& only(const std::vector<at::Tensor>& tensors) {
   TORCH_CHECK_VALUE(tensors.size() == 1, tensors.size(), " tensors where one is expected");
   check_tensor(tensors[0]);
   return tensors[0];
 }
 
-/// A reduction of `kind` of parts as large as `part`. Throws where there is none of such elements.
+/// Makes a reduction of `kind` with parts as large as `part`. Throws if the element type has none.
 Collective reducing(CollectiveKind kind, const at::Tensor& part, const c10d::ReduceOp& operation) {
   Collective collective;
   collective.kind = kind;
@@ -83,7 +83,7 @@ Collective reducing(CollectiveKind kind, const at::Tensor& part, const c10d::Red
   return collective;
 }
 
-/// A collective of `kind` that only moves bytes, `bytes` of each rank.
+/// Makes a collective of `kind` that moves `bytes` of each rank without a reduction.
 Collective copying(CollectiveKind kind, std::size_t bytes, std::int64_t root = 0) {
   Collective collective;
   collective.kind = kind;
@@ -92,8 +92,8 @@ Collective copying(CollectiveKind kind, std::size_t bytes, std::int64_t root = 0
   return collective;
 }
 
-/// The all-to-all of `input` and `output`, which are divided into `rows` of each rank, or where there are none equally:
-/// a caller that gives none says that nobody's parts differ.
+/// Makes the all-to-all of `input` and `output`, which are divided into `rows` of each rank, or equally if they are
+/// empty: a caller that passes none states that no rank's parts differ.
 Collective exchanging(const at::Tensor& input, const std::vector<std::int64_t>& input_rows, const at::Tensor& output,
                       const std::vector<std::int64_t>& output_rows, int world_size) {
   if (!input_rows.empty() || !output_rows.empty()) {
@@ -107,7 +107,7 @@ Collective exchanging(const at::Tensor& input, const std::vector<std::int64_t>& 
   return copying(CollectiveKind::AllToAll, equal_part(input, world_size));
 }
 
-/// Memory for as many `part`s as there are ranks.
+/// Allocates memory for one `part` of each rank.
 at::Tensor room_for(const at::Tensor& part, int world_size) {
   return at::empty({part.numel() * world_size}, part.options());
 }
@@ -133,7 +133,7 @@ void check_whole(const at::Tensor& whole, const at::Tensor& part, int world_size
                     world_size, " times one of ", part.numel());
 }
 
-/// `flat`'s elements into `tensors`, one after the other.
+/// Copies `flat`'s elements into `tensors`, one after the other.
 void unpack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
   std::int64_t offset = 0;
   for (const at::Tensor& tensor : tensors) {
@@ -142,22 +142,22 @@ void unpack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
   }
 }
 
-/// An operation of the backend, as its caller sees it. Thread-safe.
+/// An operation of the backend for its caller. Thread-safe.
 class EngineWork final : public c10d::Work {
  public:
   EngineWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,
              std::weak_ptr<Engine> engine);
 
-  /// The engine calls it once. `failure` empty: it succeeded, and `finish` (may be empty) completes the
-  /// results first; what that throws is a failure too.
+  /// Called once by the engine. If `failure` is empty, calls `finish` (may be empty) to complete the results first; an
+  /// exception of it is a failure, too.
   void complete(const std::string& failure, int source, const std::function<void()>& finish);
 
-  /// The waiting thread helps the engine.
+  /// Waits; the waiting thread helps the engine.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   std::uint64_t getSequencenumber() const override { return sequence_; }
-  /// Who sent what recvAnysource() received; -1 before that.
+  /// Returns the sender of a message of recvAnysource(); -1 before it has arrived.
   int sourceRank() const override { return source_.load(); }
 
  private:
@@ -198,7 +198,7 @@ void EngineWork::complete(const std::string& failure, int source, const std::fun
     error = std::current_exception();
   }
   source_ = source;
-  // The future first: who returns from wait() may ask for it at once.
+  // The future first: a thread that returns from wait() may ask for it at once.
   if (error) {
     future_->setError(error);
   } else {
@@ -245,7 +245,7 @@ EngineBackend::WorkPointer EngineBackend::run(Call call) {
   operation.collective.input = call.input.defined() ? bytes_of(call.input) : nullptr;
   operation.collective.output = call.output.defined() ? bytes_of(call.output) : nullptr;
   operation.collective.element_bytes = counted.defined() ? counted.dtype().itemsize() : 1;
-  // The closure keeps the tensors until the engine is through with them.
+  // The closure keeps the tensors until the engine no longer uses them.
   operation.done = [work, finish = std::move(call.finish), input = call.input, output = call.output](
                        const std::string& failure, std::uint32_t) { work->complete(failure, -1, finish); };
   engine_->submit(std::move(operation));

@@ -101,8 +101,8 @@ class EngineBackend final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
 };
 
-/// Returns an exchange among `size` ranks through `store`, which nothing else may use, and whose errors it throws. For
-/// one call.
+/// Returns an all-gather among `size` ranks through `store`, which nothing else may use, and whose errors it throws.
+/// For one call.
 [[nodiscard]] Exchange exchange_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
 
 /// Makes `engine` the backend of `group` for CPU tensors, and its default.

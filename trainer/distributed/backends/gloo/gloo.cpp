@@ -13,10 +13,10 @@
 namespace rollcall::process_group {
 namespace {
 
-/// Nobody else sends with it. Messages between two ranks keep their order, so one will do for all calls.
+/// A tag that no other messages use. Messages between two ranks keep their order, so one tag is enough for all calls.
 constexpr int kTag = 0x7fffffe0;
 
-/// Whether all ranks are processes of this host; the same on all of them. Collective.
+/// Returns whether all ranks are processes of this host; the same on all of them. Collective.
 bool share_a_host(c10d::Store& store, int size, std::chrono::milliseconds timeout) {
   const std::string ranks_here = "ranks of " + process_space();
   store.add(ranks_here, 1);
@@ -29,7 +29,7 @@ bool share_a_host(c10d::Store& store, int size, std::chrono::milliseconds timeou
 
 }  // namespace
 
-/// Waits for the messages of an all-gather, and puts the rank's own part in its place meanwhile.
+/// Waits for the messages of an all-gather, and copies the rank's own part to the output meanwhile.
 class InPlaceGloo::Gathering final : public AsyncWork {
  public:
   Gathering(std::shared_ptr<gloo::Context> context, const at::Tensor& output, at::Tensor input, int rank,
@@ -101,7 +101,8 @@ c10::intrusive_ptr<c10d::Work> InPlaceGloo::all_gather_single(at::Tensor& output
   const auto gathering = c10::make_intrusive<Gathering>(getContext(kTag), output, input, getRank(), ++seq_, timeout);
   try {
     post(*gathering);
-  } catch (const std::exception&) {  // a connection is closed: told to who waits, as of all collectives
+  } catch (
+      const std::exception&) {  // a connection is closed: the waiting thread gets the error, as for all collectives
     gathering->fail(std::current_exception());
   }
   enqueue(gathering);
@@ -111,7 +112,7 @@ c10::intrusive_ptr<c10d::Work> InPlaceGloo::all_gather_single(at::Tensor& output
 namespace {
 
 void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options) {
-  // create_default() reads GLOO_SOCKET_IFNAME and makes the devices; without it there would be none.
+  // create_default() reads GLOO_SOCKET_IFNAME and makes the devices, which the group needs.
   const auto of_gloo = c10d::ProcessGroupGloo::Options::create_default(options.timeout);
   const auto backend = c10::make_intrusive<InPlaceGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
                                                         group.getRank(), group.getSize(), of_gloo);

@@ -28,8 +28,8 @@ Result<const mpi::Plugin*> open_plugin() {
   return &plugin;
 }
 
-/// rollcall_mpi.so of this installation, opened once and never closed. Errors: (Usage) there is none; (Unavailable) it
-/// cannot be opened, since a library that it needs is not found; (Mismatch) it is of another build.
+/// Opens rollcall_mpi.so of this installation, once; it is never closed. Errors: (Usage) there is none; (Unavailable)
+/// it cannot be opened, since a library that it needs is not found; (Mismatch) it is of another build.
 Result<const mpi::Plugin*> plugin() {
   static const Result<const mpi::Plugin*> opened = open_plugin();
   return opened;

@@ -12,18 +12,18 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// So long after MPI did something, it is asked without a pause but for other threads' turns.
+/// How long after MPI's last progress it is polled without a pause, except for other threads.
 constexpr microseconds kEager{300};
-/// Afterwards, between questions.
+/// Pause between polls afterwards.
 constexpr microseconds kNap{40};
-/// MPI does not tell whether a question moved anything. One in vain takes less than a microsecond, one that copied a
-/// fragment more than this.
+/// MPI does not report whether a poll made progress. One without progress takes less than a microsecond, one that
+/// copied a fragment more than this.
 constexpr microseconds kBusy{3};
-constexpr unsigned long kTimerSlackNanoseconds = 1000;  // Linux's own would double the nap
+constexpr unsigned long kTimerSlackNanoseconds = 1000;  // Linux's default would double the pause
 
 }  // namespace
 
-/// An operation that MPI was asked for.
+/// An operation that was started with MPI.
 struct Engine::Running {
   Operation operation;
   std::uint64_t number = 0;  ///< of a collective
@@ -75,7 +75,7 @@ void Engine::leave() {
   }
 }
 
-/// False where the engine ends.
+/// Returns false if the engine is to end.
 bool Engine::take_new() {
   const bool stops = submissions_.is_stopped();  // first: so all that was submitted before is taken
   for (Operation& operation : submissions_.take()) {
@@ -110,7 +110,7 @@ void Engine::begin(Operation operation) {
   active_ = Clock::now();
 }
 
-/// Whether it has ended.
+/// Returns whether the operation has ended.
 bool Engine::test(Running& running) {
   int done = 0;
   MPI_Status status{};
@@ -143,7 +143,7 @@ void Engine::end(const Running& running, int code, const MPI_Status& status) {
   report_end(running.operation, running.number, failure_, 0);
 }
 
-/// Whether something ended.
+/// Returns whether an operation has ended.
 bool Engine::test_all() {
   const Clock::time_point asked = Clock::now();
   const bool ended =

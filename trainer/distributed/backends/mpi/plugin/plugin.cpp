@@ -11,7 +11,7 @@
 namespace rollcall::process_group::mpi {
 namespace {
 
-/// A rank as MPI sees it.
+/// A rank in MPI's numbering.
 struct Place {
   int rank = 0;
   int size = 0;
@@ -38,7 +38,7 @@ Place unpack(const std::string& text) {
   return Place{std::stoi(text), std::stoi(text.substr(first)), text.substr(second + 1)};
 }
 
-/// MPI's ranks of the group's, where all are different ranks of one MPI job. The same answer on all ranks.
+/// Returns MPI's ranks of the group's ranks, if all are different ranks of one MPI job. The same result on all ranks.
 Result<std::vector<int>> ranks_in_mpi(const std::vector<std::string>& records) {
   std::vector<int> ranks;
   const Place first = unpack(records.at(0));
@@ -57,7 +57,7 @@ Result<std::vector<int>> ranks_in_mpi(const std::vector<std::string>& records) {
   return ranks;
 }
 
-/// The ranks wait for each other in it; the store has just brought all of them here.
+/// Makes the communicator. All ranks wait for each other in it; the store has just synchronised them.
 Result<MPI_Comm> communicator_of(const std::vector<int>& ranks) {
   const std::lock_guard lock(mpi_mutex());
   MPI_Group world = MPI_GROUP_NULL;
@@ -76,7 +76,7 @@ Result<MPI_Comm> communicator_of(const std::vector<int>& ranks) {
   return communicator;
 }
 
-/// Plugin::connect().
+/// Implements Plugin::connect().
 Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& arrival, const Exchange& exchange) {
   RETURN_IF_ERROR(check_launched());
   if (has_given_up()) {

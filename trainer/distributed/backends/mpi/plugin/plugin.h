@@ -16,7 +16,7 @@ struct Plugin {
   /// Makes this rank's engine of a new group, over a communicator of its own. Collective over the group's ranks;
   /// initialises MPI in the first call. Errors: (Usage) no MPI launcher started this process, or MPI numbers the ranks
   /// differently; (Unavailable) MPI failed, now or earlier in another group.
-  /// The result of `exchange` has one entry for each rank. MPI is initialised after `arrival`, an exchange of its own,
+  /// The result of `exchange` has one entry for each rank. MPI is initialised after `arrival`, a separate all-gather,
   /// has returned: all ranks must have finalized their PMIx clients before. MPI would take a rank that does so later
   /// for absent (runtime/rendezvous/exec_step.cpp).
   Result<std::unique_ptr<Engine>> (*connect)(const Exchange& arrival, const Exchange& exchange);

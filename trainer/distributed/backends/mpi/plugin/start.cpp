@@ -21,7 +21,7 @@ MPI_User_function* function_of(Reduction reduction) {
   return reduction == Reduction::Sum ? &combine<kElement, Reduction::Sum> : &combine<kElement, Reduction::Max>;
 }
 
-/// Null where MPI knows the type.
+/// Returns the function for a type that MPI lacks; null if MPI has the type.
 MPI_User_function* own_function(ElementType element, Reduction reduction) {
   switch (element) {
     case ElementType::Float16:
@@ -57,7 +57,7 @@ struct Reducing {
   MPI_Op operation = MPI_OP_NULL;
 };
 
-/// An MPI type of that size, for elements that are only moved; nothing for sizes other than 1, 2, 4, 8 and 16.
+/// Returns an MPI type of that size, for elements that are only moved; unset for sizes other than 1, 2, 4, 8 and 16.
 std::optional<MPI_Datatype> movable_type(std::size_t element_bytes) {
   switch (element_bytes) {
     case 1:
@@ -75,7 +75,7 @@ std::optional<MPI_Datatype> movable_type(std::size_t element_bytes) {
   }
 }
 
-/// An operation of ours is made once and lives as long as the process. Errors: MPI's.
+/// Makes each of our operations once; it exists as long as the process. Returns MPI's errors.
 Result<Reducing> reducing(ElementType element, Reduction reduction) {
   static std::map<std::pair<ElementType, Reduction>, MPI_Op> own;
   MPI_User_function* const function = own_function(element, reduction);
@@ -95,7 +95,7 @@ Result<Reducing> reducing(ElementType element, Reduction reduction) {
 
 constexpr std::size_t kMostElements = std::numeric_limits<int>::max();
 
-/// Memory for MPI to be told of where there is none to move.
+/// A valid address for MPI if there is nothing to move.
 std::byte g_nothing_to_send{};
 std::byte g_nothing_to_receive{};
 
@@ -107,7 +107,7 @@ void* receive_buffer(const Collective& collective) {
   return collective.output == nullptr ? &g_nothing_to_receive : collective.output;
 }
 
-/// A collective's arguments in MPI's words.
+/// A collective's arguments for MPI.
 struct Arguments {
   const Collective& collective;
   MPI_Comm communicator;
@@ -131,7 +131,7 @@ int start_copy(const Arguments& arguments, MPI_Request* request) {
   const Collective& collective = arguments.collective;
   const int count = arguments.count;
   MPI_Datatype const type = arguments.reducing.type;
-  // This rank's part may lie in its place already: equal buffers are an error to MPI.
+  // This rank's part may be in the output already: equal buffers are an error in MPI.
   const std::byte* const place = collective.output + collective.bytes * static_cast<std::size_t>(arguments.rank);
   const bool in_place = collective.input == place;
   switch (collective.kind) {
@@ -149,7 +149,8 @@ int start_copy(const Arguments& arguments, MPI_Request* request) {
   }
 }
 
-/// `bytes` of each rank as counts, then where they begin.
+/// Appends each rank's `bytes` to `counts` as numbers of elements, then their offsets. Returns whether MPI can count
+/// them.
 bool append_counts(const std::vector<std::size_t>& bytes, std::size_t element_bytes, std::vector<int>& counts) {
   std::vector<int> offsets;
   std::size_t offset = 0;
@@ -175,7 +176,7 @@ int start_uneven_all_to_all(const Arguments& arguments, Started& started) {
                         counts + 2 * ranks, counts + 3 * ranks, type, arguments.communicator, &started.request);
 }
 
-/// The types of `collective`, or why there are none.
+/// Returns the types of `collective`, or why there are none.
 Result<Reducing> types_of(const Collective& collective) {
   if (reduces(collective.kind)) {
     return reducing(collective.element, collective.reduction);

@@ -24,8 +24,8 @@ bool was_launched() {
   return false;
 }
 
-/// MPI_Finalize() waits for all ranks. So it is for ends at which all of them arrive; a rank that ends with another
-/// code leaves without it, which MPI's launchers take for a failure and end the others: what it is.
+/// Calls MPI_Finalize(), which waits for all ranks, only at ends that all of them reach. A rank that ends with another
+/// exit code does not call it, which MPI's launchers rightly take for a failure: they end the others.
 void finalize_at_exit(int status, void* /*unused*/) {
   const bool together = status == to_int(ExitCode::Success) || status == to_int(ExitCode::Interrupted);
   if (together && !has_given_up()) {
@@ -45,8 +45,8 @@ Result<void> initialize() {
   on_exit(&finalize_at_exit, nullptr);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (provided < MPI_THREAD_SERIALIZED) {
-    return fail("--backend", "mpi", "this MPI was built without threads", "using an MPI that offers MPI_THREAD_SERIALIZED",
-                ErrorKind::Unavailable);
+    return fail("--backend", "mpi", "this MPI was built without threads",
+                "using an MPI that offers MPI_THREAD_SERIALIZED", ErrorKind::Unavailable);
   }
   return {};
 }
@@ -66,8 +66,8 @@ std::string text_of(int code) {
 }
 
 Error failed(const std::string& what, int code) {
-  return fail("--backend", "mpi", what + ": " + text_of(code), "running a small MPI program in this job, or --backend=auto",
-              ErrorKind::Unavailable);
+  return fail("--backend", "mpi", what + ": " + text_of(code),
+              "running a small MPI program in this job, or --backend=auto", ErrorKind::Unavailable);
 }
 
 Result<void> check_launched() {

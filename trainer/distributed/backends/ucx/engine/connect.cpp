@@ -1,4 +1,4 @@
-// How the ranks of a group over UCX find each other.
+// Connects the ranks of a group over UCX.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,15 +12,16 @@
 namespace rollcall::process_group::ucx {
 namespace {
 
-/// What a rank publishes.
+/// The record that a rank publishes.
 struct Record {
-  std::uint32_t generation = 0;  ///< its proposal, of which rank 0's counts
-  std::string identity;          ///< of its process
-  std::string card;              ///< of its windows
-  std::string address;           ///< of its worker
+  std::uint32_t generation = 0;  ///< a random number; rank 0's is used
+  std::string identity;          ///< process_identity()
+  std::string card;              ///< maps its shared memory
+  std::string address;           ///< address of its worker
 };
 
-/// As bytes: the generation and the lengths of the first two texts as integers of this machine, then the texts.
+/// Returns the record as bytes: the generation and the lengths of the first two texts as native integers, then the
+/// texts.
 std::string pack(const Record& record) {
   const std::array<std::uint32_t, 3> head{record.generation, static_cast<std::uint32_t>(record.identity.size()),
                                           static_cast<std::uint32_t>(record.card.size())};
@@ -36,7 +37,7 @@ Record unpack(const std::string& bytes) {
   return Record{head[0], texts.substr(0, head[1]), texts.substr(head[1], head[2]), texts.substr(head[1] + head[2])};
 }
 
-/// Whether this rank sees all others' windows, and may use them.
+/// Connects the worker. Returns whether this rank has mapped the shared memory of all others, and may use it.
 Result<bool> connect_worker(Worker& worker, Windows& windows, std::uint32_t rank, const Exchange& exchange) {
   std::random_device random;
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
@@ -55,7 +56,8 @@ Result<bool> connect_worker(Worker& worker, Windows& windows, std::uint32_t rank
   return connected ? Result<bool>(sees_all) : connected.error();
 }
 
-/// A byte to and from every other rank, which says whether its sender sees all windows. Whether all do.
+/// Exchanges a byte with every other rank, which says whether its sender has mapped all shared memory. Returns whether
+/// all have.
 Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std::chrono::milliseconds timeout) {
   constexpr std::byte kSeesAll{1};
   std::vector<std::byte> out(world_size, sees_all ? kSeesAll : std::byte{0});
@@ -74,8 +76,8 @@ Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std:
   if (failure.empty()) {
     return std::all_of(in.begin(), in.end(), [](std::byte one) { return one == kSeesAll; });
   }
-  return fail("--backend", "ucx", failure,
-              "checking that all ranks reach each other over the devices of interface.ucx", ErrorKind::Unavailable);
+  return fail("--backend", "ucx", failure, "checking that all ranks reach each other over the devices of interface.ucx",
+              ErrorKind::Unavailable);
 }
 
 }  // namespace

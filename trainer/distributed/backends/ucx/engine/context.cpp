@@ -22,7 +22,7 @@ constexpr Default kDefaults[] = {
     {"UCX_TCP_RX_SEG_SIZE", "512k"},
 };
 
-/// Whether the user's choice of transports, all where there is none, leaves shared memory in.
+/// Returns whether the user's choice of transports, by default all, allows shared memory.
 bool may_use_shared_memory() {
   const char* chosen = std::getenv("UCX_TLS");
   const std::string transports = chosen == nullptr ? "all" : chosen;
@@ -31,11 +31,11 @@ bool may_use_shared_memory() {
                      [&](const char* name) { return transports.find(name) != transports.npos; });
 }
 
-/// Through the environment, since UCX warns on stdout of what ucp_config_modify() gives to a transport that is not
+/// Sets defaults in the environment, since UCX warns on stdout about ucp_config_modify() for a transport that is not
 /// used.
 void set_defaults() {
   for (const Default& setting : kDefaults) {
-    // It warns, too, of a variable that no transport asks for.
+    // UCX also warns about a variable that no transport uses.
     if (std::string_view(setting.variable) != kSharedMemoryErrors || may_use_shared_memory()) {
       setenv(setting.variable, setting.value, 0);
     }

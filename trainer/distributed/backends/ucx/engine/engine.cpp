@@ -8,15 +8,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How often the worker is asked in vain before the thread sleeps: some microseconds, less than waking up takes.
+/// Number of polls without progress before the thread sleeps: some microseconds, less than waking up takes.
 constexpr int kIdleRounds = 64;
 
-/// Deadlines are looked at after so many rounds at the latest. UCX's keep-alive counts as something that moved: where
-/// thousands of messages wait, a round takes so long that the thread need never be idle.
+/// Deadlines are checked after this number of rounds at the latest. UCX's keep-alive counts as progress: with thousands
+/// of pending messages a round takes so long that the thread may never be idle.
 constexpr int kUncheckedRounds = 64;
 
-/// Waking up a thread takes 30 to 100 us on virtual machines: what is over sooner need not begin with it. Where ranks
-/// share cores, the one that is waited for may get its turn only after that.
+/// How long a thread helps before it sleeps: waking up takes 30 to 100 us on virtual machines, longer than short
+/// operations. If ranks share cores, the awaited one may get the CPU only then.
 constexpr std::chrono::microseconds kLongestSpin{1000};
 
 }  // namespace
@@ -37,7 +37,7 @@ void Engine::shutdown() {
   worker_->wake();
   thread_.join();
   const std::lock_guard turn(turn_);
-  worker_.reset();  // before the memory of what it may still know
+  worker_.reset();  // before the memory that it may still use
 }
 
 void Engine::abort(const std::string& reason) {
@@ -96,7 +96,7 @@ void Engine::run() {
 
 void Engine::rest(std::unique_lock<Turn>& turn) {
   const std::chrono::milliseconds longest = longest_sleep();
-  // What there is to do may also be sends that wait for room in a peer's queue, which raises no event.
+  // There may also be sends that wait for space in a peer's queue, which raises no event.
   if (helpers_ == 0 && !worker_->arm()) {
     sched_yield();
     return;
@@ -110,7 +110,7 @@ void Engine::rest(std::unique_lock<Turn>& turn) {
 }
 
 std::chrono::milliseconds Engine::longest_sleep() const {
-  // Keep-alive runs inside of progress(): while somebody waits, a sleep is bounded by a good part of its interval.
+  // Keep-alive runs inside of progress(): while an operation is pending, a sleep is limited to a part of its interval.
   constexpr std::chrono::milliseconds kShort{25};
   if (worker_->peers().has_suspects()) {
     return std::chrono::milliseconds(2);
@@ -140,7 +140,7 @@ bool Engine::begin_here() {
     return false;
   }
   take_new();
-  // What is to be copied or added first is not for this thread, and no message would wake the engine's for it.
+  // If data must be copied or added first, the engine's thread must do it, and no message would wake it.
   return operations_.begin_messages() && worker_->arm();
 }
 
@@ -158,12 +158,12 @@ void Engine::help_until(const std::function<bool()>& done) {
   }
   worker_->let_messages_wake(false);
   work_until(done);
-  // A peer that is ahead may have sent of the next operation already.
+  // A peer that is ahead may have sent messages of the next operation already.
   constexpr int kRounds = 16;
   for (int i = 0; i < kRounds && !worker_->arm(); ++i) {
     worker_->progress();
   }
-  worker_->let_messages_wake(true);  // after arm(), which takes back what was raised meanwhile: it would wake at once
+  worker_->let_messages_wake(true);  // after arm(), which resets earlier events: they would wake it at once
   if (!operations_.empty()) {
     worker_->wake();
   }
@@ -179,7 +179,7 @@ void Engine::work_until(const std::function<bool()>& done) {
     } else if (now - moved > kLongestSpin) {
       return;
     } else {
-      sched_yield();  // to the rank that is waited for, where it shares this core
+      sched_yield();  // to the awaited rank, if it shares this core
     }
   }
 }

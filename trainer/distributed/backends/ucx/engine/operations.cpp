@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMessagesUnderWay = 4;  ///< of a collective, in each direction
 
-/// "rank 2, 3"; a question mark where any rank will do.
+/// Returns "rank 2, 3", with a question mark for any rank.
 std::string list(const std::vector<std::uint32_t>& ranks, const RankNames& names) {
   std::string text;
   for (const std::uint32_t rank : ranks) {
@@ -23,7 +23,7 @@ std::string list(const std::vector<std::uint32_t>& ranks, const RankNames& names
 
 }  // namespace
 
-/// An operation that was taken on.
+/// An operation that has begun.
 struct Operations::Running {
   Operation operation;
   std::uint32_t number = 0;  ///< of a collective
@@ -51,7 +51,7 @@ void Operations::begin(Operation operation) {
   auto running = std::make_unique<Running>();
   running->operation = std::move(operation);
   if (worker_.peers().failure()) {
-    failed_.store(true, std::memory_order_release);  // before who submitted it hears of it
+    failed_.store(true, std::memory_order_release);  // before the callbacks of operations are called
     return finish(*running, worker_.peers().failure()->reason);
   }
   last_begun_ = Clock::now();

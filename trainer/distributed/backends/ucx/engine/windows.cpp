@@ -17,7 +17,7 @@
 namespace rollcall::process_group::ucx {
 namespace {
 
-/// What a card says: the descriptor's number in its process, and the memory's own number.
+/// The content of a card: the descriptor's number in its process, and the memory's own number.
 using Card = std::array<std::uint64_t, 2>;
 
 std::uint64_t random_number() {
@@ -25,7 +25,7 @@ std::uint64_t random_number() {
   return std::uint64_t{random()} << 32 | random();
 }
 
-/// Null where that is not possible.
+/// Maps the descriptor; null if that is not possible.
 std::byte* map(int descriptor, std::size_t bytes, int protection) {
   void* const address = mmap(nullptr, bytes, protection, MAP_SHARED, descriptor, 0);
   return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
@@ -94,7 +94,7 @@ bool Windows::see(std::uint32_t peer, const std::string& identity, const std::st
   }
   std::memcpy(numbers.data(), card.data(), sizeof numbers);
   const std::string path = "/proc/" + std::to_string(*pid) + "/fd/" + std::to_string(numbers[0]);
-  // Should the PID have been given anew, it is anything that is opened here: its size and its number show that.
+  // If the PID was reused, this may open any file: its size and its number show that.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) {
     return false;

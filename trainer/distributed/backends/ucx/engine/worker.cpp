@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What epoll calls its descriptors.
+/// The names of epoll's descriptors.
 enum Event : std::uint64_t { kUcx, kWake };
 
 Error unavailable(const std::string& what, const std::string& why) {
@@ -174,7 +174,7 @@ void Worker::await_events_of(int descriptor, std::uint64_t name) const {
 }
 
 bool Worker::arm() {
-  // The first tries may only take back what was raised while nobody slept.
+  // The first tries may only reset events that were raised while no thread slept.
   constexpr int kTries = 3;
   for (int i = 0; i < kTries; ++i) {
     if (ucp_worker_arm(handle_) == UCS_OK) {
@@ -185,7 +185,7 @@ bool Worker::arm() {
 }
 
 void Worker::sleep(milliseconds longest) {
-  // What there is to do may also be sends that wait for room in a peer's queue, which raises no event.
+  // There may also be sends that wait for space in a peer's queue, which raises no event.
   if (arm()) {
     handle(await_event(longest));
   } else {
@@ -215,7 +215,7 @@ void Worker::handle(const Events& events) {
 }
 
 void Worker::lose_ended() {
-  some_ended_ = false;  // before the look, so that who ends meanwhile is seen in the next one
+  some_ended_ = false;  // before the check, so that a process that ends meanwhile is seen in the next one
   const std::atomic<bool> now = true;
   for (const std::uint32_t number : processes_->await_ended(known_ended_, milliseconds(0), now)) {
     const auto peer = peers_.names().rank_of(number, static_cast<std::uint32_t>(endpoints_.size()));
@@ -225,7 +225,7 @@ void Worker::lose_ended() {
     peers_.ended(*peer);
     constexpr int kRounds = 1000;
     for (int i = 0; i < kRounds && !peers_.has_left(*peer); ++i) {
-      progress();  // its notice may lie there unread
+      progress();  // its notice may be unread
     }
     peers_.lose(*peer, "its process ended");
   }
@@ -243,7 +243,7 @@ void Worker::wake() const {
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
 }
 
-// How a worker hears that peers leave, and how it leaves itself.
+// Receives the notices of peers that leave, and sends this rank's own.
 
 template <typename Condition>
 void Worker::progress_until(const Condition& done, milliseconds longest) {
@@ -276,7 +276,7 @@ void Worker::read_notice() {
     return;
   }
   const std::uint32_t sender = last_source();
-  peers_.knows(sender);  // who leaves itself need not be told
+  peers_.knows(sender);  // a rank that leaves needs no notice of this one
   if (incoming_.kind == Notice::Left) {
     peers_.leaves(sender);
   } else if (incoming_.kind == Notice::Failed) {
@@ -302,7 +302,7 @@ void Worker::tell_all() {
       send_notice(endpoint.peer, outgoing_);
     }
   }
-  // Closing before they have read it could take it from them: a socket that is closed with unread bytes in it is reset.
+  // Closing earlier could lose the notice: a socket that is closed with unread bytes in it is reset.
   progress_until(
       [this] {
         return std::all_of(endpoints_.begin(), endpoints_.end(), [this](const Endpoint& endpoint) {
