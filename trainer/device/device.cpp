@@ -98,8 +98,8 @@ std::string idle_gpus_warning(const Place& place, const Device& device) {
     return {};
   }
   return fmt::format(
-      "--device: auto: computes on CPUs although {} GPU{} visible, since this rollcall was built without CUDA; try a "
-      "build with it (docs/user/gpu.md), or --device=cpu if that is meant",
+      "--device: auto: computes on CPUs although {} GPU{} visible, since this rollcall was built without CUDA; try "
+      "using a build with CUDA (docs/user/gpu.md), or --device=cpu if that is intended",
       place.gpus, place.gpus == 1 ? " is" : "s are");
 }
 
@@ -121,13 +121,13 @@ std::string missing_kernels_warning(const Device& device) {
   if (device.type() != at::kCUDA || !device.lacks_kernels()) {
     return {};
   }
-  constexpr const char* kInstead = "so LibTorch's operators compute, in more passes over memory; try";
+  constexpr const char* kInstead = "so LibTorch's operators are used, with more passes over memory; try";
   if (const std::string& reason = device.facts().without_kernels; !reason.empty()) {
-    return fmt::format("--own-kernels: on: {}, {} --own-kernels=off if that is meant", reason, kInstead);
+    return fmt::format("--own-kernels: on: {}, {} --own-kernels=off if that is intended", reason, kInstead);
   }
   return fmt::format(
-      "--own-kernels: on: rollcall_cuda.so was built without nvcc and has none, {} a build where CMake finds nvcc "
-      "(docs/user/gpu.md), or --own-kernels=off if that is meant",
+      "--own-kernels: on: rollcall_cuda.so was built without nvcc and has none, {} building where CMake finds nvcc "
+      "(docs/user/gpu.md), or --own-kernels=off if that is intended",
       kInstead);
 }
 

@@ -75,7 +75,7 @@ Result<void> check_nccl() {
   constexpr std::uint64_t kOwn = (std::uint64_t{NCCL_MAJOR} << 32) | (std::uint64_t{NCCL_MINOR} << 16) | NCCL_PATCH;
   if (torch::cuda::nccl::version() != kOwn) {
     return fail("--device", "cuda",
-                fmt::format("LibTorch was built with another NCCL than rollcall_cuda.so's ({}.{}.{})", NCCL_MAJOR,
+                fmt::format("LibTorch was built with another NCCL than rollcall_cuda.so ({}.{}.{})", NCCL_MAJOR,
                             NCCL_MINOR, NCCL_PATCH),
                 "scripts/setup --cuda, then building again", ErrorKind::Unavailable);
   }
@@ -85,7 +85,7 @@ Result<void> check_nccl() {
     return {};
   }
   return fail("--device", "cuda",
-              fmt::format("the NCCL that is loaded (version code {}) is older than rollcall_cuda.so's ({})", loaded,
+              fmt::format("the loaded NCCL (version code {}) is older than that of rollcall_cuda.so ({})", loaded,
                           NCCL_VERSION_CODE),
               "removing other libnccl.so files from LD_LIBRARY_PATH and LD_PRELOAD", ErrorKind::Unavailable);
 }

@@ -8,8 +8,8 @@ namespace {
 
 Error wrong_product(const MeshOptions& options, std::uint32_t world_size) {
   return fail("--shard-degree", std::to_string(options.shard_degree),
-              "times --replicate-degree " + std::to_string(options.replicate_degree) + " is not the number of ranks, " +
-                  std::to_string(world_size),
+              "multiplied by --replicate-degree " + std::to_string(options.replicate_degree) +
+                  " is not the number of ranks, " + std::to_string(world_size),
               "leaving one of them at 0, which derives it from the other");
 }
 

@@ -29,6 +29,6 @@ const Backend kUcx{.add = add_ucx};
 #else
 const rollcall::process_group::Backend rollcall::process_group::kUcx{
     .add = nullptr,
-    .missing = "this rollcall-train was built where UCX's headers were not found",
+    .missing = "is not in this build: UCX's headers were not found",
     .instead = "--backend=auto, or installing libucx-dev and building again"};
 #endif
