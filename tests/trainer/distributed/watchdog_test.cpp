@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -296,6 +297,18 @@ TEST(RankStatus, GoesThroughTheStoreUnharmed) {
   for (const char* text : {"", "here\n5\nx\ny\n\n", "elsewhere\n5\n4\ny\n\n", "here\n5\n4\ny\n"}) {
     EXPECT_FALSE(parse_rank_status(text)) << text;
   }
+}
+
+TEST(LibraryText, LeavesOutGloosLocationAndAdviceUnlessDiagnosticsAreOn) {
+  const std::string read_error = "Read error [127.0.0.1]:11165: Connection reset by peer";
+  const std::string of_gloo = "[/__w/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:545] " + read_error +
+                              ". This is typically caused by a remote worker hanging. GLHF!";
+  unsetenv("TORCH_DISTRIBUTED_DEBUG");
+  EXPECT_EQ(library_text(of_gloo + "\nstack"), read_error);
+  EXPECT_EQ(library_text("ucx: rank 2 gave up\nstack"), "ucx: rank 2 gave up");
+  setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 1);
+  EXPECT_EQ(library_text(of_gloo + "\nstack"), of_gloo);
+  unsetenv("TORCH_DISTRIBUTED_DEBUG");
 }
 
 /// Goes with the process of rank 0, which is killed as soon as it is asked whether anything is there.
