@@ -65,7 +65,7 @@ void watch_ourselves() {
   }
   constexpr int kKeepTheUsers = 0;
   for (const char* const name : {"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}) {  // now, and its name before
-    setenv(name, "2000", kKeepTheUsers);  // collectives that flight_record() tells of
+    setenv(name, "2000", kKeepTheUsers);  // number of collectives in flight_record()
   }
 }
 
@@ -117,14 +117,14 @@ Result<Facts> open(std::uint32_t index) {
       .without_kernels = without_kernels(properties)};
 }
 
-/// A part of a group splits the communicator of the whole (ncclCommSplit), which knows the nodes and their links: no
-/// new identifier goes through the store, and nothing is searched again. Its buffers are its own, unless the user says
-/// so (NCCL_COMM_SPLIT_SHARE_RESOURCES=1): NCCL carries out the collectives of communicators that share them one after
-/// the other, and those within nodes are to go on beside those between nodes.
+/// Adds NCCL. A part of a group splits the communicator of the larger group (ncclCommSplit), which knows the nodes and
+/// their links: no new identifier goes through the store, and no topology search is repeated. Its buffers are its own
+/// unless the user sets NCCL_COMM_SPLIT_SHARE_RESOURCES=1: NCCL runs the collectives of communicators that share
+/// buffers one after the other, but those within nodes should overlap those between nodes.
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
               std::chrono::milliseconds timeout, const WholeGroup& whole) {
   const auto of_nccl = c10d::ProcessGroupNCCL::Options::create();
-  // c10d's thread, too, looks for works that take too long, and says no more than that: rollcall's names ranks, first.
+  // c10d's thread also ends works that take too long, but names no ranks: rollcall's watchdog does so earlier.
   of_nccl->timeout = 2 * timeout + std::chrono::minutes(1);
   of_nccl->split_from = c10::dynamic_intrusive_pointer_cast<c10d::ProcessGroupNCCL>(whole.backend);
   of_nccl->split_color = static_cast<int>(whole.part);

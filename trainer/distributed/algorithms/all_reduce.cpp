@@ -108,10 +108,10 @@ Plan ring_all_reduce(const PlanContext& context, std::size_t bytes) {
   PlanBuilder builder(context.world_size);
   const std::size_t slot_count = 2 * context.depth;
   const Place slots = builder.scratch(slot_count * segments.bytes());
-  std::vector<StepIndex> slot_user(slot_count, kNoStep);  // the combine that read it last
-  std::vector<StepIndex> ready(context.depth, kNoStep);   // by lane: what the next round forwards
+  std::vector<StepIndex> slot_user(slot_count, kNoStep);  // the last combine that read the slot
+  std::vector<StepIndex> ready(context.depth, kNoStep);   // by lane: the step whose result the next round forwards
   std::vector<StepIndex> sent(ring.size * context.depth,
-                              kNoStep);  // by chunk and lane: must be out before it is overwritten
+                              kNoStep);  // by chunk and lane: the send that must end before the data is overwritten
   std::size_t next_slot = 0;
   for_each_in_ring(
       context, segments.count(), 2 * (ring.size - 1), [&](std::uint32_t round, std::size_t number, std::size_t lane) {

@@ -1,11 +1,11 @@
-// Broadcast: from a root, by a binomial tree where messages are short, else by a chain of segments.
+// Plans of a broadcast: a binomial tree for short messages, a chain of segments for long ones.
 #include "trainer/distributed/algorithms/algorithms.h"
 #include "trainer/distributed/algorithms/segments.h"
 
 namespace rollcall::process_group {
 namespace {
 
-/// The ranks counted from the root on.
+/// Positions of ranks counted from the root.
 struct Turned {
   Turned(const PlanContext& context, std::uint32_t root)
       : position((context.rank + context.world_size - root) % context.world_size),
@@ -21,7 +21,7 @@ struct Turned {
   std::uint32_t root_;
 };
 
-/// The distance to the parent in a binomial tree: the lowest bit of the position; beyond the size for the root.
+/// Returns the distance to the parent in a binomial tree: the lowest bit of the position; beyond the size for the root.
 std::uint32_t distance_to_parent(const Turned& turned) {
   std::uint32_t distance = 1;
   while (distance < turned.size && (turned.position & distance) == 0) {

@@ -7,8 +7,8 @@
 
 #include "runtime/base/bfloat16.h"
 
-// One binary for every processor: the loop is compiled several times and the loader picks. The sanitizers' run time is
-// not there yet when the loader asks, and clang names the levels otherwise.
+// The loop is compiled for several processor levels, and the loader selects one. Not with sanitizers, whose run time is
+// not ready when the loader selects, and not with clang, which names the levels differently.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define ROLLCALL_VECTOR_LEVELS \
@@ -20,7 +20,7 @@
 namespace rollcall::process_group {
 namespace {
 
-// The two half-precision types as they lie in memory, with their conversions: branch-free, so that loops over them are
+// The two half-precision types as stored in memory, with branch-free conversions, so that loops over them are
 // vectorised.
 
 struct BFloat16 {
@@ -30,14 +30,14 @@ struct BFloat16 {
   [[nodiscard]] static BFloat16 from_float(float value) { return BFloat16{to_bfloat16(value)}; }
 };
 
-// clang before 15 has the type on x86 by its older name only, and with -mf16c.
+// clang before 15 has the type on x86 only by its older name, and with -mf16c.
 #if defined(__clang__) && __clang_major__ < 15
 using Binary16 = __fp16;
 #else
 using Binary16 = _Float16;
 #endif
 
-/// IEEE 754 binary16, converted by the compiler (F16C where the processor has it).
+/// IEEE 754 binary16, converted by the compiler (with F16C if the processor has it).
 struct Float16 {
   Binary16 value;
 
@@ -52,7 +52,7 @@ struct Add {
   template <typename T>
   static T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
-      // Unsigned, where overflow is defined.
+      // Unsigned, because its overflow is defined.
       return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
     } else {
       return a + b;

@@ -117,7 +117,7 @@ bool Execution::run_local_step() {
 bool Execution::begin(Transport& transport) {
   begin_messages(transport, receives_, receiving_);
   begin_messages(transport, sends_, sending_);
-  const bool has_received = collect(transport, receiving_);  // what a rank that is ahead sent before
+  const bool has_received = collect(transport, receiving_);  // messages that a faster rank sent earlier
   const bool may_send_more = collect(transport, sending_) && sends_.next < sends_.steps.size();
   return !has_received && !may_send_more && !has_local_work();
 }
@@ -128,7 +128,7 @@ RequestState Execution::advance(Transport& transport) {
     moved = begin_messages(transport, receives_, receiving_) || moved;
     moved = collect(transport, sending_) || moved;
     moved = begin_messages(transport, sends_, sending_) || moved;
-    moved = run_local_step() || moved;  // one: what it made ready is sent before the next
+    moved = run_local_step() || moved;  // one step: messages that it makes ready are sent before the next
   }
   if (failed_) {
     return RequestState::Failed;

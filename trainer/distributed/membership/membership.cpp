@@ -128,7 +128,7 @@ void Membership::let_others_leave() const {
   try {
     store_->wait(others, deadline::kOthersLeave);
   } catch (const std::exception&) {
-    // Some are stopped, or their node does not respond, or the store is gone: nobody uses it any more.
+    // Some are stopped, or their node does not respond, or the store is gone: no rank uses it any more.
   }
 }
 

@@ -41,7 +41,7 @@ MPI_Datatype type_of(ElementType element) {
       return MPI_DOUBLE;
     case ElementType::Float16:
     case ElementType::BFloat16:
-      return MPI_UINT16_T;  // what an operation of ours is told
+      return MPI_UINT16_T;  // the type that our operations get
     case ElementType::Int32:
       return MPI_INT32_T;
     case ElementType::Int64:
