@@ -176,7 +176,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_shown(tmp_path):
     assert "note        the last line has no end" in done.stdout
     assert re.search(r"rollcall: RUN: \S+none: cannot be read: No such file or directory; try ", done.stderr)
     assert "cannot be read" in report(tmp_path / "none", code=66).stderr
-    assert "no run is named" in report(code=64).stderr
+    assert "RUN is missing" in report(code=64).stderr
     if os.geteuid() != 0:
         (run / "metrics.jsonl").chmod(0)
         assert "Permission denied" in report(run, code=66).stderr

@@ -21,8 +21,7 @@ namespace {
 using storage::Handle;
 
 Error cannot_write(const std::string& path, const std::string& reason) {
-  return fail("rollcall-pack", path, "cannot be written: " + reason, "freeing space or quota there",
-              ErrorKind::InputOutput);
+  return fail("OUT", path, "cannot be written: " + reason, "freeing space or quota there", ErrorKind::InputOutput);
 }
 
 /// Equal files: no times. All links in the root's own header, whose checksum guards them.
@@ -113,7 +112,7 @@ Result<void> write_tables_file(const std::string& path, const PackedContent& con
     return cannot_write(path, storage::hdf5_reason());
   }
   if (*start != packed_schema::kDataStart) {
-    return fail("rollcall-pack", path, fmt::format("this HDF5 library places the data at {}", *start),
+    return fail("OUT", path, fmt::format("this HDF5 library places the data at {}", *start),
                 "reporting this: it is a bug", ErrorKind::Internal);
   }
   if (!write_root(file.get(), content) || !write_columns(file.get(), content.columns) ||

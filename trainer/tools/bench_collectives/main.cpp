@@ -91,7 +91,7 @@ Result<void> check(const Options& options) {
     }
   }
   if (options.min_bytes > options.max_bytes) {
-    return fail("--min-bytes", std::to_string(options.min_bytes), "is more than --max-bytes", "a smaller one");
+    return fail("--min-bytes", std::to_string(options.min_bytes), "is more than --max-bytes", "lowering it");
   }
   return {};
 }
@@ -100,7 +100,8 @@ Result<void> check(const Options& options) {
 Result<void> check_backends(const std::vector<std::string>& backends) {
   const auto of_gpus = std::ranges::count(backends, "nccl");
   if (of_gpus != 0 && of_gpus != std::ssize(backends)) {
-    return fail("--backend", "nccl", "carries tensors of GPUs, and the others those of CPUs", "one measurement each");
+    return fail("--backend", "nccl", "works on GPU tensors, but the other backends work on CPU tensors",
+                "measuring it alone");
   }
   return {};
 }
@@ -121,7 +122,7 @@ Result<std::optional<Options>> read_options(const Environment& environment, cons
     return std::optional<Options>();
   }
   if (!parsed->positional.empty()) {
-    return fail("command line", parsed->positional[0], "is not an option", "rollcall-bench-collectives --help");
+    return fail("command line", parsed->positional[0], "unexpected argument", "rollcall-bench-collectives --help");
   }
   Options options{.launch = std::move(launch)};
   options.json = parsed->has("json");
@@ -232,7 +233,7 @@ int measure_in_world(const Options& options, const Environment& environment) {
   }
   const bool alone = world->world_size == 1;
   if (alone && world->device.plugin() == nullptr) {
-    return report.common(fail("rollcall-bench-collectives", "1 rank", "has nobody to talk to",
+    return report.common(fail("rollcall-bench-collectives", "1 rank", "at least 2 ranks are needed",
                               "srun --ddp -n2 rollcall-bench-collectives"));
   }
   if (alone) {  // shows whether a device's backend, its driver and LibTorch get on

@@ -103,7 +103,8 @@ const CheckpointTensor* CheckpointFile::find(std::string_view name) const {
 Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
   const auto names = value<std::vector<std::string>>(format::schema::kModelKeys);
   if (!names) {
-    return fail("checkpoint", path(), "holds no list of the model's tensors", "another checkpoint", ErrorKind::BadData);
+    return fail("checkpoint", path(), "has no list of the model's tensors", "naming another checkpoint",
+                ErrorKind::BadData);
   }
   std::map<std::string_view, const CheckpointTensor*> by_key;
   for (const CheckpointTensor& tensor : tensors_) {
@@ -113,7 +114,7 @@ Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
   for (const std::string& name : *names) {
     const auto found = by_key.find(name);
     if (name.empty() || found == by_key.end()) {
-      return fail("checkpoint", path(), "lacks the tensor " + name, "another checkpoint", ErrorKind::BadData);
+      return fail("checkpoint", path(), "lacks the tensor " + name, "naming another checkpoint", ErrorKind::BadData);
     }
     model.push_back(found->second);
   }
@@ -122,9 +123,8 @@ Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
 
 Result<std::unique_ptr<std::byte[]>> CheckpointFile::read(const CheckpointTensor& tensor) const {
   if (!storage::fits_in_memory(tensor.bytes)) {
-    return fail("checkpoint", path(),
-                fmt::format("{} has {} bytes, which no memory here holds", tensor.key, tensor.bytes),
-                "a process that may have more, or another checkpoint", ErrorKind::BadData);
+    return fail("checkpoint", path(), fmt::format("{} has {} bytes, more than fit in memory", tensor.key, tensor.bytes),
+                "giving the process more memory, or naming another checkpoint", ErrorKind::BadData);
   }
   auto bytes = std::make_unique_for_overwrite<std::byte[]>(tensor.bytes);
   const format::ReadRequest request{tensor.entry, 0, {bytes.get(), tensor.bytes}};
@@ -160,7 +160,7 @@ Result<std::vector<std::string>> CheckpointFile::damaged(std::size_t threads, me
 }
 
 Error no_checkpoint_in(const std::string& folder) {
-  return fail("checkpoint", folder, "holds no checkpoint (step-*.h5)", "the folder that --checkpoint-dir named",
+  return fail("checkpoint", folder, "holds no checkpoint (step-*.h5)", "naming the folder given by --checkpoint-dir",
               ErrorKind::NoInput);
 }
 
@@ -171,7 +171,7 @@ Error unknown_tensor(const CheckpointFile& file, const std::string& name) {
   }
   const auto meant = nearest(name, names);
   return fail("tensor", name, "is not in " + file.path(),
-              meant ? *meant : "rollcall-checkpoint show --tensors, which names all");
+              meant ? "naming " + *meant : "rollcall-checkpoint show --tensors to list all");
 }
 
 namespace {
@@ -193,14 +193,14 @@ std::string key_problem(const std::vector<StateTensor>& tensors) {
   std::set<std::string_view> keys;
   for (const StateTensor& tensor : tensors) {
     if (!is_sound_key(tensor.key) || !keys.insert(tensor.key).second) {
-      return "tensor name '" + tensor.key + "' cannot stand in a checkpoint";
+      return "tensor name '" + tensor.key + "' is not possible in a checkpoint";
     }
   }
   for (const StateTensor& tensor : tensors) {
     for (std::size_t dot = tensor.key.find('.'); dot != std::string::npos; dot = tensor.key.find('.', dot + 1)) {
       const std::string_view group(tensor.key.data(), dot);
       if (keys.contains(group)) {
-        return "tensor " + std::string(group) + " and tensor " + tensor.key + " cannot stand in one checkpoint";
+        return "tensor " + std::string(group) + " and tensor " + tensor.key + " are not possible in one checkpoint";
       }
     }
   }

@@ -82,7 +82,7 @@ Result<std::vector<ListedFile>> list_files(const std::string& path) {
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
     return fail("checkpoint", path, errno_text(error ? error.value() : ENOENT),
-                "the folder that --checkpoint-dir named", ErrorKind::NoInput);
+                "naming the folder given by --checkpoint-dir", ErrorKind::NoInput);
   }
   if (!fs::is_directory(status)) {
     return std::vector{listed_file(path)};
@@ -95,7 +95,8 @@ Result<std::vector<ListedFile>> list_files(const std::string& path) {
     }
   }
   if (error) {
-    return fail("checkpoint", path, errno_text(error.value()), "a folder that you may read", ErrorKind::NoInput);
+    return fail("checkpoint", path, errno_text(error.value()), "checking the permissions of the folder",
+                ErrorKind::NoInput);
   }
   const fs::path best = fs::read_symlink(fs::path(path) / "best.h5", error);
   for (ListedFile& file : listed) {

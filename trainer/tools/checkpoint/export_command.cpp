@@ -48,7 +48,7 @@ Result<std::string> target_format(const CommandContext& context, const std::stri
   if (ending == ".pt" || ending == ".pth" || ending == ".bin") {
     return std::string("torch");
   }
-  return fail("--to", "auto", "cannot tell the format from the name " + path, "--to=torch or --to=safetensors");
+  return fail("--to", "auto", "the name " + path + " does not show the format", "--to=torch or --to=safetensors");
 }
 
 Result<StateDict> read_model(const CheckpointFile& file) {

@@ -65,7 +65,7 @@ Result<int> run(CommandContext& context) {
   const std::string& path = context.arguments[1];
   ASSIGN_OR_RETURN(auto state, checkpoint::exchange::read_state_dict(from, context.options.text("key")));
   if (state.tensors.empty()) {
-    return fail("state dict", from, "holds no tensor", "torch.save(model.state_dict(), FILE) in Python",
+    return fail("state dict", from, "holds no tensors", "saving it with torch.save(model.state_dict(), FILE)",
                 ErrorKind::BadData);
   }
   ASSIGN_OR_RETURN(const auto recognised, recognise_model(state, from));

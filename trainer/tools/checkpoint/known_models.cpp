@@ -181,7 +181,7 @@ Result<std::optional<KnownModel>> recognise_model(StateDict& state, const std::s
   if (models.size() > 1) {
     const std::string& last = models.back().prefix.empty() ? models.front().prefix : models.back().prefix;
     return fail("state dict", path,
-                fmt::format("holds several models, by what is before their names: \"{}\" and \"{}\"{}",
+                fmt::format("holds several models, whose names have different prefixes: \"{}\" and \"{}\"{}",
                             models[0].prefix, models[1].prefix, models.size() > 2 ? ", ..." : ""),
                 "rollcall-checkpoint import --key=" + last.substr(0, last.size() - 1), ErrorKind::BadData);
   }

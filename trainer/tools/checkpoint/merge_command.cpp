@@ -25,8 +25,8 @@ Examples:
 )help";
 
 Error other_model(const CheckpointFile& file, const CheckpointFile& first, const std::string& key) {
-  return fail("checkpoint", file.path(), fmt::format("is not of the model of {}: {} differs", first.path(), key),
-              "checkpoints of one model", ErrorKind::Mismatch);
+  return fail("checkpoint", file.path(), fmt::format("does not hold the model of {}: {} differs", first.path(), key),
+              "naming checkpoints of one model", ErrorKind::Mismatch);
 }
 
 Result<std::vector<CheckpointFile>> open_all(std::span<const std::string> paths) {

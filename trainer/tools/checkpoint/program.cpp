@@ -60,10 +60,10 @@ Error unknown_command(const std::string& name) {
 Result<void> check_count(const Command& command, const std::vector<std::string>& arguments) {
   const std::string usage = fmt::format("{} {} {}", kProgram, command.name, command.arguments);
   if (arguments.size() < command.at_least) {
-    return fail(std::string(command.name), "", "lacks an argument", usage);
+    return fail(std::string(command.name), "", "an argument is missing", usage);
   }
   if (arguments.size() > command.at_most) {
-    return fail(std::string(command.name), arguments[command.at_most], "is one argument too many", usage);
+    return fail(std::string(command.name), arguments[command.at_most], "unexpected argument", usage);
   }
   return {};
 }
@@ -131,7 +131,8 @@ std::span<const Command> all_commands() {
 }
 
 int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) noexcept {
-  return command_line::tool_main(kProgram, "a machine with more", out, err, [&] { return dispatch(arguments, out); });
+  return command_line::tool_main(kProgram, "a machine with more memory", out, err,
+                                 [&] { return dispatch(arguments, out); });
 }
 
 }  // namespace rollcall::checkpoint_tool

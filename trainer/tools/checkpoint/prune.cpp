@@ -112,20 +112,21 @@ Fate fate_of_other(const ListedFile& file, bool has_usable) {
     return {false, fmt::format("belongs to user {}", file.entry.owner)};
   }
   if (!file.entry.is_regular) {
-    return {false, "no regular file"};
+    return {false, "not a regular file"};
   }
   switch (file.state) {
     case FileState::Unfinished:
       return {true, "left by a crash"};
     case FileState::Unnamed:
-      return has_usable ? Fate{true, "left by a crash"} : Fate{false, "whole, and no sound checkpoint is beside it"};
+      return has_usable ? Fate{true, "left by a crash"}
+                        : Fate{false, "complete, and the folder holds no intact checkpoint"};
     case FileState::Writing:
-      return {false, "its writer may be at work"};
+      return {false, "it may still be being written"};
     case FileState::SetAside:
     case FileState::Superseded:
-      return {false, "yours to look at and delete"};
+      return {false, "left for you to inspect and delete"};
     case FileState::Committed:
-      return {false, "not a name that a training gives"};
+      return {false, "not named as a training names checkpoints"};
     case FileState::Damaged:
     case FileState::Newer:
     case FileState::Unreadable:
@@ -133,7 +134,7 @@ Fate fate_of_other(const ListedFile& file, bool has_usable) {
     case FileState::Foreign:
       break;
   }
-  return {false, "no checkpoint"};
+  return {false, "not a checkpoint"};
 }
 
 /// Reads a usable checkpoint whole. One that is not sound is usable no longer.
@@ -168,12 +169,12 @@ Result<void> remove_file(PrunedFile& pruned) {
   const ListedFile& file = pruned.file;
   const auto now = DirectoryEntry::at(file.path);
   if (!now || !now->is_same_file_as(file.entry)) {
-    pruned.fate = {false, now ? "was replaced meanwhile" : "was removed meanwhile"};
+    pruned.fate = {false, now ? "was replaced in the meantime" : "was removed in the meantime"};
     return {};
   }
   if (::unlink(file.path.c_str()) != 0 && errno != ENOENT) {
-    return fail("checkpoint", file.path, "cannot be removed: " + errno_text(errno), "a folder that you may write to",
-                ErrorKind::InputOutput);
+    return fail("checkpoint", file.path, "cannot be removed: " + errno_text(errno),
+                "checking the permissions of the folder", ErrorKind::InputOutput);
   }
   pruned.removed = true;
   remove_link_to(file);

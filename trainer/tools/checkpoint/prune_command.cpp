@@ -25,7 +25,7 @@ using settings::Setting;
 constexpr std::array kFlags{
     kHelp,
     kJson,
-    Flag{"dry-run", 0, "remove nothing, tell what would go"},
+    Flag{"dry-run", 0, "remove nothing, print what would be removed"},
 };
 
 // The trainer's own, trainer/config/trainer_settings.cpp: the same names, defaults and limits.
@@ -64,15 +64,15 @@ Result<void> check_usable(const Pruning& pruning) {
   if (std::ranges::any_of(pruning.files, usable) || std::ranges::none_of(pruning.files, is_checkpoint)) {
     return {};
   }
-  return fail("checkpoint", pruning.folder, "holds no sound checkpoint, and so none was removed",
-              "rollcall-checkpoint verify, which names what is damaged", ErrorKind::BadData);
+  return fail("checkpoint", pruning.folder, "holds no intact checkpoint, so none was removed",
+              "rollcall-checkpoint verify to see what is damaged", ErrorKind::BadData);
 }
 
 std::string_view word_for(const PrunedFile& pruned, bool dry_run) {
   if (!pruned.fate.goes) {
-    return "stays";
+    return "kept";
   }
-  return pruned.removed ? "removed" : dry_run ? "would go" : "not removed";
+  return pruned.removed ? "removed" : dry_run ? "would be removed" : "not removed";
 }
 
 /// What removing the file gives back: nothing as long as it has another name.
@@ -107,9 +107,8 @@ void print_table(std::ostream& out, const Pruning& pruning) {
   }
   const Totals totals = totals_of(pruning);
   out << command_line::text_table(rows)
-      << fmt::format("{} {}, {} {}; {} {}\n", totals.gone, pruning.dry_run ? "would go" : "removed",
-                     metrics::human_bytes(totals.freed), pruning.dry_run ? "would be freed" : "freed", totals.stay,
-                     totals.stay == 1 ? "stays" : "stay");
+      << fmt::format("{} {}, {} {}; {} kept\n", totals.gone, pruning.dry_run ? "would be removed" : "removed",
+                     metrics::human_bytes(totals.freed), pruning.dry_run ? "would be freed" : "freed", totals.stay);
 }
 
 void print_json_report(std::ostream& out, const Pruning& pruning) {
@@ -140,7 +139,7 @@ Result<Pruning> look_into(const CommandContext& context) {
   pruning.dry_run = context.line.has("dry-run");
   std::error_code ignored;
   if (fs::is_regular_file(pruning.folder, ignored)) {
-    return fail("checkpoint", pruning.folder, "is a file", "the folder that holds it", ErrorKind::NoInput);
+    return fail("checkpoint", pruning.folder, "is a file", "naming the folder that holds it", ErrorKind::NoInput);
   }
   ASSIGN_OR_RETURN(auto listed, list_files(pruning.folder));
   if (std::ranges::none_of(listed, is_of_training)) {

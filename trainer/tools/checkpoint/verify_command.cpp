@@ -104,7 +104,7 @@ std::string line_of(const Verified& report) {
     return text;
   }
   const double rate = report.seconds > 0 ? static_cast<double>(report.bytes) / report.seconds : 0;
-  return fmt::format("{}: sound, {} in {:.2f} s ({}/s)\n", printable(report.path), metrics::human_bytes(report.bytes),
+  return fmt::format("{}: intact, {} in {:.2f} s ({}/s)\n", printable(report.path), metrics::human_bytes(report.bytes),
                      report.seconds, metrics::human_bytes(static_cast<std::uint64_t>(rate)));
 }
 
@@ -124,7 +124,7 @@ Result<int> run(CommandContext& context) {
     const auto report = verify(path, threads, context.progress);
     context.progress.end();
     if (listed && !(report && report->sound()) && is_gone(path)) {
-      context.out << (context.json() ? "" : printable(path) + ": removed meanwhile\n") << std::flush;
+      context.out << (context.json() ? "" : printable(path) + ": was removed in the meantime\n") << std::flush;
       continue;
     }
     if (!report) {
@@ -140,8 +140,9 @@ Result<int> run(CommandContext& context) {
     print_json(context.out, "verify", {{"files", std::move(json)}});
   }
   if (bad > 0) {
-    return fail("checkpoint", first_bad, fmt::format("{} of {} files are damaged", bad, files.size()),
-                "--resume=auto, which passes over them, or another copy", ErrorKind::BadData);
+    return fail("checkpoint", first_bad,
+                fmt::format("{} of {} files {} damaged", bad, files.size(), bad == 1 ? "is" : "are"),
+                "--resume=auto to use the newest intact checkpoint, or another copy", ErrorKind::BadData);
   }
   return to_int(ExitCode::Success);
 }

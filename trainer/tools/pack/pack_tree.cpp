@@ -95,15 +95,14 @@ Result<std::optional<PackReport>> TreePacker::earlier_report() const {
     report.was_there_already = true;
     return std::optional(report);
   }
-  return fail("rollcall-pack", out_, "is there already and holds something else", "another name, or --overwrite",
+  return fail("OUT", out_, "exists and holds something else", "--overwrite, or choosing another name",
               ErrorKind::CannotCreate);
 }
 
 Error TreePacker::interrupted(const PartialFile& partial) const {
   return fail(
-      "rollcall-pack", out_,
-      fmt::format("interrupted: {} of {} files are done", partial.records().size(), tree_.size()),
-      fmt::format("the same command, which goes on from here (or removing {})", PartialFile::partial_files(out_)),
+      "OUT", out_, fmt::format("interrupted: {} of {} files are done", partial.records().size(), tree_.size()),
+      fmt::format("running the same command again to continue (or removing {})", PartialFile::partial_files(out_)),
       ErrorKind::Interrupted);
 }
 
@@ -139,9 +138,10 @@ std::optional<Error> TreePacker::objection(const PreparedSample& sample, std::si
   if (sample.outcome != Outcome::Bad || (options_.skip_bad && is_files_fault)) {
     return std::nullopt;
   }
-  return fail("rollcall-pack", path_of(index), sample.note,
-              is_files_fault ? "repairing or removing it, or --bad-samples=skip; the same command goes on from here"
-                             : "the same command again, which goes on from here",
+  return fail("DIR", path_of(index), sample.note,
+              is_files_fault
+                  ? "repairing or removing it, or --bad-samples=skip, then running the same command again to continue"
+                  : "running the same command again to continue",
               is_files_fault ? ErrorKind::BadData : sample.kind);
 }
 
@@ -182,8 +182,8 @@ Result<void> TreePacker::verify(PartialFile& partial) {
   });
   for (std::size_t index = 0; index < count; ++index) {
     if (!checks.next()) {
-      return fail("rollcall-pack", path_of(index), fmt::format("reads back from {} with other bytes", out_),
-                  "the same command again, on another file system if it stays so", ErrorKind::InputOutput);
+      return fail("DIR", path_of(index), fmt::format("has other bytes when read back from {}", out_),
+                  "running the same command again, or writing to another file system", ErrorKind::InputOutput);
     }
     progress_.step(index + 1, partial.records()[index].entry.offset);
     if (stop_requested()) {
@@ -207,8 +207,7 @@ Result<data::PackedContent> TreePacker::content(const PartialFile& partial) cons
     }
   }
   if (content.columns.offset.empty()) {
-    return fail("rollcall-pack", tree_.root, "holds no file that can be used", "naming a folder of images",
-                ErrorKind::BadData);
+    return fail("DIR", tree_.root, "holds no usable images", "naming a folder of images", ErrorKind::BadData);
   }
   return content;
 }

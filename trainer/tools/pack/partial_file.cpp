@@ -148,9 +148,8 @@ using data::packed_schema::kDataStart;
 Result<storage::File> open_part(const std::string& path) {
   const OpenedOutput opened = open_output(path, O_RDWR);
   if (opened.descriptor < 0) {
-    return fail("rollcall-pack", path, "cannot be created: " + opened.reason,
-                "an output file in a folder that exists and is writable, where nothing else has this name",
-                ErrorKind::CannotCreate);
+    return fail("OUT", path, "cannot be created: " + opened.reason,
+                "naming a new file in a folder that exists and is writable", ErrorKind::CannotCreate);
   }
   return storage::File(opened.descriptor);
 }
@@ -177,8 +176,8 @@ std::size_t count_connected(const std::vector<JournalRecord>& records) {
 }  // namespace
 
 Error PartialFile::cannot_write(const std::string& path, int error_number) const {
-  return fail("rollcall-pack", path, "cannot be written: " + errno_text(error_number),
-              "freeing space or quota there; the same command goes on from here", ErrorKind::InputOutput);
+  return fail("OUT", path, "cannot be written: " + errno_text(error_number),
+              "freeing space or quota there, then running the same command again to continue", ErrorKind::InputOutput);
 }
 
 Result<PartialFile> PartialFile::open(const std::string& out, std::uint32_t input_crc32c, bool discard) {
@@ -189,8 +188,8 @@ Result<PartialFile> PartialFile::open(const std::string& out, std::uint32_t inpu
   ASSIGN_OR_RETURN(storage::File data, open_part(partial.data_path_));
   partial.data_ = std::move(data);
   if (locked_by_another(partial.data_)) {
-    return fail("rollcall-pack", partial.data_path_, "is being written by another process",
-                "waiting for its end, or another output file", ErrorKind::CannotCreate);
+    return fail("OUT", partial.data_path_, "is being written by another process",
+                "waiting until it ends, or choosing another output file", ErrorKind::CannotCreate);
   }
   ASSIGN_OR_RETURN(storage::File journal, open_part(partial.journal_path_));
   partial.journal_ = std::move(journal);
@@ -210,10 +209,9 @@ Result<void> PartialFile::load(std::uint32_t input_crc32c, bool discard) {
     return start_anew(input_crc32c);
   }
   if (is_other_work) {
-    return fail(
-        "rollcall-pack", data_path_, "was begun with other options or other files",
-        fmt::format("the options of that time, or --overwrite, which starts anew (removes {})", partial_files(out_)),
-        ErrorKind::Mismatch);
+    return fail("OUT", data_path_, "was started with other options or other files",
+                fmt::format("the earlier options, or --overwrite to start anew (removes {})", partial_files(out_)),
+                ErrorKind::Mismatch);
   }
   records_ = std::move(journal->records);
   journal_ends_ = std::move(journal->ends);
@@ -275,8 +273,8 @@ Result<void> PartialFile::finish(const data::PackedContent& content) {
   RETURN_IF_ERROR(data::finish_packed_file(data_path_, content));
   const Result<data::PackedFile> file = data::PackedFile::open(data_path_);
   if (!file) {
-    return fail("rollcall-pack", out_, "reads back wrongly: " + file.error().reason,
-                "the same command again, on another file system if it stays so", ErrorKind::InputOutput);
+    return fail("OUT", out_, "is not as it was written: " + file.error().reason,
+                "running the same command again, or writing to another file system", ErrorKind::InputOutput);
   }
   if (std::rename(data_path_.c_str(), out_.c_str()) != 0 || !storage::sync_folder_of(out_)) {
     return cannot_write(out_, errno);

@@ -89,7 +89,7 @@ Result<std::vector<std::byte>> encode_jpeg(std::span<const std::uint8_t> pixels,
                                            int orientation) {
   Compressor compressor;
   if (!compressor.compress(pixels, size, quality, orientation)) {
-    return fail("rollcall-pack", "", std::string("libjpeg cannot encode the smaller picture: ") + compressor.reason(),
+    return fail("--resize", "", std::string("libjpeg cannot encode the resized image: ") + compressor.reason(),
                 "packing without --resize", ErrorKind::Internal);
   }
   const auto bytes = compressor.bytes();
@@ -134,7 +134,7 @@ Result<std::span<const std::byte>> read_unchanged(const std::string& path, const
                                                   std::vector<std::byte>& buffer) {
   auto bytes = data::read_file(path, buffer);
   if (bytes && source_facts(path) != facts) {
-    return fail("rollcall-pack", path, "changed while it was read", "packing once nobody writes there any more",
+    return fail("DIR", path, "changed while it was read", "packing when nothing writes to it any more",
                 ErrorKind::InputOutput);
   }
   return bytes;

@@ -46,9 +46,10 @@ constexpr std::array kTable{
             "", 0, 65535},
     Setting{"quality", Kind::Integer, "92", "N", "JPEG quality of images that --resize shrinks", "Packing", "", 50,
             100},
-    Setting{"bad-samples", Kind::Choice, "fail", "fail|skip",
-            "what a file that cannot be decoded or read does: end the work, or be left out and named in the report",
-            "Packing"},
+    Setting{
+        "bad-samples", Kind::Choice, "fail", "fail|skip",
+        "what a file that cannot be decoded or read does: stops the packing, or is left out and named in the report",
+        "Packing"},
     Setting{"num-workers", Kind::Integer, "0", "N", "threads; 0: one for each CPU that this process may use", "Running",
             "", 0, 1024},
     Setting{"progress", Kind::Choice, "auto", "auto|bar|lines|none",
@@ -56,26 +57,26 @@ constexpr std::array kTable{
 };
 constexpr std::array kFlags{
     command_line::Flag{"json", 0, "print the report as one JSON object"},
-    command_line::Flag{"overwrite", 0, "replace OUT if it is there, and what an interrupted run of other options left"},
+    command_line::Flag{"overwrite", 0, "replace OUT if it exists, and what an interrupted run with other options left"},
 };
 
 constexpr std::string_view kUsage = R"(usage: rollcall-pack [OPTION...] DIR OUT
        rollcall-pack [OPTION...] verify FILE...
 
-Packs a folder of images into one HDF5 file that rollcall-train reads (--data=OUT), faster than single files and as one
-inode instead of a million: quotas count files. Every image is decoded once, so damage is found now.
+Packs a folder of images into one HDF5 file for rollcall-train (--data=OUT). Reading it is faster than reading single files,
+and it counts as one file in quotas. Every image is decoded once, so damage is found now.
 
   rollcall-pack flowers flowers.h5                        one sub-folder of images per class: one file
   rollcall-pack --repack $SCRATCH/imagenet $SCRATCH/packed     train/ and val/ in DIR: OUT/train.h5 and OUT/val.h5
   rollcall-pack --repack --resize=512 --bad-samples=skip photos photos.h5
   rollcall-pack verify flowers.h5                         read it back and check every checksum
 
-Interrupted (Ctrl-C, kill, time limit)? The same command goes on where it was; what was done is in OUT.partial*.
-OUT appears only once it is complete and verified. Python reads it with h5py: see docs/reference/dataset_format.md.
+After an interruption (Ctrl-C, kill, time limit) the same command continues; the work done so far is in OUT.partial*.
+OUT appears only when it is complete and verified. Python reads it with h5py: see docs/reference/dataset_format.md.
 
-Exit codes: 0 done; 64 wrong option; 65 a bad file, or verify found damage; 66 DIR cannot be read; 73 OUT is there already
-or cannot be created; 74 reading or writing failed; 75 interrupted, the same command goes on; 76 what an interrupted run left
-is of other options or files.
+Exit codes: 0 success; 64 wrong option; 65 a bad file, or verify found damage; 66 DIR cannot be read; 73 OUT exists or cannot
+be created; 74 reading or writing failed; 75 interrupted, the same command continues; 76 an interrupted run with other options
+or files left OUT.partial*.
 )";
 
 enum class Request { Pack, Verify };
@@ -95,13 +96,13 @@ Result<Options> with_arguments(Options options, std::vector<std::string> argumen
     options.request = Request::Verify;
     options.files.assign(arguments.begin() + 1, arguments.end());
     if (options.files.empty()) {
-      return fail("command line", "verify", "lacks its file", "rollcall-pack verify FILE");
+      return fail("command line", "verify", "FILE is missing", "rollcall-pack verify FILE");
     }
     return options;
   }
   if (arguments.size() != 2) {
     return fail("command line", arguments.size() > 2 ? arguments[2] : "",
-                arguments.size() > 2 ? "is one argument too many" : "DIR and OUT are missing",
+                arguments.size() > 2 ? "unexpected argument" : "DIR and OUT are missing",
                 "rollcall-pack DIR OUT.h5, or rollcall-pack --help");
   }
   options.request = Request::Pack;
@@ -136,48 +137,55 @@ std::string created_text(const Environment& environment) {
 }
 
 Error cannot_create(const std::string& path, std::string reason) {
-  return fail("rollcall-pack", path, std::move(reason), "another name for OUT", ErrorKind::CannotCreate);
+  return fail("OUT", path, std::move(reason), "choosing another name for OUT", ErrorKind::CannotCreate);
 }
 
-/// What is to be packed into which file.
+/// The same error, with what its value is called on this program's command line.
+Error about(const std::string& argument, Error error) {
+  error.setting = argument;
+  return error;
+}
+
+/// Returns which folder is packed into which file.
 Result<std::vector<Job>> plan(const Options& options) {
   std::error_code error;
   const bool out_is_folder = fs::is_directory(options.out, error);
   const Result<data::DataParts> parts = data::find_parts(options.source);
   if (!parts) {
-    Error failure = parts.error();
-    failure.setting = "rollcall-pack";
-    return failure;
+    return about("DIR", parts.error());
   }
   if (!parts->train) {
     if (out_is_folder) {
-      return cannot_create(options.out, "is a folder, and one tree becomes one file");
+      return cannot_create(options.out, "is a folder, but DIR is packed into one file");
     }
     return std::vector<Job>{{options.source, options.out}};
   }
   if (!out_is_folder && !fs::create_directories(options.out, error)) {
-    return cannot_create(options.out, "cannot be made a folder for train.h5 and val.h5: " +
-                                          (error ? errno_text(error.value()) : "a file of this name is there"));
+    return cannot_create(options.out, "cannot be created as a folder for train.h5 and val.h5: " +
+                                          (error ? errno_text(error.value()) : "a file has this name"));
   }
   const fs::path out(options.out);
   return std::vector<Job>{{*parts->train, (out / "train.h5").string()}, {*parts->valid, (out / "val.h5").string()}};
 }
 
-/// All trees before the first is packed, so that an empty class in val/ is told now and not in an hour.
+/// Scans all folders before the first is packed, so that an empty class in val/ is reported now and not in an hour.
 Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs, std::ostream& err) {
   std::vector<data::ImageTree> trees;
   data::SourceIndices indices;
   for (const Job& job : jobs) {
-    ASSIGN_OR_RETURN(data::ImageTree tree, data::scan_image_tree(job.tree, indices));
-    trees.push_back(std::move(tree));
+    Result<data::ImageTree> tree = data::scan_image_tree(job.tree, indices);
+    if (!tree) {
+      return about("DIR", tree.error());
+    }
+    trees.push_back(*std::move(tree));
   }
   for (const std::string& warning : indices.warnings()) {
     err << "rollcall: warning: " << warning << "\n" << std::flush;
   }
   const std::string difference = data::class_difference(trees.front().class_names(), trees.back().class_names());
   if (!difference.empty()) {
-    return fail("rollcall-pack", jobs.back().tree, "does not have the same class folders as train: it " + difference,
-                "making the names of both folders' sub-folders equal", ErrorKind::BadData);
+    return fail("DIR", jobs.back().tree, "its class folders differ from those of train: it " + difference,
+                "giving both folders the same sub-folders", ErrorKind::BadData);
   }
   return trees;
 }
@@ -214,7 +222,7 @@ Result<void> verify_names(const data::PackedFile& file) {
   RETURN_IF_ERROR(file.read_table(layout.name_offset, data::packed_schema::kNameOffset));
   RETURN_IF_ERROR(file.read_table(layout.name_data, data::packed_schema::kNameData));
   if (layout.name_offset.elements != file.entries().size() + 1) {
-    return data::damaged_packed_file(file.path(), "is damaged: there is not one name for each sample");
+    return data::damaged_packed_file(file.path(), "is damaged: the number of names is not that of the samples");
   }
   return {};
 }
@@ -243,7 +251,7 @@ Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, m
     }
     progress.step(index + 1, file.entries()[index].offset + file.entries()[index].stored_bytes());
     if (stop_requested()) {
-      return fail("rollcall-pack", path, "interrupted", "the same command again", ErrorKind::Interrupted);
+      return fail("FILE", path, "interrupted", "running the same command again", ErrorKind::Interrupted);
     }
   }
   return report;
@@ -256,13 +264,13 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
     const Result<VerifyReport> report = verify_file(path, options.pack.threads, progress);
     progress.end();
     if (!report) {
-      return report.error();
+      return about("FILE", report.error());
     }
     if (!report->damaged.empty() && !damage) {
-      damage = fail("rollcall-pack", path,
-                    fmt::format("{} of {} images are damaged, the first is {}", report->damaged.size(), report->samples,
-                                report->damaged.front()),
-                    "packing again; a training can go on without them with --bad-samples=skip", ErrorKind::BadData);
+      damage = fail("FILE", path,
+                    fmt::format("{} of {} images {} damaged, the first is {}", report->damaged.size(), report->samples,
+                                report->damaged.size() == 1 ? "is" : "are", report->damaged.front()),
+                    "packing again, or training without them with --bad-samples=skip", ErrorKind::BadData);
     }
     files.push_back({{"path", path},
                      {"format_version", report->format_version},

@@ -29,7 +29,7 @@ std::string bad_files_text(const PackReport& report) {
     text += fmt::format("                {}: {}\n", printable(report.bad[i].name), printable(report.bad[i].reason));
   }
   if (report.bad.size() > kMostNames) {
-    text += fmt::format("                and {} more (--json names all)\n", report.bad.size() - kMostNames);
+    text += fmt::format("                and {} more (--json lists all)\n", report.bad.size() - kMostNames);
   }
   return text;
 }
@@ -38,7 +38,7 @@ std::string bad_files_text(const PackReport& report) {
 
 std::string report_text(const PackReport& report) {
   if (report.was_there_already) {
-    return fmt::format("{}: packed already, by an earlier run, format {}\n", printable(report.out),
+    return fmt::format("{}: was already packed by an earlier run, format {}\n", printable(report.out),
                        printable(report.format_version));
   }
   std::string text = fmt::format("{}: packed and verified\n", printable(report.out));
@@ -49,7 +49,7 @@ std::string report_text(const PackReport& report) {
                       report.inodes_in - std::min<std::uint64_t>(report.inodes_in, 1));
   text += fmt::format("  time          {}, {:.0f} img/s\n", metrics::human_duration(report.seconds), rate(report));
   if (report.from_earlier_run > 0) {
-    text += fmt::format("  continued     {} images were there from an earlier run, checked again\n",
+    text += fmt::format("  continued     {} images of an earlier run were kept and checked again\n",
                         report.from_earlier_run);
   }
   if (report.resized > 0) {

@@ -28,16 +28,16 @@ constexpr std::array kReportTable{
 };
 
 constexpr std::array kReportFlags{
-    Flag{"text", 0, "print ten lines for a terminal or a mail, and write no page"},
-    Flag{"json", 0, "print one JSON object a line and run, and write no page"},
-    Flag{"csv", 0, "print all curves as CSV, and write no page"},
+    Flag{"text", 0, "print a summary of ten lines instead of writing the page"},
+    Flag{"json", 0, "print one JSON object per run and line instead of writing the page"},
+    Flag{"csv", 0, "print all curves as CSV instead of writing the page"},
 };
 
 constexpr std::string_view kReportUsage = R"(usage: rollcall-report [OPTION...] RUN [RUN...]
 
-Tells what a training did, from what it wrote: one HTML page that needs nothing else, to look at anywhere or to send. RUN
-is the folder of a run, or its metrics.jsonl; the run may still be going. Several runs are put side by side: settings that
-differ, curves in one drawing. rollcall-train writes the page at its end by itself (--report).
+Writes a report of a training from its records: one self-contained HTML page. RUN is the folder of a run, or its
+metrics.jsonl; the run need not have ended. Several runs are compared: the settings that differ, and curves in one plot.
+rollcall-train writes this page itself at its end (--report).
 
   rollcall-report $SCRATCH/rollcall/imagenet                 report.html in that folder
   rollcall-report --output=a-b.html runs/a runs/b            two runs side by side
@@ -47,9 +47,8 @@ differ, curves in one drawing. rollcall-train writes the page at its end by itse
 )";
 
 constexpr std::string_view kReportCodes =
-    "\nExit codes: 0 done; 64 wrong option; 66 no run can be read (others are told and left out); 73 or 74 the page "
-    "cannot "
-    "be\nwritten.\n";
+    "\nExit codes: 0 success; 64 wrong option; 66 no run can be read (others are reported and left out); 73 or 74 the\n"
+    "page cannot be written.\n";
 
 /// Runs that can be read; `err` gets why others cannot. Error: none can.
 Result<std::vector<Run>> read_runs(const std::vector<std::string>& paths, std::ostream& err) {
@@ -111,7 +110,7 @@ Result<int> print_or_write(const std::vector<std::string>& arguments, std::ostre
   const command_line::ParsedCommandLine& line = *read;
   const std::vector<std::string>& paths = line.positional;
   if (paths.empty()) {
-    return fail("command line", "", "no run is named", "rollcall-report FOLDER, the folder with metrics.jsonl");
+    return fail("command line", "", "RUN is missing", "rollcall-report FOLDER, where FOLDER holds metrics.jsonl");
   }
   ASSIGN_OR_RETURN(std::vector<Run> runs, read_runs(paths, err));
   name_apart(runs);

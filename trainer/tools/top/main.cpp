@@ -33,18 +33,18 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTopTable{
-    Setting{"interval", Kind::Number, "1", "SECONDS", "seconds between two looks at the run's record", "View", "", 0.1,
+    Setting{"interval", Kind::Number, "1", "SECONDS", "seconds between two reads of the run's records", "View", "", 0.1,
             3600},
 };
 constexpr std::array kTopFlags{
-    Flag{"once", 0, "print what is to be seen now, and end"},
+    Flag{"once", 0, "print one frame and exit"},
     Flag{"json", 0, "with --once: as one JSON object, that of rollcall-report --json"},
 };
 constexpr std::string_view kTopUsage = R"(usage: rollcall-top [OPTION...] [RUN]
 
-Shows a training while it runs: progress, time to go and the job's limit, curves, what a step's time goes to, the slowest
-ranks, checkpoints. It reads what the run writes, so it works from a login node. RUN is the folder of a run, or its
-metrics.jsonl; without one the run that wrote last below $SCRATCH/rollcall, or below ./rollcall. q ends it.
+Shows a training while it runs: progress, remaining time and the job's time limit, curves, the parts of a step's time, the
+slowest ranks, and checkpoints. It reads the records of the run, so it works on a login node. RUN is the folder of a run, or
+its metrics.jsonl; the default is the run below $SCRATCH/rollcall or ./rollcall that wrote last. q quits.
 
   rollcall top                                   the same: `rollcall top` is this program
   rollcall top $SCRATCH/rollcall/imagenet
@@ -79,7 +79,7 @@ std::string newest_record(const std::filesystem::path& folder) {
 
 Result<std::string> chosen_run(const std::vector<std::string>& named, const Environment& environment) {
   if (named.size() > 1) {
-    return fail("command line", named[1], "is one run too many", "rollcall-report for several");
+    return fail("command line", named[1], "unexpected argument", "rollcall-report for several runs");
   }
   if (!named.empty()) {
     return named.front();
@@ -87,7 +87,7 @@ Result<std::string> chosen_run(const std::vector<std::string>& named, const Envi
   const std::string folder = environment.get_non_empty("SCRATCH").value_or(".") + "/rollcall";
   const std::string found = newest_record(folder);
   if (found.empty()) {
-    return fail("RUN", folder, "there is no run below it", "naming the folder of one", ErrorKind::NoInput);
+    return fail("RUN", folder, "holds no run", "naming the folder of a run", ErrorKind::NoInput);
   }
   return found;
 }
@@ -139,7 +139,7 @@ class Screen {
 
 Result<void> Screen::check() {
   if (::isatty(STDOUT_FILENO) == 0) {
-    return fail("standard output", "", "is no terminal", "--once for what a terminal would show now, or --once --json");
+    return fail("standard output", "", "is not a terminal", "--once to print one frame, or --once --json");
   }
   return {};
 }
@@ -252,7 +252,7 @@ Result<int> show(const std::vector<std::string>& arguments, const Environment& e
   }
   const command_line::ParsedCommandLine& line = *read;
   if (line.has("json") && !line.has("once")) {
-    return fail("--json", "", "is for --once", "--once --json");
+    return fail("--json", "", "works only with --once", "--once --json");
   }
   ASSIGN_OR_RETURN(const std::string run, chosen_run(line.positional, environment));
   const Result<void> shown = line.has("once") ? print_once(run, look_of(environment, false), line.has("json"), out)
@@ -265,7 +265,7 @@ Result<int> show(const std::vector<std::string>& arguments, const Environment& e
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return rollcall::command_line::tool_main("rollcall-top", "a machine with more", std::cout, std::cerr, [&] {
+  return rollcall::command_line::tool_main("rollcall-top", "a machine with more memory", std::cout, std::cerr, [&] {
     return rollcall::top::show(arguments, rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
                                std::cout);
   });

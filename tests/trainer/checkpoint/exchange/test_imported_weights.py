@@ -124,7 +124,7 @@ def test_of_two_models_in_one_dict_the_user_chooses(names, within, tmp_path):
     path = tmp_path / ("in.safetensors" if within == "safetensors" else "in.pth")
     save({within: both} if within == "state_dict" else both, path)
     text, key = told_of(path, tmp_path), names[1][:-1]
-    assert "holds several models, by what is before their names: " in text and all(f'"{name}"' in text for name in names)
+    assert "holds several models, whose names have different prefixes: " in text and all(f'"{name}"' in text for name in names)
     assert "try rollcall-checkpoint import --key=" in text
     told = json.loads(tool("import", f"--key={key}", "--json", path, tmp_path / "x.h5"))
     assert (told["model"], told["prefix"]) == ("resnet20", names[1])

@@ -34,11 +34,11 @@ def test_every_operation_is_measured_on_a_device_and_right(tmp_path, ranks):
 
 
 @pytest.mark.parametrize("options, complaint", [
-    (["--backend=nccl,gloo"], "rollcall: --backend: nccl: carries tensors of GPUs, and the others those of CPUs; try one measurement each"),
+    (["--backend=nccl,gloo"], "rollcall: --backend: nccl: works on GPU tensors, but the other backends work on CPU tensors; try measuring it alone"),
     (["--device=stand_in", "--backend=gloo"], "rollcall: --backend: gloo: does not carry tensors of the device; stand-in does; "
                                               "try --backend=auto, which selects stand-in, or --device=cpu"),
     (["--device=stand_in", "--backend=stand-in,gloo"], "rollcall: --backend: gloo: does not carry tensors of the device"),
-    (["--device=cpu"], "rollcall: rollcall-bench-collectives: 1 rank: has nobody to talk to")])
+    (["--device=cpu"], "rollcall: rollcall-bench-collectives: 1 rank: at least 2 ranks are needed")])
 def test_what_cannot_be_measured_is_refused_in_one_line(tmp_path, options, complaint):
     codes, told, complaints = run(tmp_path, *options, ranks=1)
     assert codes == [64] and told == "" and complaints.startswith(complaint) and complaints.count("\n") == 1

@@ -86,9 +86,9 @@ TEST(KnownModels, AreRefusedWhereSeveralFitWhateverWrapperMostNamesHave) {
     std::ranges::move(second.tensors, std::back_inserter(state.tensors));
     const auto found = recognise_model(state, "a.pth");
     ASSERT_FALSE(found);
-    EXPECT_EQ(
-        found.error().reason,
-        fmt::format("holds several models, by what is before their names: \"{}\" and \"{}\"", names[0], names[1]));
+    EXPECT_EQ(found.error().reason,
+              fmt::format("holds several models, whose names have different prefixes: \"{}\" and \"{}\"", names[0],
+                          names[1]));
     EXPECT_EQ(found.error().action, "rollcall-checkpoint import --key=ema");
   }
   StateDict state = state_of("resnet34", 10, "model.");

@@ -122,7 +122,7 @@ TEST(Prune, KeepsWhatTheTrainersOptionsKeep) {
   expected.insert(expected.begin(), "best.h5");
   EXPECT_EQ(folder.names(), expected);
   EXPECT_THAT(done.out, AllOf(HasSubstr("one of the newest 2, verified"), HasSubstr("the best\n"),
-                              HasSubstr("4 removed"), HasSubstr("6 stay")));
+                              HasSubstr("4 removed"), HasSubstr("6 kept")));
   EXPECT_LT(done.out.find(checkpoint_name(30)), done.out.find(checkpoint_name(60))) << "the oldest first";
 }
 
@@ -179,7 +179,7 @@ TEST(Prune, WhereNoneIsSoundNoneGoes) {
   }
   const Done done = prune({"--keep-last=1", folder.path()});
   EXPECT_EQ(done.code, to_int(ExitCode::BadData));
-  EXPECT_THAT(done.err, AllOf(HasSubstr("holds no sound checkpoint"), HasSubstr("; try ")));
+  EXPECT_THAT(done.err, AllOf(HasSubstr("holds no intact checkpoint"), HasSubstr("; try ")));
   EXPECT_EQ(folder.names(), steps({10, 20, 30}));
 }
 
@@ -228,8 +228,8 @@ TEST(Prune, WhatATrainingReplacesMeanwhileStays) {
   fs::remove(folder.file(checkpoint_name(20)));
   ASSERT_TRUE(remove_files(pruning));
   EXPECT_EQ(folder.names(), steps({10, 40}));
-  EXPECT_EQ(pruning.files[0].fate.why, "was replaced meanwhile");
-  EXPECT_EQ(pruning.files[1].fate.why, "was removed meanwhile");
+  EXPECT_EQ(pruning.files[0].fate.why, "was replaced in the meantime");
+  EXPECT_EQ(pruning.files[1].fate.why, "was removed in the meantime");
   EXPECT_TRUE(pruning.files[2].removed);
 }
 
@@ -272,7 +272,7 @@ TEST(Prune, FoldersWithoutCheckpointsAreErrors) {
   EXPECT_EQ(done.code, to_int(ExitCode::NoInput));
   EXPECT_THAT(done.err, HasSubstr("holds no checkpoint"));
   EXPECT_EQ(prune({folder.file("absent")}).code, to_int(ExitCode::NoInput));
-  EXPECT_THAT(prune({folder.file("notes.h5")}).err, HasSubstr("is a file; try the folder"));
+  EXPECT_THAT(prune({folder.file("notes.h5")}).err, HasSubstr("is a file; try naming the folder"));
   EXPECT_EQ(prune({"--keep-last=0", folder.path()}).code, to_int(ExitCode::Usage));
   EXPECT_THAT(folder.names(), ElementsAre("notes.h5"));
 }

@@ -65,10 +65,10 @@ def test_the_programs_help_names_every_command_and_exit_code():
 
 @pytest.mark.parametrize("arguments, says", [
     ([], "no command"), (["shwo"], "try rollcall-checkpoint show"), (["help", "nothing"], "unknown command"),
-    (["show"], "lacks an argument"), (["diff", "a"], "lacks an argument"), (["diff", "a", "b", "c"], "too many"),
-    (["merge", "out", "one"], "lacks an argument"), (["show", "--jsn", "x"], "--json"),
+    (["show"], "an argument is missing"), (["diff", "a"], "an argument is missing"), (["diff", "a", "b", "c"], "unexpected argument"),
+    (["merge", "out", "one"], "an argument is missing"), (["show", "--jsn", "x"], "--json"),
     (["export", "--to=onnx", "a", "b"], "torch"), (["export", "a", "b.onnx"], "--to=torch"),
-    (["prune"], "lacks an argument"), (["prune", "a", "b"], "too many"), (["prune", "--keep-last=0", "a"], "--keep-last"),
+    (["prune"], "an argument is missing"), (["prune", "a", "b"], "unexpected argument"), (["prune", "--keep-last=0", "a"], "--keep-last"),
     (["prune", "--keep-lsat=2", "a"], "--keep-last"), (["prune", "--verify=no", "a"], "metadata"),
 ])
 def test_wrong_command_lines(arguments, says):
@@ -217,7 +217,7 @@ def test_verify_reads_everything_and_names_what_is_damaged(sample, tmp_path):
     folder = folder_of(sample, tmp_path / "run")
     found = run_json("verify", folder)
     assert [f["sound"] for f in found["files"]] == [True] * 3
-    assert run("verify", "--num-workers=3", sample).count(": sound, ") == 1
+    assert run("verify", "--num-workers=3", sample).count(": intact, ") == 1
     weight = next(t for t in run_json("show", "--tensors", sample)["tensors"] if t["name"] == "layer.0.weight")
     victim = folder / "step-00000020.h5"
     data = bytearray(victim.read_bytes())
@@ -238,12 +238,12 @@ def test_prune_tells_what_goes_and_what_stays(sample, tmp_path):
     folder = folder_of(sample, tmp_path / "run", range(10, 60, 10))
     lines = run("prune", "--dry-run", folder).splitlines()
     assert [line.split()[0] for line in lines[1:6]] == [f"step-{s:08}.h5" for s in range(10, 60, 10)]
-    assert lines[1].endswith("would go  superfluous") and lines[5].endswith("one of the newest 3, verified")
-    assert lines[6].startswith("2 would go, ") and len(list(folder.iterdir())) == 5
+    assert lines[1].endswith("would be removed  superfluous") and lines[5].endswith("one of the newest 3, verified")
+    assert lines[6].startswith("2 would be removed, ") and len(list(folder.iterdir())) == 5
     found = run_json("prune", folder)
     assert [file["removed"] for file in found["files"]] == [True, True, False, False, False]
     assert found["freed_bytes"] == 2 * sample.stat().st_size and not found["dry_run"]
-    assert run("prune", folder).splitlines()[-1] == "0 removed, 0 B freed; 3 stay"
+    assert run("prune", folder).splitlines()[-1] == "0 removed, 0 B freed; 3 kept"
     assert "is a file" in run("prune", sample, code=66)
     (tmp_path / "empty").mkdir()
     assert "holds no checkpoint" in run("prune", tmp_path / "empty", code=66)
@@ -264,4 +264,4 @@ def test_verify_passes_over_what_a_run_removes_meanwhile(sample, tmp_path):
             text = told.read().decode()
         errors = process.stderr.read().decode()
     assert process.returncode == 0, errors
-    assert "step-00000020.h5: sound" in text and "step-00000010.h5: removed meanwhile" in text, text
+    assert "step-00000020.h5: intact" in text and "step-00000010.h5: was removed in the meantime" in text, text

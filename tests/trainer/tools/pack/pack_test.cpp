@@ -183,7 +183,7 @@ TEST(Pack, TreeWithTrainAndValBecomesTwoFilesInAFolder) {
   test::fs::remove_all(folder.file("tree/val/zebra"));
   const Ended differing = pack({folder.file("tree"), folder.file("other")});
   EXPECT_EQ(differing.exit_code, 65);
-  EXPECT_THAT(differing.err, HasSubstr("does not have the same class folders as train"));
+  EXPECT_THAT(differing.err, HasSubstr("its class folders differ from those of train"));
 }
 
 TEST(Pack, SaysWhatItLeavesOutAndDoesNotTakePartsForClasses) {
@@ -200,7 +200,7 @@ TEST(Pack, SaysWhatItLeavesOutAndDoesNotTakePartsForClasses) {
   test::make_tree(folder.file("parts/Val"));
   const Ended refused = pack({folder.file("parts"), folder.file("c.h5")});
   EXPECT_EQ(refused.exit_code, 66);
-  EXPECT_THAT(refused.err, HasSubstr("parts: holds Train and Val, and parts are called train and val"));
+  EXPECT_THAT(refused.err, HasSubstr("parts: holds Train and Val, which must be named train and val"));
 }
 
 TEST(Pack, ReportTellsBytesInodesAndTime) {
@@ -275,10 +275,10 @@ TEST(Pack, FileThatIsThereIsKeptUnlessToldOtherwise) {
   test::make_tree(folder.file("tree"));
   ASSERT_EQ(pack({folder.file("tree"), folder.file("a.h5")}).exit_code, 0);
   const auto before = test::content_of_file(folder.file("a.h5"));
-  EXPECT_THAT(pack({folder.file("tree"), folder.file("a.h5")}).out, HasSubstr("packed already"));
+  EXPECT_THAT(pack({folder.file("tree"), folder.file("a.h5")}).out, HasSubstr("was already packed"));
   const Ended other = pack({"--repack", folder.file("tree"), folder.file("a.h5")});
   EXPECT_EQ(other.exit_code, 73);
-  EXPECT_THAT(other.err, HasSubstr("is there already and holds something else"));
+  EXPECT_THAT(other.err, HasSubstr("exists and holds something else"));
   EXPECT_EQ(test::content_of_file(folder.file("a.h5")), before);
   EXPECT_EQ(pack({"--repack", "--overwrite", folder.file("tree"), folder.file("a.h5")}).exit_code, 0);
   EXPECT_NE(test::content_of_file(folder.file("a.h5")), before);
@@ -323,7 +323,7 @@ TEST(Pack, VerifyFindsTheDamagedSample) {
   test::write_content(path, content);
   const Ended ended = pack({"--json", "verify", path});
   EXPECT_EQ(ended.exit_code, 65);
-  EXPECT_THAT(ended.err, HasSubstr("1 of 9 images are damaged, the first is cat/2.jpg"));
+  EXPECT_THAT(ended.err, HasSubstr("1 of 9 images is damaged, the first is cat/2.jpg"));
   EXPECT_EQ(nlohmann::json::parse(ended.out)["files"][0]["damaged"], nlohmann::json::array({"cat/2.jpg"}));
 }
 
@@ -344,8 +344,8 @@ TEST(Pack, WrongCommandLinesAreRefusedWithAdvice) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> lines{
       {{"--repak", "a", "b"}, "try --repack"},
       {{}, "DIR and OUT are missing"},
-      {{"a", "b", "c"}, "is one argument too many"},
-      {{"verify"}, "lacks its file"},
+      {{"a", "b", "c"}, "unexpected argument"},
+      {{"verify"}, "FILE is missing"},
       {{"--bad-samples=ignore", "a", "b"}, "--bad-samples: ignore"}};
   for (const auto& [arguments, advice] : lines) {
     const Ended ended = pack(arguments);

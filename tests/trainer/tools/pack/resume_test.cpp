@@ -127,7 +127,7 @@ TEST_F(Resume, WhatAProgramOfOtherTilesBeganIsBegunAnew) {
     const std::uint32_t checksum = storage::crc32c(std::as_bytes(std::span(older).first(kChecked)));
     std::memcpy(older.data() + kChecked, &checksum, sizeof(checksum));
     leave(data_, older);
-    EXPECT_THAT(pack({tree(), out()}).out, testing::Not(HasSubstr("from an earlier run"))) << magic;
+    EXPECT_THAT(pack({tree(), out()}).out, testing::Not(HasSubstr("of an earlier run"))) << magic;
     EXPECT_EQ(content_of_file(out()), whole_) << magic;
   }
 }
@@ -213,7 +213,7 @@ TEST_F(Resume, OtherOptionsOrFilesAreRefusedAndOverwriteStartsAnew) {
   leave(data_, journal_);
   const Ended ended = pack({"--resize=40", tree(), out()});
   EXPECT_EQ(ended.exit_code, 76);
-  EXPECT_THAT(ended.err, HasSubstr("was begun with other options or other files"));
+  EXPECT_THAT(ended.err, HasSubstr("was started with other options or other files"));
   test::put(tree() + "/cat/new.jpg", test::small_jpeg(50, 50, 99));
   EXPECT_EQ(pack({tree(), out()}).exit_code, 76);
   EXPECT_EQ(pack({"--overwrite", tree(), out()}).exit_code, 0);
@@ -222,7 +222,7 @@ TEST_F(Resume, OtherOptionsOrFilesAreRefusedAndOverwriteStartsAnew) {
 TEST_F(Resume, OverwritingGoesOnTooWhereItWasInterrupted) {
   leave(data_, journal_);
   test::put_text(out(), "something else");
-  EXPECT_THAT(pack({"--overwrite", tree(), out()}).out, HasSubstr("9 images were there from an earlier run"));
+  EXPECT_THAT(pack({"--overwrite", tree(), out()}).out, HasSubstr("9 images of an earlier run were kept"));
   EXPECT_EQ(content_of_file(out()), whole_);
 }
 
@@ -293,12 +293,12 @@ TEST(ResumeProcess, KilledAndInterruptedItGoesOnToTheSameFile) {
   interrupted.send(SIGINT);
   EXPECT_EQ(interrupted.wait(), 75);
   const auto err = content_of_file(out + ".err");
-  EXPECT_THAT(std::string(err.begin(), err.end()), HasSubstr("try the same command, which goes on from here"));
+  EXPECT_THAT(std::string(err.begin(), err.end()), HasSubstr("try running the same command again to continue"));
   EXPECT_FALSE(std::filesystem::exists(out));
 
   const Ended rest = pack({folder.file("large"), out});
   ASSERT_EQ(rest.exit_code, 0) << rest.err;
-  EXPECT_THAT(rest.out, HasSubstr("from an earlier run"));
+  EXPECT_THAT(rest.out, HasSubstr("of an earlier run"));
   ASSERT_EQ(pack({folder.file("large"), folder.file("b.h5")}).exit_code, 0);
   EXPECT_EQ(content_of_file(out), content_of_file(folder.file("b.h5")));
 }

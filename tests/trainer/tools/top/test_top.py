@@ -170,7 +170,7 @@ def test_once_prints_a_frame_or_json_and_finds_the_newest_run(tmp_path):
     without = subprocess.run([TOP], capture_output=True, text=True, check=False, env=env)
     assert without.returncode == 64 and "is no terminal" in without.stderr
     none = subprocess.run([TOP, "--once"], capture_output=True, text=True, check=False, env={**env, "SCRATCH": "/nonexistent"})
-    assert none.returncode == 66 and "there is no run below it" in none.stderr
+    assert none.returncode == 66 and "holds no run" in none.stderr
 
 
 def test_no_epoch_is_shown_beyond_the_last_and_no_time_to_go_of_a_run_that_is_dead(tmp_path):
