@@ -33,7 +33,7 @@ inline constexpr long long kMaxPixels = 178'956'970;
   return fail("--data", "", std::move(reason), "replacing or removing the file", ErrorKind::BadData);
 }
 
-[[nodiscard]] inline Error no_memory() { return damaged("cannot be decoded: no memory left"); }
+[[nodiscard]] inline Error no_memory() { return damaged("cannot be decoded: out of memory"); }
 
 /// Success, or the Error for a header's size that no decoder takes.
 [[nodiscard]] inline Result<void> check_size(long long width, long long height) {

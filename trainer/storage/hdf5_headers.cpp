@@ -182,10 +182,10 @@ Result<Hdf5Header> Hdf5Header::of_root(const File& file, std::uint64_t file_byte
   }
   Cursor cursor(std::span<const std::byte>(superblock).first(*count));
   if (cursor.text(kSignature.size()) != kSignature) {
-    return unreadable("it does not begin as one");
+    return unreadable("it has no HDF5 signature", ErrorKind::NoInput);
   }
   if (const std::uint64_t version = cursor.number(1); version != kVersion) {
-    return unreadable(fmt::format("its superblock is of version {}, not {}", version, kVersion), ErrorKind::Mismatch);
+    return unreadable(fmt::format("its superblock has version {}, not {}", version, kVersion), ErrorKind::Mismatch);
   }
   const std::uint64_t sizes = cursor.number(2);
   (void)cursor.number(1);  // flags, of no meaning to readers
@@ -194,13 +194,13 @@ Result<Hdf5Header> Hdf5Header::of_root(const File& file, std::uint64_t file_byte
   const std::uint64_t end = cursor.number(8);
   const std::uint64_t root = cursor.number(8);
   if (*count < superblock.size() || !is_sound(superblock) || sizes != kSizes || base != 0) {
-    return unreadable("its superblock is not in order");
+    return unreadable("its superblock is invalid");
   }
   if (end > file_bytes) {
-    return unreadable(fmt::format("it has {} bytes and was written with {}", file_bytes, end));
+    return unreadable(fmt::format("it has {} bytes, but was written with {}", file_bytes, end));
   }
   auto header = at(file, root);
-  return header ? Result<Hdf5Header>(*std::move(header)) : unreadable("the header of its root is not in order");
+  return header ? Result<Hdf5Header>(*std::move(header)) : unreadable("the header of its root group is invalid");
 }
 
 std::optional<Hdf5Header> Hdf5Header::at(const File& file, std::uint64_t address) {

@@ -40,8 +40,8 @@ struct Hdf5Row {
 /// The header of a group or data set.
 class Hdf5Header {
  public:
-  /// Of the root group. Errors, without the file's name: BadData: no HDF5 file, cut, damaged; Mismatch: structures of
-  /// another version.
+  /// Reads the header of the root group. Errors, without the file's name: NoInput: not an HDF5 file; BadData:
+  /// truncated, damaged; Mismatch: structures of another version.
   [[nodiscard]] static Result<Hdf5Header> of_root(const File& file, std::uint64_t file_bytes);
 
   /// Of the object of this name in this group; nothing where there is none or it is damaged.

@@ -44,14 +44,14 @@ def test_files_of_other_endings_are_told_of_once_by_all_ranks_together(tmp_path,
     (tree / "train" / "fox" / "._1.jpg").write_bytes(b"x")
     text = trainer_ranks.run(tmp_path / "run", *options(tree), ranks=2)
     [line] = warnings(text)
-    assert f"{tree}/train: files that are no pictures of a class by their ending are left out, 1: 1 .heic (such as fox/1.heic)" in line
+    assert f"{tree}/train: files whose endings are not those of pictures are left out, 1: 1 .heic (such as fox/1.heic)" in line
 
 
 def test_keys_that_come_twice_end_the_run_by_name(tmp_path, tree):
     write_shards(tmp_path / "shards", samples_of(tree, [0, 1, 2]), named=lambda i: f"{i // 3:05}")
     text = trainer_ranks.run(tmp_path / "run", *options(tmp_path / "shards"), ranks=2, code=65)
     [error] = [line for line in text.splitlines() if line.startswith("rollcall: ")]
-    assert "a.tar: 00000.jpg: comes twice in one sample" in error
+    assert "a.tar: 00000.jpg: occurs twice in one sample" in error
 
 
 def test_validation_shards_may_lack_the_last_label_and_no_other(tmp_path, tree):

@@ -26,7 +26,7 @@ int resize_size_of(const DataOptions& options) {
 
 std::optional<Error> check(const DataOptions& options) {
   if (options.image_size < 1) {
-    return fail("--image-size", std::to_string(options.image_size), "is not positive", "setting it to, say, 224");
+    return fail("--image-size", std::to_string(options.image_size), "must be positive", "--image-size=224");
   }
   if (resize_size_of(options) < options.image_size) {
     return fail("--valid-resize", std::to_string(options.resize_size),
@@ -94,7 +94,7 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
   Split split = split_85_10_5(source->size(), options.seed);
   if (split.valid.empty()) {
     return fail("--data", options.source, "holds too few images to be split into training and validation",
-                "adding images, or giving the folders train and val", ErrorKind::BadData);
+                "adding images, or naming a folder that holds train and val", ErrorKind::BadData);
   }
   Datasets datasets = make_images(options, source, std::move(split.train), source, std::move(split.valid));
   datasets.split_by_seed = true;
@@ -106,8 +106,8 @@ Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts, S
   ASSIGN_OR_RETURN(const Source valid, open_source(*parts.valid, indices));
   const std::string difference = class_difference(train->class_names(), valid->class_names());
   if (!difference.empty()) {
-    return fail("--data", *parts.valid, "does not have the same classes as " + *parts.train + ": it " + difference,
-                "making the names of both parts' classes equal", ErrorKind::BadData);
+    return fail("--data", *parts.valid, "its classes differ from those of " + *parts.train + ": it " + difference,
+                "giving both sets the same class names", ErrorKind::BadData);
   }
   return make_images(options, train, std::nullopt, valid, std::nullopt);
 }

@@ -66,12 +66,12 @@ OpenedPicture open_whole_picture(std::span<const std::byte> file) {
     return format->open(file);
   }
   if (format != kFormats.end() && format->package != nullptr) {
-    return fail("--data", "", std::string("is a ") + format->name + " file, and this build reads none",
-                std::string("building rollcall where ") + format->package + " is installed, or converting the file",
+    return fail("--data", "", std::string("is a ") + format->name + " file, which this build cannot read",
+                std::string("building rollcall with ") + format->package + " installed, or converting the file",
                 ErrorKind::BadData);
   }
   return damaged(file.empty() ? "is empty"
-                              : std::string("is no picture in a format that is read") +
+                              : std::string("is not an image in a supported format") +
                                     (format == kFormats.end() ? "" : std::string(", but ") + format->name));
 }
 

@@ -8,7 +8,7 @@
 namespace rollcall::data {
 namespace {
 
-Error damaged_tile() { return damaged("is a damaged repacked JPEG file (a tile does not hold what it should)"); }
+Error damaged_tile() { return damaged("is a damaged repacked JPEG file (a tile holds invalid data)"); }
 
 }  // namespace
 

@@ -165,7 +165,7 @@ Result<void> read_tile_grid(std::span<const std::byte> file, const Tiling& tilin
   RETURN_IF_ERROR(check_size(tiling.size.width, tiling.size.height));
   const std::optional<Header> header = header_of(file);
   if (!header || !read_layout(*header, tiling.size, grid)) {
-    return damaged("has tile lengths, but is no repacked JPEG file of the size given with them");
+    return damaged("has tile lengths, but is not a repacked JPEG file of the recorded size");
   }
   const std::size_t header_bytes = header->scan->at + header->scan->content.size();
   if (!place_tiles(tiling.tile_bytes, header_bytes, file.size(), grid)) {

@@ -137,10 +137,10 @@ bool BatchSlot::replace_bad_samples() {
     const std::optional<std::size_t> good = next_good(i);
     if (!good) {
       const bool damaged = errors_[i]->kind == ErrorKind::BadData;
-      failure_ =
-          fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch: " + errors_[i]->reason,
-               damaged ? "checking the data set" : "looking at the file system that it is on",
-               damaged ? ErrorKind::BadData : ErrorKind::InputOutput);
+      failure_ = fail("--data", errors_[i]->value,
+                      "cannot be used, nor can any other sample of this batch: " + errors_[i]->reason,
+                      damaged ? "checking the data set" : "checking the file system that holds it",
+                      damaged ? ErrorKind::BadData : ErrorKind::InputOutput);
       return false;
     }
     std::memcpy(place(i), place(*good), place_bytes_);

@@ -68,7 +68,7 @@ Result<void> Loader::start_workers() {
   } catch (const std::system_error& error) {
     return fail("--train-num-workers", std::to_string(options_.workers),
                 std::string("only ") + std::to_string(workers_.size()) + " threads could be started: " + error.what(),
-                "fewer workers, or a higher limit (ulimit -u)", ErrorKind::Unavailable);
+                "lowering it, or raising the limit of processes (ulimit -u)", ErrorKind::Unavailable);
   }
   return {};
 }

@@ -27,7 +27,7 @@ Result<std::vector<std::string>> names_from_json(const std::string& path, const 
   const bool texts = names.is_array() && std::all_of(names.begin(), names.end(),
                                                      [](const nlohmann::json& name) { return name.is_string(); });
   if (!texts) {
-    return unusable_shard(path, "is no JSON list of texts");
+    return unusable_shard(path, "is not a JSON list of strings");
   }
   return names.get<std::vector<std::string>>();
 }
@@ -52,7 +52,7 @@ Result<std::optional<std::vector<std::string>>> read_class_names(const std::stri
       continue;
     }
     if (!reading.reason.empty()) {
-      return fail("--data", path, "cannot be read: " + reading.reason, "checking the file with the classes' names",
+      return fail("--data", path, "cannot be read: " + reading.reason, "checking the file of class names",
                   ErrorKind::NoInput);
     }
     if (path.ends_with(".txt")) {
@@ -107,7 +107,7 @@ Result<std::vector<std::string>> class_names_of_labels(const std::string& folder
   const std::string_view named = pictures.name(static_cast<std::size_t>(largest - pictures.entries().begin()));
   ASSIGN_OR_RETURN(const auto given, read_class_names(folder));
   if (given.has_value() && largest->label >= given->size()) {
-    return unusable_shard(folder, fmt::format("picture {} has label {}, and there are {} class names", named,
+    return unusable_shard(folder, fmt::format("picture {} has label {}, but there are {} class names", named,
                                               largest->label, given->size()));
   }
   if (given.has_value()) {
@@ -117,9 +117,9 @@ Result<std::vector<std::string>> class_names_of_labels(const std::string& folder
   constexpr std::size_t kClassesWithoutPictures = 100'000;
   if (largest->label >= std::max(pictures.size(), kClassesWithoutPictures)) {
     return fail("--data", folder,
-                fmt::format("picture {} has label {}, and there are {} pictures in all", named, largest->label,
-                            pictures.size()),
-                "mending that label, or a classes.txt with the names of so many classes", ErrorKind::BadData);
+                fmt::format("picture {} has label {}, but there {} only {} picture{}", named, largest->label,
+                            pictures.size() == 1 ? "is" : "are", pictures.size(), pictures.size() == 1 ? "" : "s"),
+                "correcting that label, or adding a classes.txt that names every class", ErrorKind::BadData);
   }
   std::vector<std::string> names;
   for (std::uint32_t label = 0; label <= largest->label; ++label) {

@@ -35,8 +35,8 @@ Result<Part> find_part(const fs::path& folder, std::span<const char* const> name
     }
     for (const fs::path& path : {part, packed}) {
       if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
-        return fail("--data", path.string(), "is a link to what cannot be reached",
-                    "bringing back what it stands for, or removing it", ErrorKind::NoInput);
+        return fail("--data", path.string(), "is a link whose target cannot be reached",
+                    "restoring its target, or removing the link", ErrorKind::NoInput);
       }
     }
   }
@@ -74,7 +74,7 @@ Error missing(const std::string& folder, const std::string& reason, const Part& 
               const std::string& wanted) {
   return fail(
       "--data", folder, "holds " + reason,
-      in_other_case ? "calling " + *in_other_case + " " + wanted : "adding it, or naming only what is to be split",
+      in_other_case ? "renaming " + *in_other_case + " to " + wanted : "adding it, or naming only the folder to split",
       ErrorKind::NoInput);
 }
 
@@ -125,16 +125,15 @@ Result<DataParts> find_parts(const std::string& folder) {
   }
   const DataParts others = parts_in_other_case(folder);
   if (parts.train) {
-    return missing(folder, "train, but nothing called val, valid or validation", others.valid, "val");
+    return missing(folder, "train, but not val, valid or validation", others.valid, "val");
   }
   if (parts.valid) {
-    return missing(folder, fs::path(*parts.valid).filename().string() + ", but nothing called train", others.train,
-                   "train");
+    return missing(folder, fs::path(*parts.valid).filename().string() + ", but not train", others.train, "train");
   }
   if (others.train && others.valid) {
     return fail("--data", folder,
-                "holds " + *others.train + " and " + *others.valid + ", and parts are called train and val",
-                "renaming the two, or naming only what is to be split", ErrorKind::NoInput);
+                "holds " + *others.train + " and " + *others.valid + ", which must be named train and val",
+                "renaming the two, or naming only the folder to split", ErrorKind::NoInput);
   }
   return parts;
 }
@@ -151,10 +150,9 @@ Result<void> check_one_part(const std::string& folder, const std::vector<std::st
   if (train.empty() || other.empty()) {
     return {};
   }
-  return fail("--data", folder, "holds shards of two parts, " + train + " and " + other,
-              "--data='" + (fs::path(folder) / train).string() +
-                  "', of which a part is kept for validation, or moving " + train + " and " + other +
-                  " into folders train and val there",
+  return fail("--data", folder, "holds shards of two sets, " + train + " and " + other,
+              "--data='" + (fs::path(folder) / train).string() + "' to validate on a part of these, or moving " +
+                  train + " and " + other + " into folders train and val there",
               ErrorKind::NoInput);
 }
 

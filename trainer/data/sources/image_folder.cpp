@@ -56,9 +56,9 @@ Result<bool> is_folder(const fs::directory_entry& entry) {
   if (removed || is_image(entry.path().filename().string())) {
     return false;
   }
-  const char* const what = link ? "is a link to what cannot be reached: " : "cannot be looked at: ";
+  const char* const what = link ? "is a link whose target cannot be reached: " : "cannot be read: ";
   return fail("--data", entry.path().string(), what + errno_text(failed),
-              "bringing back what it stands for, or removing it", ErrorKind::NoInput);
+              "restoring it, or removing it from the data set", ErrorKind::NoInput);
 }
 
 /// Names of the class folders, sorted. Pictures beside them belong to no class.
@@ -78,8 +78,7 @@ Result<std::vector<std::string>> find_classes(const std::string& root, LeftOut& 
     return unreadable_folder(root, error);
   }
   if (names.empty()) {
-    return fail("--data", root,
-                std::string("holds no class folder") + (left_out.is_empty() ? "" : ", but pictures themselves"),
+    return fail("--data", root, std::string("holds no class folders") + (left_out.is_empty() ? "" : ", only pictures"),
                 "naming a folder with one sub-folder of images per class", ErrorKind::BadData);
   }
   std::sort(names.begin(), names.end());
@@ -117,7 +116,8 @@ class ClassScan {
     }
     if (samples.size() == 0) {
       return fail("--data", root_ + "/" + name_,
-                  "holds no picture, " + picture_endings() + (left_out.is_empty() ? "" : ", but " + left_out.text()),
+                  "holds no pictures (" + picture_endings() + ")" +
+                      (left_out.is_empty() ? "" : ", only other files, " + left_out.text()),
                   "adding images of this class or removing its folder", ErrorKind::BadData);
     }
     folders_.clear();
@@ -139,8 +139,7 @@ class ClassScan {
     const fs::path folder = fs::path(root_) / path;
     const FolderIdentity identity = identity_of(folder);
     if (std::find(open_.begin(), open_.end(), identity) != open_.end()) {  // and would be followed for ever
-      return fail("--data", folder.string(), "is a link that leads back to a folder above it", "removing the link",
-                  ErrorKind::BadData);
+      return fail("--data", folder.string(), "is a link to a folder above it", "removing the link", ErrorKind::BadData);
     }
     open_.push_back(identity);
     witnesses.push_back(witness_of(folder));  // before it is read: a change meanwhile shows
@@ -202,7 +201,7 @@ Result<SampleIndex> index_tree(const std::string& source, const std::string& roo
     left_out.append(scan.left_out);
   }
   if (!left_out.is_empty()) {
-    about.warning = "--data: " + root + ": files that are no pictures of a class by their ending are left out, " +
+    about.warning = "--data: " + root + ": files whose endings are not those of pictures are left out, " +
                     left_out.text() + "; try converting those that are pictures";
   }
   return samples.finish(about);
@@ -216,13 +215,13 @@ void warn_of_level(const ImageTree& tree, SourceIndices& indices) {
     const std::string_view name = tree.name(file);
     is_deeper = name.find('/') != name.rfind('/');
   }
-  const std::string action = "; try the folder whose sub-folders are the classes";
+  const std::string action = "; try naming the folder whose sub-folders are the classes";
   if (classes.size() == 1) {
-    indices.warn("--data: " + tree.root + ": holds one class only, " + classes[0] + action);
+    indices.warn("--data: " + tree.root + ": holds only one class, " + classes[0] + action);
   } else if (is_deeper) {
     indices.warn("--data: " + tree.root + ": its classes are " + classes[0] + ", " + classes[1] +
-                 (classes.size() > 2 ? ", ..." : "") + ", and pictures lie deeper, as " + std::string(tree.name(0)) +
-                 action);
+                 (classes.size() > 2 ? ", ..." : "") + ", but the pictures are in folders below them, such as " +
+                 std::string(tree.name(0)) + action);
   }
 }
 
@@ -240,7 +239,7 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
   }
   const auto size = static_cast<std::size_t>(facts.st_size);
   if (size > kMostPictureBytes) {
-    return fail("--data", path, "has " + std::to_string(size) + " bytes, more than any picture",
+    return fail("--data", path, "has " + std::to_string(size) + " bytes, more than a picture may have (256 MiB)",
                 "removing it from the data set", ErrorKind::BadData);
   }
   if (buffer.size() < size) {

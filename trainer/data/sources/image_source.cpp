@@ -66,7 +66,7 @@ Result<ShardsInFolder> shards_in(const std::string& folder) {
     }
   }
   if (error) {
-    return fail("--data", folder, "cannot be listed: " + errno_text(error.value()), "looking at that file system",
+    return fail("--data", folder, "cannot be listed: " + errno_text(error.value()), "checking that file system",
                 ErrorKind::NoInput);
   }
   if (found.paths.empty()) {
@@ -128,7 +128,7 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
   }
   ::globfree(&found);
   if (status != 0 && status != GLOB_NOMATCH) {
-    return fail("--data", pattern, "a folder of it cannot be listed", "looking at that file system",
+    return fail("--data", pattern, "a folder of this pattern cannot be listed", "checking that file system",
                 ErrorKind::NoInput);
   }
   return paths;
@@ -155,8 +155,8 @@ namespace {
 Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder, SourceIndices& indices) {
   ASSIGN_OR_RETURN(const ShardsInFolder shards, shards_in(folder));
   if (!shards.left_out.is_empty()) {
-    indices.warn("--data: " + folder + ": is read as shards, and of what else it holds are left out " +
-                 shards.left_out.text() + "; try shards in a folder of their own, decompressed");
+    indices.warn("--data: " + folder + ": its tar shards are read, and other files are left out, " +
+                 shards.left_out.text() + "; try keeping decompressed shards in a folder of their own");
   }
   RETURN_IF_ERROR(check_one_part(folder, shards.paths));
   if (!shards.paths.empty()) {

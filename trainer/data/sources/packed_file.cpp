@@ -60,8 +60,7 @@ Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place,
   constexpr std::uint64_t kMostElements = std::uint64_t{1} << 50U;  // whose product below is a number
   const std::uint64_t in_entries = std::min(place.elements, kMostElements) * sizeof(PackedEntry);
   if (!storage::fits_in_memory(std::max(place.bytes(), in_entries))) {
-    return damaged_packed_file(path_,
-                               fmt::format("{} has {} elements, which no memory here holds", name, place.elements));
+    return damaged_packed_file(path_, fmt::format("{} has {} elements, more than fit in memory", name, place.elements));
   }
   std::vector<std::byte> bytes(place.bytes());
   const auto count = file_.read_at(bytes, place.start);
@@ -69,10 +68,10 @@ Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place,
     return cannot_read(path_, errno, ErrorKind::InputOutput);
   }
   if (*count != bytes.size()) {
-    return damaged_packed_file(path_, fmt::format("is damaged: {} is cut", name));
+    return damaged_packed_file(path_, fmt::format("is damaged: {} is truncated", name));
   }
   if (!place.crc32c || storage::crc32c(bytes) != *place.crc32c) {
-    return damaged_packed_file(path_, fmt::format("is damaged: the checksum of {} is wrong", name));
+    return damaged_packed_file(path_, fmt::format("is damaged: {} has a wrong checksum", name));
   }
   return bytes;
 }
@@ -131,10 +130,10 @@ Result<std::span<const std::byte>> PackedFile::read(std::size_t index, std::vect
     return cannot_read(describe(index), errno, ErrorKind::InputOutput);
   }
   if (*count != bytes) {
-    return damaged_packed_file(describe(index), "the file became shorter while it is in use");
+    return damaged_packed_file(describe(index), "became shorter while in use");
   }
   if (storage::crc32c(stored) != entry.crc32c) {
-    return damaged_packed_file(describe(index), "the checksum is wrong: the file was damaged after it was written");
+    return damaged_packed_file(describe(index), "has a wrong checksum: the file was damaged after it was written");
   }
   return std::span<const std::byte>(stored);
 }
@@ -164,7 +163,7 @@ std::string PackedFile::describe(std::size_t index) const {
 Result<std::shared_ptr<const ImageSource>> PackedSource::open(const std::string& path) {
   ASSIGN_OR_RETURN(PackedFile file, PackedFile::open(path));
   if (file.entries().empty()) {
-    return fail("--data", path, "holds no image", "packing a folder that holds some", ErrorKind::BadData);
+    return fail("--data", path, "holds no images", "packing a folder of images", ErrorKind::BadData);
   }
   return std::shared_ptr<const ImageSource>(std::make_shared<PackedSource>(std::move(file)));
 }

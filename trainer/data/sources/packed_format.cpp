@@ -19,8 +19,8 @@ using storage::Hdf5Header;
 using storage::Hdf5Type;
 
 Error of_another_format(const std::string& path, const std::string& detail) {
-  return fail("--data", path, fmt::format("is an HDF5 file, but not of format {}{}", packed_schema::kFormat, detail),
-              "a file that rollcall-pack wrote", ErrorKind::BadData);
+  return fail("--data", path, fmt::format("is an HDF5 file, but not in format {}{}", packed_schema::kFormat, detail),
+              "naming a file that rollcall-pack wrote", ErrorKind::BadData);
 }
 
 Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLayout& layout) {
@@ -30,16 +30,16 @@ Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLa
   layout.format_version = root.text(packed_schema::kVersionAttribute).value_or("");
   const auto major = parse_integer<int>(layout.format_version.substr(0, layout.format_version.find('.')));
   if (!major) {
-    return damaged_packed_file(path, "is damaged: it does not say its format version");
+    return damaged_packed_file(path, "is damaged: it has no format version");
   }
   if (*major > packed_schema::kMajorVersion) {
     return fail("--data", path,
-                fmt::format("has format version {}, and this program reads up to {}.x", layout.format_version,
-                            packed_schema::kMajorVersion),
-                "a newer rollcall", ErrorKind::Mismatch);
+                fmt::format("has format version {}, but this program reads only versions up to {}.x",
+                            layout.format_version, packed_schema::kMajorVersion),
+                "upgrading rollcall", ErrorKind::Mismatch);
   }
   if (root.number(packed_schema::kCompleteAttribute) != 1U) {
-    return damaged_packed_file(path, "was never finished");
+    return damaged_packed_file(path, "is incomplete: its packing did not finish");
   }
   layout.writer = root.text(packed_schema::kWriterAttribute).value_or("");
   layout.created = root.text(packed_schema::kCreatedAttribute).value_or("");
@@ -62,14 +62,14 @@ Result<DataSetPlace> read_place(const storage::File& file, const Hdf5Header& roo
   const auto row = object->row();
   const bool any_length = type.kind == Hdf5Type::Kind::Text;
   if (!row || row->type.kind != type.kind || (!any_length && row->type.bytes != type.bytes)) {
-    return damaged_packed_file("", fmt::format("is damaged: {} is not stored as it should be", name));
+    return damaged_packed_file("", fmt::format("is damaged: {} has an unexpected type or layout", name));
   }
   const DataSetPlace place{.start = row->start,
                            .elements = row->elements,
                            .element_bytes = row->type.bytes,
                            .crc32c = object->number(packed_schema::kCrcAttribute)};
   if (!lies_inside(place, file_bytes)) {
-    return damaged_packed_file("", fmt::format("is damaged: {} does not lie inside the file", name));
+    return damaged_packed_file("", fmt::format("is damaged: {} extends beyond the file", name));
   }
   return place;
 }
@@ -110,14 +110,14 @@ std::optional<std::string> objection(const PackedEntry& entry, std::uint64_t dat
                        data_bytes);
   }
   if (entry.label < 0 || std::cmp_greater_equal(entry.label, classes)) {
-    return fmt::format("label {} is none of its {} classes", entry.label, classes);
+    return fmt::format("label {} is not one of its {} classes", entry.label, classes);
   }
   const std::uint32_t most = entry.tile_count > 0 ? kMostJpegPixels : std::numeric_limits<std::int32_t>::max();
   if (entry.width < 1 || entry.height < 1 || entry.width > most || entry.height > most) {
     return fmt::format("a picture cannot have {} x {} pixels", entry.width, entry.height);
   }
   if (entry.orientation < 1 || entry.orientation > 8) {
-    return fmt::format("{} is no EXIF orientation", entry.orientation);
+    return fmt::format("{} is not an EXIF orientation", entry.orientation);
   }
   return std::nullopt;
 }
@@ -129,8 +129,14 @@ Result<PackedLayout> read_packed_layout(const storage::File& file, const std::st
   if (!root && root.error().kind == ErrorKind::Mismatch) {
     return of_another_format(path, ": " + root.error().reason);
   }
+  if (!root && root.error().kind == ErrorKind::NoInput) {
+    return fail(
+        "--data", path, "is neither an HDF5 file nor a tar archive; lists of labels, such as CSV, are not read",
+        "naming a folder with one sub-folder of images per class, a file that rollcall-pack wrote, or tar shards",
+        ErrorKind::BadData);
+  }
   if (!root) {
-    return damaged_packed_file(path, "is cut, damaged or no HDF5 file: " + root.error().reason);
+    return damaged_packed_file(path, "is a truncated or damaged HDF5 file: " + root.error().reason);
   }
   PackedLayout layout;
   RETURN_IF_ERROR(read_root(*root, path, layout));

@@ -202,7 +202,7 @@ Result<SampleIndex> SampleIndexBuilder::finish(const SampleIndex::About& about) 
                                             names_.size() + packed_about.size());
   if (!memory) {
     return fail("--data", about.source, "its index cannot be held in memory: " + errno_text(errno),
-                "more memory for the task", ErrorKind::Unavailable);
+                "giving the task more memory", ErrorKind::Unavailable);
   }
   std::span<std::byte> rest = memory->writable().subspan(sizeof header);
   put(rest, entries_.data(), entries_.size() * sizeof(SampleIndex::Entry));
@@ -213,7 +213,7 @@ Result<SampleIndex> SampleIndexBuilder::finish(const SampleIndex::About& about) 
   put(first, &header, sizeof header);
   std::optional<SampleIndex> index = SampleIndex::from(*std::move(memory));
   if (!index) {
-    return fail("--data", about.source, "its index contradicts itself", "reporting this: it is a bug",
+    return fail("--data", about.source, "its index is inconsistent", "reporting this: it is a bug",
                 ErrorKind::Internal);
   }
   return *std::move(index);

@@ -112,16 +112,15 @@ class ShardReader {
     if (compression.empty()) {
       return {};
     }
-    return fail("--data", path_,
-                "is compressed with " + compression + ": pictures are read where they lie in an archive",
-                "decompressing it; pictures hardly become smaller by it", ErrorKind::BadData);
+    return fail("--data", path_, "is compressed with " + compression + ", but pictures are read in place",
+                "decompressing it (compression hardly makes pictures smaller)", ErrorKind::BadData);
   }
 
   /// A link in the place of a picture or label.
   Result<void> refuse(const TarMember& link) const {
     const auto name = split_name(link.name);
     const bool is_needed = name && (is_picture_ending(name->second) || name->second == "cls");
-    return is_needed ? fail("--data", path_ + ": " + link.name, "is a link, without the file's bytes",
+    return is_needed ? fail("--data", path_ + ": " + link.name, "is a link without the file's content",
                             "writing the shard with tar's --dereference and --hard-dereference", ErrorKind::BadData)
                      : Result<void>();
   }
@@ -164,8 +163,8 @@ class ShardReader {
     }
     if (picture_) {
       return fail("--data", path_ + ": " + member.name,
-                  "is a second picture of one key, beside ." + picture_ending_ + ": which one is to be learnt?",
-                  "another ending for the other one, KEY.mask.png say", ErrorKind::BadData);
+                  "is a second picture with this key, besides ." + picture_ending_,
+                  "renaming the one that is not the input, for example to KEY.mask.png", ErrorKind::BadData);
     }
     picture_ = {.offset = member.offset, .bytes = static_cast<std::uint32_t>(member.bytes), .shard = shard_};
     picture_ending_ = ending;
@@ -182,7 +181,7 @@ class ShardReader {
     }
     const auto label = parse_integer<std::int64_t>(trim(text));
     if (!label || *label < 0 || *label > std::numeric_limits<std::int32_t>::max()) {
-      return unusable_shard(path_ + ": " + member.name, "holds no label, a number from 0");
+      return unusable_shard(path_ + ": " + member.name, "does not hold a label, an integer from 0");
     }
     label_ = static_cast<std::uint32_t>(*label);
     return {};
@@ -190,14 +189,14 @@ class ShardReader {
 
   [[nodiscard]] Error twice(const TarMember& member) const {
     return fail("--data", path_ + ": " + member.name,
-                "comes twice in one sample: members with one key that follow each other are one sample",
-                "a key of its own for each picture, with its folder's name say", ErrorKind::BadData);
+                "occurs twice in one sample: consecutive members with the same key form one sample",
+                "giving each picture a key of its own, for example with its folder's name", ErrorKind::BadData);
   }
 
   /// One with a picture and without a label is an error; one without a picture, or with a dot in its key, is counted.
   Result<void> finish_sample() {
     if (picture_ && !label_) {
-      return unusable_shard(path_ + ": " + key_, "has no label, a member of the same name with the ending .cls");
+      return unusable_shard(path_ + ": " + key_, "has no label: a member with this key and the ending .cls is missing");
     }
     if (picture_) {
       picture_->label = *label_;

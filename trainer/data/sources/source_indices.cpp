@@ -55,7 +55,7 @@ void remove_left_overs(const std::string& path) {
 
 Error not_kept(const std::string& path, const std::string& reason) {
   return fail("--index-dir", path, "cannot be written: " + reason,
-              "another folder, or none to index the data at each start", ErrorKind::CannotCreate);
+              "another --index-dir, or leaving it out to index the data at each start", ErrorKind::CannotCreate);
 }
 
 }  // namespace
@@ -137,7 +137,8 @@ void SourceIndices::warn_of(const SampleIndex& index) {
 }
 
 Error indexing_stopped(const std::string& source) {
-  return fail("--data", source, "indexing it was stopped", "looking at what stopped it", ErrorKind::Unavailable);
+  return fail("--data", source, "indexing was stopped", "looking for the reason in earlier messages",
+              ErrorKind::Unavailable);
 }
 
 }  // namespace rollcall::data

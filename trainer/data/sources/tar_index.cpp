@@ -150,20 +150,20 @@ class Indexer {
   Result<bool> read_member() {
     TarHeader header;
     if (archive_bytes_ - at_ < kBlock || !read_at_(std::as_writable_bytes(std::span(&header, 1)), at_)) {
-      return damaged_tar(fmt::format("it is cut at {} bytes", at_));
+      return damaged_tar(fmt::format("it is truncated at byte {}", at_));
     }
     if (is_empty(header)) {
       return false;
     }
     const auto bytes = number_of(header.size);
     if (!checksum_is_right(header) || !bytes) {
-      return damaged_tar(fmt::format("the header at {} is wrong", at_));
+      return damaged_tar(fmt::format("the header at byte {} is invalid", at_));
     }
     at_ += kBlock;
     const bool extension = header.type == 'L' || header.type == 'x' || header.type == 'K' || header.type == 'g';
     const std::uint64_t stored = extension ? *bytes : override_.bytes.value_or(*bytes);
     if (stored > archive_bytes_ - at_) {
-      return damaged_tar(fmt::format("it is cut in the member at {} ({} bytes)", at_, stored));
+      return damaged_tar(fmt::format("it is truncated in the member at byte {} ({} bytes long)", at_, stored));
     }
     RETURN_IF_ERROR(extension ? take_extension(header.type, stored) : take_member(header, stored));
     // The last member's padding may be missing.
@@ -179,12 +179,12 @@ class Indexer {
     TarHeader header;
     for (; archive_bytes_ - at_ >= kBlock; at_ += kBlock) {
       if (!read_at_(std::as_writable_bytes(std::span(&header, 1)), at_)) {
-        return damaged_tar(fmt::format("it cannot be read at {}", at_));
+        return damaged_tar(fmt::format("it cannot be read at byte {}", at_));
       }
       if (is_empty(header)) {
         zeros += kBlock;
       } else if (checksum_is_right(header)) {
-        return fail("--data", "", fmt::format("holds a second archive, behind its end, at {}", at_),
+        return fail("--data", "", fmt::format("holds a second archive after its end, at byte {}", at_),
                     "joining archives with tar --concatenate, not with cat", ErrorKind::BadData);
       }
     }
@@ -196,16 +196,16 @@ class Indexer {
       return {};
     }
     if (bytes > kMostExtension) {
-      return damaged_tar(fmt::format("the extended header at {} has {} bytes", at_, bytes));
+      return damaged_tar(fmt::format("the extended header at byte {} has {} bytes", at_, bytes));
     }
     std::string text(bytes, '\0');
     if (!read_at_(std::as_writable_bytes(std::span(text)), at_)) {
-      return damaged_tar(fmt::format("it cannot be read at {}", at_));
+      return damaged_tar(fmt::format("it cannot be read at byte {}", at_));
     }
     if (type == 'L') {
       override_.name = text.substr(0, text.find('\0'));
     } else if (!read_pax(text, override_)) {
-      return damaged_tar(fmt::format("the extended header at {} is wrong", at_));
+      return damaged_tar(fmt::format("the extended header at byte {} is invalid", at_));
     }
     return {};
   }

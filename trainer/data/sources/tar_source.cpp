@@ -41,13 +41,14 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
     content = {};
   }
   if (pictures.size() == 0) {
-    return unusable_shard(folder, "holds no tar archive with pictures" +
-                                      (left_out.is_empty() ? "" : " that it knows: it leaves out " + left_out.text()));
+    return unusable_shard(
+        folder, "holds no supported pictures" + (left_out.is_empty() ? "" : ", only other files, " + left_out.text()));
   }
   if (!left_out.is_empty()) {
-    about.warning =
-        fmt::format("--data: {}: leaves out {}; try KEY.jpg with KEY.cls beside it (or {}), and no dot in KEY", folder,
-                    left_out.text(), picture_endings());
+    about.warning = fmt::format(
+        "--data: {}: members of its shards are left out, {}; try naming the two members of a sample KEY.jpg (or {}) "
+        "and KEY.cls, without a dot in KEY",
+        folder, left_out.text(), picture_endings());
   }
   ASSIGN_OR_RETURN(std::vector<std::string> names, class_names_of_labels(folder, pictures));
   about.class_names = std::move(names);
@@ -63,9 +64,9 @@ Result<void> check_sizes(const std::vector<std::string>& shards, const std::vect
     const std::int64_t bytes = witness_of(shards[i], files[i].descriptor()).bytes;
     if (i >= witnesses.size() || bytes != witnesses[i].bytes) {
       return fail("--data", shards[i],
-                  fmt::format("has {} bytes here, and the archive that was indexed has {}", bytes,
+                  fmt::format("has {} bytes here, but {} where it was indexed", bytes,
                               i < witnesses.size() ? witnesses[i].bytes : 0),
-                  "copying it to this node again, and leaving it alone while a run uses it", ErrorKind::Mismatch);
+                  "copying it to this node again, and not changing it while a run uses it", ErrorKind::Mismatch);
     }
   }
   return {};
@@ -77,8 +78,8 @@ void warn_of_one_label(const std::string& folder, const SampleIndex& index, Sour
     ++alike;
   }
   if (alike > 1 && alike == index.size()) {
-    indices.warn(fmt::format("--data: {}: all of its {} pictures have one label, {}; try looking at the .cls members",
-                             folder, alike, index.entry(0).label));
+    indices.warn(fmt::format("--data: {}: all {} pictures have the label {}; try checking the .cls members", folder,
+                             alike, index.entry(0).label));
   }
 }
 
@@ -108,7 +109,8 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
 Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& buffer) const {
   const SampleIndex::Entry& picture = index_.entry(index);
   if (picture.bytes > kMostPictureBytes) {
-    return fail("--data", describe(index), fmt::format("has {} bytes, more than any picture", picture.bytes),
+    return fail("--data", describe(index),
+                fmt::format("has {} bytes, more than a picture may have (256 MiB)", picture.bytes),
                 "writing the shard without it", ErrorKind::BadData);
   }
   if (buffer.bytes.size() < picture.bytes) {
@@ -120,7 +122,7 @@ Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& bu
     return unreadable_shard(describe(index), errno, ErrorKind::InputOutput);
   }
   if (*count != bytes.size()) {
-    return fail("--data", describe(index), "the archive became shorter while it is in use", "writing the shard again",
+    return fail("--data", describe(index), "the archive became shorter while in use", "writing the shard again",
                 ErrorKind::BadData);
   }
   return Sample{{.bytes = bytes}, picture.label};

@@ -107,10 +107,11 @@ TEST_F(ImageTreeOnDisk, WhoseClassIsNotThereAtTheMomentIsAnError) {
   add("a/1.jpg");
   add("b/below/2.jpg");
   fs::create_symlink(root_ / "nowhere", root_ / "c");
-  expect_error(ExitCode::NoInput, "c: is a link to what cannot be reached: No such file or directory");
+  expect_error(ExitCode::NoInput, "c: is a link whose target cannot be reached: No such file or directory");
   fs::remove(root_ / "c");
   fs::create_symlink("more", root_ / "b/more");  // to itself
-  expect_error(ExitCode::NoInput, "b/more: is a link to what cannot be reached: Too many levels of symbolic links");
+  expect_error(ExitCode::NoInput,
+               "b/more: is a link whose target cannot be reached: Too many levels of symbolic links");
   fs::remove(root_ / "b/more");
   fs::create_symlink(root_ / "nowhere.jpg", root_ / "a/gone.jpg");  // a picture that cannot be read
   const auto tree = scanned(root_.string());
@@ -121,15 +122,15 @@ TEST_F(ImageTreeOnDisk, WhoseClassIsNotThereAtTheMomentIsAnError) {
 TEST_F(ImageTreeOnDisk, WithoutOneOfTheTwoPartsIsAnError) {
   for (const char* valid : {"val", "valid", "validation"}) {
     add(std::string(valid) + "/cat/1.jpg");
-    expect_error(ExitCode::NoInput, std::string("holds ") + valid + ", but nothing called train");
+    expect_error(ExitCode::NoInput, std::string("holds ") + valid + ", but not train");
     fs::create_symlink(root_ / "nowhere", root_ / "train");
-    expect_error(ExitCode::NoInput, "train: is a link to what cannot be reached");
+    expect_error(ExitCode::NoInput, "train: is a link whose target cannot be reached");
     fs::remove(root_ / "train");
     fs::remove_all(root_ / valid);
   }
   add("train/cat/1.jpg");
   fs::create_symlink(root_ / "nowhere", root_ / "val");
-  expect_error(ExitCode::NoInput, "val: is a link to what cannot be reached");
+  expect_error(ExitCode::NoInput, "val: is a link whose target cannot be reached");
 }
 
 TEST_F(ImageTreeOnDisk, MayHaveClassesValidAndInvalid) {
@@ -212,15 +213,15 @@ TEST_F(ImageTreeOnDisk, DamagedFileIsAnErrorThatNamesIt) {
 TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
   expect_error(ExitCode::BadData, root_.string() + ": holds no class folder");
   add("train/cat/1.jpg");
-  expect_error(ExitCode::NoInput, "nothing called val");
+  expect_error(ExitCode::NoInput, "train, but not val");
   fs::create_directories(root_ / "train/dog");
   add("val/cat/1.jpg");
-  expect_error(ExitCode::BadData, "rollcall: --data: " + (root_ / "train/dog").string() + ": holds no picture, " +
-                                      picture_endings() + "; try ");
+  expect_error(ExitCode::BadData, "rollcall: --data: " + (root_ / "train/dog").string() + ": holds no pictures (" +
+                                      picture_endings() + "); try ");
   add("train/dog/1.jpg");
-  expect_error(ExitCode::BadData, "does not have the same classes");
+  expect_error(ExitCode::BadData, "its classes differ from those of ");
   add("val/wolf/1.jpg");  // as many, but others
-  expect_error(ExitCode::BadData, "does not have the same classes");
+  expect_error(ExitCode::BadData, "its classes differ from those of ");
   fs::remove_all(root_ / "val/wolf");
   add("val/dog/1.jpg");
   EXPECT_TRUE(made(options()));
@@ -233,11 +234,10 @@ TEST_F(ImageTreeOnDisk, WhosePartsAreCalledOtherwiseIsNoSetOfTwoClasses) {
     add(std::string(train) + "/cat/1.jpg");
     add(std::string(valid) + "/cat/1.jpg");
     expect_error(ExitCode::NoInput,
-                 std::string("holds ") + train + " and " + valid + ", and parts are called train and val");
+                 std::string("holds ") + train + " and " + valid + ", which must be named train and val");
     fs::remove_all(root_ / train);
     add("train/cat/1.jpg");
-    expect_error(ExitCode::NoInput,
-                 std::string("nothing called val, valid or validation; try calling ") + valid + " val");
+    expect_error(ExitCode::NoInput, std::string("but not val, valid or validation; try renaming ") + valid + " to val");
     fs::remove_all(root_);
   }
   for (int i = 0; i < 10; ++i) {
@@ -255,11 +255,14 @@ TEST_F(ImageTreeOnDisk, ThatIsTheWrongFolderIsToldOf) {
   };
   add("data/training/1.jpg");
   ASSERT_EQ(warnings().size(), 1U);
-  EXPECT_NE(warnings()[0].find("holds one class only, data; try the folder whose sub-folders"), std::string::npos);
+  EXPECT_NE(warnings()[0].find("holds only one class, data; try naming the folder whose sub-folders"),
+            std::string::npos);
   add("more/training/1.jpg");
   ASSERT_EQ(warnings().size(), 1U);
-  EXPECT_NE(warnings()[0].find("its classes are data, more, and pictures lie deeper, as data/training/1.jpg; try"),
-            std::string::npos);
+  EXPECT_NE(
+      warnings()[0].find(
+          "its classes are data, more, but the pictures are in folders below them, such as data/training/1.jpg; try"),
+      std::string::npos);
   add("more/1.jpg");
   EXPECT_TRUE(warnings().empty());
 }
@@ -278,7 +281,7 @@ TEST_F(ImageTreeOnDisk, FilesThatAreLeftOutAreCountedInOneLine) {
     ASSERT_EQ(indices.warnings().size(), 1U);
     EXPECT_EQ(indices.warnings()[0],
               "--data: " + root_.string() +
-                  ": files that are no pictures of a class by their ending are left out, 5: 2 .heic (such as "
+                  ": files whose endings are not those of pictures are left out, 5: 2 .heic (such as "
                   "a/3.heic), 1 .tga "
                   "(such as a/sub/5.tga), 1 beside the class folders (such as 2.jpg), 1 without an ending (such as "
                   "b/LIST); try converting those that are pictures");

@@ -146,7 +146,7 @@ TEST(DecodeLimits, ForeignContentIsNamedForWhatItIsNot) {
   constexpr std::string_view kPage = "<!DOCTYPE html><html><body>404</body></html>";
   EXPECT_EQ(reason_of({}), "is empty");
   EXPECT_EQ(reason_of(std::as_bytes(std::span(kPage))),
-            "is no picture in a format that is read, but text in HTML or XML");
+            "is not an image in a supported format, but text in HTML or XML");
   auto arithmetic = jpeg_of(20, 20, {});
   arithmetic.resize(3);
   EXPECT_THAT(reason_of(arithmetic), HasSubstr("damaged JPEG"));

@@ -181,7 +181,7 @@ def test_grey_of_16_bits_keeps_its_upper_8(tmp_path, order):
 def test_tiff_of_other_kinds_is_refused_by_what_it_is(tmp_path, what, file):
     (tmp_path / "a").write_bytes(file)
     text = refusal(tmp_path / "a")
-    assert "is a TIFF file of a kind that is not read: " in text and what in text
+    assert "is a TIFF file of an unsupported kind: " in text and what in text
 
 
 def with_bytes(file, at, content):

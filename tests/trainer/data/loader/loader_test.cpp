@@ -319,7 +319,8 @@ TEST_P(LoaderWithWorkers, WhereDamagedSamplesAreSkippedTheFileSystemsFailureIsAn
 TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
   Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(1, 4, true)));
-  expect_error(loader, "sample 0", ExitCode::BadData, "is bad, as is every other sample of this batch: is damaged");
+  expect_error(loader, "sample 0", ExitCode::BadData,
+               "cannot be used, nor can any other sample of this batch: is damaged");
 }
 
 TEST_P(LoaderWithWorkers, BatchOfWhichTheFileSystemGaveNothingIsNoDamagedData) {

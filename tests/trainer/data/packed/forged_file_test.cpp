@@ -169,7 +169,7 @@ TEST(ForgedPackedFile, WhoseTablesNeedMoreMemoryThanThereIsIsRefusedByTheirName)
   const auto source = PackedSource::open(path);
   ASSERT_FALSE(source);
   EXPECT_THAT(source.error().message(),
-              HasSubstr(path + ": /orientation has 4398046511104 elements, which no memory here holds"));
+              HasSubstr(path + ": /orientation has 4398046511104 elements, more than fit in memory"));
   EXPECT_EQ(source.error().kind, ErrorKind::BadData);
 }
 

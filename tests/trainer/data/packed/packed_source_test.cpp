@@ -130,7 +130,7 @@ TEST(PackedSource, ChangedByteOfAPictureIsFoundAndTheSampleNamed) {
   const auto sample = source->fetch(0, buffer);
   ASSERT_FALSE(sample);
   EXPECT_EQ(sample.error().kind, ErrorKind::BadData);
-  EXPECT_THAT(sample.error().message(), HasSubstr(path + ": cat/a b.jpg: the checksum is wrong"));
+  EXPECT_THAT(sample.error().message(), HasSubstr(path + ": cat/a b.jpg: has a wrong checksum"));
   EXPECT_TRUE(source->fetch(1, buffer));
 }
 
@@ -213,8 +213,8 @@ TEST(PackedSource, FilesOfOtherKindsAreRefusedWithTheReason) {
   const TemporaryFolder folder;
   test::write_content(folder.file("empty.h5"), {});
   test::write_content(folder.file("page.h5"), {'<', 'h', 't', 'm', 'l', '>'});
-  EXPECT_THAT(refusal(folder.file("empty.h5")), HasSubstr("is cut, damaged or no HDF5 file"));
-  EXPECT_THAT(refusal(folder.file("page.h5")), HasSubstr("is cut, damaged or no HDF5 file"));
+  EXPECT_THAT(refusal(folder.file("empty.h5")), HasSubstr("is neither an HDF5 file nor a tar archive"));
+  EXPECT_THAT(refusal(folder.file("page.h5")), HasSubstr("is neither an HDF5 file nor a tar archive"));
   EXPECT_THAT(refusal(folder.file("none.h5")), HasSubstr("No such file"));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("Is a directory"));
   {
@@ -256,7 +256,7 @@ TEST(PackedSource, FileThatWasNeverFinishedIsRefused) {
   with_file(path, [](hid_t file) {
     ASSERT_TRUE(storage::update_flag_attribute(file, packed_schema::kCompleteAttribute, false));
   });
-  EXPECT_THAT(refusal(path), HasSubstr("was never finished"));
+  EXPECT_THAT(refusal(path), HasSubstr("is incomplete: its packing did not finish"));
 }
 
 TEST(PackedSource, TableWithoutAChecksumIsRefused) {
@@ -284,7 +284,7 @@ TEST(PackedSource, ReplacedTablesOfAWrongKindAreRefused) {
       const std::array numbers{1.0, 2.0, 3.0};
       H5Dwrite(table.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data());  // places it
     });
-    EXPECT_THAT(refusal(path), HasSubstr(std::string(name) + " is not stored as it should be"));
+    EXPECT_THAT(refusal(path), HasSubstr(std::string(name) + " has an unexpected type or layout"));
     with_file(path, [&](hid_t file) { H5Ldelete(file, name, H5P_DEFAULT); });
     EXPECT_THAT(refusal(path), HasSubstr(std::string(name) + " cannot be opened"));
   }

@@ -49,8 +49,8 @@ TEST(PackedTables, EveryValueThatCannotBeIsRefused) {
       {[](PackedColumns& c) { c.width[0] = 0; }, "a picture cannot have 0 x 375 pixels"},
       {[](PackedColumns& c) { c.height[0] = 1U << 31; }, "pixels"},
       {[](PackedColumns& c) { c.height[1] = 65'536; }, "a picture cannot have 500 x 65536 pixels"},
-      {[](PackedColumns& c) { c.orientation[2] = 9; }, "9 is no EXIF orientation"},
-      {[](PackedColumns& c) { c.orientation[2] = 0; }, "0 is no EXIF orientation"},
+      {[](PackedColumns& c) { c.orientation[2] = 9; }, "9 is not an EXIF orientation"},
+      {[](PackedColumns& c) { c.orientation[2] = 0; }, "0 is not an EXIF orientation"},
       {[](PackedColumns& c) { c.label.pop_back(); }, "its tables have different lengths"},
       {[](PackedColumns& c) { c.offset.pop_back(); }, "its tables have different lengths"}};
   for (const auto& [change, reason] : changes) {

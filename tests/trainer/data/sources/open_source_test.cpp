@@ -138,8 +138,8 @@ TEST(OpenSource, RefusesShardsOfTwoPartsInOneFolder) {
     fs::rename(folder.file("shard-01.tar"), folder.file("imagenet-train-001.tar"));
     fs::rename(folder.file("shard-02.tar"), folder.file(other));
     EXPECT_THAT(refusal(folder.path()),
-                AllOf(HasSubstr("holds shards of two parts, imagenet-train-*.tar and "),
-                      HasSubstr("--data='" + folder.file("imagenet-train-*.tar") + "', of which"),
+                AllOf(HasSubstr("holds shards of two sets, imagenet-train-*.tar and "),
+                      HasSubstr("--data='" + folder.file("imagenet-train-*.tar") + "' to validate on a part of these"),
                       HasSubstr("folders train and val")));
     EXPECT_TRUE(opened(folder.file("imagenet-train-*.tar")));
     fs::rename(folder.file(other), folder.file("latest-train-val.tar"));

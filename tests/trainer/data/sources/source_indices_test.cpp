@@ -244,7 +244,7 @@ TEST(TreeIndex, IsGivenUpWhereThatIsAskedFor) {
   indices.stop = true;
   const auto tree = scan_image_tree(folder.file("tree"), indices);
   ASSERT_FALSE(tree);
-  EXPECT_THAT(tree.error().message(), HasSubstr("indexing it was stopped"));
+  EXPECT_THAT(tree.error().message(), HasSubstr("indexing was stopped"));
 }
 
 TEST(SharedMemory, IsTheSameInAnotherMappingAndCannotBecomeShorter) {

@@ -42,7 +42,7 @@ class AvifPicture : public WholePicture {
     avifRGBImage rgb;
     avifRGBImageSetDefaults(&rgb, decoder_->image);
     if (static_cast<int>(rgb.width) != header.size.width || static_cast<int>(rgb.height) != header.size.height) {
-      return damaged("is a damaged AVIF file (its header has another size)");
+      return damaged("is a damaged AVIF file (the image is not of the size that its header states)");
     }
     rgb.depth = 8;
     rgb.format = AVIF_RGB_FORMAT_RGBA;

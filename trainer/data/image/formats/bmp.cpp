@@ -132,9 +132,9 @@ class BmpPicture : public WholePicture {
     return number;
   }
 
-  [[nodiscard]] static Error cut() { return damaged("is a damaged BMP file (it is cut)"); }
+  [[nodiscard]] static Error cut() { return damaged("is a damaged BMP file (it is truncated)"); }
   [[nodiscard]] static Error unknown() {
-    return damaged("is a BMP file of a kind that is not read: compressed, or of unusual pixels");
+    return damaged("is a BMP file of an unsupported kind: compressed, or with an unusual pixel format");
   }
 
   std::span<const std::byte> file_;

@@ -40,7 +40,7 @@ class GifPicture : public WholePicture {
         return damaged_gif(gif_->Error);
       }
       if (record == TERMINATE_RECORD_TYPE) {
-        return damaged("is a GIF file without a picture");
+        return damaged("is a GIF file without an image");
       }
       if (record == EXTENSION_RECORD_TYPE && !read_extension()) {
         return damaged_gif(gif_->Error);

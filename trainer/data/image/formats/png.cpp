@@ -51,7 +51,7 @@ class PngPicture : public WholePicture {
       png_read_update_info(png_, info_);
       const std::size_t row_bytes = static_cast<std::size_t>(header.size.width) * kPixelBytes;
       if (png_get_rowbytes(png_, info_) != row_bytes) {
-        png_error(png_, "Unknown kind of pixels");
+        png_error(png_, "Unknown pixel format");
       }
       for (int pass = 0; pass < passes; ++pass) {
         for (int y = 0; y < header.size.height; ++y) {
@@ -88,7 +88,7 @@ class PngPicture : public WholePicture {
   static void read(png_structp png, png_bytep out, std::size_t count) {
     PngPicture& self = *static_cast<PngPicture*>(png_get_io_ptr(png));
     if (count > self.file_.size() - self.at_) {
-      png_error(png, "Read beyond the file's end");
+      png_error(png, "Unexpected end of file");
     }
     std::memcpy(out, self.file_.data() + self.at_, count);
     self.at_ += count;

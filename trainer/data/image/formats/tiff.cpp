@@ -152,7 +152,7 @@ class TiffPicture : public WholePicture {
                           (format == SAMPLEFORMAT_UINT || format == SAMPLEFORMAT_VOID);
     if (!is_known || TIFFIsCODECConfigured(compression_) == 0) {
       return damaged(
-          fmt::format("is a TIFF file of a kind that is not read: {} x {} bits, photometric interpretation {}, "
+          fmt::format("is a TIFF file of an unsupported kind: {} x {} bits, photometric interpretation {}, "
                       "compression {}, sample format {}",
                       samples_, bits_, photometric_, compression_, format));
     }

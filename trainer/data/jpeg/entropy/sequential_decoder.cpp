@@ -228,7 +228,7 @@ void SequentialDecoder::read_to_end(jpeg_decompress_struct& decompressor) {
 
 void SequentialDecoder::begin_interval(jpeg_decompress_struct& decompressor) {
   if (coded_.bits_left() >= 8 || !scan_.pass_restart(next_restart_)) {
-    fail(decompressor, "Corrupt JPEG data: no restart marker where one must be");
+    fail(decompressor, "Corrupt JPEG data: missing restart marker");
   }
   next_restart_ = (next_restart_ + 1) % 8;
   mcus_to_restart_ = static_cast<int>(decompressor.restart_interval);
@@ -285,7 +285,7 @@ void SequentialDecoder::skip_rest(const CodedMcu::Block& kind, const SkipTable& 
 void SequentialDecoder::hand_back(jpeg_decompress_struct& decompressor) {
   const bool has_more = !scan_.is_complete() || coded_.bits_left() >= 64;
   if (has_more && !coded_.is_padded()) {
-    fail(decompressor, "Corrupt JPEG data: data left over behind the last block");
+    fail(decompressor, "Corrupt JPEG data: extra data after the last block");
   }
   decompressor.src->next_input_byte = scan_.file();
   decompressor.src->bytes_in_buffer = static_cast<std::size_t>(scan_.file_end() - scan_.file());

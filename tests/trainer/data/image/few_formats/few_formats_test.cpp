@@ -18,8 +18,8 @@ TEST(FewFormats, FileOfAFormatThatTheBuildLacksSaysSo) {
     const OpenedPicture opened = open_whole_picture(std::as_bytes(std::span(file)));
     ASSERT_FALSE(opened);
     EXPECT_EQ(opened.error().kind, ErrorKind::BadData);
-    EXPECT_EQ(opened.error().reason, std::string("is a ") + name + " file, and this build reads none");
-    EXPECT_THAT(opened.error().action, StartsWith(std::string("building rollcall where ") + library + " is installed"));
+    EXPECT_EQ(opened.error().reason, std::string("is a ") + name + " file, which this build cannot read");
+    EXPECT_THAT(opened.error().action, StartsWith(std::string("building rollcall with ") + library + " installed"));
   }
 }
 
