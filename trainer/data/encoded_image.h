@@ -12,30 +12,31 @@
 
 namespace rollcall::data {
 
-/// How a JPEG file that repack() wrote can be read in part: it is a grid of tiles, each coded by itself.
+/// The tiles of a JPEG file that repack() wrote. Each tile is entropy-coded by itself, so a part of the picture can be
+/// decoded alone.
 struct Tiling {
-  ImageSize size = {};                        ///< the true size; the JPEG's own header may name a wider picture
-  std::span<const std::uint16_t> tile_bytes;  ///< of each tile's entropy-coded data with its marker, row by row
-  int orientation = 1;                        ///< EXIF's 1 ... 8, which repack() takes out of the file
+  ImageSize size = {};  ///< the picture's true size; the JPEG's own header may name a wider picture
+  std::span<const std::uint16_t> tile_bytes;  ///< bytes of each tile's entropy-coded data with its marker, row by row
+  int orientation = 1;                        ///< EXIF orientation, 1 ... 8; repack() removes it from the file
 };
 
-/// A picture as a file holds it; the bytes belong to somebody else.
+/// A picture in the encoding of its file. It does not own the bytes.
 struct EncodedImage {
   std::span<const std::byte> bytes;   ///< a whole JPEG or PNG file
-  std::optional<Tiling> tiling = {};  ///< of a repacked JPEG
+  std::optional<Tiling> tiling = {};  ///< set for a repacked JPEG
 };
 
-/// Most pixels that a picture may have: Pillow's limit against decompression bombs.
+/// The maximum number of pixels of a picture: Pillow's limit against decompression bombs.
 inline constexpr long long kMaxPixels = 178'956'970;
 
-/// The Error (BadData) for a file that cannot be decoded; the caller adds its name.
+/// Returns the Error (BadData) for a file that cannot be decoded. The caller adds the file's name.
 [[nodiscard]] inline Error damaged(std::string reason) {
   return fail("--data", "", std::move(reason), "replacing or removing the file", ErrorKind::BadData);
 }
 
 [[nodiscard]] inline Error no_memory() { return damaged("cannot be decoded: out of memory"); }
 
-/// Success, or the Error for a header's size that no decoder takes.
+/// Returns an Error if no decoder accepts an image of this size.
 [[nodiscard]] inline Result<void> check_size(long long width, long long height) {
   if (width < 1 || height < 1) {
     return damaged("has no pixels");

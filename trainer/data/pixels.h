@@ -27,35 +27,35 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
-/// How many parts of `divisor` cover `dividend`; neither is negative.
+/// Returns dividend / divisor, rounded up. Neither is negative.
 inline int divided_up(int dividend, int divisor) { return (dividend + divisor - 1) / divisor; }
 
-/// Bytes of a pixel in memory: red, green, blue and one that means nothing. Four keep every pixel in one SIMD lane.
+/// Bytes of a pixel in memory: red, green, blue and an unused one. With four bytes each pixel stays in one SIMD lane.
 inline constexpr int kPixelBytes = 4;
 
-/// Bytes that decoders keep readable behind a picture's last pixel: what PixelView promises, and some more.
+/// Bytes that decoders keep readable after a picture's last pixel. PixelView promises fewer.
 inline constexpr std::size_t kPixelSlack = 64;
 
-/// The pixels of a part of a picture, 8 bits a channel, in memory that somebody else owns.
+/// A view of the pixels of a part of a picture, 8 bits per channel. It does not own the memory.
 struct PixelView {
-  const std::uint8_t* pixels = nullptr;  ///< of the area's top left corner
-  std::ptrdiff_t row_bytes = 0;          ///< from a row to the next; readable: at least 16 bytes behind the last pixel
-  Box area = {};                         ///< which part of the picture this is
+  const std::uint8_t* pixels = nullptr;  ///< the area's top left pixel
+  std::ptrdiff_t row_bytes = 0;  ///< from a row to the next; at least 16 bytes after the last pixel are readable
+  Box area = {};                 ///< the part of the picture that the view covers
 
-  /// The pixel at (x, y) of the picture, which lies inside the area.
+  /// Returns the pixel at (x, y) of the picture, which must be inside the area.
   [[nodiscard]] const std::uint8_t* at(int x, int y) const {
     return pixels + (y - area.top) * row_bytes + static_cast<std::ptrdiff_t>(x - area.left) * kPixelBytes;
   }
 };
 
-/// Element type of a batch's images. UInt8: levels 0 ... 255, which are normalised where the model computes.
+/// The element type of a batch's images. UInt8 holds pixels 0 ... 255, which are normalised on the device of the model.
 enum class PixelType { Float32, BFloat16, UInt8 };
 
 [[nodiscard]] constexpr std::size_t bytes_of(PixelType type) {
   return type == PixelType::Float32 ? 4 : type == PixelType::BFloat16 ? 2 : 1;
 }
 
-/// Where one sample goes: [height][width][3] elements of `type`, channels-last, in memory that somebody else owns.
+/// The memory of one output sample: [height][width][3] elements of `type`, channels-last. It does not own the memory.
 struct OutputPixels {
   void* data = nullptr;
   PixelType type = PixelType::Float32;
@@ -67,10 +67,10 @@ struct OutputPixels {
   }
 };
 
-/// Uninitialised memory that only grows, so that work repeated on files of similar size stops allocating.
+/// Uninitialised memory that only grows, so that repeated work on files of similar size allocates nothing.
 class KeptMemory {
  public:
-  /// At least `bytes` bytes on a multiple of 64; what was there before is lost. Null where there is no memory left.
+  /// Returns at least `bytes` bytes, aligned to 64 bytes, with undefined content. Returns null when out of memory.
   [[nodiscard]] std::uint8_t* at_least(std::size_t bytes) {
     if (bytes > size_) {
       memory_.reset();

@@ -13,11 +13,11 @@
 
 namespace rollcall::data {
 
-/// Where the time of reading samples went, summed up.
+/// The time spent in each stage of reading samples, summed over samples.
 struct StageTimes {
-  std::chrono::nanoseconds fetch{};    ///< bytes from the file or the page cache
-  std::chrono::nanoseconds decode{};   ///< the wanted pixels of the picture
-  std::chrono::nanoseconds augment{};  ///< resize, flip, colour, normalisation
+  std::chrono::nanoseconds fetch{};    ///< reading bytes from the file or the page cache
+  std::chrono::nanoseconds decode{};   ///< decoding the required pixels
+  std::chrono::nanoseconds augment{};  ///< resize, flip, colour operations, normalisation
   std::int64_t samples = 0;
 
   StageTimes& operator+=(const StageTimes& other) {
@@ -29,7 +29,7 @@ struct StageTimes {
   }
 };
 
-/// What a thread needs to read samples, kept from one to the next so that a steady state allocates nothing.
+/// The buffers and decoder of one reading thread, reused for all samples so that a steady state allocates nothing.
 struct Workspace {
   explicit Workspace(const DecodeOptions& options = {}) : decoder(options) {}
 
@@ -39,7 +39,7 @@ struct Workspace {
   StageTimes times;
 };
 
-/// Pictures with labels, ready for the model. All members are thread-safe.
+/// A map-style dataset of labelled pictures that are ready for the model. All members are thread-safe.
 class Dataset {
  public:
   Dataset() = default;
@@ -47,16 +47,16 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
   virtual ~Dataset() = default;
 
-  /// Number of samples.
+  /// Returns the number of samples.
   [[nodiscard]] virtual std::int64_t size() const = 0;
-  /// Name of each label.
+  /// Returns the name of each label.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
-  /// Reads sample `index` as it looks in `epoch` (augmentation is a function of both) into `out`, normalised. Gives the
-  /// label, 0 ... class_names().size() - 1. Errors: the sample cannot be read or decoded; what `out` holds is then
-  /// undefined. `workspace` belongs to the calling thread.
+  /// Reads sample `index` as augmented in `epoch` into `out`, normalised; the result depends on these two alone.
+  /// Returns the label, 0 ... class_names().size() - 1. Fails if the sample cannot be read or decoded; the content of
+  /// `out` is then undefined. `workspace` belongs to the calling thread.
   [[nodiscard]] virtual Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                                                   Workspace& workspace) const = 0;
-  /// What to call a sample in messages: a path, say.
+  /// Returns the name of a sample for messages, such as its path.
   [[nodiscard]] virtual std::string describe(std::int64_t index) const = 0;
 };
 

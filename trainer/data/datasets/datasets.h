@@ -18,27 +18,28 @@ namespace rollcall::data {
 struct Datasets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> valid;
-  std::int64_t num_classes = 0;          ///< outputs that the model needs; fake: 1000, as in the Jülich recipe
-  std::vector<std::string> class_names;  ///< of the labels
-  DataIdentity identity = {};            ///< of the source of the training images, before it is split
-  DataIdentity valid_identity = {};      ///< of that of the validation images
-  bool split_by_seed = false;            ///< the seed decided which images train, and which validate
+  std::int64_t num_classes = 0;          ///< outputs of the model; 1000 for fake data, as in the Jülich recipe
+  std::vector<std::string> class_names;  ///< the name of each label
+  DataIdentity identity = {};            ///< identifies the source of the training images, before the split
+  DataIdentity valid_identity = {};      ///< identifies the source of the validation images
+  bool split_by_seed = false;  ///< whether the seed decided which images are for training and which for validation
 };
 
-/// Opens the data. A folder in which find_parts() finds two has them, with the same classes; anything else that
-/// open_source() takes is split 85/10/5 by the seed, like fake data (the last part is held out).
+/// Opens the data. If find_parts() finds a training and a validation set in the folder, both are used and must have the
+/// same classes. Any other source that open_source() accepts, and fake data, is split 85/10/5 by the seed; the last
+/// part is held out.
 ///
-/// Errors: Usage: sizes, crop ranges; those of open_source() and find_parts(); BadData: classes differ, too few images
-/// to split. Reads folders and tables, not pictures, and of these only what is not among `indices`.
+/// Errors: Usage: sizes, crop ranges; those of open_source() and find_parts(); BadData: the classes differ, or there
+/// are too few images to split. Reads folders and tables but no pictures, and only what is not in `indices`.
 [[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices);
 
-/// Some pictures of a source, decoded and transformed at each read.
+/// A dataset of some pictures of a source, decoded and transformed at each read.
 class ImageDataset : public Dataset {
  public:
-  /// The numbers in the source of the pictures that a data set has, in its order; nothing: all of them.
+  /// The indices in the source of the dataset's pictures, in the order of the dataset; unset: all pictures.
   using Members = std::optional<std::vector<std::int64_t>>;
 
-  /// `seed` is augmentation's.
+  /// `seed` is the seed of the augmentation.
   ImageDataset(std::shared_ptr<const ImageSource> source, Members members, Transform transform, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t size() const override {
@@ -60,15 +61,15 @@ class ImageDataset : public Dataset {
   std::uint64_t seed_;
 };
 
-/// The Jülich recipe's fake data: labels of this many kinds, a model with so many outputs.
+/// The numbers of labels and of model outputs for fake data in the Jülich recipe.
 inline constexpr std::int64_t kFakeClasses = 10;
 inline constexpr std::int64_t kFakeOutputs = 1000;
 
-/// Standard normal pixels and a random label, both a function of (seed, sample number) alone: torchvision's FakeData
-/// without its detour through 8-bit pictures. Costs no I/O.
+/// Synthetic data: standard normal pixels and a random label, both a function of (seed, sample number). It is
+/// torchvision's FakeData without the detour through 8-bit images, and needs no I/O.
 class FakeDataset : public Dataset {
  public:
-  /// `members`: the sample numbers that this data set has, in its order.
+  /// `members`: the sample numbers of this dataset, in its order.
   FakeDataset(std::vector<std::int64_t> members, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(members_.size()); }

@@ -8,15 +8,15 @@
 
 namespace rollcall::data {
 
-/// What becomes of a resampled value v (0 ... 255) of channel c: v * scale[c] + bias[c], rounded once.
+/// An affine map of the resampled value v (0 ... 255) of channel c: v * scale[c] + bias[c], rounded once.
 struct ChannelAffine {
   std::array<float, 3> scale{1, 1, 1};
   std::array<float, 3> bias{0, 0, 0};
 };
 
-/// Which part of a picture is resampled to which size, and which part of the result is wanted.
+/// A request to resample a part of a picture and to compute a part of the result.
 struct Resize {
-  Box source = {};    ///< the part of the picture that is resampled; what lies outside has no influence
+  Box source = {};    ///< the part of the picture that is resampled; pixels outside have no influence
   int width = 0;      ///< size of the resampled source
   int height = 0;     //
   Box wanted = {};    ///< the part of width x height that is computed
@@ -24,34 +24,36 @@ struct Resize {
   bool flip_vertically = false;
 };
 
-/// Antialiased bilinear resampling: a triangle filter as wide as the scale (never narrower than one source pixel), cut
-/// off and renormalised at the source's edges: Pillow's BILINEAR, torchvision's `antialias=True`, with float
-/// accumulators and no rounding between the passes. Differs from torchvision on floats by less than 0.01 levels.
+/// Resamples with an antialiased bilinear filter: a triangle as wide as the scale (at least one source pixel), cut off
+/// and renormalised at the source's edges, as Pillow's BILINEAR and torchvision's `antialias=True`, with float
+/// accumulators and no rounding between the passes. Differs from torchvision on floats by less than 0.01 of a pixel
+/// value 0 ... 255.
 ///
-/// Vertically, then horizontally, four rows at a time, with flip, affine map and rounding to the type in the same pass:
-/// a strip of rows stays in the first level cache and the output is written once.
+/// Works vertically, then horizontally, on four rows at a time, with flip, affine map and rounding to the type in the
+/// same pass: a strip of rows stays in the first-level cache and the output is written once.
 ///
-/// `out` is as large as the wanted part; bfloat16 is rounded to nearest even. The view must cover needed(request), the
-/// source must lie inside the picture, the wanted part inside width x height, both non-empty. Same bits on every CPU:
-/// the fastest of usable_resize_kernels() is taken. Thread-safe; scratch memory is kept per thread and only grows.
+/// `out` has the size of the wanted part; bfloat16 is rounded to nearest even. The view must cover needed(request), the
+/// source must be inside the picture and the wanted part inside width x height, both non-empty. The bits are the same
+/// on every CPU; the fastest of usable_resize_kernels() is used. Thread-safe; scratch memory is kept per thread and
+/// only grows.
 void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out);
 
-/// The same with given kernels, for tests and benchmarks.
+/// Resizes with the given kernels, for tests and benchmarks.
 void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out,
             const ResizeKernels& kernels);
 
-/// The same to levels, rounded to nearest even: [wanted.height][wanted.width][4] bytes, the fourth one 0.
+/// Resizes to uint8 pixels, rounded to nearest even: [wanted.height][wanted.width][4] bytes, of which the fourth is 0.
 void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out);
 void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels);
 
-/// The part of the picture that has influence on the wanted part. Cheap.
+/// Returns the part of the picture that influences the wanted part. Cheap.
 [[nodiscard]] Box needed(const Resize& request);
 
-/// The same resize of a picture that was decoded at half its size, ceil(width / 2) x ceil(height / 2): the source grows
-/// to whole pixels of that picture, by at most one of the full picture at each side.
+/// Returns the equivalent request for a picture decoded at half its size, ceil(width / 2) x ceil(height / 2). The
+/// source grows to whole pixels of that picture, by at most one pixel of the full picture at each side.
 [[nodiscard]] Resize halved(const Resize& request);
 
-/// The pixels of a `picture` that a box of it at half its size stands for; left and top are even.
+/// Returns the pixels of `picture` that a box of the half-size picture represents; left and top are even.
 [[nodiscard]] Box doubled(const Box& box, ImageSize picture);
 
 }  // namespace rollcall::data

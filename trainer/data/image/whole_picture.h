@@ -11,14 +11,14 @@
 
 namespace rollcall::data {
 
-/// What a picture's header says.
+/// The content of a picture's header.
 struct PictureHeader {
-  ImageSize size = {};                ///< as stored
-  int orientation = 1;                ///< EXIF's 1 ... 8
-  bool is_turned_by_readers = false;  ///< turning is a part of decoding, whatever a user asks for
+  ImageSize size = {};                ///< the size as stored, before turning
+  int orientation = 1;                ///< EXIF orientation, 1 ... 8
+  bool is_turned_by_readers = false;  ///< the orientation is always applied, whatever the options
 };
 
-/// A picture whose header is read, in a format that is decoded whole.
+/// A picture whose header has been read, in a format that can only be decoded completely.
 class WholePicture {
  public:
   WholePicture() = default;
@@ -28,12 +28,12 @@ class WholePicture {
 
   PictureHeader header;
 
-  /// Writes header.size pixels of kPixelBytes each, row behind row. Errors: BadData. Once.
+  /// Writes header.size pixels of kPixelBytes each, row by row. Called once. Errors: BadData.
   [[nodiscard]] virtual Result<void> decode(std::uint8_t* pixels) = 0;
 };
 
-/// The picture in a file of the format, whose bytes must stay as long. Takes no memory for pixels: the caller looks at
-/// the size first. Errors: BadData.
+/// Opens the picture in a file of one format, whose bytes must stay valid as long as the picture. Allocates no memory
+/// for pixels: the caller checks the size first. Errors: BadData.
 using OpenedPicture = Result<std::unique_ptr<WholePicture>>;
 
 [[nodiscard]] OpenedPicture open_avif(std::span<const std::byte> file);
@@ -43,8 +43,8 @@ using OpenedPicture = Result<std::unique_ptr<WholePicture>>;
 [[nodiscard]] OpenedPicture open_tiff(std::span<const std::byte> file);
 [[nodiscard]] OpenedPicture open_webp(std::span<const std::byte> file);
 
-/// The picture in a file of any of these formats, told by its first bytes. Error (BadData): another format, whose name
-/// is told where it is known; a format whose library this build lacks.
+/// Opens a file of any of these formats, which its first bytes decide. Error (BadData): another format, named if it is
+/// known, or a format whose library this build lacks.
 [[nodiscard]] OpenedPicture open_whole_picture(std::span<const std::byte> file);
 
 }  // namespace rollcall::data

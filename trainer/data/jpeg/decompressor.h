@@ -11,18 +11,18 @@
 
 namespace rollcall::data {
 
-/// What is wanted of a JPEG, in pixels of the picture as it is decoded: reduced by 1 or 2.
+/// The requested part of a JPEG, in pixels of the picture as it is decoded: reduced by 1 or 2.
 struct JpegCrop {
   Box box = {};
-  int picture_width = 0;  ///< columns that belong to the picture; the JPEG may hold more to the right of them
+  int picture_width = 0;  ///< columns of the picture; the JPEG may have more to the right
   int reduction = 1;
 };
 
-/// The columns left ... right - 1 with what fancy upsampling looks at: it takes the outermost columns of what is
-/// decoded for the picture's edges, and gives way to plain repetition where hardly any are left.
+/// Returns the columns left ... right - 1 extended by the columns that fancy upsampling reads: it treats the outermost
+/// decoded columns as the picture's edges, and falls back to plain repetition if hardly any are left.
 [[nodiscard]] ColumnRange with_context(int left, int right, int picture_width);
 
-/// One libjpeg decompressor for file after file. Errors: BadData throughout.
+/// A libjpeg decompressor that is reused for one file after another. All errors are BadData.
 class JpegDecompressor {
  public:
   JpegDecompressor();
@@ -30,15 +30,14 @@ class JpegDecompressor {
   JpegDecompressor(const JpegDecompressor&) = delete;
   JpegDecompressor& operator=(const JpegDecompressor&) = delete;
 
-  /// Reads the header and checks the size. The bytes must stay until the last decode().
+  /// Reads the header and checks the size. The bytes must stay valid until the last decode().
   [[nodiscard]] Result<ImageSize> read_header(std::span<const std::byte> file);
 
-  /// Decodes the crop into `pixels`; its area is crop.box. `entropy_decoder` may be null: libjpeg's own then does it
-  /// all.
+  /// Decodes the crop into `pixels`; the view's area is crop.box. If `entropy_decoder` is null, libjpeg's is used.
   [[nodiscard]] Result<PixelView> decode(const JpegCrop& crop, KeptMemory& pixels, EntropyDecoder* entropy_decoder);
 
  private:
-  /// Where the rows of the decoded columns go.
+  /// The destination of the decoded rows.
   struct Rows {
     std::uint8_t* memory = nullptr;
     std::size_t row_bytes = 0;
@@ -63,7 +62,7 @@ class JpegDecompressor {
   bool header_is_read_ = false;
 };
 
-/// Turns pixels of 255 - C, 255 - M, 255 - Y, 255 - K, as Adobe stores them in CMYK and YCCK JPEG files, into red,
+/// Converts pixels of 255 - C, 255 - M, 255 - Y, 255 - K, as Adobe stores them in CMYK and YCCK JPEG files, to red,
 /// green and blue in place, with Pillow's arithmetic.
 void cmyk_to_rgb(std::uint8_t* pixels, std::size_t row_bytes, int width, int height);
 

@@ -9,21 +9,21 @@
 
 namespace rollcall::data {
 
-/// Makes libjpeg report failures to its caller instead of printing them and ending the process. Warnings of guessed
-/// pixels fail too; those that leave every pixel as the file has it are none.
+/// Makes libjpeg report failures to its caller instead of printing them and ending the process. Warnings that libjpeg
+/// guessed pixels are failures too; warnings that leave every pixel correct are ignored.
 ///
-/// libjpeg leaves a failed call by longjmp. The frames that this skips may hold nothing that has a destructor.
+/// libjpeg leaves a failed call by longjmp. The stack frames that this skips must not hold objects with destructors.
 class JpegErrors {
  public:
   JpegErrors();
   JpegErrors(const JpegErrors&) = delete;
   JpegErrors& operator=(const JpegErrors&) = delete;
 
-  /// For cinfo.err of one compressor or decompressor; it must not move.
+  /// Returns the value for cinfo.err of one compressor or decompressor; it must not move.
   [[nodiscard]] jpeg_error_mgr* manager() { return &manager_; }
 
-  /// Calls work(), which calls libjpeg. False where that failed: text() says why, and the libjpeg object must be
-  /// aborted or destroyed.
+  /// Calls work(), which calls libjpeg. Returns false if that failed: text() is the reason, and the libjpeg object must
+  /// be aborted or destroyed.
   template <typename Work>
   [[nodiscard]] bool run(const Work& work) {
     static_assert(std::is_trivially_destructible_v<Work>);
@@ -36,7 +36,7 @@ class JpegErrors {
 
   [[nodiscard]] const char* text() const { return text_.data(); }
 
-  /// Fails the running work() with a text of our own.
+  /// Fails the running work() with our own text.
   [[noreturn]] static void raise(j_common_ptr object, const char* text);
 
  private:

@@ -13,10 +13,10 @@
 
 namespace rollcall::data {
 
-/// Any JPEG file as it comes, behind ImageDecoder.
+/// Decodes any JPEG file for ImageDecoder.
 class JpegFile {
  public:
-  /// With `own_entropy_decoder`, make_sequential_entropy_decoder() for files of its kind; else libjpeg's for all.
+  /// `own_entropy_decoder` selects make_sequential_entropy_decoder() for the files that it supports, else libjpeg's.
   explicit JpegFile(bool own_entropy_decoder)
       : entropy_decoder_(own_entropy_decoder ? make_sequential_entropy_decoder() : nullptr) {}
 
@@ -26,7 +26,7 @@ class JpegFile {
     return size;
   }
 
-  /// Whether the last decode() was without libjpeg's entropy decoder.
+  /// Returns whether the last decode() used our own entropy decoder.
   [[nodiscard]] bool used_own() const { return entropy_decoder_ && entropy_decoder_->is_attached(); }
 
   /// `box` is in pixels of the reduced picture.
@@ -40,14 +40,14 @@ class JpegFile {
   int width_ = 0;
 };
 
-/// A JPEG file that repack() wrote, behind ImageDecoder: reads the tiles that a box needs and no others.
+/// Decodes a JPEG file that repack() wrote for ImageDecoder: reads only the tiles that a box needs.
 class TiledJpeg {
  public:
-  /// With `own_entropy_decoder`, make_tile_entropy_decoder(); else libjpeg's, on a splice of the tiles.
+  /// `own_entropy_decoder` selects make_tile_entropy_decoder(), else libjpeg's, on a splice of the tiles.
   explicit TiledJpeg(bool own_entropy_decoder)
       : entropy_decoder_(own_entropy_decoder ? make_tile_entropy_decoder() : nullptr) {}
 
-  /// The bytes and the tile lengths must stay until the last decode().
+  /// The bytes and the tile lengths must stay valid until the last decode().
   [[nodiscard]] Result<ImageSize> open(std::span<const std::byte> file, const Tiling& tiling);
 
   [[nodiscard]] bool can_be_halved() const { return grid_.can_be_halved; }

@@ -14,42 +14,41 @@
 
 namespace rollcall::data {
 
-/// Batches on their way to the model: images of levels are normalised where it computes, in float32. On their way to a
-/// device, too, beside what it computes: each is copied on a stream of its own into one of two
-/// places that are made once, so that a batch arrives while the one before is computed with, and no step waits on the
-/// host. One thread's.
+/// Prepares batches for the model. uint8 images are normalised on the model's device, in float32. For a device, each
+/// batch is also copied on a stream of its own into one of two device buffers that are reused, so that a batch is
+/// copied while the previous one is used and no step waits for the host. Used by one thread.
 ///
-/// The host's memory of a batch is held until its copy has happened: the loader, which writes memory anew that nobody
-/// holds (see Loader), does not write what is still to be read. Its options say so many more (LoaderOptions::held).
+/// A batch's host memory is held until its copy has completed, so the loader, which reuses only memory that nobody
+/// holds (see Loader), cannot overwrite it. LoaderOptions::held counts these batches.
 class BatchCopies {
  public:
-  /// Batches whose copies may be on their way.
+  /// The maximum number of batches that are being copied.
   static constexpr int kInFlight = 2;
 
-  /// Nothing is copied where `device` is the CPU. `kernels`: the device's, which stay loaded; null: LibTorch's
-  /// operators normalise, in float32, and round once more. `normalisation`: of images of levels (PixelType::UInt8), to
-  /// `computes_in` (float32, float16, bfloat16) by the kernels. `longest`: for which a copy is waited for.
+  /// Copies nothing if `device` is the CPU. `kernels` are the device's and must stay loaded; null: LibTorch's operators
+  /// normalise in float32 and round once more. `normalisation` applies to uint8 images (PixelType::UInt8); the kernels
+  /// write `computes_in` (float32, float16, bfloat16). `longest` is the time limit of waiting for a copy.
   explicit BatchCopies(c10::Device device, const device::Kernels* kernels = nullptr,
                        const Normalisation& normalisation = {}, c10::ScalarType computes_in = at::kFloat,
                        std::chrono::milliseconds longest = std::chrono::minutes(10));
   BatchCopies(const BatchCopies&) = delete;
   BatchCopies& operator=(const BatchCopies&) = delete;
-  /// Waits for the copies that are on their way.
+  /// Waits for the copies in progress.
   ~BatchCopies();
 
-  /// `batch` on the device, ready for what its current stream is given from now on. What is read of the batch that the
-  /// call before returned must have been given to that stream; its memory serves the next call but one.
-  /// Throws what LibTorch throws.
+  /// Returns `batch` on the device, ready for work that is enqueued on its current stream from now on. All work that
+  /// reads the previously returned batch must have been enqueued on that stream before; its memory is reused by the
+  /// next call but one. Throws what LibTorch throws.
   [[nodiscard]] Batch place(Batch batch);
 
  private:
-  /// Memory on the device, of the largest batch so far, and when it is free.
+  /// Device memory for the largest batch so far, and the event after which it may be reused.
   struct Place {
     explicit Place(c10::Device device) : used(device.type()) {}
     at::Tensor images, labels, second_labels, counted;
     c10::Event used;
   };
-  /// A batch in the host's memory, and when it is read.
+  /// A batch in host memory and the event after which its copy is complete.
   struct Sent {
     Batch batch;
     c10::Event copied;
@@ -60,12 +59,12 @@ class BatchCopies {
     c10::Stream beside;
     std::array<Place, 2> places;
     std::deque<Sent> sent;
-    std::size_t next = 0;  ///< place
+    std::size_t next = 0;  ///< index of the next buffer
   };
   void let_go_of_copied();
   [[nodiscard]] Batch copied(Batch batch);
   void normalise(Batch& batch) const;
-  std::unique_ptr<Streams> streams_;  ///< null: the CPU
+  std::unique_ptr<Streams> streams_;  ///< null if the device is the CPU
   const device::Kernels* kernels_;
   ChannelAffine affine_;
   const c10::ScalarType computes_in_;

@@ -14,24 +14,24 @@
 
 namespace rollcall::data {
 
-/// A place of the loader's ring: the tensors of one batch, kept from one to the next, and what is being read into them.
+/// A slot of the loader's ring: the tensors of one batch, reused for later batches, and the state of reading into them.
 ///
-/// The consumer opens it, any threads read its places, each place once; whoever reads the last one completes the batch;
-/// then the consumer takes it. Nothing here locks: places are disjoint, and a countdown hands over from one to the
-/// other.
+/// The consumer opens the slot, any threads read its samples, each sample once, and the thread that reads the last one
+/// completes the batch. Then the consumer takes it. There is no lock: samples use disjoint memory, and a countdown
+/// hands the slot over.
 class BatchSlot {
  public:
   explicit BatchSlot(const LoaderOptions& options);
 
-  /// Consumer, when the batch before was taken or cancelled: a step of the sampler.
+  /// Called by the consumer after the previous batch was taken or cancelled: starts a batch for a step of the sampler.
   void open(const Sampler& sampler, std::int64_t step);
-  /// Any thread: reads place 0 <= i < batch_size, which may lie behind the last sample of a short batch.
+  /// Called by any thread: reads sample 0 <= i < batch_size, which may be after the last sample of a short batch.
   void read(std::int64_t i, const Dataset& dataset, Workspace& workspace) noexcept;
-  /// Consumer: what is not read yet need not be.
+  /// Called by the consumer: samples that are not read yet are skipped.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  /// Consumer: until all places were read or skipped.
+  /// Called by the consumer: waits until all samples were read or skipped.
   void wait() const;
-  /// Consumer, after wait(). Errors: see Loader::next().
+  /// Called by the consumer after wait(): returns the batch. Errors: see Loader::next().
   [[nodiscard]] Result<Batch> take();
 
  private:
@@ -49,9 +49,9 @@ class BatchSlot {
   const LoaderOptions options_;
   const std::size_t place_bytes_;
 
-  at::Tensor images_;  // of batch_size places; a batch is their beginning
+  at::Tensor images_;  // memory for batch_size samples; a batch is a prefix of it
   at::Tensor labels_;
-  at::Tensor second_labels_;  // with mixing only
+  at::Tensor second_labels_;  // with mixing; else undefined
   at::Tensor counted_;
   std::byte* pixels_ = nullptr;  // the tensors' memory, so that worker threads touch no tensor
   std::int64_t* label_values_ = nullptr;
@@ -60,10 +60,10 @@ class BatchSlot {
 
   std::int64_t step_ = 0;
   std::uint64_t epoch_ = 0;
-  std::int64_t position_ = 0;  // of the first sample in the epoch
+  std::int64_t position_ = 0;  // position of the first sample in the epoch
   std::vector<SampleRef> samples_;
   std::vector<std::optional<Error>> errors_;
-  std::optional<Error> failure_;  // no batch could be made
+  std::optional<Error> failure_;  // set if no batch could be made
   BatchMix mix_;
   std::vector<OutputPixels> mixed_places_;
   std::vector<std::byte> last_place_;         // memory that mix_batch() reuses
@@ -71,8 +71,8 @@ class BatchSlot {
   std::atomic<std::int64_t> decode_time_ = 0;
   std::atomic<std::int64_t> augment_time_ = 0;
   std::atomic<bool> cancelled_ = false;
-  std::atomic<std::int64_t> unread_ = 0;  // places that nobody has finished
-  std::atomic<bool> ready_ = true;        // completed
+  std::atomic<std::int64_t> unread_ = 0;  // samples that are not finished
+  std::atomic<bool> ready_ = true;        // whether the batch is complete
 };
 
 }  // namespace rollcall::data

@@ -9,22 +9,23 @@
 
 namespace rollcall::data {
 
-/// What a sample that cannot be read does: it is named and left out, or it ends the run; with SkipDamaged the former
-/// where its bytes are at fault, which are the same whoever reads them, and the latter where the file system is.
+/// What the loader does with a sample that cannot be read. Skip reports it and leaves it out. Fail ends the run.
+/// SkipDamaged skips samples whose bytes are damaged, which all readers see alike, and fails on errors of the file
+/// system.
 enum class BadSamples { Skip, SkipDamaged, Fail };
 
 struct LoaderOptions {
-  int workers = 0;              ///< threads that read samples; 0: next() reads them itself
-  int prefetch = 2;             ///< batches read ahead, per worker; at least 1
-  std::int64_t batch_size = 1;  ///< most samples of a batch: the sampler's batch size
-  int image_size = 224;         ///< height and width of what the model sees
+  int workers = 0;              ///< number of reading threads; 0: next() reads the samples itself
+  int prefetch = 2;             ///< number of batches read ahead per worker; at least 1
+  std::int64_t batch_size = 1;  ///< maximum number of samples of a batch: the sampler's batch size
+  int image_size = 224;         ///< height and width of the model's input
   PixelType pixel_type = PixelType::Float32;
   DecodeOptions decode = {};
-  AugmentOptions mixing = {};                   ///< of which mixup and cutmix are done here, on whole batches
-  std::uint64_t seed = 0;                       ///< of mixing
-  bool pinned = false;                          ///< page-locked tensors, for copies to a GPU
-  std::vector<std::uint32_t> worker_cpus = {};  ///< where workers run; empty: wherever the caller's thread may
-  int held = 0;                                 ///< batches that the caller holds beside the one that next() gave
+  AugmentOptions mixing = {};                   ///< options of mixup and cutmix, which the loader does on whole batches
+  std::uint64_t seed = 0;                       ///< seed of mixing
+  bool pinned = false;                          ///< whether tensors are page-locked, for copies to a GPU
+  std::vector<std::uint32_t> worker_cpus = {};  ///< CPUs of the workers; empty: those of the caller's thread
+  int held = 0;                                 ///< batches that the caller holds besides the one that next() returned
   BadSamples bad_samples = BadSamples::Skip;
 };
 

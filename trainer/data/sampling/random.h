@@ -6,8 +6,8 @@
 
 namespace rollcall::data {
 
-/// What random numbers are drawn for. Each purpose has its own streams, so that equal (seed, epoch, sample) never give
-/// two parts of the program the same numbers.
+/// The purpose of random numbers. Each purpose has its own streams, so that equal (seed, epoch, sample) never give two
+/// parts of the program the same numbers.
 enum class Purpose : std::uint32_t {
   Augmentation = 1,
   Permutation = 2,
@@ -18,23 +18,24 @@ enum class Purpose : std::uint32_t {
   BatchMix = 7,
 };
 
-/// Random numbers as a function of (seed, purpose, epoch, sample): whichever thread or rank draws them, in whatever
-/// order samples are visited, a sample gets the same ones. Nothing is stored but the key and a counter.
+/// Random numbers as a function of (seed, purpose, epoch, sample): a sample gets the same ones whichever thread or rank
+/// draws them, and in whatever order samples are visited. The state is only the key and a counter.
 ///
 /// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. Key = mixed seed
-/// and purpose; counter = block, sample (64 bits), epoch. One stream holds 2^34 words. Not thread-safe: make one where
-/// needed.
+/// and purpose; counter = block, sample (64 bits), epoch. One stream holds 2^34 words. Not thread-safe: create one
+/// where it is needed.
 class Random {
  public:
   Random(std::uint64_t seed, Purpose purpose, std::uint64_t epoch, std::uint64_t sample);
 
-  /// 32 random bits.
+  /// Returns 32 random bits.
   std::uint32_t bits();
-  /// Uniform in [low, high), 53 bits fine.
+  /// Returns a uniform number in [low, high) with 53 bits of resolution.
   double uniform(double low = 0, double high = 1);
-  /// Uniform in {0, ..., count - 1}, without bias (Lemire, TOMACS 2019). count >= 1.
+  /// Returns a uniform number in {0, ..., count - 1}, without bias (Lemire, TOMACS 2019). count >= 1.
   std::uint32_t below(std::uint32_t count);
-  /// Standard normal draws, two from each word: the 4,096 equally likely quantiles, at most 3.67 from 0.
+  /// Fills `out` with standard normal draws, two from each word: the 4,096 equally likely quantiles, at most 3.67 from
+  /// 0.
   void fill_normal(std::span<float> out);
 
  private:
@@ -44,11 +45,11 @@ class Random {
   unsigned used_ = 4;
 };
 
-/// One block of Philox4x32-10; the reference implementation's known answers hold.
+/// Computes one block of Philox4x32-10; it matches the known answers of the reference implementation.
 [[nodiscard]] std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                       std::array<std::uint32_t, 2> key);
 
-/// SplitMix64's finaliser (Steele, Lea, Flood, OOPSLA 2014), a bijection: neighbouring inputs land far apart.
+/// Computes SplitMix64's finaliser (Steele, Lea, Flood, OOPSLA 2014), a bijection that maps nearby inputs far apart.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;

@@ -8,19 +8,20 @@
 
 namespace rollcall::data {
 
-/// The files that may name the classes of shards in `folder`: class_names.json (a list of texts), else classes.txt (one
-/// a line), beside them; for a folder that is called train or val, valid, validation also beside that folder.
+/// Returns the files that may name the classes of shards in `folder`: class_names.json (a list of strings), then
+/// classes.txt (one name per line) beside the shards. If the folder is named train, val, valid or validation, the same
+/// files beside that folder follow.
 [[nodiscard]] std::vector<std::string> files_with_class_names(const std::string& folder);
 
-/// Names of the labels of shards in `folder`: from the first of those files that is there, else the numbers themselves.
-/// Errors: NoInput: a file cannot be read; BadData: it is none, a label has no name in it; without a file a label that
-/// leaves most classes without a picture.
+/// Returns the names of the labels of shards in `folder`: from the first of those files that exists, else the numbers
+/// themselves. Errors: NoInput: a file cannot be read; BadData: a file is invalid or does not name a label; without a
+/// file, a label that leaves most classes without pictures.
 [[nodiscard]] Result<std::vector<std::string>> class_names_of_labels(const std::string& folder,
                                                                      const SampleIndexBuilder& pictures);
 
-/// In what the classes of a validation set differ from the training set's, in words that follow "the validation set":
-/// "lacks dog, wolf and 3 more, and has cat, which the training set lacks". Empty where each label means the same: the
-/// classes are the same, or numbers of which validation lacks the last.
+/// Returns how the classes of a validation set differ from those of the training set, in words that follow "the
+/// validation set": "lacks dog, wolf and 3 more, and has cat, which the training set lacks". Empty if each label means
+/// the same: the classes are equal, or they are numbers and validation lacks only the last ones.
 [[nodiscard]] std::string class_difference(const std::vector<std::string>& train,
                                            const std::vector<std::string>& valid);
 

@@ -13,17 +13,17 @@
 
 namespace rollcall::data {
 
-/// The files of a class-per-folder tree, found by torchvision's ImageFolder rules: the sub-folders of `root`, sorted,
-/// are the classes; every file below one with one of kPictureEndings (in any case; links followed), sorted by folder
-/// and then by name, is a sample, but for the "._NAME" of macOS; other files are left out, and counted. (torchvision
-/// takes .ppm and .pgm as well, and no .jfif, .gif and .avif.)
+/// The files of a folder with one sub-folder per class, found by the rules of torchvision's ImageFolder: the sorted
+/// sub-folders of `root` are the classes; every file below one whose name ends in one of kPictureEndings (in any case;
+/// links are followed) is a sample, sorted by folder and then by name. Files "._NAME" of macOS and all others are left
+/// out and counted. (torchvision also accepts .ppm and .pgm, but not .jfif, .gif and .avif.)
 struct ImageTree {
   std::string root;
-  SampleIndex index;  ///< its witnesses are all folders
+  SampleIndex index;  ///< its witnesses are the folders
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(index.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const { return index.about().class_names; }
-  /// Relative to root.
+  /// Returns the file's path relative to root.
   [[nodiscard]] std::string_view name(std::size_t file) const { return index.name(static_cast<std::int64_t>(file)); }
   [[nodiscard]] std::string path(std::size_t file) const { return root + "/" + std::string(name(file)); }
   [[nodiscard]] std::uint32_t label(std::size_t file) const {
@@ -31,13 +31,13 @@ struct ImageTree {
   }
 };
 
-/// Lists the folders of several classes at a time, unless `indices` have the tree; warns there of files that are left
-/// out, of a single class and of pictures that all lie deeper than in class folders.
-/// Errors: NoInput where `root` or a folder below cannot be read, or a link to what may be one leads nowhere; BadData
-/// without class folders, for an empty class, and for a link that leads back to a folder above it.
+/// Lists the folders of several classes at a time, unless `indices` already has the tree. Adds warnings to `indices`
+/// about files that are left out, about a single class, and if all pictures are in folders below the class folders.
+/// Errors: NoInput: `root` or a folder below cannot be read, or a link that may be a folder has no target; BadData: no
+/// class folders, an empty class, or a link to a folder above it.
 [[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices);
 
-/// The files of a tree as a source.
+/// A source that reads the files of an ImageTree.
 class ImageFolder : public ImageSource {
  public:
   explicit ImageFolder(ImageTree tree) : tree_(std::move(tree)) {}
@@ -52,9 +52,8 @@ class ImageFolder : public ImageSource {
   ImageTree tree_;
 };
 
-/// Reads the whole content of a file into `buffer`, which only grows, and gives the part that it fills.
-/// Errors: NoInput where it cannot be opened, InputOutput where reading fails half-way, BadData where it has more than
-/// kMostPictureBytes. Thread-safe.
+/// Reads a whole file into `buffer`, which only grows, and returns the part that it fills. Errors: NoInput: it cannot
+/// be opened; InputOutput: reading fails; BadData: it has more than kMostPictureBytes. Thread-safe.
 [[nodiscard]] Result<std::span<const std::byte>> read_file(const std::string& path, std::vector<std::byte>& buffer);
 
 }  // namespace rollcall::data

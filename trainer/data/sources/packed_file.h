@@ -15,13 +15,12 @@
 
 namespace rollcall::data {
 
-/// An opened packed file: its tables in memory (40 bytes a sample), everything else read when asked for. Thread-safe:
-/// the HDF5 library has no part in it.
+/// An open packed file: its tables are in memory (40 bytes per sample), everything else is read when it is needed.
+/// Thread-safe: it does not use the HDF5 library.
 class PackedFile {
  public:
-  /// Reads and checks the tables, their checksums too; not the pictures.
-  /// Errors: NoInput: cannot be read; BadData: cut, damaged, of another format, never finished; Mismatch: newer than
-  /// this program.
+  /// Reads the tables and checks them and their checksums, but not the pictures. Errors: NoInput: cannot be read;
+  /// BadData: truncated, damaged, in another format, or incomplete; Mismatch: newer than this program.
   [[nodiscard]] static Result<PackedFile> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -31,17 +30,17 @@ class PackedFile {
 
   [[nodiscard]] DataIdentity identity() const;
 
-  /// The picture and its tile lengths, as stored, in `buffer`, which only grows; valid until its next use.
+  /// Reads the picture and its tile lengths, as stored, into `buffer`, which only grows; valid until its next use.
   /// Errors: InputOutput: cannot be read; BadData: the checksum differs, or the file became shorter.
   [[nodiscard]] Result<std::span<const std::byte>> read(std::size_t index, std::vector<std::byte>& buffer) const;
 
-  /// The path that the picture had, relative to the packed folder; empty where the file does not tell.
+  /// Returns the path that the picture had relative to the packed folder; empty if the file does not contain it.
   [[nodiscard]] std::string name(std::size_t index) const;
 
-  /// Reads a whole data set and checks its checksum. Errors: as of read().
+  /// Reads a whole HDF5 data set and verifies its checksum. Errors: those of read().
   [[nodiscard]] Result<std::vector<std::byte>> read_table(const DataSetPlace& place, const char* name) const;
 
-  /// "FILE: NAME", for messages.
+  /// Returns "FILE: NAME" for messages.
   [[nodiscard]] std::string describe(std::size_t index) const;
 
  private:
@@ -56,13 +55,13 @@ class PackedFile {
   std::vector<std::string> class_names_;
 };
 
-/// The pictures of one packed file as a source. A fetch is one pread(2) and a checksum; repacked pictures come with
-/// their tiling. docs/reference/dataset_format.md specifies the file.
+/// A source that reads the pictures of one packed file. A fetch is one pread(2) and a checksum; repacked pictures come
+/// with their tiling. docs/reference/dataset_format.md specifies the format.
 class PackedSource : public ImageSource {
  public:
   explicit PackedSource(PackedFile file) : file_(std::move(file)) {}
 
-  /// Errors: those of PackedFile::open(); BadData: no sample in it.
+  /// Opens a packed file. Errors: those of PackedFile::open(); BadData: it has no samples.
   [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::string& path);
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(file_.entries().size()); }

@@ -10,17 +10,17 @@
 #include "runtime/base/result.h"
 #include "trainer/storage/file.h"
 
-/// Names and numbers of the packed format, once. docs/reference/dataset_format.md explains them.
+/// The names and numbers of the packed format. docs/reference/dataset_format.md explains them.
 namespace rollcall::data::packed_schema {
 
 inline constexpr const char* kFormat = "rollcall-images";
-inline constexpr int kMajorVersion = 1;  ///< readers refuse a newer one
-inline constexpr int kMinorVersion = 1;  ///< readers ignore what they do not know
+inline constexpr int kMajorVersion = 1;  ///< readers refuse newer major versions
+inline constexpr int kMinorVersion = 1;  ///< readers ignore additions of newer minor versions
 
-/// As files tell it.
+/// Returns the version as files store it.
 inline std::string version() { return std::to_string(kMajorVersion) + "." + std::to_string(kMinorVersion); }
 
-// Attributes of "/".
+// Attributes of the root group "/".
 inline constexpr const char* kFormatAttribute = "format";
 inline constexpr const char* kVersionAttribute = "format_version";
 inline constexpr const char* kWriterAttribute = "writer";
@@ -28,7 +28,7 @@ inline constexpr const char* kCreatedAttribute = "created";
 inline constexpr const char* kCompleteAttribute = "complete";
 inline constexpr const char* kInputAttribute = "input_crc32c";
 
-/// Attribute of every data set but kData.
+/// Attribute of every data set except kData.
 inline constexpr const char* kCrcAttribute = "crc32c";
 
 inline constexpr const char* kData = "/data";
@@ -44,37 +44,37 @@ inline constexpr const char* kNameOffset = "/name_offset";
 inline constexpr const char* kNameData = "/name_data";
 inline constexpr const char* kClassNames = "/class_names";
 
-/// Where our writer lets /data begin in the file, so that it can write before it knows how much there will be. Readers
-/// ask the file.
+/// The offset of /data in files that rollcall writes: pictures can be written before their number is known. Readers
+/// read the offset from the file.
 inline constexpr std::uint64_t kDataStart = 4096;
-/// /data is at least so long, filled with zeros: HDF5 places only large data sets at a multiple of kDataStart.
+/// The minimum length of /data, filled with zeros: HDF5 aligns only large data sets to kDataStart.
 inline constexpr std::uint64_t kLeastDataBytes = std::uint64_t{64} << 10U;
 
-/// Bytes of one tile's length behind a repacked JPEG.
+/// Bytes of one tile length after a repacked JPEG.
 inline constexpr std::uint64_t kTileLengthBytes = 2;
 
 }  // namespace rollcall::data::packed_schema
 
 namespace rollcall::data {
 
-/// A sample of a packed file, as its tables tell it; checked.
+/// One sample of a packed file: a checked row of its tables.
 struct PackedEntry {
-  std::uint64_t offset = 0;      ///< of the encoded picture in /data
-  std::uint32_t length = 0;      ///< bytes of the encoded picture
-  std::uint32_t tile_count = 0;  ///< lengths that follow it, 2 bytes each; 0: not tiled
+  std::uint64_t offset = 0;      ///< offset of the encoded picture in /data
+  std::uint32_t length = 0;      ///< size of the encoded picture in bytes
+  std::uint32_t tile_count = 0;  ///< number of tile lengths after it, 2 bytes each; 0: not tiled
   std::int32_t label = 0;
-  std::uint32_t crc32c = 0;  ///< of picture and tile lengths
-  std::uint32_t width = 0;   ///< the true size
+  std::uint32_t crc32c = 0;  ///< checksum of the picture and its tile lengths
+  std::uint32_t width = 0;   ///< the picture's true size
   std::uint32_t height = 0;
-  std::uint8_t orientation = 1;  ///< EXIF's 1 ... 8
+  std::uint8_t orientation = 1;  ///< EXIF orientation, 1 ... 8
 
-  /// Bytes of the picture and its tile lengths.
+  /// Returns the bytes of the picture and its tile lengths.
   [[nodiscard]] std::uint64_t stored_bytes() const {
     return length + std::uint64_t{tile_count} * packed_schema::kTileLengthBytes;
   }
 };
 
-/// The tables as they lie in the file: little-endian numbers, one for each sample.
+/// The tables as stored in the file: little-endian numbers, one per sample.
 struct PackedTables {
   std::span<const std::byte> offset;       ///< uint64
   std::span<const std::byte> length;       ///< uint32
@@ -86,38 +86,38 @@ struct PackedTables {
   std::span<const std::byte> orientation;  ///< uint8
 };
 
-/// Joins the tables and checks every value: each sample lies inside /data's `data_bytes`, its label below `classes`,
-/// its size is one that a picture can have. Pure; takes any bytes.
-/// Errors (BadData), without the file's name, which the caller knows: tables of different lengths, a value out of
-/// range.
+/// Joins the tables and checks every value: each sample must be inside the `data_bytes` of /data, its label below
+/// `classes`, and its size possible for a picture. Pure; accepts any bytes. Errors (BadData), without the file's name,
+/// which the caller adds: tables of different lengths, a value out of range.
 [[nodiscard]] Result<std::vector<PackedEntry>> join_packed_tables(const PackedTables& tables, std::uint64_t data_bytes,
                                                                   std::size_t classes);
 
-/// Takes the tile lengths from the bytes behind a picture into `lengths`, which only grows, and gives the part that
-/// they fill. Pure. Error (BadData, without a name): together they are longer than the picture.
+/// Copies the tile lengths after a picture into `lengths`, which only grows, and returns the part that they fill. Pure.
+/// Error (BadData, without a name): their sum is larger than the picture.
 [[nodiscard]] Result<std::span<const std::uint16_t>> unpack_tile_lengths(const PackedEntry& entry,
                                                                          std::span<const std::byte> stored,
                                                                          std::vector<std::uint16_t>& lengths);
 
-/// The Error for a packed file that cannot be used; `value` names it, or is empty where the caller adds the name.
+/// Returns the Error for an unusable packed file. `value` names the file, or is empty if the caller adds the name.
 [[nodiscard]] Error damaged_packed_file(std::string value, std::string reason);
 
-/// Where a contiguous, one-dimensional data set lies in the file; wholly inside of it.
+/// The location of a contiguous, one-dimensional HDF5 data set, which is completely inside the file.
 struct DataSetPlace {
-  std::uint64_t start = 0;  ///< first byte, from the beginning of the file
+  std::uint64_t start = 0;  ///< offset of the first byte in the file
   std::uint64_t elements = 0;
   std::uint64_t element_bytes = 0;
-  std::optional<std::uint32_t> crc32c;  ///< of all its bytes, where it says so
+  std::optional<std::uint32_t> crc32c;  ///< checksum of all its bytes; unset if the file has none
 
   [[nodiscard]] std::uint64_t bytes() const { return elements * element_bytes; }
 };
 
-/// What the HDF5 structures of a packed file tell. With it, all further reading is done with pread(2).
+/// The content of a packed file's HDF5 structures. All further reading uses only pread(2).
 struct PackedLayout {
   std::string format_version;
   std::string writer;
   std::string created;
-  std::optional<std::uint32_t> input_crc32c;  ///< of what the writer was asked to do
+  std::optional<std::uint32_t>
+      input_crc32c;  ///< checksum of the writer's input and options; unset if the file has none
   DataSetPlace data;
   DataSetPlace offset;
   DataSetPlace length;
@@ -129,12 +129,12 @@ struct PackedLayout {
   DataSetPlace orientation;
   DataSetPlace name_offset;
   DataSetPlace name_data;
-  DataSetPlace class_names;  ///< elements are texts of a fixed length
+  DataSetPlace class_names;  ///< its elements are strings of a fixed length
 };
 
-/// Reads the structures of the packed file `file`, without the HDF5 library; `path` names it in messages. Types and
-/// layouts are checked, and that every data set lies inside the file's `file_bytes`.
-/// Errors: BadData: no HDF5 file, cut, another format, never finished; Mismatch: a newer major version.
+/// Reads the structures of a packed file without the HDF5 library; `path` names the file in messages. Checks the types
+/// and layouts, and that every data set is inside the file's `file_bytes`. Errors: BadData: not an HDF5 file,
+/// truncated, another format, or incomplete; Mismatch: a newer major version.
 [[nodiscard]] Result<PackedLayout> read_packed_layout(const storage::File& file, const std::string& path,
                                                       std::uint64_t file_bytes);
 

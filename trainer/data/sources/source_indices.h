@@ -14,28 +14,28 @@
 
 namespace rollcall::data {
 
-/// The indices of the sources that a program opens, and a folder in which they are kept from run to run. One thread,
-/// but for what is atomic.
+/// The indices of the sources that a program opens, and a folder that caches them between runs. Used by one thread,
+/// except for the atomic members.
 class SourceIndices {
  public:
-  /// `folder`: created where it is not there; empty: none is kept.
+  /// `folder` is created if it does not exist; empty: indices are not cached.
   explicit SourceIndices(std::string folder = "");
 
-  /// The index of a source: the one that was received; or the one that is kept, if nothing that it was made of has
-  /// changed; or else what `make` gives, which is then kept. `source` names the source uniquely. Errors: make's.
+  /// Returns the index of a source: the received one, else the cached one if its witnesses have not changed, else the
+  /// result of `make`, which is then cached. `source` is a unique name. Errors: those of `make`.
   [[nodiscard]] Result<SampleIndex> of(const std::string& source, const std::function<Result<SampleIndex>()>& make);
 
-  /// Those that of() gave, by source.
+  /// Returns the indices that of() returned, by source.
   [[nodiscard]] const std::map<std::string, SampleIndex>& all() const { return indices_; }
-  /// Another rank's, for of() to give.
+  /// Adds an index that another rank made.
   void receive(const SampleIndex& index) { indices_.insert_or_assign(index.about().source, index); }
 
-  /// Whoever indexes counts the samples that it finds, and ends with an error where it is asked to.
+  /// Indexing counts the samples that it finds in `found`, and ends with an error if `stop` is set.
   std::atomic<std::int64_t> found = 0;
   std::atomic<bool> stop = false;
 
-  /// What people should know: what sources leave out, what kept an index from being kept. Of indices that were received
-  /// the rank that made them has told.
+  /// Adds a warning for users: files that sources leave out, or why an index was not cached. Warnings of received
+  /// indices were reported by the rank that made them.
   void warn(const std::string& warning) { warnings_.push_back(printable(warning)); }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -43,24 +43,24 @@ class SourceIndices {
   void warn_of(const SampleIndex& index);
 
   std::string folder_;
-  std::int64_t began_;  ///< nanoseconds since 1970: before any source was opened
+  std::int64_t began_;  ///< time before any source was opened, in nanoseconds since 1970
   std::map<std::string, SampleIndex> indices_;
   std::vector<std::string> warnings_;
 };
 
-/// The file in `folder` that keeps this user's index of a source.
+/// Returns the path in `folder` of this user's cached index of a source.
 [[nodiscard]] std::string index_path(const std::string& folder, const std::string& source);
 
-/// The index in `path`, or nothing: no file, one that another user could have written, one that is damaged, one of
-/// another source, one whose witnesses have changed.
+/// Reads a cached index. Returns nothing if there is no file, if another user could have written it, if it is damaged
+/// or of another source, or if a witness has changed.
 [[nodiscard]] std::optional<SampleIndex> read_index(const std::string& path, const std::string& source);
 
-/// Writes `path` by renaming a whole file, and removes what writers of it that were killed have left a day ago. One
-/// whose witnesses changed less than a second before `began` (nanoseconds since 1970), when its making began, is not
-/// kept: a change after it could bear the same time. Errors (CannotCreate).
+/// Writes `path` atomically by renaming a complete file, and removes temporary files that are older than a day. An
+/// index with a witness that changed less than a second before `began` (start of indexing, in nanoseconds since 1970)
+/// is not cached: a later change could have the same time stamp. Errors (CannotCreate).
 [[nodiscard]] Result<void> keep_index(const std::string& path, const SampleIndex& index, std::int64_t began);
 
-/// "the data was given up": what a stopped indexing ends with.
+/// Returns the error of an indexing that was stopped.
 [[nodiscard]] Error indexing_stopped(const std::string& source);
 
 }  // namespace rollcall::data

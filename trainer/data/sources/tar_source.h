@@ -11,21 +11,21 @@
 
 namespace rollcall::data {
 
-/// WebDataset shards as a source: tar archives with, one after the other, KEY.jpg (or another of kPictureEndings) and
-/// KEY.cls, the label as a decimal number from 0; read_shard() says what becomes of everything else. Archives are
-/// indexed once, by their headers and the .cls members; pictures are read by pread(2). tar keeps no checksum of
-/// content: damage shows only where decoding fails.
+/// A source of WebDataset shards: tar archives that contain, one after the other, KEY.jpg (or another of
+/// kPictureEndings) and KEY.cls, the label as a decimal number from 0. read_shard() specifies how other members are
+/// treated. Archives are indexed once, by their headers and the .cls members; pictures are read by pread(2). tar has no
+/// checksums of content: damage is found only if decoding fails.
 ///
-/// Names of the labels are those of class_names_of_labels().
+/// The names of the labels are those of class_names_of_labels().
 class TarSource : public ImageSource {
  public:
-  /// The shards, which are sorted by the caller, all in one folder; several are indexed at a time, unless `indices`
-  /// have them. Errors: those of read_shard() and class_names_of_labels(); BadData: no picture at all; Mismatch: a
-  /// shard that another rank or an earlier run indexed has another size here.
+  /// Opens the shards, which the caller has sorted and which are in one folder. Several are indexed at a time, unless
+  /// `indices` already has them. Errors: those of read_shard() and class_names_of_labels(); BadData: no pictures;
+  /// Mismatch: a shard has another size here than where another rank or an earlier run indexed it.
   [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::vector<std::string>& shards,
                                                                        SourceIndices& indices);
 
-  /// `index`: names are the samples' keys; witnesses: the shards, and the files with class names.
+  /// In `index`, the names are the samples' keys, and the witnesses are the shards and the files with class names.
   TarSource(std::vector<std::string> paths, std::vector<storage::File> files, SampleIndex index)
       : paths_(std::move(paths)), files_(std::move(files)), index_(std::move(index)) {}
 
@@ -33,7 +33,7 @@ class TarSource : public ImageSource {
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return index_.about().class_names; }
   [[nodiscard]] DataIdentity identity() const override { return index_.identity(); }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
-  /// "SHARD: KEY"
+  /// Returns "SHARD: KEY".
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 
  private:

@@ -2,8 +2,8 @@
 
 namespace rollcall::data {
 
-/// torchvision's ColorJitter: factors drawn from [max(0, 1 - x), 1 + x], the hue's shift from [-hue, hue] turns; the
-/// four operations in random order. 0: not done.
+/// Options of torchvision's ColorJitter: factors are drawn from [max(0, 1 - x), 1 + x], the shift of the hue from
+/// [-hue, hue] turns. The four operations run in random order. 0 disables an operation.
 struct ColourJitterOptions {
   double brightness = 0;
   double contrast = 0;
@@ -13,33 +13,34 @@ struct ColourJitterOptions {
   [[nodiscard]] bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
 };
 
-/// Sets of operations of which some are chosen for each picture.
+/// Policies that choose some operations of a set for each picture.
 enum class AugmentPolicy {
   None,
   RandAugment,         ///< Cubuk et al., 2020; torchvision's RandAugment
   TrivialAugmentWide,  ///< Müller and Hutter, 2021; torchvision's TrivialAugmentWide
 };
 
-/// What random erasing fills its box with, on the normalised scale.
+/// The value that random erasing fills its box with, after normalisation.
 enum class EraseValue {
   Zero,
   Random,  ///< a standard normal draw for each element
 };
 
-/// What is done with training pictures beyond crop, flip and normalisation. Nothing by default; the picture then goes
-/// from its resize straight to the model's type. The order is torchvision's reference training's: policy, colour
-/// jitter, normalisation, erasing; mixup and cutmix on whole batches.
+/// Augmentation of training pictures besides crop, flip and normalisation. By default there is none, and a picture is
+/// converted from its resize directly to the model's type. The order is that of torchvision's reference training:
+/// policy, colour jitter, normalisation, erasing; mixup and cutmix on whole batches.
 struct AugmentOptions {
   ColourJitterOptions colour_jitter = {};
   AugmentPolicy policy = AugmentPolicy::None;
-  int randaugment_ops = 2;        ///< operations for a picture, at least 0
+  int randaugment_ops = 2;        ///< number of operations per picture, at least 0
   int randaugment_magnitude = 9;  ///< 0 ... 30
   double erase_probability = 0;
   EraseValue erase_value = EraseValue::Zero;
-  double mixup_alpha = 0;   ///< of Beta(alpha, alpha); 0: no mixup. With both, each batch gets one of them, by halves
-  double cutmix_alpha = 0;  ///< ... no cutmix
+  double mixup_alpha =
+      0;  ///< alpha of Beta(alpha, alpha); 0: no mixup. With both, each batch randomly gets one of them
+  double cutmix_alpha = 0;  ///< as mixup_alpha; 0: no cutmix
 
-  /// Whether pictures pass through 8-bit levels between resize and normalisation.
+  /// Returns whether pictures are uint8 pixels between resize and normalisation.
   [[nodiscard]] bool changes_levels() const { return policy != AugmentPolicy::None || colour_jitter.any(); }
   [[nodiscard]] bool mixes_batches() const { return mixup_alpha > 0 || cutmix_alpha > 0; }
 };

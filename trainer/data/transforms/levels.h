@@ -10,8 +10,8 @@
 
 namespace rollcall::data {
 
-/// A picture of 8-bit levels that operations change in place: [height][width][red, green, blue, unused], rows without
-/// gaps, in memory that somebody else owns. What an operation leaves in the fourth byte means nothing.
+/// A picture of uint8 pixels that operations change in place: [height][width][red, green, blue, unused], rows without
+/// gaps. It does not own the memory. Operations may leave any value in the fourth byte.
 struct Levels {
   std::uint8_t* pixels = nullptr;
   int width = 0;
@@ -24,17 +24,17 @@ struct Levels {
   }
 };
 
-/// What a float between the levels becomes in torchvision: cut to 0 ... 255, its fraction dropped.
+/// Converts a float to uint8 as torchvision does: clamped to 0 ... 255, the fraction dropped.
 [[nodiscard]] inline std::uint8_t truncated_level(float value) {
   return static_cast<std::uint8_t>(static_cast<int>(std::min(std::max(value, 0.0F), 255.0F)));
 }
 
-/// Memory that augmentation reuses; it only grows. One for each thread.
+/// Memory that augmentation reuses. It only grows. Use one per thread.
 struct AugmentScratch {
-  std::vector<std::uint8_t> pixels;  ///< a resized picture between its operations, [height][width][4] and 16 bytes
-  std::vector<std::uint8_t> copy;    ///< the same before an operation that cannot work in place
-  std::vector<std::uint16_t> sums;   ///< a row of sums of levels
-  std::vector<float> noise;          ///< a row of what random erasing writes
+  std::vector<std::uint8_t> pixels;  ///< the picture between resize and normalisation, [height][width][4] and 16 bytes
+  std::vector<std::uint8_t> copy;    ///< a copy of it for operations that cannot work in place
+  std::vector<std::uint16_t> sums;   ///< a row of sums of pixels
+  std::vector<float> noise;          ///< a row of random erasing's noise
 };
 
 }  // namespace rollcall::data

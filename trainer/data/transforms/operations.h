@@ -9,46 +9,46 @@
 
 namespace rollcall::data {
 
-/// torchvision's greyscale of a pixel on uint8: ITU-R 601's weights, the fraction dropped; 0 ... 254 (255 for white is
-/// 254.97 there too). In whole numbers, where float32 can be one level off.
+/// Returns torchvision's greyscale of a uint8 pixel: the weights of ITU-R 601 with the fraction dropped; 0 ... 254
+/// (white gives 254.97, as there). Uses integers, where float32 can differ by one.
 [[nodiscard]] inline std::uint32_t grey_of(const std::uint8_t* pixel) {
   return (2989U * pixel[0] + 5870U * pixel[1] + 1140U * pixel[2]) / 10000U;
 }
 
-/// The mean of the picture's greyscale.
+/// Returns the mean of the picture's greyscale.
 [[nodiscard]] float mean_grey(const Levels& levels);
 
-/// What becomes of each level of each channel, whatever surrounds it. The operations that are no more than this:
-/// torchvision's v2 functionals on uint8 tensors, equal or one level off where float32 rounds differently.
+/// A lookup table per channel that maps each pixel value, for operations that depend on nothing else: torchvision's v2
+/// functionals on uint8 tensors, equal or off by one where float32 rounds differently.
 struct ToneCurve {
   std::array<std::array<std::uint8_t, 256>, 3> channels{};
 
   void apply(const Levels& levels) const;
 
-  /// adjust_brightness: level * factor; factor at least 0.
+  /// adjust_brightness: value * factor; factor at least 0.
   static ToneCurve brightness(double factor);
-  /// adjust_contrast: level * factor + mean * (1 - factor), mean of the picture's greyscale.
+  /// adjust_contrast: value * factor + mean * (1 - factor), with the mean of the picture's greyscale.
   static ToneCurve contrast(const Levels& levels, double factor);
-  /// posterize: the `bits` (0 ... 8) upper bits of each level.
+  /// posterize: keeps the upper `bits` (0 ... 8) of each value.
   static ToneCurve posterize(int bits);
-  /// solarize: levels from the threshold on (0 ... 255) are inverted.
+  /// solarize: inverts values from the threshold (0 ... 255) on.
   static ToneCurve solarize(double threshold);
-  /// autocontrast: each channel's range is stretched to 0 ... 255.
+  /// autocontrast: stretches each channel's range to 0 ... 255.
   static ToneCurve autocontrast(const Levels& levels);
-  /// equalize: each channel's histogram is flattened, as Pillow does it.
+  /// equalize: flattens each channel's histogram, as Pillow does.
   static ToneCurve equalize(const Levels& levels);
 };
 
-// torchvision's v2 functionals on uint8 tensors, equal or one level off where float32 rounds differently.
+// torchvision's v2 functionals on uint8 tensors, equal or off by one where float32 rounds differently.
 
-/// adjust_saturation: level * factor + grey * (1 - factor); factor at least 0.
+/// adjust_saturation: value * factor + grey * (1 - factor); factor at least 0.
 void adjust_saturation(const Levels& levels, double factor);
 
 /// adjust_hue: turns the hue by `turns`, -0.5 ... 0.5, in HSV.
 void adjust_hue(const Levels& levels, double turns);
 
-/// torchvision's adjust_sharpness on uint8: level + (1 - factor) * (blurred - level), blurred with the 3 x 3 kernel of
-/// ones and a 5 in its middle; the outermost pixels stay. factor at least 0.
+/// torchvision's adjust_sharpness on uint8: value + (1 - factor) * (blurred - value), blurred with a 3 x 3 kernel of
+/// ones with a 5 in the middle; the outermost pixels are unchanged. factor at least 0.
 void adjust_sharpness(const Levels& levels, double factor, AugmentScratch& scratch);
 
 /// torchvision's ColorJitter on uint8: the four operations in random order, each with a uniform factor.
@@ -62,10 +62,10 @@ class ColourJitter {
   ColourJitterOptions options_;
 };
 
-// torchvision's affine() and rotate() with nearest neighbours; what comes from outside is black. Where a source
-// position lies halfway between two pixels, float32 decides there and here: single pixels may differ.
+// torchvision's affine() and rotate() with nearest neighbours; pixels from outside are black. If a source position is
+// halfway between two pixels, float32 rounding decides, so single pixels may differ.
 
-/// Shear around the top left corner: each row moves right by x times its distance from the top, each column down by y
+/// Shears around the top left corner: each row moves right by x times its distance from the top, each column down by y
 /// times its distance from the left.
 void shear(const Levels& levels, double x, double y, AugmentScratch& scratch);
 

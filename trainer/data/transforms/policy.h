@@ -7,7 +7,7 @@
 
 namespace rollcall::data {
 
-/// What RandAugment and TrivialAugmentWide choose from, in the order of torchvision's tables.
+/// The operations of RandAugment and TrivialAugmentWide, in the order of torchvision's tables.
 enum class Operation {
   Identity,
   ShearX,
@@ -27,21 +27,21 @@ enum class Operation {
 
 inline constexpr int kOperations = 14;
 
-/// Carries out an operation as torchvision does at this magnitude: a shear's slope, pixels, degrees, what is added to a
-/// factor of 1, bits, or a part of 255. Identity, AutoContrast and Equalize have none.
+/// Applies an operation as torchvision does. The magnitude is a shear's slope, pixels, degrees, the difference of a
+/// factor from 1, bits, or a fraction of 255. Identity, AutoContrast and Equalize ignore it.
 void apply(Operation operation, double magnitude, const Levels& levels, AugmentScratch& scratch);
 
 inline constexpr int kMagnitudeBins = 31;
 
-/// How strong an operation is at bin 0 ... 30 of a policy (not None) for pictures of this size: torchvision's tables,
-/// with its float32 steps. 0 for operations without a magnitude.
+/// Returns the magnitude of an operation at bin 0 ... 30 of a policy (not None) for pictures of this size:
+/// torchvision's tables, with its float32 steps. 0 for operations without a magnitude.
 [[nodiscard]] double magnitude_of(AugmentPolicy policy, Operation operation, int bin, ImageSize size);
 
-/// Whether the magnitude's sign is drawn.
+/// Returns whether the sign of the magnitude is random.
 [[nodiscard]] bool is_signed(Operation operation);
 
-/// RandAugment (Cubuk, Zoph, Shlens, Le, CVPR workshops 2020): `operations` times one of the 14, uniformly, at a fixed
-/// bin, with a random sign. As torchvision, which leaves out the paper's Invert.
+/// RandAugment (Cubuk, Zoph, Shlens, Le, CVPR workshops 2020): applies `operations` operations, each chosen uniformly
+/// from the 14, at a fixed bin with a random sign. As torchvision, it lacks the paper's Invert.
 class RandAugment {
  public:
   /// operations at least 0, magnitude 0 ... 30.

@@ -12,27 +12,27 @@
 
 namespace rollcall::data {
 
-/// (level / 255 - mean) / standard deviation per channel; ImageNet's values by default.
+/// Normalisation of each channel: (value / 255 - mean) / std; ImageNet's values by default.
 struct Normalisation {
   std::array<double, 3> mean{0.485, 0.456, 0.406};
   std::array<double, 3> deviation{0.229, 0.224, 0.225};
 
-  /// The same as one multiplication and one addition on levels 0 ... 255.
+  /// Returns the same map as one multiplication and one addition on values 0 ... 255.
   [[nodiscard]] ChannelAffine affine() const;
-  /// The level nearest to what becomes `value`.
+  /// Returns the uint8 value whose normalised value is nearest to `value`.
   [[nodiscard]] std::uint8_t level(float value, std::size_t channel) const;
 };
 
-/// Random erasing (Zhong, Zheng, Kang, Li, Yang, AAAI 2020), as torchvision: with the probability, a box with 0.02 to
-/// 0.33 of the area and a height/width from 0.3 to 3.3 (uniform in its logarithm) is overwritten after normalisation.
+/// Random erasing (Zhong, Zheng, Kang, Li, Yang, AAAI 2020), as torchvision: with the given probability, overwrites a
+/// box with 0.02 to 0.33 of the area and a height/width from 0.3 to 3.3 (uniform in its logarithm) after normalisation.
 class RandomErasing {
  public:
   explicit RandomErasing(double probability, EraseValue value = EraseValue::Zero)
       : probability_(probability), value_(value) {}
 
-  /// The box to overwrite, or none: by chance, or because ten tries did not fit.
+  /// Returns the box to overwrite, or nothing: by chance, or because ten tries did not fit.
   [[nodiscard]] std::optional<Box> choose(ImageSize size, Random& random) const;
-  /// Levels become those nearest to what `normalisation` would make of them.
+  /// uint8 pixels are set to the values whose `normalisation` is nearest to the erase value.
   void apply(const OutputPixels& out, Random& random, AugmentScratch& scratch,
              const Normalisation& normalisation = {}) const;
 
@@ -41,7 +41,7 @@ class RandomErasing {
   EraseValue value_;
 };
 
-/// torchvision's RandomResizedCrop: ten tries at a box with a random part of the area (uniform) and a random
+/// torchvision's RandomResizedCrop: ten tries of a box with a random part of the area (uniform) and a random
 /// width/height (uniform in its logarithm), placed uniformly; else the largest centred box within the range of ratios.
 struct RandomCrop {
   double scale_min = 0.08;
@@ -52,7 +52,7 @@ struct RandomCrop {
   [[nodiscard]] Box choose(int width, int height, Random& random) const;
 };
 
-/// RandomResizedCrop to image_size x image_size, flips, augmentation, normalisation (where levels are wanted: none).
+/// RandomResizedCrop to image_size x image_size, flips, augmentation, and normalisation (unless the output is uint8).
 struct TrainTransform {
   int image_size = 224;
   RandomCrop crop = {};
@@ -61,26 +61,26 @@ struct TrainTransform {
   Normalisation normalisation = {};
   AugmentOptions augment = {};
 
-  /// Chooses the part of a picture of this size that is resized. Thread-safe; all chance comes from `random`.
+  /// Chooses the part of a picture of this size that is resized. Thread-safe; all randomness comes from `random`.
   [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
-  /// Carries it out on the decoded pixels: `view` covers needed(plan), `out` is image_size x image_size.
+  /// Applies the plan to the decoded pixels: `view` covers needed(plan), `out` is image_size x image_size.
   void apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
              AugmentScratch& scratch) const;
 };
 
-/// Resize(resize_size) of the shorter side, CenterCrop(image_size), normalisation, with torchvision's rounding.
+/// Resize(resize_size) of the shorter side, CenterCrop(image_size) and normalisation, with torchvision's rounding.
 struct EvalTransform {
   int image_size = 224;
   int resize_size = 256;  ///< at least image_size
   Normalisation normalisation = {};
 
-  // As for TrainTransform; nothing is random.
+  // As in TrainTransform, without randomness.
   [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
   void apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
              AugmentScratch& scratch) const;
 };
 
-/// What is done with decoded pictures.
+/// The transform of decoded pictures.
 using Transform = std::variant<TrainTransform, EvalTransform>;
 
 }  // namespace rollcall::data
