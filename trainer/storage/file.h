@@ -15,20 +15,21 @@ namespace rollcall::storage {
 using rollcall::Cached;
 using rollcall::File;
 
-/// Whether this process may have so much memory at all (memory_limit()). A sparse file takes no room on a device and
-/// can say that it holds any number of bytes: what is allocated for them as they come ends the process.
+/// Returns whether this process may allocate so much memory (memory_limit()). A sparse file occupies no space but can
+/// claim any size; allocating that would end the process.
 [[nodiscard]] bool fits_in_memory(std::uint64_t bytes);
 
-/// Makes renames and removals in the folder of `path` durable; errno tells why not.
+/// Makes renames and removals in the folder of `path` durable. Returns false and sets errno on failure.
 [[nodiscard]] bool sync_folder_of(const std::string& path);
 
-/// Memory that other processes of this user on this machine can map too (memfd_create(2)): no file has its name, and
-/// it is gone with the last process that maps it. Of fixed length. Move only. Failed calls tell by errno.
+/// Memory that other processes of the same user on this machine can map (memfd_create(2)). It has no file name, a fixed
+/// length, and is freed with the last process that maps it. Move only. Failed calls set errno.
 class SharedMemory {
  public:
-  /// Zeros, for this process to write.
+  /// Creates zeroed memory that this process can write.
   [[nodiscard]] static std::optional<SharedMemory> make(std::size_t bytes);
-  /// What process `pid` made and has as `descriptor`, to be read only. It may be anything: the caller checks it.
+  /// Maps memory that process `pid` created and has open as `descriptor`, read-only. The caller checks the content,
+  /// which may be anything.
   [[nodiscard]] static std::optional<SharedMemory> of_process(pid_t pid, int descriptor);
 
   SharedMemory(SharedMemory&& other) noexcept;
@@ -36,9 +37,9 @@ class SharedMemory {
   ~SharedMemory();
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(address_), size_}; }
-  /// Of make() alone.
+  /// Returns the memory for writing; only for memory from make().
   [[nodiscard]] std::span<std::byte> writable() { return {static_cast<std::byte*>(address_), size_}; }
-  /// By which others find it.
+  /// Returns the descriptor by which other processes map the memory.
   [[nodiscard]] int descriptor() const { return file_.descriptor(); }
 
  private:

@@ -13,8 +13,8 @@
 
 namespace rollcall::storage {
 
-/// Owns one HDF5 identifier and closes it with the function that belongs to its kind. Move only. HDF5's serial library
-/// is not thread-safe: everything in this folder that takes or makes a Handle is to be called by one thread at a time.
+/// Owns one HDF5 identifier and closes it with the function of its kind. Move only. HDF5's serial library is not
+/// thread-safe: only one thread at a time may call the functions of this folder that take or return a Handle.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -31,8 +31,8 @@ class Handle {
 
   explicit operator bool() const { return id_ >= 0; }
   [[nodiscard]] hid_t get() const { return id_; }
-  /// Closes now; false where HDF5 could not (for a file: it could not write what it still held). Nothing to close is
-  /// success.
+  /// Closes now. Returns false if HDF5 failed (for a file: it could not write buffered data). Closing an empty handle
+  /// succeeds.
   [[nodiscard]] bool close();
 
  private:
@@ -40,34 +40,35 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// HDF5 prints its error stack to stderr by default; after this call it does not (in this thread), but the reason is
-/// kept for hdf5_reason(). Call before any other call of HDF5.
+/// Stops HDF5 from printing its error stack to stderr in this thread; the reason is kept for hdf5_reason(). Call before
+/// any other HDF5 function.
 void silence_hdf5();
 
-/// Why the latest failed call of HDF5 in this thread failed: the system's own words where a system call was the cause
-/// ("No space left on device"), else HDF5's innermost description.
+/// Returns why the latest failed HDF5 call in this thread failed: the system's text if a system call was the cause ("No
+/// space left on device"), else HDF5's innermost description.
 [[nodiscard]] std::string hdf5_reason();
 
-/// A name under which HDF5 opens the very file that `file` has open, whatever lies at `path`, its own name, by now;
-/// valid as long as `file` is open. `path` itself where there is no /proc.
+/// Returns a name by which HDF5 opens exactly the file that `file` has open, even if `path`, its name, now leads
+/// elsewhere; valid while `file` is open. Returns `path` if there is no /proc.
 [[nodiscard]] std::string hdf5_path(const File& file, const std::string& path);
 
-/// Fixed-length UTF-8 text of `length` >= 1 bytes, padded with NUL. (Variable-length texts lie in a heap without
-/// checksums.)
+/// Returns the type of UTF-8 strings of a fixed length of `length` >= 1 bytes, padded with NUL. (Variable-length
+/// strings are stored in a heap without checksums.)
 [[nodiscard]] Handle hdf5_text_type(std::size_t length);
 
-/// The access properties of every open: no file locking, which fails on some network mounts, and the format of
-/// HDF5 1.8, in which all structures carry checksums.
+/// Returns the access properties for opening files: no file locking, which fails on some network mounts, and the format
+/// of HDF5 1.8, in which all structures have checksums.
 [[nodiscard]] Handle hdf5_file_access();
 
-/// The creation properties of data sets: contiguous, their room in the file given at once and left unwritten, no times.
+/// Returns the creation properties of data sets: contiguous, allocated at once in the file but not written, no time
+/// stamps.
 [[nodiscard]] Handle hdf5_dataset_creation();
 
-/// A new data set; `shape` empty: a scalar. The property lists may be H5P_DEFAULT.
+/// Creates a data set; an empty `shape` makes a scalar. The property lists may be H5P_DEFAULT.
 [[nodiscard]] Handle create_hdf5_dataset(hid_t file, const char* name, hid_t type, std::span<const std::int64_t> shape,
                                          hid_t link_creation, hid_t dataset_creation);
 
-/// Attributes of an object; false where HDF5 refused.
+/// Write an attribute of an object; return false if HDF5 failed.
 [[nodiscard]] bool write_text_attribute(hid_t object, const char* name, std::string_view text);
 [[nodiscard]] bool write_uint32_attribute(hid_t object, const char* name, std::uint32_t value);
 [[nodiscard]] bool write_flag_attribute(hid_t object, const char* name, bool value);
@@ -76,7 +77,7 @@ void silence_hdf5();
 /// Sets an existing flag.
 [[nodiscard]] bool update_flag_attribute(hid_t object, const char* name, bool value);
 
-/// Nothing where the attribute is absent or of another kind.
+/// Returns nothing if the attribute does not exist or has another type.
 [[nodiscard]] std::optional<std::uint32_t> read_uint32_attribute(hid_t object, const char* name);
 
 }  // namespace rollcall::storage
