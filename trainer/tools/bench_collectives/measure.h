@@ -15,25 +15,26 @@ enum class Operation { AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll 
 [[nodiscard]] std::optional<Operation> find_operation(std::string_view name);
 [[nodiscard]] std::vector<std::string> operation_names();
 
-/// What a rank must send at least, as a part of the bytes of its larger buffer: nccl-tests' doc/PERFORMANCE.md.
+/// Returns the least number of bytes that a rank must send, as a fraction of its larger buffer: nccl-tests'
+/// doc/PERFORMANCE.md.
 [[nodiscard]] double bus_factor(Operation operation, std::uint32_t world_size);
 
 [[nodiscard]] double median(std::vector<double> values);
 
-/// A group that a backend carries.
+/// A backend under test and its process group.
 struct Contestant {
   std::string backend;
   process_group::Group group;
-  at::TensorOptions tensors = {};  ///< where the tensors are that it carries
+  at::TensorOptions tensors = {};  ///< options of its tensors, such as their device
 };
 
 struct Measurement {
   std::string operation, backend;
   std::int64_t bytes = 0;
-  double seconds = 0;    ///< median over iterations of the slowest rank
-  double algorithm = 0;  ///< bytes a second
-  double bus = 0;        ///< bytes a second
-  bool correct = false;  ///< on all ranks
+  double seconds = 0;    ///< time of the slowest rank, median over iterations
+  double algorithm = 0;  ///< algorithm bandwidth in bytes per second
+  double bus = 0;        ///< bus bandwidth in bytes per second
+  bool correct = false;  ///< whether the result is correct on all ranks
 };
 
 struct Effort {
@@ -42,7 +43,8 @@ struct Effort {
 };
 
 /// Measures one operation on float32 buffers of about `bytes` with each contestant in turn, iteration by iteration, so
-/// that all meet the same noise. Collective; the same numbers on every rank. Errors (Unavailable): a peer was lost.
+/// that all are exposed to the same noise. Collective; the same numbers on every rank. Errors (Unavailable): a peer was
+/// lost.
 [[nodiscard]] Result<std::vector<Measurement>> measure(const std::vector<Contestant>& contestants,
                                                        const std::string& operation, std::int64_t bytes,
                                                        const Effort& effort);

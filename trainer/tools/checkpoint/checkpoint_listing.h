@@ -11,40 +11,40 @@
 
 namespace rollcall::checkpoint_tool {
 
-/// A directory entry, the same one as long as nobody puts another file in its place; of a symbolic link the link
+/// A directory entry, for recognising that another file has replaced it. For a symbolic link it describes the link
 /// itself.
 struct DirectoryEntry {
   std::uint64_t inode = 0;
   std::int64_t modified = 0;  ///< nanoseconds since 1970
-  std::uint64_t links = 0;    ///< names of the same file
-  bool is_regular = false;    ///< no symbolic link, folder or pipe
-  std::uint32_t owner = 0;    ///< the user's number
-  bool is_own = false;        ///< this user's or root's (rollcall::is_own())
+  std::uint64_t links = 0;    ///< number of hard links
+  bool is_regular = false;    ///< false for symbolic links, folders and pipes
+  std::uint32_t owner = 0;    ///< user ID of the owner
+  bool is_own = false;        ///< whether it belongs to this user or root (rollcall::is_own())
 
-  /// Nothing where there is none, or where the system does not tell.
+  /// Returns nothing if there is no entry or stat(2) fails.
   [[nodiscard]] static std::optional<DirectoryEntry> at(const std::string& path);
   [[nodiscard]] bool is_same_file_as(const DirectoryEntry& other) const {
     return inode == other.inode && modified == other.modified && is_regular == other.is_regular;
   }
 };
 
-/// A file in a folder of checkpoints, as `ls` shows it: its metadata were checked, its tensors not.
+/// A file in a folder of checkpoints, as `ls` shows it. Its metadata were checked, its tensors were not.
 struct ListedFile {
   std::string path;
-  DirectoryEntry entry;  ///< as it was before the file was looked at
+  DirectoryEntry entry;  ///< the entry before the file was read
   checkpoint::format::FileState state = checkpoint::format::FileState::Foreign;
-  std::string reason;  ///< why it is damaged or unreadable
+  std::string reason;  ///< why it is damaged or unreadable; else empty
   std::uint64_t bytes = 0;
-  std::string created;  ///< ISO 8601, UTC; empty where the file does not tell
+  std::string created;  ///< ISO 8601, UTC; empty if the file does not contain it
   std::optional<std::int64_t> step;
   std::optional<std::int64_t> epoch;
-  std::optional<double> best_metric;           ///< highest of the run until then
-  std::vector<checkpoint::format::Best> best;  ///< the best validations that it tells of
+  std::optional<double> best_metric;           ///< highest metric of the run until then
+  std::vector<checkpoint::format::Best> best;  ///< the best validations that the file records
   bool is_best = false;                        ///< best.h5 points to it
 };
 
-/// A file, or of a folder all checkpoints, what became of them and what was to become one (newest first), and further
-/// files whose names end in ".h5". Errors: NoInput where `path` is not there or cannot be listed.
+/// Lists a file, or all files of a folder: checkpoints and temporary files of checkpoints (newest first), and other
+/// files whose names end in ".h5". Errors: NoInput: `path` does not exist or cannot be listed.
 [[nodiscard]] Result<std::vector<ListedFile>> list_files(const std::string& path);
 
 }  // namespace rollcall::checkpoint_tool

@@ -9,14 +9,15 @@
 
 namespace rollcall::checkpoint_tool {
 
-/// A parameter or buffer that a model has.
+/// A parameter or buffer of a model.
 struct ModelTensor {
   std::string key;
   std::vector<std::int64_t> shape;
 };
 
-/// The state dict of a ResNet as torchvision and trainer/model name and order it (torchvision/models/resnet.py); a test
-/// compares it with the model itself. `name`: "resnet20", "resnet18" ... "resnet152"; nothing for other names.
+/// Returns the names and shapes of a ResNet's state dict, in the order of torchvision and trainer/model
+/// (torchvision/models/resnet.py); a test compares it with the model itself. `name`: "resnet20", "resnet18" ...
+/// "resnet152"; nothing for other names.
 [[nodiscard]] std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, std::int64_t num_classes);
 
 struct KnownModel {
@@ -24,11 +25,11 @@ struct KnownModel {
   std::int64_t num_classes = 0;
 };
 
-/// The model that a state dict is of, if rollcall-train knows it: same names, same shapes, of which batch norms'
-/// counters may be missing, as load_state_dict() takes them. Its tensors are then put into the model's order; files do
-/// not always keep it. What is before all its names ("net.") is taken off, and what has not goes to `others`; a name
-/// with it that the model lacks is of another model. Error (BadData): several such models, told by what is before their
-/// names, in the file at `path`.
+/// Recognises the model of a state dict, if rollcall-train has it: same names, same shapes; counters of batch norms may
+/// be missing, as for load_state_dict(). The tensors are then put into the model's order, which files do not always
+/// keep. A common prefix of its names ("net.") is removed, and tensors without it go to `others`; a name with the
+/// prefix that the model does not have means another model. Error (BadData): the file at `path` holds several such
+/// models, with different prefixes.
 [[nodiscard]] Result<std::optional<KnownModel>> recognise_model(checkpoint::exchange::StateDict& state,
                                                                 const std::string& path);
 

@@ -16,15 +16,15 @@
 
 namespace rollcall::checkpoint_tool {
 
-/// `rollcall-checkpoint`: `arguments` without the program's own name. Progress goes to stderr. Gives the exit code;
-/// nothing is thrown.
+/// Runs `rollcall-checkpoint`; `arguments` lack the program's name. Progress goes to stderr. Returns the exit code and
+/// never throws.
 int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) noexcept;
 
-/// What a command works with.
+/// The inputs and outputs of a command.
 struct CommandContext {
-  settings::Settings options;  ///< of Command::table
+  settings::Settings options;  ///< values of Command::table
   command_line::ParsedCommandLine line;
-  std::vector<std::string> arguments;  ///< as many as the command takes
+  std::vector<std::string> arguments;  ///< positional arguments; their number has been checked
   metrics::WorkProgress& progress;     ///< on standard error
   std::ostream& out;
 
@@ -33,25 +33,25 @@ struct CommandContext {
 
 using Json = nlohmann::ordered_json;
 
-/// Prints {"schema": "rollcall-checkpoint/1", "command": ..., and what `content` has} on one line: the object of
+/// Prints {"schema": "rollcall-checkpoint/1", "command": ..., members of `content`} on one line: the object of
 /// `--json`, described in docs/user/checkpoint_tool.md.
 void print_json(std::ostream& out, std::string_view command, const Json& content);
 
-/// One subcommand of `rollcall-checkpoint`, from which dispatch and help come.
+/// A subcommand of `rollcall-checkpoint`, from which dispatch and help are made.
 struct Command {
   std::string_view name;
   std::string_view summary;    ///< one clause, for `--help`
   std::string_view arguments;  ///< "CHECKPOINT [TENSOR...]"
   std::string_view text;       ///< paragraphs of `rollcall-checkpoint NAME --help`; every line ends with a line feed
-  std::size_t at_least;        ///< arguments
+  std::size_t at_least;        ///< minimum number of arguments
   std::size_t at_most;
   std::span<const command_line::Flag> flags;
   settings::Table table;
-  /// The exit code. What a command finds is printed to `out` before an Error tells of it.
+  /// Runs the command and returns the exit code. Results are printed to `out` before an Error reports them.
   Result<int> (*run)(CommandContext& context);
 };
 
-// Each in a file of its own.
+// Each command has its own file.
 [[nodiscard]] Command ls_command();
 [[nodiscard]] Command show_command();
 [[nodiscard]] Command verify_command();
@@ -61,11 +61,11 @@ struct Command {
 [[nodiscard]] Command merge_command();
 [[nodiscard]] Command prune_command();
 
-/// All of them, in the order of the help.
+/// Returns all commands, in the order of the help.
 [[nodiscard]] std::span<const Command> all_commands();
 
-// What several commands have in common.
-inline constexpr std::size_t kAnyNumber = 1'000'000;  ///< of arguments
+// Shared by several commands.
+inline constexpr std::size_t kAnyNumber = 1'000'000;  ///< no limit of the number of arguments
 inline constexpr command_line::Flag kHelp{"help", 'h', "show this text"};
 inline constexpr command_line::Flag kJson{"json", 0, "print one JSON object (docs/user/checkpoint_tool.md)"};
 inline constexpr std::array kListFlags{kHelp, kJson};

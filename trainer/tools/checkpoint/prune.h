@@ -11,40 +11,42 @@
 
 namespace rollcall::checkpoint_tool {
 
-/// Which checkpoints stay, in the words of the trainer's options of these names.
+/// Which checkpoints are kept: the trainer's options of the same names.
 struct PruneRules {
   std::int64_t keep_last = 3;
   std::size_t keep_best = 1;
   std::int64_t keep_every = 0;
 };
 
-/// What becomes of a file, and why, for people.
+/// Whether a file is removed, and the reason for users.
 struct Fate {
   bool goes = false;
   std::string why;
 };
 
-/// Whether the rules count it: it has the name that a training gives, is no symbolic link,
-/// belongs to this user or to root, and was not found damaged. What others left in a shared folder is theirs to prune.
+/// Returns whether the rules apply to the file: it has the name of a training's checkpoint, is not a symbolic link,
+/// belongs to this user or to root, and was not found damaged. Files of other users in a shared folder are theirs to
+/// prune.
 [[nodiscard]] bool is_usable_checkpoint(const ListedFile& file);
 
-/// Whether the file has a name that a training gives, to checkpoints or while it writes them; whatever its state.
+/// Returns whether the file has a name that a training gives to checkpoints or to files that it is writing, whatever
+/// its state.
 [[nodiscard]] bool is_of_training(const ListedFile& file);
 
-/// What becomes of each of the files of a folder, in any order. Of the usable checkpoints those go that
-/// format::superfluous_steps() names; the best ones are those of the best validations that any of them tells of, and
-/// that of best.h5. Temporary files of dead writers go; one that was finished only beside a usable checkpoint, since
-/// without one it may hold the only good state. Everything else stays. Pure.
+/// Decides what to do with each file of a folder, in any order. Usable checkpoints are removed if
+/// format::superfluous_steps() names them; the best ones are those of the best validations that any of them records,
+/// and that of best.h5. Temporary files of dead writers are removed; a complete one only if there is a usable
+/// checkpoint, since it may otherwise hold the only good state. Everything else is kept. Pure.
 [[nodiscard]] std::vector<Fate> fates_of(const std::vector<ListedFile>& files, const PruneRules& rules);
 
 struct PrunedFile {
   ListedFile file;
   Fate fate;
-  bool verified = false;  ///< every byte was compared with its checksum
+  bool verified = false;  ///< whether every byte was compared with its checksum
   bool removed = false;
 };
 
-/// The files of a folder on their way through `prune`.
+/// The state of a `prune` of one folder.
 struct Pruning {
   std::string folder;
   PruneRules rules;
@@ -52,15 +54,15 @@ struct Pruning {
   std::vector<PrunedFile> files;  ///< by step, the oldest first
 };
 
-/// Sets each file's fate by the rules and by what is known of the files.
+/// Sets each file's fate by the rules and by what has been found out about the files.
 void decide(Pruning& pruning);
 
-/// Reads the newest checkpoints whole until as many are sound as are to stay for being the newest. One that is not
-/// sound counts no longer: decide() again.
+/// Reads the newest checkpoints completely until enough are intact to be kept as the newest ones. A damaged one no
+/// longer counts, and decide() is called again.
 void verify_newest(Pruning& pruning, metrics::WorkProgress& progress);
 
-/// Removes what goes, the oldest first, until one cannot be removed, and best.h5 where it would lead nowhere. What was
-/// replaced since it was looked at stays, as a training may be at work in the folder. Error: InputOutput.
+/// Removes the files to be removed, the oldest first, until one cannot be removed, and best.h5 if its target is gone. A
+/// file that was replaced since it was read is kept, since a training may be running in the folder. Error: InputOutput.
 [[nodiscard]] Result<void> remove_files(Pruning& pruning);
 
 }  // namespace rollcall::checkpoint_tool

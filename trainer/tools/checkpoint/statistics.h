@@ -10,8 +10,8 @@
 
 namespace rollcall::checkpoint_tool {
 
-/// IEEE 754 binary16 to float, exactly; and it and bfloat16 back, to the nearest, ties to even, too large ones to
-/// infinity. A NaN that becomes a bfloat16 keeps its payload.
+/// Convert between float and IEEE 754 binary16 or bfloat16. To float exactly; from float to the nearest, ties to even,
+/// and too large numbers to infinity. A NaN that becomes a bfloat16 keeps its payload.
 [[nodiscard]] float float_of_half(std::uint16_t half);
 [[nodiscard]] std::uint16_t half_of_float(float number);
 [[nodiscard]] std::uint16_t bfloat16_of_float(float number);
@@ -23,7 +23,7 @@ template <typename Number>
   return number;
 }
 
-/// Calls visit(read) where read(const std::byte*) gives an element of that type as a double. int64 beyond 2^53 are
+/// Calls visit(read), where read(const std::byte*) returns an element of the type as a double. int64 beyond 2^53 are
 /// rounded.
 template <typename Visit>
 auto with_element_reader(checkpoint::format::DType dtype, Visit visit) {
@@ -54,10 +54,10 @@ auto with_element_reader(checkpoint::format::DType dtype, Visit visit) {
 
 [[nodiscard]] bool is_floating_point(checkpoint::format::DType dtype);
 
-/// Writes `numbers` as elements of a floating-point type, rounded to the nearest. `out` has room for exactly these.
+/// Writes `numbers` as elements of a floating-point type, rounded to the nearest. `out` has exactly their size.
 void write_elements(std::span<const double> numbers, checkpoint::format::DType dtype, std::span<std::byte> out);
 
-/// What is in a tensor. Minimum to standard deviation (of the population) are over the finite elements, 0 where there
+/// Statistics of a tensor. Minimum to standard deviation (of the population) are over the finite elements; 0 if there
 /// are none.
 struct Statistics {
   std::uint64_t elements = 0;
@@ -70,19 +70,19 @@ struct Statistics {
   double deviation = 0;
 };
 
-/// Pure.
+/// Computes the statistics of a tensor. Pure.
 [[nodiscard]] Statistics statistics_of(std::span<const std::byte> bytes, checkpoint::format::DType dtype);
 
-/// How far two tensors of equal type and shape are from each other. Two NaN count as equal, and so do 0 and -0.
+/// The difference of two tensors of equal type and shape. Two NaN count as equal, and so do 0 and -0.
 struct Difference {
   std::uint64_t elements = 0;
   std::uint64_t differing = 0;
-  double max_absolute = 0;   ///< of |a - b|; infinite where one of both is not finite
-  double max_relative = 0;   ///< of |a - b| / max(|a|, |b|), at most 2; infinite as above
-  double mean_absolute = 0;  ///< over all elements
+  double max_absolute = 0;   ///< maximum of |a - b|; infinite if one of both is not finite
+  double max_relative = 0;   ///< maximum of |a - b| / max(|a|, |b|), at most 2; infinite as above
+  double mean_absolute = 0;  ///< mean of |a - b| over all elements
 };
 
-/// `a` and `b` are of equal size. Pure.
+/// Compares two tensors; `a` and `b` have equal size. Pure.
 [[nodiscard]] Difference difference_of(std::span<const std::byte> a, std::span<const std::byte> b,
                                        checkpoint::format::DType dtype);
 

@@ -13,8 +13,8 @@
 
 namespace rollcall::pack {
 
-/// Makes products 0 ... count - 1 in several threads and hands them out in order, a bounded number ahead: what comes
-/// out does not depend on the number of threads. The destructor waits for the products in work and drops the rest.
+/// Makes products 0 ... count - 1 in several threads and returns them in order, made a bounded number ahead: the output
+/// does not depend on the number of threads. The destructor waits for products in work and drops the rest.
 template <typename Product>
 class OrderedPool {
  public:
@@ -40,7 +40,7 @@ class OrderedPool {
     }
   }
 
-  /// The next product, waiting for it; to be called `count` times. What make() threw is thrown here.
+  /// Waits for the next product and returns it; call it `count` times. Rethrows what make() threw.
   [[nodiscard]] Product next() {
     std::unique_lock lock(mutex_);
     Slot& slot = slots_[handed_out_ % slots_.size()];
@@ -64,7 +64,7 @@ class OrderedPool {
     std::exception_ptr failure;
   };
 
-  /// An index to work on, or nothing at the end.
+  /// Returns an index to work on, or nothing at the end.
   std::optional<std::size_t> claim() {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [&] { return claimed_ >= count_ || claimed_ < handed_out_ + slots_.size(); });

@@ -11,16 +11,16 @@
 
 namespace rollcall::pack {
 
-/// What became of a file. The numbers are written into journals.
+/// What was done with a file. The numbers are written into journals.
 enum class Outcome : std::uint8_t {
-  Kept = 0,      ///< its own bytes
-  Repacked = 1,  ///< the same picture in tiles
-  Resized = 2,   ///< smaller, encoded anew
+  Kept = 0,      ///< stored with its own bytes
+  Repacked = 1,  ///< stored as the same picture in tiles
+  Resized = 2,   ///< made smaller and encoded again
   ResizedAndRepacked = 3,
   Bad = 4,  ///< cannot be used
 };
 
-/// By what a file is known to be the same as before.
+/// The size and time by which an unchanged file is recognised.
 struct SourceFacts {
   std::int64_t bytes = -1;
   std::int64_t modified_ns = 0;
@@ -28,42 +28,42 @@ struct SourceFacts {
   friend bool operator==(const SourceFacts&, const SourceFacts&) = default;
 };
 
-/// A file on its way into the packed file, or why it cannot be.
+/// A file that is ready for the packed file, or the reason why it cannot be used.
 struct PreparedSample {
   Outcome outcome = Outcome::Bad;
   SourceFacts source;
-  data::PackedEntry entry;               ///< all but the offset
-  std::vector<std::byte> stored;         ///< picture and tile lengths
-  std::string note;                      ///< Bad: why; Kept or Resized although repacking was asked for: why
-  ErrorKind kind = ErrorKind::Internal;  ///< of Bad
+  data::PackedEntry entry;               ///< complete except for the offset
+  std::vector<std::byte> stored;         ///< bytes of the picture and its tile lengths
+  std::string note;                      ///< why the file is Bad, or Kept or Resized although repacking was requested
+  ErrorKind kind = ErrorKind::Internal;  ///< kind of the error, if Bad
 };
 
-/// What is done to every picture.
+/// The options for preparing every picture.
 struct PrepareOptions {
-  bool repack = false;  ///< into tiles, without loss, where that can be done
-  int resize = 0;       ///< the shorter side has at most so many pixels afterwards; 0: as it is
-  int quality = 92;     ///< of pictures that were resized
+  bool repack = false;  ///< repack into tiles without loss, if possible
+  int resize = 0;       ///< maximum number of pixels of the shorter side afterwards; 0: unlimited
+  int quality = 92;     ///< JPEG quality of resized pictures
 };
 
-/// By what a file is known again; Bad facts (bytes < 0) where there is none.
+/// Returns the size and time of a file; bytes < 0 if it does not exist.
 [[nodiscard]] SourceFacts source_facts(const std::string& path);
 
-/// Reads files and makes samples of them: one for each thread.
+/// Reads files and makes samples of them. Use one per thread.
 class Preparer {
  public:
   explicit Preparer(const PrepareOptions& options) : options_(options) {}
 
-  /// Every picture is decoded whole, so that damage is found now and not in the third night of a training. A repacked
-  /// one is decoded too, by its tiles and as other programs do it, and compared pixel by pixel; where a file cannot be
-  /// repacked its own bytes are kept.
+  /// Prepares one file. Every picture is decoded completely, so that damage is found now and not during a training. A
+  /// repacked one is also decoded, by its tiles and as other programs do it, and compared pixel by pixel. A file that
+  /// cannot be repacked keeps its own bytes.
   [[nodiscard]] PreparedSample prepare(const std::string& path, std::int32_t label);
 
  private:
   [[nodiscard]] Result<data::PixelView> decode(data::ImageDecoder& decoder, const data::EncodedImage& file);
   [[nodiscard]] Result<void> resize_into(PreparedSample& sample, const data::PixelView& pixels);
-  /// Whether a decoding gives these pixels of the picture; what it has more is filling.
+  /// Returns whether decoding `repacked` gives these pixels; its additional pixels are padding.
   [[nodiscard]] bool gives(const data::PixelView& pixels, const data::EncodedImage& repacked);
-  /// `pixels`: of the picture in sample.stored.
+  /// `pixels` are those of the picture in sample.stored.
   void repack_into(PreparedSample& sample, const Result<data::PixelView>& pixels);
 
   PrepareOptions options_;

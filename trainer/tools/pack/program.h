@@ -8,9 +8,9 @@
 
 namespace rollcall::pack {
 
-/// `rollcall-pack`: `arguments` without the program's own name. SOURCE_DATE_EPOCH in the environment takes the place of
-/// the clock, for files that are equal to the last bit (reproducible-builds.org). Progress goes to stderr. Gives the
-/// exit code; nothing is thrown.
+/// Runs `rollcall-pack`; `arguments` lack the program's name. SOURCE_DATE_EPOCH in the environment replaces the clock,
+/// for bitwise reproducible files (reproducible-builds.org). Progress goes to stderr. Returns the exit code and never
+/// throws.
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) noexcept;
 
