@@ -23,9 +23,9 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-constexpr std::size_t kPowers = 64 + 3;  // lengths are of 64 bits, in bytes of 2^3 bits
+constexpr std::size_t kPowers = 64 + 3;  // lengths have 64 bits, in bytes of 2^3 bits
 
-/// x^(2^n)
+/// The powers x^(2^n).
 constexpr std::array<std::uint32_t, kPowers> make_powers() {
   std::array<std::uint32_t, kPowers> powers{kX};
   for (std::size_t n = 1; n < kPowers; ++n) {
@@ -39,8 +39,8 @@ constexpr auto kPowersOfX = make_powers();
 }  // namespace
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous) {
-  constexpr std::size_t kPiece = std::size_t{1} << 30;  // ISA-L counts in int
-  std::uint32_t state = ~previous;  // ISA-L takes and gives the raw register, without the inversions
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // ISA-L's lengths are int
+  std::uint32_t state = ~previous;                      // ISA-L uses the raw register, without the inversions
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), kPiece));
     // ISA-L only reads; its prototype lacks the const.

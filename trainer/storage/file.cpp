@@ -14,7 +14,7 @@
 namespace rollcall::storage {
 
 bool fits_in_memory(std::uint64_t bytes) {
-  constexpr std::uint64_t kAnybodyHas = std::uint64_t{64} << 20U;  // spares the look into /proc
+  constexpr std::uint64_t kAnybodyHas = std::uint64_t{64} << 20U;  // this much needs no look at /proc
   const std::uint64_t limit = bytes > kAnybodyHas ? memory_limit() : 0;
   return limit == 0 || bytes <= limit;
 }
@@ -28,7 +28,8 @@ bool sync_folder_of(const std::string& path) {
 
 namespace {
 
-/// A file that can become neither shorter nor longer: reading a mapped file behind its end kills a process.
+/// Returns the size of a file that is sealed against becoming shorter, else nothing: reading a mapped file beyond its
+/// end kills a process.
 std::optional<std::size_t> sealed_size(const File& file) {
   const int seals = ::fcntl(file.descriptor(), F_GET_SEALS);
   const auto size = file.regular_size();
@@ -58,7 +59,7 @@ std::optional<SharedMemory> SharedMemory::make(std::size_t bytes) {
 }
 
 std::optional<SharedMemory> SharedMemory::of_process(pid_t pid, int descriptor) {
-  // O_NONBLOCK: of a process of another PID namespace this may be a pipe.
+  // O_NONBLOCK: for a process of another PID namespace this may be a pipe.
   File file("/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   const std::optional<std::size_t> size = file ? sealed_size(file) : std::nullopt;
   return size && *size > 0 ? map(std::move(file), *size, PROT_READ) : std::nullopt;

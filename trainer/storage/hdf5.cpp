@@ -17,7 +17,7 @@ herr_t keep_innermost(unsigned /*depth*/, const H5E_error2_t* error, void* text)
   return 0;
 }
 
-/// HDF5 calls this where it would print. Its stack of errors is gone with the next call into it, even one that only
+/// HDF5 calls this instead of printing. Its error stack is lost with the next call into HDF5, even one that only
 /// closes.
 herr_t remember_reason(hid_t stack, void* /*unused*/) {
   latest_reason.clear();
@@ -44,7 +44,7 @@ bool Handle::close() {
 }
 
 void silence_hdf5() {
-  // Damaged files leave objects behind in HDF5 that it cannot close; its clean-up at exit would complain on stderr.
+  // Damaged files leave objects in HDF5 that it cannot close; its clean-up at exit would print errors to stderr.
   [[maybe_unused]] static const herr_t no_clean_up_at_exit = H5dont_atexit();
   H5Eset_auto2(H5E_DEFAULT, remember_reason, nullptr);
 }

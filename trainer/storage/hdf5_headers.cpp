@@ -13,12 +13,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "HDF5's numbers are little-endian");
 
-constexpr std::uint64_t kUndefined = std::numeric_limits<std::uint64_t>::max();  // an address that leads nowhere
+constexpr std::uint64_t kUndefined = std::numeric_limits<std::uint64_t>::max();  // the undefined address
 constexpr std::uint64_t kChecksumBytes = 4;
 constexpr std::uint64_t kSignatureBytes = 4;  // "OHDR", "OCHK"
 constexpr std::uint64_t kMostHeaderBytes = std::uint64_t{1} << 20U;
 
-// Types of messages.
+// The types of messages.
 constexpr std::uint8_t kDataspace = 0x01;
 constexpr std::uint8_t kDatatype = 0x03;
 constexpr std::uint8_t kLink = 0x06;
@@ -27,7 +27,7 @@ constexpr std::uint8_t kLayout = 0x08;
 constexpr std::uint8_t kAttribute = 0x0c;
 constexpr std::uint8_t kContinuation = 0x10;
 
-/// Takes bytes and numbers off the front. Behind the end there are none, and ok() is false from then on.
+/// Reads bytes and numbers from the front. Beyond the end it returns nothing, and ok() is false from then on.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -55,14 +55,14 @@ class Cursor {
   bool ok_ = true;
 };
 
-/// Nothing where the file ends before.
+/// Returns nothing if the file ends before.
 std::optional<std::vector<std::byte>> bytes_at(const File& file, std::uint64_t at, std::uint64_t count) {
   std::vector<std::byte> bytes(count);
   const bool whole = at <= std::numeric_limits<std::int64_t>::max() - count && file.read_at(bytes, at) == count;
   return whole ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
-/// `bytes` end with their checksum.
+/// Returns whether the checksum at the end of `bytes` is right.
 bool is_sound(std::span<const std::byte> bytes) {
   return bytes.size() >= kChecksumBytes && hdf5_checksum(bytes.first(bytes.size() - kChecksumBytes)) ==
                                                Cursor(bytes.last(kChecksumBytes)).number(kChecksumBytes);
@@ -74,7 +74,7 @@ Hdf5Type type_in(std::span<const std::byte> message) {
   constexpr std::uint64_t kBigEndian = 1;
   constexpr std::uint64_t kIsSigned = 8;
   Cursor cursor(message);
-  const std::uint64_t type_class = cursor.number(1) & 0x0fU;  // beside the message's version
+  const std::uint64_t type_class = cursor.number(1) & 0x0fU;  // the other bits are the message's version
   const std::uint64_t bits = cursor.number(3);
   Hdf5Type type{.kind = Hdf5Type::Kind::Other, .bytes = cursor.number(4)};
   if (type_class == kTextClass && cursor.ok() && type.bytes > 0) {
@@ -94,14 +94,14 @@ struct Space {
   std::uint64_t elements = 1;
 };
 
-/// Nothing where it is of more than one dimension.
+/// Returns nothing if there is more than one dimension.
 std::optional<Space> space_in(std::span<const std::byte> message) {
   constexpr std::uint64_t kVersion = 2;
-  constexpr std::uint64_t kNothing = 2;  // a space without an element: beside scalar, 0, and simple, 1
+  constexpr std::uint64_t kNothing = 2;  // a space without elements; scalar is 0, simple is 1
   Cursor cursor(message);
   const bool known = cursor.number(1) == kVersion;
   Space space{.dimensions = cursor.number(1), .elements = 1};
-  (void)cursor.number(1);  // whether maxima follow
+  (void)cursor.number(1);  // whether maximum dimensions follow
   const std::uint64_t kind = cursor.number(1);
   if (space.dimensions == 1) {
     space.elements = cursor.number(8);
@@ -110,13 +110,13 @@ std::optional<Space> space_in(std::span<const std::byte> message) {
   return sound ? std::optional(space) : std::nullopt;
 }
 
-/// Where a hard link leads; nothing where it is another one, or named otherwise.
+/// Returns the address of a hard link; nothing if the link has another kind or name.
 std::optional<std::uint64_t> target_of(std::span<const std::byte> message, std::string_view name) {
   Cursor cursor(message);
   const std::uint64_t version = cursor.number(1);
   const std::uint64_t flags = cursor.number(1);
   const std::uint64_t kind = (flags & 0x08U) != 0 ? cursor.number(1) : 0;
-  (void)cursor.take((flags & 0x04U) != 0 ? 8 : 0);  // the order in which links were made
+  (void)cursor.take((flags & 0x04U) != 0 ? 8 : 0);  // creation order
   (void)cursor.take((flags & 0x10U) != 0 ? 1 : 0);  // the name's character set
   const bool named = cursor.text(cursor.number(std::uint64_t{1} << (flags & 0x03U))) == name;
   const std::uint64_t address = cursor.number(8);
@@ -174,7 +174,7 @@ struct Hdf5Header::Attribute {
 Result<Hdf5Header> Hdf5Header::of_root(const File& file, std::uint64_t file_bytes) {
   constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
   constexpr std::uint64_t kVersion = 2;
-  constexpr std::uint64_t kSizes = 0x0808;  // of addresses, of lengths: eight bytes
+  constexpr std::uint64_t kSizes = 0x0808;  // addresses and lengths have eight bytes
   std::array<std::byte, 48> superblock{};
   const auto count = file.read_at(superblock, 0);
   if (!count) {
@@ -188,9 +188,9 @@ Result<Hdf5Header> Hdf5Header::of_root(const File& file, std::uint64_t file_byte
     return unreadable(fmt::format("its superblock has version {}, not {}", version, kVersion), ErrorKind::Mismatch);
   }
   const std::uint64_t sizes = cursor.number(2);
-  (void)cursor.number(1);  // flags, of no meaning to readers
+  (void)cursor.number(1);  // flags, which readers ignore
   const std::uint64_t base = cursor.number(8);
-  (void)cursor.number(8);  // an extension
+  (void)cursor.number(8);  // address of the extension
   const std::uint64_t end = cursor.number(8);
   const std::uint64_t root = cursor.number(8);
   if (*count < superblock.size() || !is_sound(superblock) || sizes != kSizes || base != 0) {
@@ -213,7 +213,7 @@ std::optional<Hdf5Header> Hdf5Header::at(const File& file, std::uint64_t address
   const std::uint64_t flags = cursor.number(1);
   const bool ordered = (flags & 0x04U) != 0;
   (void)cursor.take((flags & 0x20U) != 0 ? 16 : 0);  // times
-  (void)cursor.take((flags & 0x10U) != 0 ? 4 : 0);   // how many attributes are stored here
+  (void)cursor.take((flags & 0x10U) != 0 ? 4 : 0);   // limits of attribute storage
   const std::uint64_t message_bytes = cursor.number(std::uint64_t{1} << (flags & 0x03U));
   const std::uint64_t begin = count.value_or(0) - cursor.left();
   if (!begins || !cursor.ok() || message_bytes > kMostHeaderBytes) {
@@ -227,10 +227,11 @@ std::optional<Hdf5Header> Hdf5Header::at(const File& file, std::uint64_t address
   return sound ? std::optional(std::move(header)) : std::nullopt;
 }
 
-/// Messages that had no place in the first chunk, of `total` bytes. They may say that more follow, in a circle perhaps.
+/// Reads the messages that did not fit into the first chunk, of `total` bytes. They may point to further chunks,
+/// possibly in a cycle.
 bool Hdf5Header::take_continuations(const File& file, std::uint64_t total, bool ordered) {
   std::size_t next = 0;
-  while (next < messages_.size()) {  // there are more of them on the way
+  while (next < messages_.size()) {  // the vector grows in the loop
     const Message& message = messages_[next++];
     if (message.type != kContinuation) {
       continue;
@@ -251,9 +252,9 @@ bool Hdf5Header::take_continuations(const File& file, std::uint64_t total, bool 
   return true;
 }
 
-/// Fewer bytes than a message's own header has are a gap at the end.
+/// Reads messages. A rest that is smaller than a message's header is a gap at the end.
 bool Hdf5Header::take_messages(std::span<const std::byte> bytes, bool ordered) {
-  constexpr std::uint64_t kShared = 0x02;  // the message lies elsewhere: read by nobody here
+  constexpr std::uint64_t kShared = 0x02;  // the message is stored elsewhere, which is not supported
   const std::size_t head = ordered ? 6 : 4;
   Cursor cursor(bytes);
   while (cursor.left() >= head) {

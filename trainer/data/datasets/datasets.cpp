@@ -19,7 +19,7 @@
 namespace rollcall::data {
 namespace {
 
-/// Resizing to 256 before a centre crop of 224, in proportion.
+/// Returns the size before the centre crop in the proportion of 256 to 224.
 int resize_size_of(const DataOptions& options) {
   return options.resize_size > 0 ? options.resize_size : (options.image_size * 256 + 112) / 224;
 }
@@ -133,7 +133,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Adds the time since the last lap to a sum.
+/// Measures laps: adds the time since the previous lap to a sum.
 class Laps {
  public:
   void end(std::chrono::nanoseconds& sum) {
@@ -146,7 +146,8 @@ class Laps {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Decodes what a plan needs; where the decoder halves the picture, the plan becomes one of the halved picture.
+/// Decodes the part that a plan needs. If the decoder halves the picture, the plan is changed to one of the halved
+/// picture.
 Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, Resize& plan) {
   if (decoder.reduction_for(plan.source, {plan.width, plan.height}) == 1) {
     return decoder.decode(needed(plan));
@@ -193,7 +194,7 @@ std::string ImageDataset::describe(std::int64_t index) const { return source_->d
 
 namespace {
 
-/// Normal draws, each turned by `as(value, channel)` into an element.
+/// Fills the output with normal draws, each converted to an element by `as(value, channel)`.
 template <typename Element, typename As>
 void fill_turned(Random& random, std::span<Element> out, const As& as) {
   std::array<float, 1020> part{};  // an even number: two draws share a random word; and whole pixels

@@ -18,25 +18,25 @@
 namespace rollcall::data {
 namespace {
 
-/// How a stored picture is turned to be upright: pixel (x, y) of the upright one lies at (x, y) of the stored one, or
-/// at (y, x) if transposed; after that counted from the other side if mirrored.
+/// How a stored picture is turned upright. Pixel (x, y) of the upright picture is at (x, y) of the stored one, or at
+/// (y, x) if transposed, then counted from the other side if mirrored.
 struct Orientation {
   bool transposed = false;
   bool mirrored_x = false;  ///< the stored x counts from the right
   bool mirrored_y = false;  ///< the stored y counts from the bottom
 
-  /// From EXIF's number 1 ... 8: 1 as stored, 2 mirrored, 3 by 180 degrees, 4 mirrored top to bottom, 6 by 90 degrees
-  /// clockwise, 8 by 90 degrees counterclockwise, 5 and 7 mirrored and then 8 and 6.
+  /// Converts the EXIF orientation 1 ... 8: 1 as stored, 2 mirrored, 3 by 180 degrees, 4 mirrored top to bottom, 6 by
+  /// 90 degrees clockwise, 8 by 90 degrees counterclockwise, 5 and 7 mirrored and then 8 and 6.
   [[nodiscard]] static Orientation from_exif(int number);
 
   [[nodiscard]] bool is_upright() const { return !transposed && !mirrored_x && !mirrored_y; }
 
-  /// The upright picture's size; the same function leads back.
+  /// Returns the size of the upright picture; the function is its own inverse.
   [[nodiscard]] ImageSize turned(ImageSize size) const {
     return transposed ? ImageSize{size.height, size.width} : size;
   }
 
-  /// Where a box of the upright picture lies in the stored one, which has the size `stored`.
+  /// Returns the box of the stored picture, whose size is `stored`, for a box of the upright one.
   [[nodiscard]] Box stored_box(const Box& upright, ImageSize stored) const;
 };
 
@@ -67,8 +67,8 @@ Box Orientation::stored_box(const Box& upright, ImageSize stored) const {
   return box;
 }
 
-/// Copies the pixels of `upright` out of a view of the stored picture that covers its stored_box(). Null pixels in the
-/// result where there is no memory left. The result lies in `memory`.
+/// Copies the pixels of `upright` into `memory` from a view of the stored picture that covers its stored_box(). The
+/// result has null pixels if out of memory.
 PixelView turn(const PixelView& view, ImageSize stored, Orientation orientation, const Box& upright,
                KeptMemory& memory) {
   const std::size_t row_bytes = static_cast<std::size_t>(upright.width) * kPixelBytes;
@@ -168,7 +168,7 @@ class ImageDecoder::State {
   }
 
   Result<PixelView> decode_whole() {
-    if (whole_view_.pixels != nullptr) {  // as before
+    if (whole_view_.pixels != nullptr) {  // decoded already
       return whole_view_;
     }
     const ImageSize size = header_.size;

@@ -10,7 +10,7 @@
 namespace rollcall::data {
 namespace {
 
-/// One axis of a resize: `in` source positions become `out`, of which [begin, begin + count) are wanted.
+/// One axis of a resize: maps `in` source positions to `out`, of which [begin, begin + count) are computed.
 struct AxisRequest {
   int in = 0;
   int out = 0;
@@ -20,13 +20,13 @@ struct AxisRequest {
   friend bool operator==(const AxisRequest&, const AxisRequest&) = default;
 };
 
-/// Source positions [first, first + count).
+/// A range of source positions: [first, first + count).
 struct AxisRange {
   int first = 0;
   int count = 0;
 };
 
-/// The weights of a triangle filter along one axis. Its memory only grows; planning what was planned last is free.
+/// The weights of a triangle filter along one axis. Its memory only grows. Repeating the last plan costs nothing.
 struct ResizeAxis {
   int taps = 0;                     ///< no wanted position is made of more source positions
   std::vector<std::int32_t> first;  ///< for each wanted position: its first source position, from range_of().first
@@ -45,7 +45,7 @@ struct ResizeAxis {
   AxisRequest planned_{};
 };
 
-/// Where the triangle around an output position is not 0, in Pillow's rounding.
+/// Returns the range in which the triangle around an output position is not 0, with Pillow's rounding.
 AxisRange support_of(double centre, double support, int in) {
   // NOLINTBEGIN(bugprone-incorrect-roundings): below zero it rounds otherwise, and 0 is taken
   const int first = std::max(0, static_cast<int>(centre - support + 0.5));
@@ -56,7 +56,7 @@ AxisRange support_of(double centre, double support, int in) {
 
 double centre_of(int position, double scale) { return (position + 0.5) * scale; }
 
-/// The source positions that have influence on what is wanted. No weight is computed.
+/// Returns the source positions that influence the wanted output, without computing weights.
 AxisRange range_of(const AxisRequest& request) {
   const double scale = static_cast<double>(request.in) / request.out;
   const double support = std::max(scale, 1.0);
@@ -72,7 +72,7 @@ void ResizeAxis::plan(const AxisRequest& request) {
   planned_ = request;
   const double scale = static_cast<double>(request.in) / request.out;
   const double support = std::max(scale, 1.0);
-  // So many pixel centres lie within the triangle; at the same size every position is one pixel.
+  // This many pixel centres are inside the triangle; at the same size every position is one pixel.
   taps = request.in == request.out ? 1 : std::min(static_cast<int>(std::ceil(2 * support)), request.in);
   const auto positions = static_cast<std::size_t>(request.count);
   first.resize(positions);
@@ -91,8 +91,9 @@ void ResizeAxis::plan_position(int position, double scale, double support, int o
   const double inverse_support = 1 / support;
   float* to = weights.data() + static_cast<std::ptrdiff_t>(position) * taps;
   double sum = 0;
-  int positive = 0;  // taps up to the last one above 0
-  // As many turns for every position but the last ones: what lies outside the triangle gets 0 without a branch.
+  int positive = 0;  // number of taps up to the last one above 0
+  // Every position but the last ones takes the same number of iterations: taps outside the triangle get 0 without a
+  // branch.
   const int turns = std::min(taps, planned_.in - begin);
   for (int k = 0; k < turns; ++k) {
     const double weight = std::max(0.0, 1 - std::abs(nearest + k) * inverse_support);
@@ -116,7 +117,7 @@ AxisRequest vertical_axis(const Resize& request) {
   return {request.source.height, request.height, request.wanted.top, request.wanted.height};
 }
 
-/// One column of a strip; in a cache line of its own, so that loading it never touches two.
+/// One column of a strip, aligned to a cache line, so that loading it never touches two.
 struct alignas(64) Column {
   std::array<float, kStripFloats> values{};
 };
@@ -128,7 +129,7 @@ struct Scratch {
   std::vector<std::byte> spare_row;  ///< for the rows of the last strip that are not wanted
 };
 
-/// Where output rows begin.
+/// The beginnings of the output rows.
 struct Rows {
   std::byte* begin = nullptr;
   std::ptrdiff_t bytes = 0;
@@ -138,7 +139,7 @@ struct Rows {
   [[nodiscard]] void* row(int y) const { return begin + (upside_down ? count - 1 - y : y) * bytes; }
 };
 
-/// One resize: the strips of four rows one after another. `Horizontal` is the kernel of the output's type.
+/// Performs one resize, one strip of four rows after another. `Horizontal` is the kernel of the output's type.
 class Strips {
  public:
   Strips(const PixelView& view, const Resize& request, const ResizeKernels& kernels)
@@ -183,7 +184,7 @@ class Strips {
   }
 
  private:
-  /// Asks for memory that will be written, so that the stores do not wait: a batch is larger than the caches.
+  /// Prefetches memory that will be written, so that stores do not wait: a batch is larger than the caches.
   static void fetch(const void* row, std::ptrdiff_t bytes) {
     constexpr std::ptrdiff_t kCacheLine = 64;
     for (std::ptrdiff_t at = 0; at < bytes; at += kCacheLine) {

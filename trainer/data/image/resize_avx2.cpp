@@ -13,7 +13,7 @@
 namespace rollcall::data {
 namespace {
 
-/// Two pixels of one row and channel order; or two rows of one column.
+/// Two pixels of one row, in the order of channels, or two rows of one column.
 using Floats = __m256;
 
 ROLLCALL_AVX2_INLINE Floats load_levels(const std::uint8_t* from) {
@@ -56,8 +56,8 @@ ROLLCALL_AVX2 void vertical(const std::uint8_t* source, std::ptrdiff_t row_bytes
   }
 }
 
-// How an output pixel of four rows is stored: rows 0 and 1 in `low`, 2 and 3 in `high`. A pixel's fourth element lands
-// on the next pixel, which is written afterwards; the last pixel of a row must not have one.
+// How an output pixel of four rows is stored: rows 0 and 1 in `low`, 2 and 3 in `high`. A pixel's fourth element is
+// written to the next pixel, which is overwritten afterwards; the last pixel of a row must not have one.
 
 struct StoreFloat {
   static ROLLCALL_AVX2_INLINE void put(float* to, __m128 pixel, bool last) {
@@ -80,7 +80,7 @@ struct StoreFloat {
 };
 
 struct StoreBFloat16 {
-  /// The nearest bfloat16, halves to even, in the low half of each lane.
+  /// Returns the nearest bfloat16, ties to even, in the low half of each lane.
   static ROLLCALL_AVX2_INLINE __m256i rounded(Floats values) {
     const __m256i bits = _mm256_castps_si256(values);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -132,7 +132,7 @@ ROLLCALL_AVX2_INLINE void add_tap(Sums& sums, const float* column, const float* 
   sums.high = _mm256_fmadd_ps(factor, _mm256_load_ps(column + 8), sums.high);
 }
 
-/// `kTaps`: known when compiled, so that the loop is unrolled; 0: pass.taps.
+/// `kTaps`: a compile-time number of taps, so that the loop is unrolled; 0: pass.taps.
 template <typename Store, int kTaps>
 ROLLCALL_AVX2_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, Floats scale, Floats bias, bool last) {
   const int position = pass.flip ? pass.width - 1 - x : x;
@@ -154,7 +154,7 @@ ROLLCALL_AVX2_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, Fl
 
 template <typename Store, int kTaps>
 ROLLCALL_AVX2 void horizontal_row(const HorizontalPass& shared) {
-  const HorizontalPass pass = shared;  // whose members the stores cannot change: they stay in registers
+  const HorizontalPass pass = shared;  // a copy: stores cannot change its members, so they stay in registers
   const Floats scale = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(shared.scale.data()));
   const Floats bias = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(shared.bias.data()));
   for (int x = 0; x + 1 < pass.width; ++x) {

@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 #if !defined(__clang__)
-// GCC 12 takes its own intrinsics' undefined registers for a mistake (GCC bug 105593).
+// GCC 12 warns of undefined registers in its own intrinsics (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -17,7 +17,7 @@
 namespace rollcall::data {
 namespace {
 
-/// Four pixels of one row and channel order; or one column, which is four rows.
+/// Four pixels of one row, in the order of channels, or one column, which is four rows.
 using Floats = __m512;
 
 ROLLCALL_AVX512_INLINE Floats load_levels(const std::uint8_t* from) {
@@ -62,8 +62,8 @@ ROLLCALL_AVX512 void vertical(const std::uint8_t* source, std::ptrdiff_t row_byt
   }
 }
 
-// How an output pixel of four rows is stored, one row in each quarter. A pixel's fourth element lands on the next
-// pixel, which is written afterwards; the last pixel of a row must not have one.
+// How an output pixel of four rows is stored, one row in each quarter. A pixel's fourth element is written to the next
+// pixel, which is overwritten afterwards; the last pixel of a row must not have one.
 
 struct StoreFloat {
   static ROLLCALL_AVX512_INLINE void put(void* row, int x, __m128 pixel, bool last) {
@@ -84,7 +84,7 @@ struct StoreFloat {
 };
 
 struct StoreBFloat16 {
-  /// The nearest bfloat16, halves to even.
+  /// Returns the nearest bfloat16, ties to even.
   static ROLLCALL_AVX512_INLINE __m256i rounded(Floats values) {
     const __m512i bits = _mm512_castps_si512(values);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -122,7 +122,7 @@ struct StoreLevels {
   }
 };
 
-/// `kTaps`: known when compiled, so that the loop is unrolled; 0: pass.taps.
+/// `kTaps`: a compile-time number of taps, so that the loop is unrolled; 0: pass.taps.
 template <typename Store, int kTaps>
 ROLLCALL_AVX512_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, Floats scale, Floats bias, bool last) {
   const int position = pass.flip ? pass.width - 1 - x : x;
@@ -144,7 +144,7 @@ ROLLCALL_AVX512_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, 
 
 template <typename Store, int kTaps>
 ROLLCALL_AVX512 void horizontal_row(const HorizontalPass& shared) {
-  const HorizontalPass pass = shared;  // whose members the stores cannot change: they stay in registers
+  const HorizontalPass pass = shared;  // a copy: stores cannot change its members, so they stay in registers
   const Floats scale = _mm512_broadcast_f32x4(_mm_loadu_ps(shared.scale.data()));
   const Floats bias = _mm512_broadcast_f32x4(_mm_loadu_ps(shared.bias.data()));
   for (int x = 0; x + 1 < pass.width; ++x) {

@@ -1,4 +1,4 @@
-// The reference of the vectorised versions, and what runs on other CPUs.
+// The reference for the vectorised versions, used on other CPUs.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,8 +11,8 @@
 namespace rollcall::data {
 namespace {
 
-/// a * b + c, rounded once. Where the CPU cannot: the product is exact in double, so that rounding the sum to double
-/// and then to float goes wrong only where the double lies halfway between two floats; those are left to the library.
+/// Computes a * b + c, rounded once. Without FMA: the product is exact in double, so rounding the sum to double and
+/// then to float is wrong only if the double is halfway between two floats; the library computes those.
 inline float multiply_add(float a, float b, float c) {
 #if defined(__FP_FAST_FMAF)
   return std::fma(a, b, c);

@@ -10,7 +10,7 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-/// What a file is by its first bytes. A format may have several.
+/// A format and the first bytes of its files. A format may have several entries.
 struct Format {
   std::size_t at;
   std::string_view magic;

@@ -17,9 +17,10 @@ int multiply_255(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-// A scan costs a pass over the picture however small it is, so a progressive file may not hold thousands of them.
+// Each scan takes a pass over the picture however small the scan is, so a progressive file may not have thousands of
+// them.
 constexpr int kMaxScans = 100;
-// For the coefficients of progressive files; beyond it libjpeg fails. Enough for kMaxPixels with 4:2:0.
+// Memory limit for the coefficients of progressive files, beyond which libjpeg fails. Enough for kMaxPixels with 4:2:0.
 constexpr long kMaxMemory = 1L << 30;
 
 void limit_scans(j_common_ptr object) {
@@ -28,8 +29,8 @@ void limit_scans(j_common_ptr object) {
   }
 }
 
-/// Whether libjpeg will smooth the edges of blocks, as it does where a progressive file leaves out low frequencies. It
-/// looks two blocks far for that, over the edges of a crop.
+/// Returns whether libjpeg smooths the edges of blocks, as it does for progressive files without low frequencies. It
+/// then reads two blocks beyond the edges of a crop.
 bool smooths_blocks(const jpeg_decompress_struct& libjpeg) {
   constexpr int kLowFrequencies = 10;
   if (libjpeg.coef_bits == nullptr) {
@@ -44,8 +45,8 @@ bool smooths_blocks(const jpeg_decompress_struct& libjpeg) {
   return false;
 }
 
-/// Whether jpeg_crop_scanline() keeps its books right. Where libjpeg halves a picture, it takes part of the upsampling
-/// of chroma into the inverse DCT; libjpeg-turbo 2.1 then forgets that in the width of a crop's chroma.
+/// Returns whether jpeg_crop_scanline() works correctly. When halving a picture, libjpeg does a part of the upsampling
+/// of chroma in the inverse DCT; libjpeg-turbo 2.1 then gets the width of a crop's chroma wrong.
 bool can_crop_columns(const jpeg_decompress_struct& libjpeg) {
   const auto is_miscounted = [&](const jpeg_component_info& component) {
     const bool is_upsampled =
@@ -55,7 +56,8 @@ bool can_crop_columns(const jpeg_decompress_struct& libjpeg) {
   return std::none_of(libjpeg.comp_info, libjpeg.comp_info + libjpeg.num_components, is_miscounted);
 }
 
-/// The MCUs that hold a range of columns. In a scan of one component they are single blocks, whatever its factors.
+/// Returns the MCUs that hold a range of columns. In a scan of one component they are single blocks, whatever its
+/// factors.
 ColumnRange mcus_of(const ColumnRange& columns, const jpeg_decompress_struct& libjpeg) {
   const int mcu_width = (libjpeg.comps_in_scan == 1 ? 1 : libjpeg.max_h_samp_factor) * libjpeg.min_DCT_scaled_size;
   return {columns.first / mcu_width, (columns.end + mcu_width - 1) / mcu_width};
@@ -90,7 +92,7 @@ JpegDecompressor::JpegDecompressor() {
   libjpeg_.err = errors_.manager();
   progress_.progress_monitor = limit_scans;
   if (!create()) {
-    throw std::bad_alloc();  // the only way in which it fails
+    throw std::bad_alloc();  // its only failure
   }
 }
 
@@ -113,7 +115,7 @@ void JpegDecompressor::abort() {
 Error JpegDecompressor::failure() const { return damaged(fmt::format("is a damaged JPEG file ({})", errors_.text())); }
 
 bool JpegDecompressor::parse_header() {
-  // A decompressor keeps the tables of the file before for one that lacks them.
+  // A decompressor would use the tables of the previous file for one that lacks them.
   jpeg_destroy_decompress(&libjpeg_);
   header_is_read_ = create() && errors_.run([this] {
     jpeg_mem_src(&libjpeg_, reinterpret_cast<const unsigned char*>(file_.data()), file_.size());
@@ -181,10 +183,10 @@ bool JpegDecompressor::read(const Rows& rows) {
   });
 }
 
-/// Whether a file is damaged is not to depend on the part that is wanted, so what lies behind it is read as well.
+/// Reads the rest of the file: whether it is damaged must not depend on the wanted part.
 bool JpegDecompressor::read_to_end(const Rows& rows, EntropyDecoder* entropy_decoder) {
   return errors_.run([&] {
-    if (jpeg_has_multiple_scans(&libjpeg_) != FALSE) {  // all of them were read at the start
+    if (jpeg_has_multiple_scans(&libjpeg_) != FALSE) {  // all scans were read at the start
       return;
     }
     if (entropy_decoder != nullptr && entropy_decoder->is_attached()) {

@@ -18,7 +18,7 @@ constexpr int kWidth = 237;  // three tiles
 constexpr int kHeight = 61;
 using Pixels = std::array<std::uint8_t, std::size_t{kWidth} * kHeight * 3>;
 
-/// Ramps with noise: long and short codes, long and short runs.
+/// Returns ramps with noise, which have long and short codes, and long and short runs.
 Pixels test_pixels() {
   Pixels pixels;
   std::uint32_t noise = 1;
@@ -30,7 +30,7 @@ Pixels test_pixels() {
   return pixels;
 }
 
-/// A JPEG of them with 4:2:0 chroma; empty where libjpeg failed.
+/// Returns a JPEG of them with 4:2:0 chroma; empty if libjpeg failed.
 std::vector<std::byte> test_jpeg(const Pixels& pixels, unsigned restart_interval) {
   JpegErrors errors;
   jpeg_compress_struct libjpeg{};
@@ -71,11 +71,11 @@ bool same_pixels(const PixelView& a, const PixelView& b) {
   return true;
 }
 
-// Everything, something across tiles, skipped rows and columns, the last corner.
+// The whole picture, a box across tiles, skipped rows and columns, the last corner.
 constexpr std::array kBoxes{Box{0, 0, kWidth, kHeight}, Box{70, 3, 95, 20}, Box{130, 37, 9, 17},
                             Box{kWidth - 3, 58, 3, 3}};
 
-/// Whether two ways to decode an opened picture agree.
+/// Returns whether two decoders of an open picture agree.
 template <typename Jpeg>
 bool agree(Jpeg& own, Jpeg& libjpegs) {
   KeptMemory own_pixels;

@@ -11,19 +11,19 @@ static_assert(std::is_standard_layout_v<JpegErrors>, "its address must be that o
 
 JpegErrors& errors_of(j_common_ptr object) { return *reinterpret_cast<JpegErrors*>(object->err); }
 
-/// Whether bytes before a marker, which are passed over, cannot be a scan's data that flipped bits left over.
+/// Returns whether skipped bytes before a marker cannot be data of a scan that flipped bits made shorter.
 bool are_foreign_bytes(j_common_ptr object) {
   const auto& libjpeg = *reinterpret_cast<j_decompress_ptr>(object);
   return libjpeg.input_scan_number == 0 || scan_ended_cleanly(libjpeg);
 }
 
-/// Whether libjpeg has every coefficient from the file, in spite of the running warning. Source: where libjpeg-turbo
-/// 2.1.5 and 3.1 call WARNMS.
+/// Returns whether libjpeg has read every coefficient from the file in spite of the current warning. Source: the calls
+/// of WARNMS in libjpeg-turbo 2.1.5 and 3.1.
 bool leaves_every_pixel(j_common_ptr object) {
   switch (object->err->msg_code) {
-    case JWRN_JFIF_MAJOR:      // a version that nothing depends on
+    case JWRN_JFIF_MAJOR:      // a version on which nothing depends
     case JWRN_ADOBE_XFORM:     // an unknown number for the colours, which are YCbCr or YCCK then
-    case JWRN_NOT_SEQUENTIAL:  // numbers in a scan's header that say nothing to sequential files
+    case JWRN_NOT_SEQUENTIAL:  // numbers in a scan's header that sequential files do not use
       return true;
     case JWRN_EXTRANEOUS_DATA:
       return are_foreign_bytes(object);
@@ -58,7 +58,7 @@ void JpegErrors::on_error(j_common_ptr object) {
 }
 
 void JpegErrors::on_message(j_common_ptr object, int level) {
-  if (level < 0 && !leaves_every_pixel(object)) {  // below 0: a warning; the others are traces
+  if (level < 0 && !leaves_every_pixel(object)) {  // below 0: a warning; else a trace
     on_error(object);
   }
 }

@@ -11,7 +11,7 @@ constexpr std::uint32_t kOrientationTag = 0x0112;
 constexpr std::string_view kSignature("Exif\0\0", 6);
 constexpr std::size_t kEntryBytes = 12;  // tag, type (2 each), count, value (4 each)
 
-/// A TIFF structure: numbers in the byte order that its first two bytes name; 0 beyond the end.
+/// Reads a TIFF structure: numbers in the byte order that its first two bytes name; 0 beyond the end.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::byte> bytes) : bytes_(bytes), big_endian_(at(0) == 'M') {}
@@ -69,7 +69,7 @@ bool is_signed(std::span<const std::byte> block) {
 std::optional<JpegMarker> JpegSegments::next_marker() {
   constexpr std::byte kPrefix{0xff};
   bool after_prefix = false;
-  for (; at_ < file_.size(); ++at_) {  // like libjpeg: over foreign bytes, any number of prefixes and those of data
+  for (; at_ < file_.size(); ++at_) {  // as libjpeg: skips foreign bytes, any number of prefixes, and prefixes of data
     if (after_prefix && file_[at_] != kPrefix && file_[at_] != std::byte{0}) {
       return static_cast<JpegMarker>(file_[at_++]);
     }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr long kMaxCoefficientMemory = 1L << 30;  // of each of the two sets of coefficients
 
-/// How the MCUs of a picture are put into tiles.
+/// The division of a picture's MCUs into tiles.
 struct TileLayout {
   int mcu_width = 0;   ///< in pixels
   int tile_mcus = 0;   ///< in a row of a tile
@@ -26,13 +26,14 @@ struct TileLayout {
   bool wider = false;  ///< than the picture, by at least one MCU
 };
 
-/// Whether decoders interpolate columns of a component: what lies right of the picture would then show in its last one.
+/// Returns whether decoders interpolate columns of a component: pixels right of the picture would then influence its
+/// last column.
 bool interpolates_columns(const jpeg_decompress_struct& source) {
   return std::any_of(source.comp_info, source.comp_info + source.num_components,
                      [&](const auto& component) { return component.h_samp_factor != source.max_h_samp_factor; });
 }
 
-/// The divisor of `mcus` whose ratio to `wanted` is the smallest; 1 is one of them.
+/// Returns the divisor of `mcus` whose ratio to `wanted` is the smallest; 1 is one of them.
 int nearest_divisor(int mcus, int wanted) {
   const auto ratio = [&](int divisor) {
     return static_cast<double>(std::max(divisor, wanted)) / std::min(divisor, wanted);
@@ -46,8 +47,8 @@ int nearest_divisor(int mcus, int wanted) {
   return nearest;
 }
 
-/// Restarts count MCUs across rows, so rows must be whole tiles. Either the tile divides them, which leaves the JPEG as
-/// wide as the picture, or MCUs that nobody sees fill them up.
+/// Restarts count MCUs across rows, so rows must be whole tiles. Either the tile divides them, and the JPEG is as wide
+/// as the picture, or invisible MCUs pad them.
 TileLayout layout_of(const jpeg_decompress_struct& source) {
   const bool single = source.num_components == 1;  // its sampling factors mean nothing
   TileLayout layout;
@@ -62,7 +63,7 @@ TileLayout layout_of(const jpeg_decompress_struct& source) {
   return layout;
 }
 
-/// One pass from a JPEG's coefficients to another's.
+/// Converts a JPEG's coefficients to another JPEG in one pass.
 class Recoder {
  public:
   Recoder();
@@ -96,14 +97,15 @@ Recoder::Recoder() {
 }
 
 Recoder::~Recoder() {
-  jpeg_destroy_decompress(&source_);  // does nothing to what was not created
+  jpeg_destroy_decompress(&source_);  // ignores an object that was not created
   jpeg_destroy_compress(&target_);
   std::free(written_);
 }
 
 Error Recoder::failure() const { return damaged(fmt::format("is a damaged JPEG file ({})", errors_.text())); }
 
-/// Whether libjpeg guesses what a progressive file leaves out, which it does not do for the baseline file made of it.
+/// Returns whether libjpeg guesses what a progressive file omits, which it does not do for the baseline file made of
+/// it.
 bool Recoder::is_incomplete() const {
   for (int component = 0; source_.coef_bits != nullptr && component < source_.num_components; ++component) {
     const int* bits = source_.coef_bits[component];
@@ -179,7 +181,7 @@ void Recoder::copy_component(int index, const TileLayout& layout, jvirt_barray_p
                                                             coefficients_[index], y, 1, FALSE)[0];
     const JDIMENSION copied = std::min(width, from.width_in_blocks);
     std::memcpy(out, in, sizeof(JBLOCK) * copied);
-    for (JDIMENSION x = copied; x < width; ++x) {  // flat and as bright as the neighbour: next to no bits
+    for (JDIMENSION x = copied; x < width; ++x) {  // flat and as bright as the neighbour: takes hardly any bits
       std::memset(out[x], 0, sizeof(JBLOCK));
       out[x][0] = out[copied - 1][0];
     }
@@ -206,7 +208,8 @@ Result<std::span<const std::byte>> Recoder::write() {
   return std::as_bytes(std::span(written_, written_bytes_));
 }
 
-/// The lengths of the tiles of a file that libjpeg wrote: each ends with a marker, and nothing else looks like one.
+/// Returns the lengths of the tiles of a file that libjpeg wrote: each ends with a marker, and nothing else looks like
+/// one.
 Result<std::vector<std::uint16_t>> tile_bytes_of(std::span<const std::byte> jpeg) {
   std::size_t begin = 0;
   JpegSegments segments(jpeg);

@@ -22,7 +22,7 @@ struct Header {
   std::optional<JpegSegment> scan;
 };
 
-/// Empty where the file has other segments than repack() writes, or one of those twice.
+/// Returns nothing if the file has other segments than repack() writes, or one of those twice.
 std::optional<Header> header_of(std::span<const std::byte> file) {
   Header header;
   JpegSegments segments(file);
@@ -61,7 +61,7 @@ struct SamplingFactors {
   int vertical = 0;
 };
 
-/// The largest factors of the components; 0 where the frame header makes no sense.
+/// The largest sampling factors of the components; 0 if the frame header is invalid.
 SamplingFactors sampling_of(std::span<const std::byte> frame) {
   constexpr std::size_t kFixedBytes = 6;  // precision, height, width, number of components
   const std::size_t components = frame.size() < kFixedBytes ? 0 : std::to_integer<std::size_t>(frame[5]);
@@ -108,7 +108,7 @@ bool read_layout(const Header& header, ImageSize size, TileGrid& grid) {
          static_cast<int>(uint16_at(frame, 3)) == grid.coded_width;
 }
 
-/// Offsets from lengths; false where they do not add up to the file.
+/// Computes offsets from lengths; returns false if they do not add up to the file.
 bool place_tiles(std::span<const std::uint16_t> lengths, std::size_t header_bytes, std::size_t file_bytes,
                  TileGrid& grid) {
   if (lengths.size() != static_cast<std::size_t>(grid.columns) * static_cast<std::size_t>(grid.rows)) {
@@ -128,7 +128,7 @@ bool place_tiles(std::span<const std::uint16_t> lengths, std::size_t header_byte
 }
 
 constexpr std::uint8_t kMarkerPrefix = 0xff;
-// libjpeg-turbo decodes carefully, and slowly, where fewer bytes than the longest MCU are left.
+// libjpeg-turbo uses a careful, slow path if fewer bytes than the longest MCU are left.
 constexpr std::size_t kTail = 6144;
 
 void put_uint16(std::uint8_t* at, int value) {
@@ -141,7 +141,7 @@ void put_marker(std::uint8_t* at, JpegMarker marker) {
   at[1] = static_cast<std::uint8_t>(marker);
 }
 
-/// Copies the header with the size that the chosen tiles have.
+/// Copies the header with the size of the chosen tiles.
 void copy_header(std::span<const std::byte> file, const TileGrid& grid, const TileRange& range, std::uint8_t* out) {
   std::memcpy(out, file.data(), grid.header_bytes());
   const ImageSize size = grid.coded_size(range);
@@ -175,7 +175,7 @@ Result<void> read_tile_grid(std::span<const std::byte> file, const Tiling& tilin
 }
 
 TileRange TileGrid::tiles_for(const Box& box, int reduction) const {
-  // In pixels of the reduced picture, where the context is needed, then back.
+  // Computes in pixels of the reduced picture, where the context is needed, then converts back.
   const ColumnRange columns_needed =
       with_context(box.left / reduction, divided_up(box.right(), reduction), divided_up(size.width, reduction));
   const int right = std::min(columns_needed.end * reduction, size.width);

@@ -12,7 +12,8 @@
 namespace rollcall::data {
 namespace {
 
-/// `host` in the memory of `place`, which is made anew where it is too small; undefined stays undefined.
+/// Copies `host` into the memory of `place`, which is allocated again if it is too small. An undefined tensor stays
+/// undefined.
 at::Tensor copy_into(at::Tensor& place, const at::Tensor& host, c10::Device device) {
   if (!host.defined()) {
     return {};
@@ -51,7 +52,7 @@ BatchCopies::~BatchCopies() {
     try {
       sent.copied.synchronize();
     } catch (const std::exception&) {
-      // A device that fails, which has been told by what used it, reads nothing any more.
+      // A failed device, whose failure was reported by the code that used it, reads nothing any more.
     }
   }
 }
@@ -98,7 +99,7 @@ Batch BatchCopies::copied(Batch batch) {
   Place& place = streams_->places[streams_->next];
   Place& before = streams_->places[1 - streams_->next];
   streams_->next = 1 - streams_->next;
-  before.used.record(computing);  // by all that was given so far
+  before.used.record(computing);  // by all work that was enqueued so far
   Batch there = batch;
   Sent sent{std::move(batch), c10::Event(streams_->device.type())};
   {

@@ -16,7 +16,7 @@ at::ScalarType scalar_type(PixelType type) {
   return type == PixelType::Float32 ? at::kFloat : type == PixelType::BFloat16 ? at::kBFloat16 : at::kByte;
 }
 
-/// Whether the loader alone holds it: neither a copy of the tensor nor a view of its memory is around.
+/// Returns whether only the loader holds the tensor: there is no copy of it and no view of its memory.
 bool is_ours_alone(const at::Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
 
 }  // namespace
@@ -69,7 +69,7 @@ void BatchSlot::read(std::int64_t i, const Dataset& dataset, Workspace& workspac
   if (sample < samples_.size() && !cancelled_.load(std::memory_order_relaxed)) {
     read_sample(sample, dataset, workspace);
   }
-  // acq_rel: whoever counts down to zero sees what all others have written.
+  // acq_rel: the thread that counts down to zero sees what all others have written.
   if (unread_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     complete();
     ready_.store(true, std::memory_order_release);
@@ -123,7 +123,7 @@ bool ends_the_run(const Error& error, BadSamples bad_samples) {
 
 }  // namespace
 
-/// Fills the places of bad samples; false where no batch can be made.
+/// Replaces bad samples; returns false if no batch can be made.
 bool BatchSlot::replace_bad_samples() {
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     counted_values_[i] = samples_[i].counted && !errors_[i];
@@ -183,7 +183,7 @@ Result<Batch> BatchSlot::take() {
   }
   batch.step = step_;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
-    if (errors_[i] && samples_[i].counted) {  // what only pads is counted where it counts
+    if (errors_[i] && samples_[i].counted) {  // a padding sample is reported where it is counted
       batch.bad.push_back(*errors_[i]);
     }
   }

@@ -15,9 +15,9 @@
 namespace rollcall::data {
 namespace {
 
-constexpr int kNice = 10;  // added to the process's own
+constexpr int kNice = 10;  // added to the nice value of the process
 
-/// Lets the calling thread run on these CPUs alone (none: where it may already). That it is refused is no harm.
+/// Binds the calling thread to these CPUs (none: no change). Failure is harmless.
 void run_on(const std::vector<std::uint32_t>& cpus) {
   if (cpus.empty()) {
     return;
@@ -32,7 +32,8 @@ void run_on(const std::vector<std::uint32_t>& cpus) {
   pthread_setaffinity_np(pthread_self(), bytes, set.data());
 }
 
-/// The threads that compute go first. On Linux the nice value belongs to a thread; that it cannot be raised is no harm.
+/// Lowers the priority of the calling thread below that of the computing threads. On Linux the nice value belongs to a
+/// thread. Failure is harmless.
 void become_background_thread() {
   pthread_setname_np(pthread_self(), "rollcall-data");
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), getpriority(PRIO_PROCESS, 0) + kNice);
@@ -46,14 +47,14 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
       ahead_(options.workers == 0 ? 1 : std::int64_t{options.workers} * options.prefetch),
       workspace_(options.decode) {
   assert(options.workers >= 0 && options.prefetch >= 1 && options.image_size >= 1 && options.batch_size >= 1);
-  for (std::int64_t i = 0; i < ahead_ + 1 + options.held; ++i) {  // one more: the batch that the caller has
+  for (std::int64_t i = 0; i < ahead_ + 1 + options.held; ++i) {  // one more for the batch that the caller holds
     ring_.push_back(std::make_unique<BatchSlot>(options_));
   }
 }
 
 Loader::~Loader() {
   stopping_ = true;
-  open_batches_.fetch_add(1);  // so that sleepers see a change
+  open_batches_.fetch_add(1);  // so that sleeping workers see a change
   open_batches_.notify_all();
   for (std::thread& worker : workers_) {
     worker.join();
@@ -85,7 +86,7 @@ Result<void> Loader::start(const Sampler& sampler, std::int64_t first_step) {
   return {};
 }
 
-/// Opens batches as far ahead as is allowed. Tensors are made here, in the caller's thread.
+/// Opens batches as far ahead as allowed. Tensors are allocated here, in the caller's thread.
 void Loader::open_batches() {
   std::int64_t open = open_batches_.load(std::memory_order_relaxed);
   while (open < next_batch_ + ahead_ && next_step_ < sampler_->batches()) {
@@ -96,7 +97,7 @@ void Loader::open_batches() {
   }
 }
 
-/// Ends an epoch early: the workers run through what is open without reading it.
+/// Ends an epoch early: the workers pass over open batches without reading them.
 void Loader::drop_rest() {
   const std::int64_t open = open_batches_.load(std::memory_order_relaxed);
   for (std::int64_t batch = next_batch_; batch < open; ++batch) {

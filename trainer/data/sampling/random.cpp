@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kQuantiles = 4096;
 
-/// The x below which a standard normal draw lies with probability p, by Newton's method from a point not beyond x.
+/// Returns the x below which a standard normal draw is with probability p, by Newton's method from a point not above x.
 float normal_quantile(double p, double start) {
   double x = start;
   for (int i = 0; i < 8; ++i) {

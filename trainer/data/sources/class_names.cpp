@@ -43,7 +43,7 @@ std::vector<std::string> names_from_lines(const std::string& text) {
   return names;
 }
 
-/// Nothing where no file is there.
+/// Returns nothing if no file exists.
 Result<std::optional<std::vector<std::string>>> read_class_names(const std::string& folder) {
   for (const std::string& path : files_with_class_names(folder)) {
     std::string text;
@@ -64,13 +64,13 @@ Result<std::optional<std::vector<std::string>>> read_class_names(const std::stri
   return std::optional<std::vector<std::string>>();
 }
 
-/// Made of labels: "0", "1", ...
+/// Returns whether the names are those of labels: "0", "1", ...
 bool are_numbers(const std::vector<std::string>& names) {
   return std::all_of(names.begin(), names.end(),
                      [i = 0](const std::string& name) mutable { return name == std::to_string(i++); });
 }
 
-/// Those of `names` that `others` lack, as a text; empty: none.
+/// Returns the names that are not in `others`, as a text; empty if there are none.
 std::string missing_text(std::vector<std::string> names, std::vector<std::string> others) {
   std::sort(names.begin(), names.end());
   std::sort(others.begin(), others.end());
@@ -113,7 +113,7 @@ Result<std::vector<std::string>> class_names_of_labels(const std::string& folder
   if (given.has_value()) {
     return *given;
   }
-  // Names and a model's last layer take memory for each class.
+  // Names and a model's last layer use memory for each class.
   constexpr std::size_t kClassesWithoutPictures = 100'000;
   if (largest->label >= std::max(pictures.size(), kClassesWithoutPictures)) {
     return fail("--data", folder,

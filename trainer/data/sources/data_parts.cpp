@@ -18,10 +18,10 @@ using Part = std::optional<std::string>;
 
 constexpr std::array kTrainNames{"train"};
 constexpr std::array kValidNames{"val", "valid", "validation"};
-constexpr const char* kTest = "test";  // no part that is read
+constexpr const char* kTest = "test";  // a test set, which is never read
 
-/// A part of the data below `folder`, under one of its names. Errors (NoInput): a link of such a name that leads
-/// nowhere: without the part the folder would mean something else.
+/// Finds a part of the data in `folder` under one of its names. Errors (NoInput): a link of such a name without a
+/// target, since without that part the folder would be read as something else.
 Result<Part> find_part(const fs::path& folder, std::span<const char* const> names) {
   for (const char* const name : names) {
     const fs::path part = folder / name;
@@ -43,7 +43,7 @@ Result<Part> find_part(const fs::path& folder, std::span<const char* const> name
   return Part();
 }
 
-/// What looks as a part and is not called as one: "Train", "VAL"; of a test set "Test", too.
+/// Finds entries whose names are those of parts in another case: "Train", "VAL"; also "Test" as a test set.
 DataParts parts_in_other_case(const std::string& folder) {
   DataParts found;
   std::error_code error;
@@ -64,7 +64,7 @@ DataParts parts_in_other_case(const std::string& folder) {
   return found;
 }
 
-/// Whether "valid" and "invalid" are two classes.
+/// Returns whether "valid" and "invalid" are two classes.
 bool is_class_beside_another(const fs::path& folder, const std::string& part) {
   std::error_code ignored;
   return fs::path(part).filename() == "valid" && fs::is_directory(folder / "invalid", ignored);
@@ -80,7 +80,8 @@ Error missing(const std::string& folder, const std::string& reason, const Part& 
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// Whether a word of a name, which ends where letters do, names a part: first training, second any other.
+/// Returns whether a word of a name, which consists of letters, is the name of a part: first of training, second of any
+/// other.
 std::pair<bool, bool> parts_in_name(const std::string& name) {
   std::pair<bool, bool> found;
   std::string word;
@@ -96,7 +97,7 @@ std::pair<bool, bool> parts_in_name(const std::string& name) {
   return found;
 }
 
-/// "train-*.tar" of "train-000.tar".
+/// Returns the pattern of a shard's name: "train-*.tar" for "train-000.tar".
 std::string pattern_of(const std::string& name) {
   std::string pattern;
   for (const char c : name) {

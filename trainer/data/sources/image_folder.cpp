@@ -29,18 +29,18 @@ Error unreadable_folder(const fs::path& folder, const std::error_code& error) {
               "checking the path and its permissions", ErrorKind::NoInput);
 }
 
-/// Not what macOS keeps beside each file, "._NAME".
+/// Returns whether a name is that of a picture, except for the "._NAME" files of macOS.
 bool is_image(const std::string& name) {
   const std::size_t dot = name.rfind('.');
   return dot != std::string::npos && is_picture_ending(name.substr(dot + 1)) && !name.starts_with("._");
 }
 
-/// Whether an entry of a folder is a folder, links followed. Errors (NoInput) where the system does not say: what a
-/// link leads to may be there again in the next run, and its pictures are not to be missed in silence until then. A
+/// Returns whether an entry of a folder is a folder; links are followed. Errors (NoInput) if the system does not tell:
+/// the target of a link may exist again in the next run, and its pictures must not be missed silently until then. A
 /// picture that cannot be reached is found when it is read.
 Result<bool> is_folder(const fs::directory_entry& entry) {
   std::error_code error;
-  const bool link = entry.is_symlink(error);  // most file systems say it with the name: no further system call
+  const bool link = entry.is_symlink(error);  // most file systems return it with the name: no further system call
   if (!link && entry.is_regular_file(error)) {
     return false;
   }
@@ -52,7 +52,7 @@ Result<bool> is_folder(const fs::directory_entry& entry) {
     return S_ISDIR(facts.st_mode);
   }
   const int failed = errno;
-  const bool removed = failed == ENOENT && !link;  // since its name was read
+  const bool removed = failed == ENOENT && !link;  // after its name was read
   if (removed || is_image(entry.path().filename().string())) {
     return false;
   }
@@ -61,7 +61,7 @@ Result<bool> is_folder(const fs::directory_entry& entry) {
               "restoring it, or removing it from the data set", ErrorKind::NoInput);
 }
 
-/// Names of the class folders, sorted. Pictures beside them belong to no class.
+/// Returns the names of the class folders, sorted. Pictures beside them belong to no class.
 Result<std::vector<std::string>> find_classes(const std::string& root, LeftOut& left_out) {
   std::error_code error;
   std::vector<std::string> names;
@@ -85,7 +85,7 @@ Result<std::vector<std::string>> find_classes(const std::string& root, LeftOut& 
   return names;
 }
 
-/// Which folder this is, whatever links lead there.
+/// Identifies a folder, whatever links lead to it.
 struct FolderIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -104,7 +104,7 @@ class ClassScan {
   ClassScan(const std::string& root, const std::string& name, SourceIndices& indices)
       : root_(root), name_(name), indices_(indices) {}
 
-  /// The images in os.walk's sorted order: by folder path, then by name.
+  /// Lists the images in os.walk's sorted order: by folder path, then by name.
   Result<void> run(std::uint32_t label) {
     RETURN_IF_ERROR(list(name_));
     std::sort(folders_.begin(), folders_.end(), [](const Folder& a, const Folder& b) { return a.path < b.path; });
@@ -134,11 +134,11 @@ class ClassScan {
     std::vector<std::string> images;
   };
 
-  /// `path`, relative to the root, and all below it.
+  /// Lists `path`, relative to the root, and everything below it.
   Result<void> list(const std::string& path) {
     const fs::path folder = fs::path(root_) / path;
     const FolderIdentity identity = identity_of(folder);
-    if (std::find(open_.begin(), open_.end(), identity) != open_.end()) {  // and would be followed for ever
+    if (std::find(open_.begin(), open_.end(), identity) != open_.end()) {  // would be followed endlessly
       return fail("--data", folder.string(), "is a link to a folder above it", "removing the link", ErrorKind::BadData);
     }
     open_.push_back(identity);
@@ -207,10 +207,10 @@ Result<SampleIndex> index_tree(const std::string& source, const std::string& roo
   return samples.finish(about);
 }
 
-/// A folder above or below the one that is meant gives classes, too.
+/// Warns if a folder above or below the intended one was named, which also has sub-folders.
 void warn_of_level(const ImageTree& tree, SourceIndices& indices) {
   const std::vector<std::string>& classes = tree.class_names();
-  bool is_deeper = true;  // no picture lies in a class folder itself
+  bool is_deeper = true;  // no picture is directly in a class folder
   for (std::size_t file = 0; is_deeper && file < tree.size(); ++file) {
     const std::string_view name = tree.name(file);
     is_deeper = name.find('/') != name.rfind('/');
@@ -228,7 +228,7 @@ void warn_of_level(const ImageTree& tree, SourceIndices& indices) {
 }  // namespace
 
 Result<std::span<const std::byte>> read_file(const std::string& path, std::vector<std::byte>& buffer) {
-  // O_NONBLOCK: opening a named pipe would otherwise wait for a writer for ever.
+  // O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
   const storage::File file(path, O_RDONLY | O_NONBLOCK);
   struct stat facts {};
   if (!file || ::fstat(file.descriptor(), &facts) != 0) {
@@ -252,7 +252,7 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
       return unreadable(path, errno, ErrorKind::InputOutput);
     }
     if (count == 0) {
-      break;  // the file became shorter meanwhile: the decoder finds it truncated
+      break;  // the file became shorter: the decoder reports it as truncated
     }
     done += count > 0 ? static_cast<std::size_t>(count) : 0;
   }

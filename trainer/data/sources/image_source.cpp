@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name without the ending of a compressed file.
+/// Returns a name without the ending of a compressed file.
 std::string plain_name(const std::string& name) {
   constexpr std::array compressed{"gz", "zst", "xz", "bz2", "lz4"};
   const std::string ending = last_ending(name);
@@ -34,7 +34,7 @@ std::string plain_name(const std::string& name) {
   return is_compressed ? name.substr(0, name.size() - ending.size() - 1) : name;
 }
 
-/// By its name; compressed ones too, which cannot be read.
+/// Returns whether a name is that of a shard, also of a compressed one, which cannot be read.
 bool is_shard(const std::string& name) { return last_ending(plain_name(name)) == "tar" || last_ending(name) == "tgz"; }
 
 struct ShardsInFolder {
@@ -42,7 +42,7 @@ struct ShardsInFolder {
   LeftOut left_out;                ///< where there are shards; not what macOS keeps beside each file, "._NAME"
 };
 
-/// What an entry of a folder of shards is that is none of them; empty: nothing that anybody misses.
+/// Returns the kind of an entry of a folder of shards that is not a shard; empty if nobody will miss it.
 std::string kind_beside_shards(const std::string& name, bool is_folder) {
   if (name.starts_with('.')) {
     return is_shard(name) && !is_folder && !name.starts_with("._") ? "hidden" : "";
@@ -58,7 +58,7 @@ Result<ShardsInFolder> shards_in(const std::string& folder) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
     const bool is_folder = entry->is_directory(ignored);
-    // A link that leads nowhere is a shard that cannot be opened, not one less.
+    // A link without a target counts as a shard, so that opening it fails instead of leaving it out.
     if (is_shard(name) && !name.starts_with('.') && !is_folder) {
       (last_ending(name) == "tar" ? found.paths : compressed).push_back(entry->path().string());
     } else if (const std::string kind = kind_beside_shards(name, is_folder); !kind.empty()) {
@@ -82,7 +82,8 @@ Result<ShardsInFolder> shards_in(const std::string& folder) {
   return found;
 }
 
-/// "a{08..11}b" as "a08b", "a09b", "a10b", "a11b"; without such a range the pattern alone. Several ranges multiply.
+/// Expands "a{08..11}b" to "a08b", "a09b", "a10b", "a11b". Without such a range the pattern is returned alone. Several
+/// ranges multiply.
 std::vector<std::string> expand_ranges(const std::string& pattern) {
   constexpr std::size_t kMost = 1'000'000;
   const std::size_t open = pattern.find('{');
@@ -99,7 +100,7 @@ std::vector<std::string> expand_ranges(const std::string& pattern) {
   }
   const std::vector<std::string> rests = expand_ranges(pattern.substr(close + 1));
   std::vector<std::string> expanded;
-  // Wider than the numbers: one that is the largest of its type would never be exceeded.
+  // Wider than the bounds: a bound that is the largest of its type would never be exceeded.
   for (std::uint64_t number = *first; number <= *last && expanded.size() < kMost; ++number) {
     std::string digits = std::to_string(number);
     digits.insert(0, first_text.size() - std::min(first_text.size(), digits.size()), '0');
@@ -110,7 +111,8 @@ std::vector<std::string> expand_ranges(const std::string& pattern) {
   return expanded;
 }
 
-/// Files that match; a name without wildcards stands for itself, so that a missing shard of a range is noticed.
+/// Returns the files that match. A name without wildcards is returned as it is, so that a missing shard of a range is
+/// noticed.
 Result<std::vector<std::string>> match(const std::string& pattern) {
   std::vector<std::string> paths;
   if (pattern.find_first_of("*?[") == std::string::npos) {
@@ -118,7 +120,8 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
     return paths;
   }
   glob_t found{};
-  // A folder of others, or one that is none, cannot hold what is meant; a file system that does not answer can.
+  // A folder of other users, or an entry that is not a folder, cannot hold the shards; a file system that does not
+  // respond may.
   const auto is_failure = [](const char* /*folder*/, int code) {
     return code == EACCES || code == EPERM || code == ENOENT || code == ENOTDIR ? 0 : 1;
   };
@@ -198,7 +201,7 @@ Result<void> in_parallel(std::size_t count, const std::function<Result<void>(std
     while (helpers.size() + 1 < std::min(count, kThreads)) {
       helpers.push_back(std::async(std::launch::async, run));
     }
-  } catch (const std::system_error&) {  // no more threads: those that are there do it
+  } catch (const std::system_error&) {  // no more threads can be started: the existing ones do the work
   }
   run();
   for (std::future<void>& helper : helpers) {

@@ -10,7 +10,7 @@
 namespace rollcall::data {
 namespace {
 
-constexpr std::size_t kMostKinds = 100;  // that are told apart: endings may be numbers
+constexpr std::size_t kMostKinds = 100;  // maximum number of distinct kinds: endings may be numbers
 constexpr std::size_t kMostNamed = 8;
 
 }  // namespace
@@ -19,7 +19,7 @@ void LeftOut::add(const std::string& kind, const std::string& example, std::int6
   const bool is_known = kinds_.contains(kind) || kinds_.size() < kMostKinds;
   Kind& entry = kinds_[is_known ? kind : "other"];
   entry.count += count;
-  if (entry.example.empty() || example < entry.example) {  // the same wherever folders are listed in another order
+  if (entry.example.empty() || example < entry.example) {  // independent of the order in which folders are listed
     entry.example = example;
   }
 }

@@ -27,7 +27,7 @@ Error with_path(Error error, const std::string& path) {
 }  // namespace
 
 Result<PackedFile> PackedFile::open(const std::string& path) {
-  // O_NONBLOCK: opening a named pipe would otherwise wait for a writer for ever.
+  // O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
   storage::File file(path, O_RDONLY | O_NONBLOCK);
   const auto size = file ? file.regular_size() : std::nullopt;
   if (!size) {
@@ -38,7 +38,7 @@ Result<PackedFile> PackedFile::open(const std::string& path) {
   packed.layout_ = std::move(layout);
   RETURN_IF_ERROR(packed.read_class_names());
   RETURN_IF_ERROR(packed.read_tables());
-  // Pictures are read in any order: reading ahead would only fill the page cache with what nobody asked for.
+  // Pictures are read in any order, so readahead would fill the page cache with unneeded data.
   ::posix_fadvise(packed.file_.descriptor(), 0, 0, POSIX_FADV_RANDOM);
   return packed;
 }
@@ -48,7 +48,7 @@ DataIdentity PackedFile::identity() const {
   for (const PackedEntry& entry : entries_) {
     labels = storage::crc32c(std::as_bytes(std::span(&entry.label, 1)), labels);
   }
-  // The names' checksum in the file is that of an index of the packed tree.
+  // The checksum of the names in the file equals that of an index of the packed tree.
   const std::optional<std::uint32_t>& names = layout_.name_data.crc32c;
   return {.images = static_cast<std::int64_t>(entries_.size()),
           .class_names = checksum_of_names(class_names_),
@@ -57,7 +57,7 @@ DataIdentity PackedFile::identity() const {
 }
 
 Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place, const char* name) const {
-  constexpr std::uint64_t kMostElements = std::uint64_t{1} << 50U;  // whose product below is a number
+  constexpr std::uint64_t kMostElements = std::uint64_t{1} << 50U;  // so that the product below does not overflow
   const std::uint64_t in_entries = std::min(place.elements, kMostElements) * sizeof(PackedEntry);
   if (!storage::fits_in_memory(std::max(place.bytes(), in_entries))) {
     return damaged_packed_file(path_, fmt::format("{} has {} elements, more than fit in memory", name, place.elements));
@@ -139,7 +139,7 @@ Result<std::span<const std::byte>> PackedFile::read(std::size_t index, std::vect
 }
 
 std::string PackedFile::name(std::size_t index) const {
-  std::array<std::uint64_t, 2> bounds{};  // names are read when a message needs one, and may be anything
+  std::array<std::uint64_t, 2> bounds{};  // names are read only for messages, so they are not checked yet
   const auto at = layout_.name_offset.start + index * sizeof(std::uint64_t);
   const bool listed = index + 1 < layout_.name_offset.elements;
   if (!listed || file_.read_at(std::as_writable_bytes(std::span(bounds)), at) != sizeof(bounds)) {

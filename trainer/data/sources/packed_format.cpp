@@ -52,7 +52,7 @@ bool lies_inside(const DataSetPlace& place, std::uint64_t file_bytes) {
          place.elements <= (file_bytes - place.start) / place.element_bytes;
 }
 
-/// `type`: which the elements must have; texts may have any length.
+/// `type` is the required type of the elements; texts may have any length.
 Result<DataSetPlace> read_place(const storage::File& file, const Hdf5Header& root, const char* name, Hdf5Type type,
                                 std::uint64_t file_bytes) {
   const auto object = root.child(file, std::string_view(name).substr(1));
@@ -103,7 +103,7 @@ PackedEntry entry_at(const PackedTables& tables, std::size_t index) {
           .orientation = number_at<std::uint8_t>(tables.orientation, index)};
 }
 
-/// Why an entry cannot be; nothing where it can.
+/// Returns why an entry is impossible; nothing if it is possible.
 std::optional<std::string> objection(const PackedEntry& entry, std::uint64_t data_bytes, std::size_t classes) {
   if (entry.offset > data_bytes || entry.stored_bytes() > data_bytes - entry.offset) {
     return fmt::format("{} bytes at {} lie outside of the data ({} bytes)", entry.stored_bytes(), entry.offset,

@@ -24,7 +24,8 @@ Error cannot_write(const std::string& path, const std::string& reason) {
   return fail("OUT", path, "cannot be written: " + reason, "freeing space or quota there", ErrorKind::InputOutput);
 }
 
-/// Equal files: no times. All links in the root's own header, whose checksum guards them.
+/// Creates a file without time stamps, for reproducible files, and with all links in the root's own header, which has a
+/// checksum.
 Handle file_creation() {
   constexpr unsigned kMostLinks = 64;
   Handle properties(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
@@ -39,7 +40,7 @@ Handle create_dataset(hid_t file, const char* name, hid_t type, std::uint64_t el
                                       storage::hdf5_dataset_creation().get());
 }
 
-/// Creates /data without writing it; where it begins in the file, or nothing where HDF5 refused.
+/// Creates /data without writing it; returns its offset in the file, or nothing if HDF5 failed.
 std::optional<std::uint64_t> create_data(hid_t file, std::uint64_t bytes) {
   Handle data = create_dataset(file, packed_schema::kData, H5T_STD_U8LE, bytes);
   const haddr_t start = data ? H5Dget_offset(data.get()) : HADDR_UNDEF;
@@ -101,10 +102,10 @@ std::uint64_t stored_data_bytes(const PackedContent& content) {
   return std::max(content.data_bytes, packed_schema::kLeastDataBytes);
 }
 
-/// A whole HDF5 file, with a hole for /data.
+/// Writes a complete HDF5 file with a hole for /data.
 Result<void> write_tables_file(const std::string& path, const PackedContent& content) {
   storage::silence_hdf5();
-  ::unlink(path.c_str());  // of an attempt that was cut off
+  ::unlink(path.c_str());  // the file of an interrupted attempt
   Handle file(H5Fcreate(path.c_str(), H5F_ACC_EXCL, file_creation().get(), storage::hdf5_file_access().get()),
               H5Fclose);
   const auto start = file ? create_data(file.get(), stored_data_bytes(content)) : std::nullopt;
@@ -122,7 +123,7 @@ Result<void> write_tables_file(const std::string& path, const PackedContent& con
   return {};
 }
 
-/// Bytes [begin, end) of one file into the same place of another.
+/// Copies bytes [begin, end) of one file to the same offset of another.
 bool copy_range(const storage::File& from, const storage::File& to, std::uint64_t begin, std::uint64_t end) {
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   while (begin < end) {
@@ -161,7 +162,7 @@ Result<void> finish_packed_file(const std::string& path, const PackedContent& co
   const auto end = tables ? tables.regular_size() : std::nullopt;
   const std::uint64_t data_end = packed_schema::kDataStart + content.data_bytes;
   const std::uint64_t tables_start = packed_schema::kDataStart + stored_data_bytes(content);
-  // What an interrupted attempt left behind the pictures goes first; growing again gives zeros.
+  // Drops what an interrupted attempt left after the pictures; extending the file again gives zeros.
   const bool done = end && whole && ::ftruncate(whole.descriptor(), static_cast<off_t>(data_end)) == 0 &&
                     ::ftruncate(whole.descriptor(), static_cast<off_t>(*end)) == 0 &&
                     copy_range(tables, whole, 0, packed_schema::kDataStart) &&

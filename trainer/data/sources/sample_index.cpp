@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Begins the memory; entries, names and About (as MessagePack: names of files are any bytes) follow.
+/// The header of the memory. Entries, names and About (as MessagePack, since file names are arbitrary bytes) follow.
 struct Header {
   std::array<char, 8> magic;
   std::uint32_t crc32c;  ///< of all that follows the header
@@ -28,7 +28,7 @@ struct Header {
   std::uint64_t about_bytes;
 };
 
-/// Its last digit changes with what the bytes mean, and with the rules by which sources are indexed.
+/// The last digit changes with the meaning of the bytes and with the rules for indexing sources.
 constexpr std::array<char, 8> kMagic{'R', 'C', 'I', 'N', 'D', 'E', 'X', '3'};
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
@@ -73,8 +73,8 @@ std::string_view name_of(std::string_view names, std::span<const SampleIndex::En
   return names.substr(begin, entries[i].name_end - begin);
 }
 
-/// Whether a change of the folder may leave its times as they are: images of file systems are often made with one time
-/// for everything, and what stands behind FUSE need not keep any.
+/// Returns whether a change of the folder may leave its times unchanged: images of file systems are often made with one
+/// time for everything, and file systems behind FUSE need not have any.
 bool times_say_nothing(const std::string& folder, const struct stat& facts) {
   constexpr auto kFuse = 0x65735546;
   constexpr auto kSquashfs = 0x73717368;
@@ -118,7 +118,7 @@ Witness witness_of(const std::string& path, int descriptor) {
 
 std::int64_t checksum_of_names(const std::vector<std::string>& names) {
   std::uint32_t checksum = 0;
-  for (const std::string& name : names) {  // c_str(): with the NUL
+  for (const std::string& name : names) {  // c_str(): includes the NUL
     checksum = storage::crc32c(std::as_bytes(std::span(name.c_str(), name.size() + 1)), checksum);
   }
   return checksum;

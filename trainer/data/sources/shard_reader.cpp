@@ -18,8 +18,8 @@
 namespace rollcall::data {
 namespace {
 
-/// "a/b.c/0001.Seg.png" is key "a/b.c/0001" and ending "seg.png". Nothing where there is no dot behind the first
-/// character of its last part: such a member belongs to no sample.
+/// Splits "a/b.c/0001.Seg.png" into the key "a/b.c/0001" and the ending "seg.png". Returns nothing if there is no dot
+/// after the first character of the last part: such a member belongs to no sample.
 std::optional<std::pair<std::string, std::string>> split_name(const std::string& name) {
   const std::size_t slash = name.rfind('/');
   const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
@@ -30,14 +30,14 @@ std::optional<std::pair<std::string, std::string>> split_name(const std::string&
   return std::pair(name.substr(0, dot), lower_case(name.substr(dot + 1)));
 }
 
-/// Whether a member that belongs to no sample looks as if it should: not what macOS keeps beside each file.
+/// Returns whether a member that belongs to no sample looks as if it should; not for the "._NAME" files of macOS.
 bool is_hidden_sample(const std::string& name) {
   const std::string last = name.substr(name.rfind('/') + 1);
   return last.starts_with('.') && !last.starts_with("._") &&
          (is_picture_ending(last_ending(last)) || last_ending(last) == "cls");
 }
 
-/// What a file is compressed with, by its first bytes; empty: with nothing known.
+/// Returns the compression of a file by its first bytes; empty if none is known.
 std::string compression_of(std::string_view begin) {
   using std::string_view_literals::operator""sv;
   constexpr std::array known{std::pair("\x1f\x8b"sv, "gzip"), std::pair("\x28\xb5\x2f\xfd"sv, "zstd"),
@@ -48,8 +48,8 @@ std::string compression_of(std::string_view begin) {
   return found == known.end() ? "" : found->second;
 }
 
-/// Reads small pieces of a file that lie near each other by one pread(2): between two pictures of a shard are a label's
-/// header, the label and a picture's header.
+/// Reads small, nearby pieces of a file with one pread(2): between two pictures of a shard are a label's header, the
+/// label and a picture's header.
 class NearbyReads {
  public:
   explicit NearbyReads(const storage::File& file) : file_(file) {}
@@ -97,7 +97,7 @@ class ShardReader {
       error.value = error.value.empty() ? path_ : error.value;
       return error;
     }
-    constexpr std::uint64_t kMostZeros = 1 << 20;  // more than any tar fills its last record up with
+    constexpr std::uint64_t kMostZeros = 1 << 20;  // more than the padding that any tar writes
     if (*zeros > kMostZeros) {
       content_.left_out.add("ends of shards that are more than 1 MiB of zeros, as in an unfinished copy", path_);
     }
@@ -116,7 +116,7 @@ class ShardReader {
                 "decompressing it (compression hardly makes pictures smaller)", ErrorKind::BadData);
   }
 
-  /// A link in the place of a picture or label.
+  /// Handles a link instead of a picture or label.
   Result<void> refuse(const TarMember& link) const {
     const auto name = split_name(link.name);
     const bool is_needed = name && (is_picture_ending(name->second) || name->second == "cls");
@@ -193,7 +193,8 @@ class ShardReader {
                 "giving each picture a key of its own, for example with its folder's name", ErrorKind::BadData);
   }
 
-  /// One with a picture and without a label is an error; one without a picture, or with a dot in its key, is counted.
+  /// Ends a sample. A picture without a label is an error; a sample without a picture, or with a dot in its key, is
+  /// counted.
   Result<void> finish_sample() {
     if (picture_ && !label_) {
       return unusable_shard(path_ + ": " + key_, "has no label: a member with this key and the ending .cls is missing");
@@ -225,7 +226,7 @@ class ShardReader {
   SourceIndices& indices_;
   ShardContent& content_;
 
-  // The sample that is read.
+  // The current sample.
   std::string key_;
   std::optional<SampleIndex::Entry> picture_;
   std::string picture_ending_;

@@ -25,8 +25,8 @@ std::int64_t now() {
       .count();
 }
 
-/// An index says which label a picture has, so it is taken from nobody else: a file of this user or of root that
-/// nobody else may write.
+/// Returns whether an index can be trusted, since it contains the labels: a file of this user or of root that nobody
+/// else may write.
 bool is_ours(const storage::File& file) {
   struct stat facts {};
   return ::fstat(file.descriptor(), &facts) == 0 && S_ISREG(facts.st_mode) && is_own(facts) &&
@@ -39,7 +39,7 @@ bool witnesses_stand(const SampleIndex& index) {
                      [](const Witness& witness) { return witness_of(witness.path) == witness; });
 }
 
-/// Unfinished files of killed writers. That one cannot be removed harms nobody.
+/// Removes temporary files of killed writers. Failure is harmless.
 void remove_left_overs(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path kept(path);
@@ -61,7 +61,7 @@ Error not_kept(const std::string& path, const std::string& reason) {
 }  // namespace
 
 std::string index_path(const std::string& folder, const std::string& source) {
-  // Two sources of one name would only cost each other their indices: read_index() compares the whole text.
+  // Two sources with one name would only evict each other's index: read_index() compares the whole text.
   return fmt::format("{}/{:08x}-{}-{}.index", folder, storage::crc32c(std::as_bytes(std::span(source))), source.size(),
                      ::geteuid());
 }

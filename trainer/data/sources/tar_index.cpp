@@ -14,9 +14,9 @@ namespace rollcall::data {
 namespace {
 
 constexpr std::uint64_t kBlock = 512;
-constexpr std::uint64_t kMostExtension = 1 << 16;  // of a long name or a pax header
+constexpr std::uint64_t kMostExtension = 1 << 16;  // bytes of a long name or a pax header
 
-/// A ustar header as it lies in the archive.
+/// A ustar header in its layout in the archive.
 struct TarHeader {
   std::array<char, 100> name;
   std::array<char, 24> mode_owner_group;
@@ -42,7 +42,7 @@ std::string text_of(const std::array<char, N>& field) {
   return {field.data(), ::strnlen(field.data(), N)};
 }
 
-/// Octal digits with blanks or NULs around them, or GNU's binary notation for large numbers.
+/// Reads octal digits with blanks or NULs around them, or GNU's binary notation for large numbers.
 template <std::size_t N>
 std::optional<std::uint64_t> number_of(const std::array<char, N>& field) {
   std::uint64_t number = 0;
@@ -67,7 +67,8 @@ std::optional<std::uint64_t> number_of(const std::array<char, N>& field) {
   return number;
 }
 
-/// The sum of all bytes, those of the checksum counting as blanks. Some old programs added signed bytes.
+/// Returns whether the checksum is right: the sum of all bytes, those of the checksum counting as blanks. Some old
+/// programs added signed bytes.
 bool checksum_is_right(const TarHeader& header) {
   std::array<unsigned char, kBlock> bytes{};
   std::memcpy(bytes.data(), &header, kBlock);
@@ -94,14 +95,14 @@ std::string name_of(const TarHeader& header) {
   return prefix.empty() ? text_of(header.name) : prefix + "/" + text_of(header.name);
 }
 
-/// What extension headers say about the member that follows.
+/// The overrides that extension headers specify for the next member.
 struct Override {
   std::optional<std::string> name;
   std::optional<std::uint64_t> bytes;
   bool is_sparse = false;
 };
 
-/// Records "LENGTH KEY=VALUE\n", LENGTH counting the whole record. False where they are no such.
+/// Reads records "LENGTH KEY=VALUE\n", where LENGTH counts the whole record. Returns false for anything else.
 bool read_pax(std::string_view text, Override& override) {
   while (!text.empty()) {
     const std::size_t blank = text.find(' ');
@@ -146,7 +147,7 @@ class Indexer {
   }
 
  private:
-  /// False at the end of the archive.
+  /// Returns false at the end of the archive.
   Result<bool> read_member() {
     TarHeader header;
     if (archive_bytes_ - at_ < kBlock || !read_at_(std::as_writable_bytes(std::span(&header, 1)), at_)) {
@@ -172,8 +173,8 @@ class Indexer {
     return true;
   }
 
-  /// An archive ends with empty blocks, some 20 as a rule. Members behind them are those of a second archive, or of
-  /// this one where a part of it was overwritten. Gives how many bytes are of empty blocks.
+  /// Returns how many bytes are empty blocks. An archive ends with some, usually 20. Members after them belong to a
+  /// second archive, or to this one if a part of it was overwritten.
   Result<std::uint64_t> pass_end() {
     std::uint64_t zeros = 0;
     TarHeader header;
@@ -192,7 +193,7 @@ class Indexer {
   }
 
   Result<void> take_extension(char type, std::uint64_t bytes) {
-    if (type == 'K' || type == 'g') {  // the name of a link; what holds for all members: nothing that we ask for
+    if (type == 'K' || type == 'g') {  // the name of a link; defaults for all members: nothing that is needed
       return {};
     }
     if (bytes > kMostExtension) {

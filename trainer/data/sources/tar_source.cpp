@@ -20,7 +20,7 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
                                  const std::vector<storage::File>& files, SourceIndices& indices) {
   const std::string folder = fs::path(shards.front()).parent_path().string();
   SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {}};
-  for (std::size_t i = 0; i < shards.size(); ++i) {  // of what is read, not of what may bear its name by now
+  for (std::size_t i = 0; i < shards.size(); ++i) {  // of the open file, since its name may now belong to another
     about.witnesses.push_back(witness_of(shards[i], files[i].descriptor()));
   }
   for (const std::string& path : files_with_class_names(folder)) {
@@ -55,8 +55,8 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
   return pictures.finish(about);
 }
 
-/// Whether the open shards are those that the index is of, so far as their sizes tell: another node may have a copy
-/// that was cut, and an archive may have been replaced since it was indexed.
+/// Checks by their sizes whether the open shards are those of the index: another node may have a truncated copy, and an
+/// archive may have been replaced since it was indexed.
 Result<void> check_sizes(const std::vector<std::string>& shards, const std::vector<storage::File>& files,
                          const SampleIndex& index) {
   const std::vector<Witness>& witnesses = index.about().witnesses;
@@ -90,7 +90,7 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   std::string source = "shards of " + picture_endings();
   std::vector<storage::File> files;
   for (const std::string& path : shards) {
-    files.emplace_back(path, O_RDONLY | O_NONBLOCK);  // a named pipe would be waited for
+    files.emplace_back(path, O_RDONLY | O_NONBLOCK);  // do not wait for a named pipe
     if (!files.back()) {
       return unreadable_shard(path, errno, ErrorKind::NoInput);
     }

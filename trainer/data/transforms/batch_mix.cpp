@@ -11,15 +11,15 @@
 namespace rollcall::data {
 namespace {
 
-/// Uniform in (0, 1): its logarithm is finite.
+/// Returns a uniform number in (0, 1), whose logarithm is finite.
 double open_uniform(Random& random) { return std::max(random.uniform(), 0x1p-54); }
 
-double standard_normal(Random& random) {  // Box and Muller
+double standard_normal(Random& random) {  // method of Box and Muller
   const double radius = std::sqrt(-2 * std::log(open_uniform(random)));
   return radius * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
-/// The logarithm of a draw from Gamma(shape, 1).
+/// Returns the logarithm of a draw from Gamma(shape, 1).
 double log_gamma_draw(double shape, Random& random) {
   // Gamma(a) = Gamma(a + 1) * U^(1/a) brings small shapes into the method's range.
   const double boost = shape < 1 ? std::log(open_uniform(random)) / shape : 0;
@@ -38,7 +38,8 @@ double log_gamma_draw(double shape, Random& random) {
   }
 }
 
-/// torchvision's box: its centre is uniform, its sides sqrt(1 - lambda) of the picture's, cut off at the edges.
+/// Returns torchvision's box: its centre is uniform, its sides are sqrt(1 - lambda) of the picture's, cut off at the
+/// edges.
 Box cut_box(ImageSize size, double lambda, Random& random) {
   const auto centre_x = static_cast<int>(random.below(static_cast<std::uint32_t>(size.width)));
   const auto centre_y = static_cast<int>(random.below(static_cast<std::uint32_t>(size.height)));
@@ -57,7 +58,7 @@ float as_float(std::uint8_t level) { return level; }
 void assign(float& to, float value) { to = value; }
 void assign(std::uint16_t& to, float value) { to = to_bfloat16(value); }
 void assign(std::uint8_t& to, float value) {
-  // NOLINTNEXTLINE(bugprone-incorrect-roundings): means of levels are never negative
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): means of uint8 pixels are never negative
   to = static_cast<std::uint8_t>(value + 0.5F);
 }
 

@@ -24,7 +24,7 @@ std::array<Histogram, 3> histograms(const Levels& levels) {
   return counts;
 }
 
-/// The same curve for each channel.
+/// Returns a table with the same curve for each channel.
 template <typename Function>
 ToneCurve same_for_all(const Function& function) {
   ToneCurve curve;
@@ -68,14 +68,14 @@ void flatten(const Histogram& counts, std::array<std::uint8_t, 256>& curve) {
   }
 }
 
-/// Hue in sixths of a turn, 0 ... 6; saturation and value 0 ... 1.
+/// A colour as hue in sixths of a turn, 0 ... 6, and saturation and value, 0 ... 1.
 struct Hsv {
   float hue6 = 0;
   float saturation = 0;
   float value = 0;
 };
 
-/// Pillow's conversion, which torchvision follows. It knows only differences and ratios of levels.
+/// Converts as Pillow does, which torchvision follows; only differences and ratios of values matter.
 Hsv to_hsv(const std::uint8_t* pixel) {
   const int r = pixel[0];
   const int g = pixel[1];
@@ -98,10 +98,12 @@ Hsv to_hsv(const std::uint8_t* pixel) {
           static_cast<float>(most) / 255};
 }
 
-/// 0 ... 1 (or a rounding error beside it) to 0 ... 255, as torchvision's to_dtype: 256 intervals of almost one length.
+/// Converts 0 ... 1 (or a rounding error outside) to 0 ... 255, as torchvision's to_dtype: 256 intervals of almost
+/// equal length.
 std::uint8_t to_level(float value) { return static_cast<std::uint8_t>(static_cast<int>(value * 255.999F)); }
 
-/// For each sixth of a turn, which of the value, the lowest, the falling and the rising level each channel has.
+/// The order of channels for each sixth of a turn: which of the value, the lowest, the falling and the rising one each
+/// has.
 constexpr std::uint8_t kChannels[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3}, {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
 
 void from_hsv(const Hsv& colour, std::uint8_t* pixel) {
@@ -116,7 +118,7 @@ void from_hsv(const Hsv& colour, std::uint8_t* pixel) {
   }
 }
 
-/// What becomes of a level, by the sum of the nine levels around it.
+/// A sharpened pixel value as a function of the sum of the nine values around it.
 class Sharpened {
  public:
   explicit Sharpened(double factor) : rest_(static_cast<float>(1 - factor)) {}
@@ -130,7 +132,7 @@ class Sharpened {
   float rest_;
 };
 
-/// The inner pixels of a row from the sums of three levels above each other.
+/// Sharpens the inner pixels of a row, from the sums of three vertically adjacent values.
 void sharpen_row(const Sharpened& sharpened, const std::uint16_t* sums, const std::uint8_t* from, std::ptrdiff_t end,
                  std::uint8_t* to) {
   for (std::ptrdiff_t i = kPixelBytes; i < end - kPixelBytes; ++i) {
@@ -142,13 +144,14 @@ enum class Step { Brightness, Contrast, Saturation, Hue };
 
 std::array<Step, 4> random_order(Random& random) {
   std::array<Step, 4> order{Step::Brightness, Step::Contrast, Step::Saturation, Step::Hue};
-  for (std::uint32_t left = 4; left > 1; --left) {  // Fisher and Yates
+  for (std::uint32_t left = 4; left > 1; --left) {  // shuffle of Fisher and Yates
     std::swap(order[left - 1], order[random.below(left)]);
   }
   return order;
 }
 
-/// A factor around 1. Drawn even where it is not used, so that switching one operation on leaves the others alone.
+/// Draws a factor around 1. It is drawn even if it is not used, so that enabling one operation does not change the
+/// others.
 double random_factor(double strength, Random& random) {
   return random.uniform(std::max(0.0, 1 - strength), 1 + strength);
 }
@@ -279,19 +282,19 @@ void ColourJitter::apply(const Levels& levels, Random& random) const {
 
 namespace {
 
-/// From output to source positions, both relative to the picture's centre:
-/// x' = m[0] x + m[1] y + m[2], y' = m[3] x + m[4] y + m[5].
+/// Maps output to source positions, both relative to the picture's centre: x' = m[0] x + m[1] y + m[2], y' = m[3] x +
+/// m[4] y + m[5].
 using Matrix = std::array<double, 6>;
 
-/// To the nearest whole number, halves to even, for |value| < 2^22: there a float's last bit stands for 1 once 1.5 *
-/// 2^23 was added. The library's functions cost more than all the rest of a pixel.
+/// Rounds to the nearest integer, ties to even, for |value| < 2^22: after adding 1.5 * 2^23 the last bit of a float is
+/// 1. The library's functions would cost more than the rest of a pixel.
 int nearest_integer(float value) {
   constexpr float kShift = 12582912.0F;
   return std::bit_cast<std::int32_t>(value + kShift) - std::bit_cast<std::int32_t>(kShift);
 }
 
-/// One coordinate of the source, in torchvision's order of float32 operations: a position in units of half the size,
-/// and from there back to pixels, as grid_sample does.
+/// One coordinate of the source, in torchvision's order of float32 operations: converted to units of half the size,
+/// then back to pixels, as in grid_sample.
 struct Coordinate {
   float by_x = 0;
   float by_y = 0;

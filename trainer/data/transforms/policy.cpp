@@ -7,7 +7,7 @@
 namespace rollcall::data {
 namespace {
 
-/// The value of torch.linspace(first, last, 31) at a bin: counted from the nearer end, rounded once.
+/// Returns the value of torch.linspace(first, last, 31) at a bin: counted from the nearer end, rounded once.
 double linear(double first, double last, int bin) {
   const auto low = static_cast<float>(first);
   const auto high = static_cast<float>(last);
@@ -16,13 +16,13 @@ double linear(double first, double last, int bin) {
                                   : std::fma(-step, static_cast<float>(kMagnitudeBins - 1 - bin), high);
 }
 
-/// 8 bits at bin 0, `lost` fewer at the last one.
+/// Returns 8 bits at bin 0, and `lost` fewer at the last one.
 double bits_left(int lost, int bin) {
   const float step = static_cast<float>(kMagnitudeBins - 1) / static_cast<float>(lost);
   return std::nearbyint(8 - static_cast<float>(bin) / step);
 }
 
-/// The end of an operation's range; it begins at 0.
+/// Returns the end of an operation's range, which begins at 0.
 struct Ranges {
   double shear;
   double translate_x;

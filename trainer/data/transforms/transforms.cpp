@@ -17,7 +17,7 @@ constexpr double kScaleMax = 0.33;
 constexpr double kRatioMin = 0.3;
 constexpr double kRatioMax = 3.3;
 
-/// A row of normalised values, beginning with a red one.
+/// Writes a row of normalised values, beginning with a red one.
 void write_floats(std::byte* to, PixelType type, const std::vector<float>& values, const Normalisation& normalisation) {
   if (type == PixelType::UInt8) {
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -76,7 +76,7 @@ void RandomErasing::apply(const OutputPixels& out, Random& random, AugmentScratc
 
 namespace {
 
-/// Python's round(): halves go to the even neighbour (the default rounding mode).
+/// Rounds like Python's round(): ties to even (the default rounding mode).
 int round_to_int(double value) { return static_cast<int>(std::nearbyint(value)); }
 
 Box central_box(int width, int height, double ratio_min, double ratio_max) {
@@ -96,7 +96,7 @@ int random_offset(int room, Random& random) {
   return static_cast<int>(random.below(static_cast<std::uint32_t>(room) + 1));
 }
 
-/// Bytes that may be read behind the last pixel of a view.
+/// Bytes after the last pixel of a view that may be read.
 constexpr std::size_t kReadable = 16;
 
 void resize_and_change_levels(const PixelView& view, const Resize& plan, const AugmentOptions& augment, Random& random,
@@ -115,7 +115,7 @@ void resize_and_change_levels(const PixelView& view, const Resize& plan, const A
   }
 }
 
-/// Red, green and blue of each pixel.
+/// Copies red, green and blue of each pixel.
 void give_levels(const AugmentScratch& scratch, const OutputPixels& out) {
   auto* to = static_cast<std::uint8_t*>(out.data);
   const std::uint8_t* from = scratch.pixels.data();
@@ -126,7 +126,7 @@ void give_levels(const AugmentScratch& scratch, const OutputPixels& out) {
   }
 }
 
-/// A resize to the same size: each level is scaled and shifted.
+/// Scales and shifts each value, as a resize to the same size.
 void normalise(const AugmentScratch& scratch, ImageSize size, const ChannelAffine& affine, const OutputPixels& out) {
   const Box all{0, 0, size.width, size.height};
   const PixelView view{scratch.pixels.data(), std::ptrdiff_t{size.width} * kPixelBytes, all};

@@ -1,4 +1,4 @@
-// AVIF, of an animation the first frame, by libavif.
+// AVIF by libavif. Of an animation the first frame is decoded.
 #include <avif/avif.h>
 
 #include <fmt/format.h>
@@ -19,11 +19,12 @@ Error damaged_avif(avifResult result) {
   return damaged(fmt::format("is a damaged AVIF file ({})", avifResultToString(result)));
 }
 
-/// EXIF's number for what the container says. What an EXIF block says beside that counts for nothing: MIAF, 7.3.11.4.1.
+/// Returns the EXIF orientation of the container's transforms. An EXIF block in the file is ignored: MIAF, 7.3.11.4.1.
 int orientation_of(const avifImage& image) {
   const bool is_mirrored = (image.transformFlags & AVIF_TRANSFORM_IMIR) != 0;
   const unsigned turns = (image.transformFlags & AVIF_TRANSFORM_IROT) != 0 ? image.irot.angle : 0U;  // anticlockwise
-  // irot before imir: by turns, each without a mirror, with one top to bottom, with one left to right.
+  // irot is applied before imir. Index: the turns; each without a mirror, mirrored top to bottom, mirrored left to
+  // right.
   constexpr int kNumbers[4][3] = {{1, 4, 2}, {8, 5, 7}, {3, 2, 4}, {6, 7, 5}};
   return kNumbers[turns & 3U][is_mirrored ? 1 + (image.imir.mode & 1U) : 0U];
 }
@@ -64,13 +65,13 @@ OpenedPicture open_avif(std::span<const std::byte> file) {
     return no_memory();
   }
   if (avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE) != nullptr) {
-    decoder->codecChoice = AVIF_CODEC_CHOICE_AOM;  // dav1d prints what it finds damaged
+    decoder->codecChoice = AVIF_CODEC_CHOICE_AOM;  // dav1d prints messages about damage
   }
   decoder->maxThreads = 1;
   decoder->ignoreExif = AVIF_TRUE;
   decoder->ignoreXMP = AVIF_TRUE;
   decoder->imageSizeLimit = static_cast<std::uint32_t>(kMaxPixels);
-  decoder->strictFlags = AVIF_STRICT_DISABLED;  // as Pillow: files of older encoders are not damaged
+  decoder->strictFlags = AVIF_STRICT_DISABLED;  // as Pillow: accepts files of older encoders
   avifResult result =
       avifDecoderSetIOMemory(decoder.get(), reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
   result = result == AVIF_RESULT_OK ? avifDecoderParse(decoder.get()) : result;

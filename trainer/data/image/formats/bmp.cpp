@@ -1,4 +1,4 @@
-// BMP, uncompressed: no well-kept library of Debian's reads it alone. Source: Microsoft, "Bitmap Storage",
+// Uncompressed BMP. No well-maintained library of Debian reads it alone. Source: Microsoft, "Bitmap Storage",
 // BITMAPFILEHEADER (14 bytes), BITMAPCOREHEADER, BITMAPINFOHEADER, BITMAPV4HEADER and BITMAPV5HEADER. All numbers are
 // little-endian.
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kFileHeader = 14;
 constexpr std::uint32_t kBitFields = 3;
 
-/// Where a channel is in a pixel of 16 or 32 bits.
+/// The position of a channel in a pixel of 16 or 32 bits.
 struct Channel {
   int shift = 0;
   std::uint32_t most = 0;
@@ -39,7 +39,7 @@ class BmpPicture : public WholePicture {
     if (file_.size() < kFileHeader + 12 || number_at(kFileHeader) > file_.size() - kFileHeader) {
       return cut();
     }
-    const std::size_t bytes = number_at(kFileHeader);  // of the header that follows; tells which one it is
+    const std::size_t bytes = number_at(kFileHeader);  // size of the header that follows, which identifies its kind
     if (bytes != 12 && bytes < 40) {
       return unknown();
     }
@@ -93,7 +93,7 @@ class BmpPicture : public WholePicture {
   }
 
  private:
-  /// Colours that the table lacks are grey, as Pillow has them.
+  /// Colours that are not in the table are grey, as in Pillow.
   [[nodiscard]] Result<void> read_colours(std::size_t at, bool is_core) {
     for (std::size_t i = 0; i < colours_.size(); ++i) {
       colours_[i].fill(static_cast<std::uint8_t>(i));

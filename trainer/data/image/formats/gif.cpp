@@ -1,5 +1,5 @@
-// GIF, of an animation the first frame, by giflib. As Pillow has it: what the frame leaves out of the canvas has the
-// transparent colour, or colour 0; a colour that no table has is grey.
+// GIF by giflib. Of an animation the first frame is decoded. As in Pillow, pixels outside the frame have the
+// transparent colour, or colour 0, and colours that are in no table are grey.
 #include <gif_lib.h>
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ class GifPicture : public WholePicture {
       int step;
     };
     constexpr std::array<Pass, 5> kPasses{
-        {{0, 8}, {4, 8}, {2, 4}, {1, 2}, {0, 1}}};  // four interlaced ones, or the last
+        {{0, 8}, {4, 8}, {2, 4}, {1, 2}, {0, 1}}};  // the first four if interlaced, else the last
     const auto passes = frame.Interlace ? std::span(kPasses).first(4) : std::span(kPasses).last(1);
     for (const Pass& pass : passes) {
       for (int y = pass.first; y < frame.Height; y += pass.step) {

@@ -1,4 +1,4 @@
-// PNG: its samples as they stand there, without a look at gAMA, iCCP and the like, as Pillow gives them.
+// PNG: the stored samples without regard to gAMA, iCCP and similar chunks, as Pillow returns them.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,7 +18,7 @@ namespace {
 class PngPicture : public WholePicture {
  public:
   explicit PngPicture(std::span<const std::byte> file) : file_(file) {}
-  ~PngPicture() override { png_destroy_read_struct(&png_, &info_, nullptr); }  // does nothing to what is null
+  ~PngPicture() override { png_destroy_read_struct(&png_, &info_, nullptr); }  // ignores null pointers
 
   [[nodiscard]] Result<void> read_header() {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, [](png_structp, const char*) {});
@@ -27,8 +27,9 @@ class PngPicture : public WholePicture {
       return no_memory();
     }
     const bool is_read = run([this] {
-      png_set_benign_errors(png_, 1);  // as warnings: they say nothing of pixels
-      png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // all that is not needed for pixels
+      png_set_benign_errors(png_, 1);  // these are only warnings: they do not concern pixels
+      png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr,
+                                  -1);  // ignore chunks that are not needed for pixels
       png_set_read_fn(png_, this, read);
       png_read_info(png_, info_);
     });
@@ -46,7 +47,7 @@ class PngPicture : public WholePicture {
       png_set_palette_to_rgb(png_);
       png_set_expand_gray_1_2_4_to_8(png_);
       png_set_gray_to_rgb(png_);
-      png_set_filler(png_, 0xff, PNG_FILLER_AFTER);  // where there is no alpha
+      png_set_filler(png_, 0xff, PNG_FILLER_AFTER);  // if there is no alpha
       const int passes = png_set_interlace_handling(png_);
       png_read_update_info(png_, info_);
       const std::size_t row_bytes = static_cast<std::size_t>(header.size.width) * kPixelBytes;
@@ -63,8 +64,8 @@ class PngPicture : public WholePicture {
   }
 
  private:
-  /// Calls work(), which calls libpng; false where that failed. libpng leaves a failed call by longjmp: the frames that
-  /// this skips may hold nothing that has a destructor.
+  /// Calls work(), which calls libpng. Returns false if that failed. libpng leaves a failed call by longjmp: the stack
+  /// frames that this skips must not hold objects with destructors.
   template <typename Work>
   [[nodiscard]] bool run(const Work& work) {
     static_assert(std::is_trivially_destructible_v<Work>);
@@ -94,7 +95,8 @@ class PngPicture : public WholePicture {
     self.at_ += count;
   }
 
-  /// Of the first eXIf chunk, which may lie behind the pixels. A chunk: length, name (4 bytes each), content, checksum.
+  /// Returns the orientation in the first eXIf chunk, which may be after the pixels. A chunk is: length, name (4 bytes
+  /// each), content, checksum.
   [[nodiscard]] int orientation_in_png() const {
     for (std::size_t at = 8; file_.size() - at >= 12;) {
       const std::size_t length = std::size_t{uint16_at(file_, at)} << 16U | uint16_at(file_, at + 2);

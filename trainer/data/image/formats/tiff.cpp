@@ -1,4 +1,4 @@
-// TIFF, of several pages the first, by libtiff: what Pillow reads of it, and with the same pixels.
+// TIFF by libtiff. Of several pages the first is decoded. Supports what Pillow reads, with the same pixels.
 #include <tiffio.h>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace rollcall::data {
 namespace {
 
-/// What libtiff reads, and what it says of that.
+/// The file that libtiff reads, and libtiff's error text.
 struct TiffInput {
   std::span<const std::byte> file;
   std::size_t at = 0;
@@ -44,7 +44,7 @@ struct TiffInput {
     if (self.text[0] == '\0') {
       std::vsnprintf(self.text.data(), self.text.size(), format, arguments);
     }
-    return 1;  // and nothing is printed
+    return 1;  // prevents printing
   }
 
   static int ignore(TIFF*, void*, const char*, const char*, va_list) { return 1; }
@@ -58,7 +58,7 @@ struct FreeOptions {
 };
 
 std::unique_ptr<TIFF, CloseTiff> open_with_libtiff(TiffInput& input) {
-  constexpr tmsize_t kMostBytes = kMaxPixels * 8;  // of one piece of memory; no file needs more, see check_blocks()
+  constexpr tmsize_t kMostBytes = kMaxPixels * 8;  // of one allocation; no file needs more, see check_blocks()
   const std::unique_ptr<TIFFOpenOptions, FreeOptions> options(TIFFOpenOptionsAlloc());
   TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostBytes);
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), TiffInput::keep_error, &input);
@@ -118,7 +118,7 @@ class TiffPicture : public WholePicture {
     return damaged(fmt::format("is a damaged TIFF file ({})", static_cast<const char*>(input_.text.data())));
   }
 
-  /// How many samples of a pixel are its colour; 0: not known.
+  /// Returns how many samples of a pixel are its colour; 0 if unknown.
   [[nodiscard]] int colour_samples() const {
     switch (photometric_) {
       case PHOTOMETRIC_MINISWHITE:
@@ -135,7 +135,8 @@ class TiffPicture : public WholePicture {
     }
   }
 
-  /// Chroma that is subsampled; what JPEG compresses is given as RGB.
+  /// Returns whether libtiff must convert the picture, whose chroma is subsampled. JPEG-compressed data is returned as
+  /// RGB.
   [[nodiscard]] bool is_left_to_libtiff() const {
     return photometric_ == PHOTOMETRIC_YCBCR && (compression_ != COMPRESSION_JPEG || is_planar_);
   }
@@ -162,7 +163,7 @@ class TiffPicture : public WholePicture {
     return check_blocks();
   }
 
-  /// A tile may be larger than the picture, and needs memory for itself.
+  /// Checks the size of tiles, since a tile may be larger than the picture and needs its own memory.
   [[nodiscard]] Result<void> check_blocks() {
     is_tiled_ = TIFFIsTiled(tiff_.get()) != 0;
     const auto rows = field<std::uint32_t>(is_tiled_ ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP);
@@ -175,13 +176,13 @@ class TiffPicture : public WholePicture {
   }
 
   [[nodiscard]] bool read_by_libtiff(std::uint8_t* pixels) const {
-    // In the order that it is stored in: turning is not libtiff's.
+    // Keep the stored order: libtiff must not turn the picture.
     return TIFFReadRGBAImageOriented(tiff_.get(), static_cast<std::uint32_t>(header.size.width),
                                      static_cast<std::uint32_t>(header.size.height),
                                      reinterpret_cast<std::uint32_t*>(pixels), header.orientation, 1) != 0;
   }
 
-  /// The first four samples of each pixel, as they stand there.
+  /// Reads the first four samples of each pixel as stored.
   [[nodiscard]] bool read_blocks(std::uint8_t* pixels) {
     TIFF* const tiff = tiff_.get();
     const tmsize_t block_bytes = is_tiled_ ? TIFFTileSize(tiff) : TIFFStripSize(tiff);
@@ -273,9 +274,9 @@ class TiffPicture : public WholePicture {
     });
   }
 
-  /// A sample's level 0 ... 255; of a palette its colour's number.
+  /// Returns a sample as 0 ... 255; in a palette image, the index of its colour.
   [[nodiscard]] std::uint8_t level_at(const std::uint8_t* row, std::size_t i) const {
-    if (bits_ == 16) {  // in the machine's order
+    if (bits_ == 16) {  // in the byte order of the machine
       std::uint16_t level = 0;
       std::memcpy(&level, row + 2 * i, 2);
       return static_cast<std::uint8_t>(level >> 8U);

@@ -1,4 +1,4 @@
-// WebP, of an animation the first frame, by libwebp.
+// WebP by libwebp. Of an animation the first frame is decoded.
 #include <webp/decode.h>
 #include <webp/demux.h>
 
@@ -49,7 +49,7 @@ class WebpPicture : public WholePicture {
     const std::size_t row_bytes = static_cast<std::size_t>(header.size.width) * kPixelBytes;
     const std::size_t all = row_bytes * static_cast<std::size_t>(header.size.height);
     if (frame.width != header.size.width || frame.height != header.size.height) {
-      std::fill_n(pixels, all, std::uint8_t{0});  // a frame may leave some of the canvas out
+      std::fill_n(pixels, all, std::uint8_t{0});  // a frame may cover only a part of the canvas
     }
     const std::size_t at =
         static_cast<std::size_t>(frame.y_offset) * row_bytes + static_cast<std::size_t>(frame.x_offset) * kPixelBytes;
@@ -71,7 +71,7 @@ OpenedPicture open_webp(std::span<const std::byte> file) {
   const WebPData data{reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
   Demuxer demuxer(WebPDemux(&data));
   if (!demuxer) {
-    return damaged("is a damaged WebP file");  // also where it is cut
+    return damaged("is a damaged WebP file");  // or truncated
   }
   return std::unique_ptr<WholePicture>(std::make_unique<WebpPicture>(std::move(demuxer)));
 }

@@ -9,7 +9,7 @@
 namespace rollcall::data {
 namespace {
 
-/// The place of a coefficient in its block's rows by its place in zigzag order plus one, for any byte: see Lane::state.
+/// Maps a coefficient's zigzag index plus one, for any byte, to its index in the rows of the block: see Lane::state.
 constexpr std::array<std::uint8_t, 256> places_in_rows() {
   std::array<std::uint8_t, 256> places{};
   places.fill(DCTSIZE2 - 1);
@@ -21,15 +21,15 @@ constexpr std::array<std::uint8_t, 256> places_in_rows() {
 
 inline constexpr std::array kPlaceInRows = places_in_rows();
 
-/// Why a lane cannot go on: the table lacks the next symbol; the block is complete.
+/// Why a lane stopped: the table lacks the next symbol, or the block is complete.
 enum class Stop { None, Missed, BlockEnd };
 
-/// Coded blocks while they are decoded: what the inner loop works with, and so little that the registers of a processor
-/// hold three of them. Each step waits for the one before, so several lanes in turn take hardly longer than one.
+/// The state of the inner loop that decodes blocks, small enough that a processor's registers hold three of them. Each
+/// step waits for the previous one, so several lanes in turn take hardly longer than one.
 struct Lane {
   std::uint64_t bits = 0;  ///< the next ones, from the top
-  /// Lowest byte: 63 less the number of bits. Second byte: one more than the last coefficient's place in zigzag order.
-  /// A symbol is added as the table has it, which counts in both; what its value does above does not matter.
+  /// Lowest byte: 63 minus the number of bits. Second byte: the zigzag index of the last coefficient plus one. A symbol
+  /// is added as it is in the table, which counts in both; the effect of its value above them does not matter.
   std::uint32_t state = 63;
   const std::uint8_t* next = nullptr;
   std::int16_t* block = nullptr;  ///< its 64 coefficients, which are zero
@@ -39,7 +39,7 @@ struct Lane {
   static constexpr std::uint32_t kOnePlace = 0x100;
   static constexpr std::uint32_t kComplete = 0xc000;  ///< the place is 64 or more
 
-  /// At least 56 bits afterwards. Reads 8 bytes.
+  /// Refills to at least 56 bits. Reads 8 bytes.
   ROLLCALL_INLINE void refill() {
     std::uint64_t bytes;
     std::memcpy(&bytes, next, sizeof bytes);
@@ -55,26 +55,26 @@ struct Lane {
     return (state & kComplete) != 0 ? Stop::BlockEnd : Stop::None;
   }
 
-  /// One symbol; after a refill, kSymbolsOfARefill of them.
+  /// Decodes one symbol, up to kSymbolsOfARefill times after a refill.
   ROLLCALL_INLINE Stop step() {
     const std::uint32_t symbol = table->lookup(bits).packed();
     return (symbol & kUsed) != 0 ? put(symbol) : Stop::Missed;
   }
 
-  /// A block's first coefficient, as the difference from the one before. After a refill.
+  /// Decodes a block's first coefficient, as the difference from the previous one. Called after a refill.
   ROLLCALL_INLINE void begin_block(std::uint32_t symbol) {
     bits <<= symbol & 63;
     state = ((state + symbol) & kUsed) | kOnePlace;
   }
 
-  /// Whether the data ends within the byte of the last code, filled up with ones.
+  /// Returns whether the data ends within the byte of the last code, filled with ones.
   [[nodiscard]] bool ends_properly(const std::uint8_t* end) const {
     const std::ptrdiff_t left = (end - next) * 8 + 63 - static_cast<std::ptrdiff_t>(state & kUsed);
     return left >= 0 && left < 8 && bits >> (64 - 8) >> (8 - left) == (1U << left) - 1;
   }
 };
 
-/// What of a lane is needed between blocks.
+/// The state of a lane between blocks.
 struct Progress {
   const CodedTile* tile = nullptr;
   const CodedMcu::Block* kind = nullptr;  ///< the next block's
@@ -83,20 +83,20 @@ struct Progress {
   std::array<std::uint32_t, MAX_COMPONENTS> last_dc = {};  ///< damaged data may wrap it around
 };
 
-/// A lane and what it works on.
+/// A lane and its current work.
 struct TileLane {
   Lane lane;
   Progress progress;
 };
 
-/// The symbol that the table lacks, which is seldom.
+/// Decodes a symbol that the table lacks, which is rare.
 ROLLCALL_INLINE std::uint32_t long_symbol(const HuffmanTable& table, std::uint64_t bits, bool& is_damaged) {
   const CodedSymbol symbol = table.search(bits, table.lookup(bits));
   is_damaged |= symbol.bits == 0;
   return symbol.packed();
 }
 
-/// The tiles that no lane has taken yet, and what lanes do between blocks.
+/// The tiles that no lane has taken yet, and the work of lanes between blocks.
 class Tiles {
  public:
   Tiles(std::span<const CodedTile> tiles, const CodedMcu& mcu)
@@ -104,7 +104,7 @@ class Tiles {
 
   [[nodiscard]] bool are_sound() const { return are_sound_; }
 
-  /// The first block of the next tile; a lane without a block where there is none.
+  /// Returns the first block of the next tile, or a lane without a block if there is none.
   __attribute__((noinline)) Lane start(Progress& progress) {
     while (next_ < tiles_.size() && tiles_[next_].block_count == 0) {
       ++next_;
@@ -120,7 +120,7 @@ class Tiles {
     return lane;
   }
 
-  /// After a lane has stopped. False where it has nothing more to do.
+  /// Called after a lane has stopped. Returns false if it has nothing more to do.
   ROLLCALL_INLINE bool resume(Stop stop, Lane& lane, Progress& progress) {
     if (stop == Stop::Missed) {
       lane.refill();
@@ -128,7 +128,7 @@ class Tiles {
         return true;
       }
     }
-    if (lane.next > progress.tile->end + sizeof(std::uint64_t)) [[unlikely]] {  // never out of the tile's memory
+    if (lane.next > progress.tile->end + sizeof(std::uint64_t)) [[unlikely]] {  // stay inside the tile's memory
       lane.next = progress.tile->end;
       progress.is_damaged = true;
     }
@@ -170,7 +170,7 @@ class Tiles {
   bool are_sound_ = true;
 };
 
-/// Which of some lanes has stopped.
+/// The lane that has stopped, and why.
 struct Stopped {
   int lane = 0;
   Stop why = Stop::None;
@@ -224,8 +224,8 @@ ROLLCALL_INLINE Stopped run(Lane& a, Lane& b, Lane& c) {
   }
 }
 
-// Lanes that run until one of them finds no tile: the others are then the first ones. They are copied, because what a
-// reference leads to does not live in registers.
+// Runs lanes until one of them finds no tile; the others are then the first ones. They are copied, because objects
+// behind a reference are not kept in registers.
 
 void work(Tiles& tiles, TileLane& first) {
   Lane a = first.lane;
@@ -285,7 +285,7 @@ void CodedMcu::describe(const jpeg_decompress_struct& decompressor) {
     const jpeg_component_info& info = *decompressor.cur_comp_info[component];
     const auto dc = static_cast<std::size_t>(info.dc_tbl_no);
     const auto ac = static_cast<std::size_t>(info.ac_tbl_no);
-    dc_tables[dc].build(*decompressor.dc_huff_tbl_ptrs[dc], HuffmanTable::Kind::Dc);  // not anew for every block
+    dc_tables[dc].build(*decompressor.dc_huff_tbl_ptrs[dc], HuffmanTable::Kind::Dc);  // builds each table once
     ac_tables[ac].build(*decompressor.ac_huff_tbl_ptrs[ac], HuffmanTable::Kind::Ac);
     blocks[static_cast<std::size_t>(i)] = {static_cast<std::size_t>(component), &dc_tables[dc], &ac_tables[ac]};
   }

@@ -5,7 +5,7 @@
 namespace rollcall::data {
 namespace {
 
-/// A symbol taken apart: zeros to skip, and how many bits of value follow the code.
+/// The parts of a symbol: zeros to skip, and the number of value bits after the code.
 struct RunAndSize {
   int run = 0;
   int size = 0;
@@ -27,7 +27,7 @@ CodedSymbol end_of_block(int code_length) {
   return {static_cast<std::uint8_t>(code_length), CodedSymbol::kEndOfBlock, 0};
 }
 
-/// The symbols that lie wholly in the first kLookupBits of a stream that is zero behind them.
+/// Returns the symbols that are completely in the first kLookupBits of a stream that is zero after them.
 CodedRun run_at(std::uint64_t stream, const HuffmanTable& table) {
   CodedRun run;
   for (;;) {
@@ -57,7 +57,7 @@ void HuffmanTable::enter(int code, int length, std::uint8_t symbol) {
     return;
   }
   CodedSymbol* entry = entries_.data() + (static_cast<std::size_t>(code) << (kLookupBits - length));
-  if (unused_bits < 0) {  // the code is here, its value is not: see with_value()
+  if (unused_bits < 0) {  // only the code fits, not its value: see with_value()
     const CodedSymbol named{0, static_cast<std::uint8_t>(length),
                             static_cast<std::int16_t>(parts.run << 4 | parts.size)};
     std::fill_n(entry, std::size_t{1} << (kLookupBits - length), named);

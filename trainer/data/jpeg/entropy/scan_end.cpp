@@ -10,7 +10,7 @@ extern "C" {
 namespace rollcall::data {
 namespace {
 
-/// How libjpeg's decoders of Huffman codes begin, jdhuff.c's and jdphuff.c's.
+/// The first members of libjpeg's Huffman decoders in jdhuff.c and jdphuff.c.
 struct HuffmanDecoder {
   jpeg_entropy_decoder common;
   std::size_t bits;  ///< read in advance, the last one lowest
@@ -20,7 +20,8 @@ struct HuffmanDecoder {
 }  // namespace
 
 bool scan_ended_cleanly(const jpeg_decompress_struct& libjpeg) {
-  const bool in_scan = libjpeg.inputctl->consume_input == libjpeg.coef->consume_data;  // then a restart is looked for
+  const bool in_scan =
+      libjpeg.inputctl->consume_input == libjpeg.coef->consume_data;  // libjpeg then looks for a restart
   if (in_scan || libjpeg.arith_code != FALSE) {
     return false;
   }

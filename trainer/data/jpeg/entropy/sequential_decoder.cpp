@@ -16,31 +16,31 @@ extern "C" {
 namespace rollcall::data {
 namespace {
 
-/// The coded data of a scan without its stuffed zeros, piece by piece, up to the next marker: a restart or the end.
+/// The coded data of a scan without its stuffed zeros, in pieces, up to the next marker: a restart or the end.
 class UnstuffedScan {
  public:
-  /// The most that an MCU takes: D_MAX_BLOCKS_IN_MCU blocks of 64 symbols of 31 bits, and what is read in advance.
+  /// The maximum size of an MCU: D_MAX_BLOCKS_IN_MCU blocks of 64 symbols of 31 bits, and what is read in advance.
   static constexpr std::ptrdiff_t kMostMcuBytes = 2560;
 
-  /// Begins with the bytes behind a scan's header, which must stay.
+  /// Starts with the bytes after a scan's header, which must stay valid.
   void start(const std::uint8_t* file, const std::uint8_t* file_end);
 
-  /// Keeps what lies from `next` to end() and puts more behind it; gives the new place of `next`. Afterwards there are
-  /// kMostMcuBytes or is_complete().
+  /// Keeps the bytes from `next` to end() and appends more; returns the new position of `next`. Afterwards
+  /// kMostMcuBytes are available, or is_complete().
   [[nodiscard]] const std::uint8_t* refill(const std::uint8_t* next);
 
   [[nodiscard]] const std::uint8_t* end() const { return end_; }
 
-  /// Whether no data follows end() before the next marker or the file's end.
+  /// Returns whether no data follows end() before the next marker or the file's end.
   [[nodiscard]] bool is_complete() const { return is_complete_; }
 
-  /// Goes behind the marker that follows the data if it is restart `number`, 0 to 7: refill(begin()) gives the data
-  /// there. False where it is not.
+  /// Skips the marker after the data if it is restart `number`, 0 to 7; refill(begin()) then returns the data after it.
+  /// Returns false for any other marker.
   [[nodiscard]] bool pass_restart(unsigned number);
 
   [[nodiscard]] const std::uint8_t* begin() const { return bytes_.data(); }
 
-  /// What of the file has not been taken yet; where is_complete(), it begins with the marker.
+  /// Returns the unread rest of the file; if is_complete(), it begins with the marker.
   [[nodiscard]] const std::uint8_t* file() const { return file_; }
   [[nodiscard]] const std::uint8_t* file_end() const { return file_end_; }
 
@@ -58,7 +58,7 @@ class UnstuffedScan {
 
 constexpr std::uint8_t kPrefix = 0xff;
 
-/// Behind the prefixes at `byte`: any number of them counts as one.
+/// Returns the position after the prefixes at `byte`: any number of them counts as one.
 const std::uint8_t* behind_prefixes(const std::uint8_t* byte, const std::uint8_t* end) {
   return std::find_if(byte, end, [](std::uint8_t value) { return value != kPrefix; });
 }
@@ -114,7 +114,7 @@ bool UnstuffedScan::pass_restart(unsigned number) {
   return true;
 }
 
-/// Whether libjpeg decodes the coefficients while it transforms them, and Huffman codes of 8-bit samples.
+/// Returns whether libjpeg decodes the coefficients while it transforms them, and from Huffman codes of 8-bit samples.
 bool is_sequential(jpeg_decompress_struct& libjpeg) {
   return jpeg_has_multiple_scans(&libjpeg) == FALSE && libjpeg.progressive_mode == FALSE &&
          libjpeg.arith_code == FALSE && libjpeg.data_precision == 8 && libjpeg.comps_in_scan == libjpeg.num_components;
@@ -124,7 +124,7 @@ bool is_sequential(jpeg_decompress_struct& libjpeg) {
   JpegErrors::raise(reinterpret_cast<j_common_ptr>(&libjpeg), text);
 }
 
-/// Takes the place of a function in a structure that libjpeg keeps to itself (jpegint.h).
+/// Replaces a function in an internal structure of libjpeg (jpegint.h).
 class SequentialDecoder final : public EntropyDecoder {
  public:
   void attach(jpeg_decompress_struct& decompressor, ColumnRange needed_mcus) override;
@@ -197,7 +197,7 @@ boolean SequentialDecoder::decode_mcu(j_decompress_ptr decompressor, JBLOCKROW* 
     coded.stream.next = self.scan_.refill(coded.stream.next);
     coded.end = self.scan_.end();
   }
-  // Null: a row that is skipped. What libjpeg does not transform, it does not look at.
+  // Null for a skipped row. libjpeg does not read blocks that it does not transform.
   if (blocks != nullptr && self.column_ >= self.needed_.first && self.column_ < self.needed_.end) {
     self.decode(blocks);
   } else {
@@ -220,7 +220,7 @@ void SequentialDecoder::read_to_end(jpeg_decompress_struct& decompressor) {
   while (mcus_left_ > 0) {
     decode_mcu(&decompressor, nullptr);
   }
-  (*decompressor.inputctl->finish_input_pass)(&decompressor);  // then markers are read
+  (*decompressor.inputctl->finish_input_pass)(&decompressor);  // then libjpeg reads markers
   while (decompressor.inputctl->eoi_reached == FALSE) {
     (*decompressor.inputctl->consume_input)(&decompressor);
   }
@@ -279,9 +279,9 @@ void SequentialDecoder::skip_rest(const CodedMcu::Block& kind, const SkipTable& 
   }
 }
 
-/// Behind a whole picture lie foreign bytes, behind one that flipped bits made shorter the rest of its data: that
-/// mostly begins within a byte, which a whole one ends with ones. Up to 64 bits libjpeg has in its hands, and does not
-/// warn.
+/// Data after an intact picture is foreign; after a picture that flipped bits made shorter it is the rest of its own
+/// data. That mostly begins within a byte, whereas an intact picture fills its last byte with ones. libjpeg may hold up
+/// to 64 bits and does not warn.
 void SequentialDecoder::hand_back(jpeg_decompress_struct& decompressor) {
   const bool has_more = !scan_.is_complete() || coded_.bits_left() >= 64;
   if (has_more && !coded_.is_padded()) {

@@ -16,7 +16,7 @@ extern "C" {
 namespace rollcall::data {
 namespace {
 
-/// Takes the place of a function in a structure that libjpeg keeps to itself (jpegint.h).
+/// Replaces a function in an internal structure of libjpeg (jpegint.h).
 class OwnTileDecoder final : public TileEntropyDecoder {
  public:
   [[nodiscard]] bool read_tiles(std::span<const std::byte> file, const TileGrid& grid, const TileRange& range) override;
@@ -31,7 +31,7 @@ class OwnTileDecoder final : public TileEntropyDecoder {
   [[nodiscard]] std::int16_t* block_at(int row, int mcu) const;
   [[nodiscard]] int mcus_needed_of(int column) const;
 
-  /// Rows of tiles that are decoded together, so that seldom a tile is left alone.
+  /// Rows of tiles that are decoded together, so that rarely a tile is decoded alone.
   static constexpr int kRowsAtOnce = 2;
 
   KeptMemory unstuffed_;
@@ -102,13 +102,13 @@ void OwnTileDecoder::attach(jpeg_decompress_struct& decompressor, ColumnRange ne
 
 boolean OwnTileDecoder::decode_mcu(j_decompress_ptr decompressor, JBLOCKROW* blocks) {
   OwnTileDecoder& self = *static_cast<OwnTileDecoder*>(decompressor->client_data);
-  if (blocks != nullptr && self.next_row_ < self.tile_rows_) {  // null: a row that is skipped
+  if (blocks != nullptr && self.next_row_ < self.tile_rows_) {  // null for a skipped row
     if (self.next_row_ >= self.first_decoded_row_ + kRowsAtOnce) {
       self.first_decoded_row_ = self.next_row_;
       self.decode_rows(self.next_row_, std::min(self.next_row_ + kRowsAtOnce, self.tile_rows_));
     }
-    // libjpeg clears the blocks that blocks[0] points to, an MCU's, before it asks for the next MCU. It had them
-    // cleared for this one; now it clears these, and a row finds its memory zeroed.
+    // libjpeg clears the MCU's blocks that blocks[0] points to before it asks for the next MCU. It has cleared them for
+    // this one; now it clears these, so that a later row finds its memory zeroed.
     std::int16_t* block = self.block_at(self.next_row_ - self.first_decoded_row_, self.next_mcu_);
     for (int i = 0; i < self.mcu_.block_count; ++i, block += DCTSIZE2) {
       blocks[i] = reinterpret_cast<JBLOCKROW>(block);
