@@ -96,7 +96,7 @@ Result<void> check(const Options& options) {
   return {};
 }
 
-/// A backend of GPUs beside one of CPUs would be measured on other tensors.
+/// A GPU backend and a CPU backend would be measured on different tensors.
 Result<void> check_backends(const std::vector<std::string>& backends) {
   const auto of_gpus = std::ranges::count(backends, "nccl");
   if (of_gpus != 0 && of_gpus != std::ssize(backends)) {
@@ -106,7 +106,7 @@ Result<void> check_backends(const std::vector<std::string>& backends) {
   return {};
 }
 
-/// `arguments` lacks the program's own name. Nothing: --help or --version was asked for. Errors (Usage), and those of
+/// Parses `arguments`, which lack the program's name. Returns nothing for --help and --version. Errors: Usage; those of
 /// the layers of launch settings.
 Result<std::optional<Options>> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   settings::Settings own{settings::Table(kTable)};
@@ -141,7 +141,7 @@ Result<std::optional<Options>> read_options(const Environment& environment, cons
 
 constexpr int kWrongResult = 1;
 
-/// Setting `device` of rollcall-train for the tensors that they carry.
+/// Returns the setting `device` of rollcall-train for the tensors of the backends.
 std::string device_of_backends(const std::vector<std::string>& backends) {
   const std::string& first = backends.front();
   return first == "nccl" ? "cuda" : first == "auto" ? "auto" : "cpu";
@@ -199,7 +199,7 @@ void print_json(const Measurement& row, double ratio, const train::World& world)
   fmt::print("{}\n", object.dump());
 }
 
-/// Measures and prints everything; whether all results were right.
+/// Measures and prints everything; returns whether all results were right.
 Result<bool> measure_all(const Options& options, const train::World& world) {
   ASSIGN_OR_RETURN(const std::vector<Contestant> contestants, make_contestants(options, world));
   if (world.rank == 0 && !options.json) {
@@ -236,13 +236,14 @@ int measure_in_world(const Options& options, const Environment& environment) {
     return report.common(fail("rollcall-bench-collectives", "1 rank", "at least 2 ranks are needed",
                               "srun --ddp -n2 rollcall-bench-collectives"));
   }
-  if (alone) {  // shows whether a device's backend, its driver and LibTorch get on
+  if (alone) {  // tests whether a device's backend, its driver and LibTorch work together
     world->store = c10::make_intrusive<c10d::HashStore>();
     world->group_options.device = world->device.plugin();
   }
   const Result<bool> right = measure_all(options, *world);
   if (!right) {
-    const bool tells = world->rank == 0 || right.error().kind == ErrorKind::Mismatch;  // which one rank finds
+    const bool tells =
+        world->rank == 0 || right.error().kind == ErrorKind::Mismatch;  // a mismatch is found by one rank
     return tells ? report.common(right.error()) : to_int(right.error().exit_code());
   }
   if (!alone) {
@@ -251,7 +252,7 @@ int measure_in_world(const Options& options, const Environment& environment) {
   return *right ? to_int(ExitCode::Success) : kWrongResult;
 }
 
-/// The program `rollcall-bench-collectives`; its exit code. Rank 0 prints.
+/// Runs `rollcall-bench-collectives` and returns its exit code. Rank 0 prints.
 int run(const Environment& environment, const std::vector<std::string>& arguments) {
   const Result<std::optional<Options>> options = read_options(environment, arguments);
   if (!options) {

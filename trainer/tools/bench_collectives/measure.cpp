@@ -24,7 +24,7 @@ constexpr std::array kOperations{Named{"all_reduce", Operation::AllReduce},
                                  Named{"all_gather", Operation::AllGather}, Named{"broadcast", Operation::Broadcast},
                                  Named{"all_to_all", Operation::AllToAll}};
 
-/// The buffers of one operation, and what is in them before and after. Element i of rank r is (r + 1)(i mod 5 + 1).
+/// The buffers of one operation, and their content before and after. Element i of rank r is (r + 1)(i mod 5 + 1).
 class Buffers {
  public:
   Buffers(const process_group::Group& group, const at::TensorOptions& tensors, Operation operation, std::int64_t bytes)
@@ -103,7 +103,7 @@ class Buffers {
   at::Tensor input_, output_, pattern_;
 };
 
-/// What a device was given is done: its backend's waits return earlier.
+/// Waits until the device has finished: a backend's waits return earlier.
 void finish(c10::Device device) {
   if (!device.is_cpu()) {
     const c10::impl::VirtualGuardImpl guard(device.type());
@@ -111,7 +111,7 @@ void finish(c10::Device device) {
   }
 }
 
-/// Seconds of this rank, from a moment when all were there.
+/// Returns this rank's time in seconds, from a moment when all ranks were ready.
 double time_once(const Contestant& contestant, Buffers& buffers) {
   buffers.fill();
   finish(contestant.tensors.device());
@@ -122,7 +122,7 @@ double time_once(const Contestant& contestant, Buffers& buffers) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The largest of all ranks, element by element.
+/// Returns the maximum over all ranks, element by element.
 std::vector<double> slowest(const Contestant& contestant, const std::vector<double>& mine) {
   std::vector<at::Tensor> tensors{torch::tensor(mine, torch::kFloat64).to(contestant.tensors.device())};
   c10d::AllreduceOptions options;
@@ -136,7 +136,7 @@ std::vector<double> slowest(const Contestant& contestant, const std::vector<doub
 Measurement summarise(const Contestant& contestant, const std::string& name, Operation operation,
                       const Buffers& buffers, const std::vector<double>& mine) {
   Measurement result{.operation = name, .backend = contestant.backend, .bytes = buffers.bytes()};
-  // A rank whose result is wrong counts one: the largest of all tells.
+  // A rank with a wrong result counts 1, so the maximum over all ranks shows it.
   const bool wrong = slowest(contestant, {buffers.correct() ? 0.0 : 1.0})[0] > 0;
   result.correct = !wrong;
   result.seconds = median(slowest(contestant, mine));

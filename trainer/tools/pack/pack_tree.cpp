@@ -32,7 +32,7 @@ void remember(int signal) {
 
 namespace fs = std::filesystem;
 
-/// Of all that decides what the packed file will hold, but for the pictures themselves.
+/// Returns the checksum of everything that decides the content of the packed file, except the pictures themselves.
 std::uint32_t input_checksum(const data::ImageTree& tree, const PrepareOptions& options) {
   std::string text = fmt::format("repack={} resize={} quality={}", options.repack, options.resize,
                                  options.resize > 0 ? options.quality : 0);
@@ -80,7 +80,7 @@ class TreePacker {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-/// Where an earlier run did the same work.
+/// Returns the report if an earlier run has done the same work.
 Result<std::optional<PackReport>> TreePacker::earlier_report() const {
   std::error_code ignored;
   if (options_.overwrite || !fs::exists(fs::symlink_status(out_, ignored))) {
@@ -88,7 +88,7 @@ Result<std::optional<PackReport>> TreePacker::earlier_report() const {
   }
   const Result<data::PackedFile> file = data::PackedFile::open(out_);
   if (file && file->layout().input_crc32c == input_crc32c_) {
-    ::unlink((out_ + ".partial.journal").c_str());  // of a run that was killed after its last step but one
+    ::unlink((out_ + ".partial.journal").c_str());  // left by a run that was killed before its last step
     PackReport report;
     report.out = out_;
     report.format_version = file->layout().format_version;
@@ -106,7 +106,7 @@ Error TreePacker::interrupted(const PartialFile& partial) const {
       ErrorKind::Interrupted);
 }
 
-/// Keeps the samples up to the first whose bytes or file changed.
+/// Keeps the samples before the first whose bytes or file changed.
 Result<void> TreePacker::check_earlier_work(PartialFile& partial) {
   const std::size_t count = std::min(partial.records().size(), tree_.size());
   if (count == 0) {
@@ -131,9 +131,9 @@ Result<void> TreePacker::check_earlier_work(PartialFile& partial) {
   return partial.keep(sound);
 }
 
-/// Why the work must end with this sample.
+/// Returns the error with which the work ends at this sample.
 std::optional<Error> TreePacker::objection(const PreparedSample& sample, std::size_t index) const {
-  // A device that fails says nothing about the file: leaving it out would be wrong.
+  // A failing device says nothing about the file, so the file must not be left out.
   const bool is_files_fault = sample.kind != ErrorKind::InputOutput && sample.kind != ErrorKind::Internal;
   if (sample.outcome != Outcome::Bad || (options_.skip_bad && is_files_fault)) {
     return std::nullopt;
@@ -171,7 +171,7 @@ Result<void> TreePacker::pack_rest(PartialFile& partial) {
   return {};
 }
 
-/// Reads all back from the device.
+/// Reads all samples back from the device.
 Result<void> TreePacker::verify(PartialFile& partial) {
   RETURN_IF_ERROR(partial.sync());
   const std::size_t count = partial.records().size();

@@ -19,11 +19,11 @@
 namespace rollcall::pack {
 namespace {
 
-// Another number wherever the same files and options give other bytes, or a record has another meaning: what was begun
-// so is begun anew.
+// Change this number whenever the same files and options give other bytes, or a record has another meaning: partial
+// files of the old kind are then started anew.
 constexpr std::array<char, 8> kMagic{'r', 'c', 'p', 'a', 'c', 'k', '0', '3'};
 
-/// Without holes, so that its checksum is one of its content.
+/// Has no padding, so that its checksum depends only on its content.
 struct Header {
   std::array<char, 8> magic = kMagic;
   std::uint32_t input_crc32c = 0;
@@ -144,7 +144,7 @@ namespace {
 
 using data::packed_schema::kDataStart;
 
-/// Both names are easily guessed, and what is there is cut and written over: only what is this user's own.
+/// Opens only files of this user: both names are easily guessed, and existing files are truncated and overwritten.
 Result<storage::File> open_part(const std::string& path) {
   const OpenedOutput opened = open_output(path, O_RDWR);
   if (opened.descriptor < 0) {
@@ -154,12 +154,12 @@ Result<storage::File> open_part(const std::string& path) {
   return storage::File(opened.descriptor);
 }
 
-/// Locks that a file system does not know are done without.
+/// Locks the file. File systems without locks are accepted.
 bool locked_by_another(const storage::File& file) {
   return ::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-/// How many of the records follow one another as this program writes them.
+/// Returns how many of the records follow one another as this program writes them.
 std::size_t count_connected(const std::vector<JournalRecord>& records) {
   std::uint64_t end = 0;
   std::size_t count = 0;
@@ -219,7 +219,7 @@ Result<void> PartialFile::load(std::uint32_t input_crc32c, bool discard) {
 }
 
 Result<void> PartialFile::start_anew(std::uint32_t input_crc32c) {
-  // The journal first: without records the data counts as nothing.
+  // Truncate the journal first: without records the data is ignored.
   const bool emptied = ::ftruncate(journal_.descriptor(), 0) == 0 && ::ftruncate(data_.descriptor(), 0) == 0 &&
                        journal_.write_at(journal_header(input_crc32c), 0);
   return emptied ? Result<void>() : cannot_write(journal_path_, errno);

@@ -23,7 +23,7 @@
 namespace rollcall::pack {
 namespace {
 
-/// The smallest EXIF block that tells an orientation. Source: Exif 2.32 (CIPA DC-008), 4.6.4 and 4.7.2; TIFF 6.0.
+/// Returns the smallest EXIF block with an orientation. Source: Exif 2.32 (CIPA DC-008), 4.6.4 and 4.7.2; TIFF 6.0.
 std::array<unsigned char, 32> exif_block(int orientation) {
   return {'E',  'x',  'i', 'f', 0, 0,                                                    // of APP1
           'I',  'I',  42,  0,   8, 0, 0, 0,                                              // TIFF, little-endian
@@ -32,7 +32,7 @@ std::array<unsigned char, 32> exif_block(int orientation) {
           0,    0,    0,   0,   0, 0};  // padding; no further directory
 }
 
-/// libjpeg's compressor and the memory that it writes into; libjpeg grows that with malloc.
+/// libjpeg's compressor and its output buffer, which libjpeg grows with malloc.
 class Compressor {
  public:
   Compressor() {
@@ -83,8 +83,9 @@ class Compressor {
   unsigned long bytes_ = 0;
 };
 
-/// A baseline JPEG file (4:2:0, optimised Huffman tables) of [height][width][4] bytes red, green, blue and one that
-/// means nothing. An `orientation` other than 1 is kept as an EXIF block. Error (Internal): libjpeg refused, no memory.
+/// Encodes [height][width][4] bytes (red, green, blue, unused) as a baseline JPEG file (4:2:0, optimised Huffman
+/// tables). An `orientation` other than 1 is stored as an EXIF block. Error (Internal): libjpeg failed, or out of
+/// memory.
 Result<std::vector<std::byte>> encode_jpeg(std::span<const std::uint8_t> pixels, data::ImageSize size, int quality,
                                            int orientation) {
   Compressor compressor;
@@ -96,7 +97,7 @@ Result<std::vector<std::byte>> encode_jpeg(std::span<const std::uint8_t> pixels,
   return std::vector<std::byte>(bytes.begin(), bytes.end());
 }
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a file; the format's lengths have 32 bits
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // maximum size of a file; the format's lengths have 32 bits
 
 data::Box whole(data::ImageSize size) { return {0, 0, size.width, size.height}; }
 
@@ -105,7 +106,7 @@ bool same_pixels(const data::PixelView& a, const data::PixelView& b, data::Image
     const std::uint8_t* left = a.at(0, y);
     const std::uint8_t* right = b.at(0, y);
     for (int x = 0; x < size.width; ++x, left += data::kPixelBytes, right += data::kPixelBytes) {
-      if (std::memcmp(left, right, 3) != 0) {  // the fourth byte means nothing
+      if (std::memcmp(left, right, 3) != 0) {  // the fourth byte is unused
         return false;
       }
     }
@@ -113,7 +114,7 @@ bool same_pixels(const data::PixelView& a, const data::PixelView& b, data::Image
   return true;
 }
 
-/// The picture's size once its shorter side has at most `most` pixels.
+/// Returns the picture's size after reducing its shorter side to at most `most` pixels.
 data::ImageSize reduced(data::ImageSize size, int most) {
   const int shorter = std::min(size.width, size.height);
   const auto scaled = [&](int side) {
@@ -129,7 +130,7 @@ void refuse(PreparedSample& sample, const Error& error) {
   sample.kind = error.kind;
 }
 
-/// The file is what stat() told: otherwise somebody is writing it just now.
+/// Checks that the file is still as stat(2) reported it: otherwise it is being written.
 Result<std::span<const std::byte>> read_unchanged(const std::string& path, const SourceFacts& facts,
                                                   std::vector<std::byte>& buffer) {
   auto bytes = data::read_file(path, buffer);

@@ -216,7 +216,7 @@ struct VerifyReport {
   std::vector<std::string> damaged;  ///< names of the samples whose checksum differs
 };
 
-/// The tables that open() leaves alone.
+/// Verifies the tables that open() does not read.
 Result<void> verify_names(const data::PackedFile& file) {
   const data::PackedLayout& layout = file.layout();
   RETURN_IF_ERROR(file.read_table(layout.name_offset, data::packed_schema::kNameOffset));
@@ -227,8 +227,8 @@ Result<void> verify_names(const data::PackedFile& file) {
   return {};
 }
 
-/// Reads a packed file whole and checks every checksum. Errors: those of PackedFile::open(); BadData: a damaged table
-/// of names; InputOutput; Interrupted. Damaged samples are no error here, but in the report.
+/// Reads a complete packed file and verifies every checksum. Damaged samples are not an Error but in the report.
+/// Errors: those of PackedFile::open(); BadData: a damaged table of names; InputOutput; Interrupted.
 Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, metrics::WorkProgress& progress) {
   ASSIGN_OR_RETURN(const data::PackedFile file, data::PackedFile::open(path));
   RETURN_IF_ERROR(verify_names(file));

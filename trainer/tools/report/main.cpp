@@ -50,7 +50,7 @@ constexpr std::string_view kReportCodes =
     "\nExit codes: 0 success; 64 wrong option; 66 no run can be read (others are reported and left out); 73 or 74 the\n"
     "page cannot be written.\n";
 
-/// Runs that can be read; `err` gets why others cannot. Error: none can.
+/// Reads the runs; `err` gets the reason for each unreadable one. Error: none can be read.
 Result<std::vector<Run>> read_runs(const std::vector<std::string>& paths, std::ostream& err) {
   std::vector<Run> runs;
   std::optional<Error> last;
@@ -74,7 +74,7 @@ Result<std::vector<Run>> read_runs(const std::vector<std::string>& paths, std::o
   return runs;
 }
 
-/// Runs of the same name are told apart by their paths.
+/// Distinguishes runs of the same name by their paths.
 void name_apart(std::vector<Run>& runs) {
   for (Run& run : runs) {
     for (const Run& other : runs) {

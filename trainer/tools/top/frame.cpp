@@ -23,12 +23,12 @@ constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kWarning = "\x1b[33m";
 constexpr std::string_view kPlain = "\x1b[0m";
 
-/// Adds lines to a frame until it is full; each is cut at the frame's width.
+/// Adds lines to a frame until it is full. Each is cut at the frame's width.
 class FrameWriter {
  public:
   explicit FrameWriter(const Look& look) : look_(look) {}
 
-  /// `text` in ASCII or with names that may be UTF-8, which is cut between characters.
+  /// `text` is ASCII or has names that may be UTF-8; it is cut between characters.
   void line(const std::string& text, std::string_view style = {}) {
     if (lines_.size() == look_.height) {
       return;
@@ -91,7 +91,7 @@ std::string last_numbers(const Run& run) {
   return text + (run.best_top1 >= 0 ? fmt::format("  best {:.2f} %", 100 * run.best_top1) : "");
 }
 
-/// Empty where no record says it.
+/// Returns the line about GPUs; empty if no record has it.
 std::string gpus_line(const Run& run) {
   constexpr double kMebibyte = 1 << 20;
   const auto last = [](const report::Series& series) {
@@ -130,7 +130,7 @@ std::string save_line(const Run& run) {
                      run.failed_checkpoints > 0 ? fmt::format(", {} FAILED", run.failed_checkpoints) : "");
 }
 
-/// The slowest ranks, as many as there is room for.
+/// Adds the slowest ranks, as many as fit.
 void write_ranks(const Run& run, const Look& look, FrameWriter& writer) {
   const std::vector<report::RankSums>& ranks = run.ranks.ranks();
   if (ranks.size() < 2 || writer.room() < 3) {

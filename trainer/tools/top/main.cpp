@@ -57,7 +57,7 @@ double now_in_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The record that was written to last, in the runs below `folder`; empty where there is none.
+/// Returns the record that was written last, in the runs below `folder`; empty if there is none.
 std::string newest_record(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -103,9 +103,9 @@ bool g_keys_at_once = false;
 volatile std::sig_atomic_t g_ended = 0;
 
 void note_end(int /*signal*/) { g_ended = 1; }
-void note_nothing(int /*signal*/) {}  // it interrupts the wait
+void note_nothing(int /*signal*/) {}  // its only effect is to interrupt the wait
 
-/// A closed terminal is told by the next signal.
+/// Writes to the terminal. The next signal reports a closed one.
 void write_to_terminal(std::string_view text) { (void)write_all(STDOUT_FILENO, text); }
 
 void catch_signal(int number, void (*handler)(int)) {
@@ -114,11 +114,11 @@ void catch_signal(int number, void (*handler)(int)) {
   ::sigaction(number, &action, nullptr);
 }
 
-/// The terminal of standard output and input while a program shows something that changes: its other screen, no cursor,
-/// keys at once. All is put back in the destructor. One at a time.
+/// Controls the terminal while a program shows changing content: its alternate screen, no cursor, and keys without
+/// Enter. The destructor restores everything. Use one at a time.
 class Screen {
  public:
-  /// Errors (Usage): standard output is no terminal.
+  /// Errors (Usage): standard output is not a terminal.
   [[nodiscard]] static Result<void> check();
   Screen();
   Screen(const Screen&) = delete;
@@ -130,10 +130,10 @@ class Screen {
     std::size_t height = 24;
   };
   [[nodiscard]] Size size() const;
-  /// Shows `lines` in one write, each over what was in its place, so that nothing flickers.
+  /// Shows `lines` in one write, each over the previous one, so that nothing flickers.
   void show(const std::vector<std::string>& lines) const;
-  /// Waits so long, or until a key or a signal says that it is time to end (q, Escape, Ctrl-C, TERM): true. A change of
-  /// the terminal's size ends the wait early.
+  /// Waits for the given time; returns true if a key or a signal requests the end (q, Escape, Ctrl-C, TERM). A change
+  /// of the terminal's size ends the wait early.
   [[nodiscard]] bool told_to_end_within(double seconds) const;
 };
 
@@ -188,7 +188,7 @@ bool Screen::told_to_end_within(double seconds) const {
   return g_ended != 0 || key == 'q' || key == 'Q' || key == '\x1b';
 }
 
-/// Follows a record that grows: each look reads only what is new.
+/// Follows a growing record: each update reads only new lines.
 class Follower {
  public:
   explicit Follower(const std::string& run) : raw_(report::unread_run(run)) {}
