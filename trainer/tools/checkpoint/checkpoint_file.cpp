@@ -28,7 +28,7 @@ std::uint64_t bytes_of(std::span<const format::ManifestEntry> entries) {
   return bytes;
 }
 
-/// The first data sets, as many as fit into `room`, at least one.
+/// Returns the first data sets that fit into `room`, at least one.
 std::span<const format::ManifestEntry> next_batch(std::span<const format::ManifestEntry> entries, std::uint64_t room) {
   std::size_t count = 1;
   std::uint64_t bytes = entries.front().bytes;
@@ -38,7 +38,7 @@ std::span<const format::ManifestEntry> next_batch(std::span<const format::Manife
   return entries.first(count);
 }
 
-/// Reads data sets whole, through a buffer that may be smaller than one of them.
+/// Reads complete data sets through a buffer that may be smaller than one of them.
 Result<void> check(const format::CheckpointReader& reader, std::span<const format::ManifestEntry> entries,
                    std::span<std::byte> buffer, std::size_t threads) {
   std::vector<format::ReadRequest> requests;
@@ -142,7 +142,7 @@ Result<std::vector<std::string>> CheckpointFile::damaged(std::size_t threads, me
   for (std::size_t done = 0; done < all.size();) {
     const auto batch = next_batch(all.subspan(done), buffer.size());
     const auto sound = check(*reader_, batch, buffer, threads);
-    // Which ones of the batch are damaged? One at a time.
+    // Find the damaged ones of the batch, one at a time.
     for (std::size_t i = 0; i < batch.size() && !sound; ++i) {
       const auto alone = check(*reader_, batch.subspan(i, 1), buffer, threads);
       if (!alone && alone.error().kind != ErrorKind::BadData) {

@@ -14,7 +14,7 @@ namespace {
 
 using command_line::Flag;
 
-/// The exit code where the checkpoints differ, as diff(1) has it.
+/// The exit code if the checkpoints differ, as of diff(1).
 constexpr int kDiffer = 1;
 
 constexpr std::array kFlags{
@@ -24,16 +24,16 @@ constexpr std::array kFlags{
 };
 
 constexpr std::string_view kText =
-    R"help(Compares two checkpoints tensor by tensor (model, optimizer, generators) and value by value: which
-differ, in how many elements, and by how much at most, absolutely and relative to the larger of both. Two NaN are equal,
-and so are 0 and -0. Exit code 0: equal; 1: not.
+    R"help(Compares two checkpoints tensor by tensor (model, optimizer, generators) and value by value. For each
+tensor that differs it prints the number of differing elements and the largest difference, absolute and relative to the
+larger element. Two NaN are equal, and so are 0 and -0. Exit code 0: equal; 1: different.
 
 Examples:
   rollcall-checkpoint diff run1/checkpoints/step-00000100.h5 run2/checkpoints/step-00000100.h5
   rollcall-checkpoint diff --model before.h5 after.h5
 )help";
 
-/// What is to be said of one tensor that is not the same in both.
+/// A row of the report: a tensor that differs.
 struct Row {
   std::string name;
   std::string what;  ///< "differs", "only in A", "only in B", "other type", "other shape"
@@ -52,7 +52,7 @@ std::string described(const CheckpointTensor& tensor) {
                      checkpoint::format::shape_text(tensor.shape));
 }
 
-/// Nothing is in the row's name where the two are equal.
+/// Compares two tensors. The row's name is empty if they are equal.
 Result<Row> compare_tensors(const CheckpointFile& a, const CheckpointTensor& left, const CheckpointFile& b,
                             const CheckpointTensor& right) {
   if (left.dtype != right.dtype || left.shape != right.shape) {
@@ -67,7 +67,7 @@ Result<Row> compare_tensors(const CheckpointFile& a, const CheckpointTensor& lef
   return found.differing == 0 ? Row{} : Row{left.name(), "differs", described(left), found};
 }
 
-/// Paths of values that differ or are in one only.
+/// Returns the paths of values that differ or are in only one checkpoint.
 std::vector<std::string> differing_values(const CheckpointFile& a, const CheckpointFile& b) {
   std::set<std::string> paths;
   for (const auto* const values : {&a.values(), &b.values()}) {
@@ -140,7 +140,7 @@ std::string comparison_text(const Comparison& found) {
                             found.values.size());
 }
 
-/// Numbers that are not finite are null.
+/// Returns the JSON of a difference. Numbers that are not finite are null.
 Json difference_json(const Difference& found) {
   return {{"elements", found.elements},
           {"differing", found.differing},

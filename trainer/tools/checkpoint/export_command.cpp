@@ -25,8 +25,8 @@ constexpr std::array kTable{
 };
 
 constexpr std::string_view kText =
-    R"help(Writes the model's parameters and buffers as other programs read them: a file of torch.save, or
-safetensors. The names are torchvision's:
+    R"help(Writes the model's parameters and buffers for other programs, as a file of torch.save or safetensors.
+The names are torchvision's:
 
   torchvision.models.resnet50(num_classes=10).load_state_dict(torch.load(OUT, weights_only=True))
 
@@ -35,7 +35,7 @@ Examples:
   rollcall-checkpoint export checkpoints resnet50.safetensors      the newest
 )help";
 
-/// "torch" or "safetensors", from --to or from the name of the file.
+/// Returns "torch" or "safetensors", from --to or from the file name.
 Result<std::string> target_format(const CommandContext& context, const std::string& path) {
   const std::string& asked = context.options.text("to");
   if (asked != "auto") {

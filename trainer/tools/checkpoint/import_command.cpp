@@ -18,24 +18,24 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTable{
-    Setting{"key", Kind::Text, "", "NAME",
-            "the item of the file's dict that is the state dict (state.model: of an inner one), or what is before the "
-            "names of one of several models in it; empty: the dict itself, what it holds as state_dict, "
-            "model_state_dict or model, or the only one",
-            "Import"},
+    Setting{
+        "key", Kind::Text, "", "NAME",
+        "the item of the file's dict that is the state dict (state.model: of an inner dict), or the prefix of one of "
+        "several models in it; empty: the dict itself, its item state_dict, model_state_dict or model, or its only one",
+        "Import"},
 };
 
 constexpr std::string_view kText =
-    R"help(Makes a checkpoint of a state dict: a file of torch.save (PyTorch 1.6 or newer) or safetensors. Nothing in the
-file is executed: of Python's pickles only what makes up a state dict is understood, and all else beside it skipped.
-"module.", "_orig_mod." and "model." before most names are taken off.
+    R"help(Makes a checkpoint from a state dict in a file of torch.save (PyTorch 1.6 or newer) or safetensors. Nothing in
+the file is executed: only the parts of a pickle that form a state dict are read, and the rest is skipped. The prefixes
+"module.", "_orig_mod." and "model." are removed if most names have them.
 
 Examples:
   rollcall-checkpoint import resnet50-11ad3fa6.pth start.h5
   rollcall-checkpoint import --key=model_ema model_599.pth start.h5
 )help";
 
-/// A state dict that is no model of ours keeps all that it has, but for the counter of PyTorch's AveragedModel.
+/// Adds the other tensors to the state dict of an unknown model, except the counter of PyTorch's AveragedModel.
 void keep_others(StateDict& state) {
   const auto counter = std::stable_partition(state.others.begin(), state.others.end(), [](const StateTensor& tensor) {
     return tensor.key != "n_averaged" || !tensor.shape.empty();
@@ -44,14 +44,14 @@ void keep_others(StateDict& state) {
   state.others.erase(state.others.begin(), counter);
 }
 
-/// What of the file is not in the checkpoint, for people.
+/// Returns which parts of the file are not in the checkpoint, as text.
 std::string left_out_text(const StateDict& state) {
-  constexpr std::size_t kLongest = 200;  // of a name
+  constexpr std::size_t kLongest = 200;  // length of a name
   const auto shown = [](const std::string& name) { return printable(name.substr(0, kLongest)); };
   const std::string taken = taken_text(state);
   std::string text = taken.empty() ? "" : "; " + printable(taken);
   if (!state.prefix.empty()) {
-    text += fmt::format("; \"{}\" before their names is taken off", shown(state.prefix));
+    text += fmt::format("; the prefix \"{}\" is removed", shown(state.prefix));
   }
   if (!state.others.empty()) {
     text += fmt::format("; left out: {}{}", shown(state.others.front().key),

@@ -16,7 +16,7 @@ using checkpoint::exchange::StateTensor;
 using model::kResNets;
 using model::ResNetShape;
 
-/// Adds layer after layer.
+/// Builds the list of a model's tensors, layer by layer.
 class Layout {
  public:
   void convolution(const std::string& name, std::int64_t out, std::int64_t in, std::int64_t size) {
@@ -28,7 +28,7 @@ class Layout {
     }
     tensors_.push_back({name + ".num_batches_tracked", {}});
   }
-  /// One residual block; gives its output channels.
+  /// Adds a residual block and returns its output channels.
   std::int64_t block(const std::string& name, bool bottleneck, std::int64_t in, std::int64_t width, bool downsample) {
     const std::int64_t out = bottleneck ? 4 * width : width;
     convolution(name + ".conv1", width, in, bottleneck ? 1 : 3);
@@ -62,7 +62,7 @@ Places places_of(const std::vector<StateTensor>& tensors) {
   return places;
 }
 
-/// What is before the names of ResNets in a file, in its order.
+/// Returns the prefixes of the names of ResNets in a file, in its order.
 std::vector<std::string> prefixes_of(const std::vector<StateTensor>& tensors) {
   constexpr std::string_view kInEachOnce = "layer1.0.conv1.weight";
   constexpr std::size_t kMost = 16;
@@ -77,7 +77,7 @@ std::vector<std::string> prefixes_of(const std::vector<StateTensor>& tensors) {
   return found;
 }
 
-/// The numbers of a model's tensors in its own order; empty where one is missing.
+/// Returns the indices of a model's tensors in the model's order; empty if one is missing.
 std::vector<std::size_t> find_model(const std::vector<StateTensor>& tensors, const Places& places,
                                     const std::string& prefix, const std::vector<ModelTensor>& model) {
   std::vector<std::size_t> found;
@@ -92,14 +92,14 @@ std::vector<std::size_t> find_model(const std::vector<StateTensor>& tensors, con
   return found;
 }
 
-/// One in a state dict.
+/// A model found in a state dict.
 struct FoundModel {
   std::string prefix;                ///< before its names
   std::vector<std::size_t> tensors;  ///< their numbers, in the model's order
   KnownModel model;
 };
 
-/// How many names are of the model behind `prefix`, and of none behind a longer one.
+/// Returns how many names have `prefix` but no longer prefix of a model.
 std::size_t names_of(const std::vector<StateTensor>& tensors, const std::vector<std::string>& prefixes,
                      const std::string& prefix) {
   return static_cast<std::size_t>(std::ranges::count_if(tensors, [&](const StateTensor& tensor) {
@@ -122,7 +122,8 @@ std::vector<FoundModel> models_in(const std::vector<StateTensor>& tensors) {
     for (const ResNetShape& shape : kResNets) {
       std::vector<std::size_t> found =
           find_model(tensors, places, prefix, *resnet_tensors(std::string(shape.name), num_classes));
-      if (!found.empty() && found.size() == names_of(tensors, prefixes, prefix)) {  // more: of a larger network
+      if (!found.empty() &&
+          found.size() == names_of(tensors, prefixes, prefix)) {  // more names belong to a larger network
         models.push_back({prefix, std::move(found), {std::string(shape.name), num_classes}});
         break;
       }
@@ -131,7 +132,7 @@ std::vector<FoundModel> models_in(const std::vector<StateTensor>& tensors) {
   return models;
 }
 
-/// Leaves the model's tensors, in its order, and without what is before their names.
+/// Reduces the state dict to the model's tensors, in the model's order and without the prefix.
 void keep(StateDict& state, std::vector<StateTensor> whole, const FoundModel& found) {
   std::vector<bool> is_kept(whole.size());
   state.tensors.clear();

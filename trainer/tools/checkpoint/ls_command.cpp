@@ -15,9 +15,9 @@ namespace ls_impl {
 namespace {
 
 constexpr std::string_view kText =
-    R"help(Lists checkpoints, newest first, and what became of others: unfinished, damaged, set aside, superseded, being
-written (docs/reference/checkpoint_format.md explains each state). Only headers and tables of contents are read;
-`verify` also checks every byte.
+    R"help(Lists checkpoints, newest first, and files that are unfinished, damaged, set aside, superseded or being written
+(docs/reference/checkpoint_format.md explains each state). It reads only headers and tables of contents; `verify`
+checks every byte.
 
 Examples:
   rollcall-checkpoint ls $SCRATCH/run/checkpoints

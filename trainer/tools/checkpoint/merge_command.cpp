@@ -15,10 +15,10 @@ using checkpoint::exchange::StateDict;
 using checkpoint::format::Value;
 
 constexpr std::string_view kText =
-    R"help(Averages the models of several checkpoints, element by element: the mean of the last ones of a run often
-generalises better than each ("model soup", checkpoint averaging). Numbers without fractions, such as BatchNorm's counters,
-are the last one's. Running means and variances are averaged too, which is close to what a pass over the training data would
-give. A checkpoint of rollcall's has no shards that would have to be joined: it is one file whatever the parallelism.
+    R"help(Averages the models of several checkpoints, element by element: the mean of the last checkpoints of a run
+often generalises better than each of them ("model soup", checkpoint averaging). Integers, such as BatchNorm's counters,
+are those of the last checkpoint. Running means and variances are averaged too, which is close to the result of a pass
+over the training data. Checkpoints have no shards to be joined: each is one file, whatever the parallelism.
 
 Examples:
   rollcall-checkpoint merge mean.h5 checkpoints/step-00000900.h5 checkpoints/step-00001000.h5
@@ -38,7 +38,7 @@ Result<std::vector<CheckpointFile>> open_all(std::span<const std::string> paths)
   return files;
 }
 
-/// Names, types and shapes of the models are the same.
+/// Checks that names, types and shapes of the models are equal.
 Result<void> check_same_model(const std::vector<CheckpointFile>& files) {
   ASSIGN_OR_RETURN(const auto first, files.front().model());
   for (const CheckpointFile& file : files) {
@@ -56,7 +56,7 @@ Result<void> check_same_model(const std::vector<CheckpointFile>& files) {
   return {};
 }
 
-/// The mean of a tensor over all files, computed in float64; of the last file where it has no fractions.
+/// Computes the mean of a tensor over all files in float64; integer tensors are those of the last file.
 Result<std::unique_ptr<std::byte[]>> merged(const std::vector<CheckpointFile>& files, const CheckpointTensor& tensor) {
   if (!is_floating_point(tensor.dtype)) {
     return files.back().read(*files.back().find(tensor.path));
@@ -81,7 +81,7 @@ Result<std::unique_ptr<std::byte[]>> merged(const std::vector<CheckpointFile>& f
 }
 
 Result<StateDict> merge_models(const std::vector<CheckpointFile>& files, metrics::WorkProgress& progress) {
-  const auto model = *files.back().model();  // check_same_model() saw it
+  const auto model = *files.back().model();  // exists, by check_same_model()
   progress.begin("averaging", model.size());
   StateDict state;
   std::uint64_t read = 0;

@@ -16,11 +16,12 @@ namespace {
 
 constexpr const char* kProgram = "rollcall-checkpoint";
 
-/// `rollcall-checkpoint --help`; as that of one command, every line has at most 110 columns.
+/// Prints `rollcall-checkpoint --help`. As in the help of commands, lines have at most 110 columns.
 std::string program_help() {
   std::string text =
-      "Looks at checkpoints of rollcall-train, checks, compares and thins them out, and carries weights from and to\n"
-      "PyTorch.\n\nUsage: rollcall-checkpoint COMMAND [OPTIONS] ...\n\nCommands:\n";
+      "Lists, verifies, compares and prunes checkpoints of rollcall-train, and imports and exports weights of "
+      "PyTorch.\n"
+      "\n\nUsage: rollcall-checkpoint COMMAND [OPTIONS] ...\n\nCommands:\n";
   for (const Command& command : all_commands()) {
     fmt::format_to(std::back_inserter(text), "  {:<32}{}\n", fmt::format("{} {}", command.name, command.arguments),
                    command.summary);
@@ -29,7 +30,7 @@ std::string program_help() {
          R"(  help COMMAND                    explain a command, with examples (also: COMMAND --help)
   --version
 
-Wherever a CHECKPOINT is wanted a folder means the newest one in it that is whole.
+A folder given as CHECKPOINT means the newest checkpoint in it that can be opened.
 
 Examples:
   rollcall-checkpoint ls $SCRATCH/run/checkpoints
@@ -37,8 +38,8 @@ Examples:
   rollcall-checkpoint export checkpoints/best.h5 resnet50.safetensors
   rollcall-checkpoint import resnet50.pth start.h5
 
-Exit codes: 0 done; 1 diff: they differ; 64 wrong option or name; 65 damaged, or not to be trusted; 66 not there;
-73 cannot be created, or is there already; 74 reading or writing failed; 76 of a newer format, or of another model.
+Exit codes: 0 success; 1 diff: they differ; 64 wrong option or name; 65 damaged or not trusted; 66 does not exist;
+73 cannot be created or exists already; 74 reading or writing failed; 76 a newer format or another model.
 )";
 }
 

@@ -28,7 +28,7 @@ bool contains(const std::vector<std::int64_t>& steps, std::int64_t step) {
   return std::ranges::find(steps, step) != steps.end();
 }
 
-/// Of the usable checkpoints, ascending.
+/// Returns the steps of the usable checkpoints, ascending.
 std::vector<std::int64_t> usable_steps(const std::vector<ListedFile>& files) {
   std::vector<std::int64_t> steps;
   for (const ListedFile& file : files) {
@@ -40,8 +40,8 @@ std::vector<std::int64_t> usable_steps(const std::vector<ListedFile>& files) {
   return steps;
 }
 
-/// Those of `steps` whose validations were the `count` best, and that of best.h5. A training's newest checkpoint tells
-/// of as many as its own --keep-best kept; older ones may tell of more.
+/// Returns the `count` steps with the best validations, and that of best.h5. A training's newest checkpoint records as
+/// many as its own --keep-best kept; older ones may record more.
 std::vector<std::int64_t> best_steps(const std::vector<ListedFile>& files, const std::vector<std::int64_t>& steps,
                                      std::size_t count) {
   std::map<std::int64_t, double> metrics;
@@ -70,7 +70,7 @@ std::vector<std::int64_t> best_steps(const std::vector<ListedFile>& files, const
   return found;
 }
 
-/// What the rules say of the usable checkpoints of a folder.
+/// Applies the rules to the usable checkpoints of a folder.
 class Rules {
  public:
   Rules(const std::vector<ListedFile>& files, const PruneRules& rules)
@@ -106,7 +106,7 @@ class Rules {
   std::vector<std::int64_t> superfluous_;
 };
 
-/// Of a file that is no usable checkpoint.
+/// Decides about a file that is not a usable checkpoint.
 Fate fate_of_other(const ListedFile& file, bool has_usable) {
   if (!file.entry.is_own) {
     return {false, fmt::format("belongs to user {}", file.entry.owner)};
@@ -137,7 +137,7 @@ Fate fate_of_other(const ListedFile& file, bool has_usable) {
   return {false, "not a checkpoint"};
 }
 
-/// Reads a usable checkpoint whole. One that is not sound is usable no longer.
+/// Reads a usable checkpoint completely. A damaged one is no longer usable.
 void verify(PrunedFile& pruned, metrics::WorkProgress& progress) {
   ListedFile& file = pruned.file;
   const auto opened = CheckpointFile::open(file.path);
@@ -155,7 +155,7 @@ void verify(PrunedFile& pruned, metrics::WorkProgress& progress) {
   pruned.verified = is_usable_checkpoint(file);
 }
 
-/// best.h5 would lead nowhere.
+/// Removes best.h5 if its target was removed.
 void remove_link_to(const ListedFile& removed) {
   const fs::path link = fs::path(removed.path).parent_path() / "best.h5";
   std::error_code ignored;
@@ -164,7 +164,7 @@ void remove_link_to(const ListedFile& removed) {
   }
 }
 
-/// Removes a file that is still the one that was looked at: a training may be at work in the folder.
+/// Removes a file if it is still the one that was read: a training may be running in the folder.
 Result<void> remove_file(PrunedFile& pruned) {
   const ListedFile& file = pruned.file;
   const auto now = DirectoryEntry::at(file.path);

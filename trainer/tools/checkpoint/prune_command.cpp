@@ -28,33 +28,33 @@ constexpr std::array kFlags{
     Flag{"dry-run", 0, "remove nothing, print what would be removed"},
 };
 
-// The trainer's own, trainer/config/trainer_settings.cpp: the same names, defaults and limits.
+// The same names, defaults and limits as in trainer/config/trainer_settings.cpp.
 constexpr std::array kTable{
     Setting{"keep-last", Kind::Integer, "3", "N", "newest checkpoints that are kept", "Retention", "", 1, 1e6},
     Setting{"keep-best", Kind::Integer, "1", "N", "checkpoints of the best validations that are kept besides",
             "Retention", "", 0, 1e6},
-    Setting{"keep-every", Kind::Integer, "0", "STEPS", "keep the first checkpoint of every N steps for ever; 0: none",
+    Setting{"keep-every", Kind::Integer, "0", "STEPS", "always keep the first checkpoint of every N steps; 0: none",
             "Retention", "", 0, 1e15},
-    Setting{
-        "verify", Kind::Choice, "full", "full|metadata",
-        "what is compared with its checksums before anything is removed: the newest keep-last checkpoints whole, or "
-        "their tables of contents",
-        "Retention"},
+    Setting{"verify", Kind::Choice, "full", "full|metadata",
+            "what is verified before anything is removed: the newest keep-last checkpoints completely, or only their "
+            "tables "
+            "of contents",
+            "Retention"},
     kProgress,
 };
 
 constexpr std::string_view kText =
-    R"help(Removes the checkpoints of FOLDER that a training with these options would have removed, the oldest first,
-and what crashes left: temporary files whose writer is dead. Before that the newest ones are read whole: damaged ones do
-not count, so that one which can be used always stays. Everything else is left alone, symbolic links and files set aside
-too. A training may be at work in the folder meanwhile.
+    R"help(Removes the checkpoints of FOLDER that a training with these options would have removed, the oldest first, and
+temporary files of writers that crashed. First it reads the newest checkpoints completely: damaged ones do not count, so
+that a usable one is always kept. Everything else is kept, including symbolic links and files that were set aside. A
+training may be running in the folder at the same time.
 
 Examples:
   rollcall-checkpoint prune --dry-run checkpoints
   rollcall-checkpoint prune --keep-last=1 --keep-best=2 --keep-every=10000 $SCRATCH/run/checkpoints
 )help";
 
-/// Where checkpoints are there and none of them can be used. Files that are no checkpoints may have gone all the same.
+/// Returns an error if there are checkpoints but none is usable. Other files may have been removed.
 Result<void> check_usable(const Pruning& pruning) {
   const auto usable = [](const PrunedFile& pruned) { return is_usable_checkpoint(pruned.file); };
   const auto is_checkpoint = [](const PrunedFile& pruned) {
@@ -75,7 +75,7 @@ std::string_view word_for(const PrunedFile& pruned, bool dry_run) {
   return pruned.removed ? "removed" : dry_run ? "would be removed" : "not removed";
 }
 
-/// What removing the file gives back: nothing as long as it has another name.
+/// Returns the bytes that removing the file frees: none while the file has another name.
 std::uint64_t freed_by(const PrunedFile& pruned, bool dry_run) {
   const bool counts = (pruned.removed || (dry_run && pruned.fate.goes)) && pruned.file.entry.links == 1;
   return counts ? pruned.file.bytes : 0;

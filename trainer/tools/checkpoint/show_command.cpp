@@ -27,9 +27,9 @@ constexpr std::array kFlags{
 };
 
 constexpr std::string_view kText =
-    R"help(Prints what a checkpoint says of itself: how far the training was, its settings, who wrote it and when, and how
-many tensors of what it holds. With names of tensors: what is in these (least, greatest, mean, standard deviation; how
-many zeros, NaN and infinities). Every byte that is shown was checked.
+    R"help(Prints a summary of a checkpoint: the progress of the training, its settings, what wrote it and when, and the
+numbers of its tensors. With names of tensors it prints their statistics (minimum, maximum, mean, standard deviation,
+and the numbers of zeros, NaN and infinities). Every printed byte has been verified.
 
 Examples:
   rollcall-checkpoint show checkpoints
@@ -55,7 +55,7 @@ std::string value_text(const Value& value) {
   return value_json(value).dump();
 }
 
-/// Tensors below "/model", "/optimizer" and so on: how many, and how much.
+/// Lists the groups of tensors ("/model", "/optimizer" and so on) with numbers and sizes.
 Rows group_rows(const CheckpointFile& file) {
   struct Sum {
     std::uint64_t tensors = 0;
@@ -76,7 +76,7 @@ Rows group_rows(const CheckpointFile& file) {
   return rows;
 }
 
-/// How far the training was; empty in a file without one.
+/// Returns the progress of the training; empty if the file has none.
 std::string progress_text(const CheckpointFile& file) {
   const auto step = file.value<std::int64_t>("/progress/global_step");
   const auto epoch = file.value<std::int64_t>("/progress/epoch");
@@ -95,7 +95,7 @@ std::string best_text(const CheckpointFile& file) {
   return step && *step >= 0 && top1 ? fmt::format("validation top-1 {:.2f} % after step {}", 100 * *top1, *step) : "";
 }
 
-/// "lr=0.1 model=resnet50": what somebody has said, with the model and the data in any case.
+/// Returns "lr=0.1 model=resnet50": the settings that were given, and always the model and the data.
 std::string settings_text(const CheckpointFile& file) {
   const auto text = file.value<std::string>("/config/json");
   const Json settings = text ? Json::parse(*text, nullptr, false) : Json();
@@ -112,7 +112,7 @@ std::string settings_text(const CheckpointFile& file) {
   return line;
 }
 
-/// Whether a value stands in the facts above, or is one of those that every parameter has.
+/// Returns whether a value is among the facts above, or is one that every parameter has.
 bool is_shown_or_of_a_parameter(const std::string& path) {
   return path == checkpoint::format::schema::kModelKeys || path == "/config/json" || path == "/config/argv" ||
          path == "/optimizer/param_groups" || path.starts_with("/optimizer/state/");
@@ -130,7 +130,7 @@ Rows value_rows(const CheckpointFile& file) {
   return rows;
 }
 
-/// What a person wants to know first comes first.
+/// Returns the summary, most important facts first.
 std::string summary_text(const CheckpointFile& file) {
   const auto& info = file.info();
   const auto arguments = file.value<std::vector<std::string>>("/config/argv");
@@ -188,7 +188,7 @@ Json statistics_json(const Statistics& found) {
           {"mean", found.mean},         {"deviation", found.deviation}};
 }
 
-/// The tensors that were named, with what is in them.
+/// Prints statistics of the named tensors.
 Result<int> show_tensors(CommandContext& context, const CheckpointFile& file, std::span<const std::string> names) {
   Json tensors = Json::array();
   Rows rows{{"TENSOR", "TYPE", "SHAPE", "MINIMUM", "MAXIMUM", "MEAN", "DEVIATION", "ZEROS", "NAN", "INFINITE"}};

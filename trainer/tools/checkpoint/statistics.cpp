@@ -39,15 +39,16 @@ std::uint16_t half_of_float(float number) {
   if (std::isnan(number)) {
     return sign | 0x7e00;
   }
-  if (magnitude >= 65520.0F) {  // half-way to the number after the largest
+  if (magnitude >= 65520.0F) {  // halfway beyond the largest finite number
     return sign | 0x7c00;
   }
   if (magnitude < 0x1p-14F) {  // subnormal: a multiple of 2^-24; nearbyint rounds ties to even
     return sign | static_cast<std::uint16_t>(std::nearbyint(std::ldexp(magnitude, 24)));
   }
   int exponent = 0;
-  const float fraction = std::frexp(magnitude, &exponent);                          // in [0.5, 1)
-  const auto rounded = static_cast<int>(std::nearbyint(std::ldexp(fraction, 11)));  // 1024 to 2048; a carry is right
+  const float fraction = std::frexp(magnitude, &exponent);  // in [0.5, 1)
+  const auto rounded =
+      static_cast<int>(std::nearbyint(std::ldexp(fraction, 11)));  // 1024 to 2048; a carry into the exponent is correct
   return sign | static_cast<std::uint16_t>(((exponent + 14) << 10) + (rounded - 0x400));
 }
 
@@ -105,7 +106,7 @@ Statistics gather(std::span<const std::byte> bytes, std::size_t size, Read read)
     return found;
   }
   found.mean = sum / finite;
-  double squares = 0;  // of a second pass: the difference of large sums would be all rounding
+  double squares = 0;  // from a second pass: the difference of large sums would be mostly rounding
   for (std::size_t at = 0; at < bytes.size(); at += size) {
     const double number = read(bytes.data() + at);
     squares += std::isfinite(number) ? (number - found.mean) * (number - found.mean) : 0;

@@ -26,8 +26,8 @@ constexpr std::array kTable{
 };
 
 constexpr std::string_view kText =
-    R"help(Reads checkpoints whole (all of a folder) and compares every byte with its checksum. What is damaged is named,
-tensor by tensor. Exit code 65: something is damaged.
+    R"help(Reads complete checkpoints (all of a folder) and compares every byte with its checksum. Damaged tensors are
+named. Exit code 65: something is damaged.
 
 Examples:
   rollcall-checkpoint verify checkpoints
@@ -45,10 +45,10 @@ struct Verified {
 
 struct Wanted {
   std::string path;
-  bool listed = false;  ///< in a folder, from which a run that goes on may have removed it since
+  bool listed = false;  ///< found in a folder, where a running training may have removed it since
 };
 
-/// The files that are meant, newest first. Errors: a folder holds none (NoInput), or cannot be listed.
+/// Returns the files to verify, newest first. Errors: a folder holds none (NoInput), or cannot be listed.
 Result<std::vector<Wanted>> files_of(const std::vector<std::string>& arguments) {
   std::vector<Wanted> files;
   for (const std::string& path : arguments) {
@@ -68,7 +68,7 @@ Result<std::vector<Wanted>> files_of(const std::vector<std::string>& arguments) 
   return files;
 }
 
-/// Damage is in the report; other failures (no such file, a newer format, the system) are Errors.
+/// Verifies a file. Damage is in the report; other failures (no such file, a newer format, system errors) are Errors.
 Result<Verified> verify(const std::string& path, std::size_t threads, metrics::WorkProgress& progress) {
   const auto begun = std::chrono::steady_clock::now();
   Verified report;

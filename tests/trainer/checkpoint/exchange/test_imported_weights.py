@@ -102,7 +102,7 @@ def test_what_wrappers_put_before_the_names_is_taken_off_and_told(made, key, bef
     assert (told["model"], told["prefix"], told["left_out"]) == ("resnet20", before, left_out)
     model.load_state_dict(found, strict=True)
     text = tool("import", f"--key={key}", "--overwrite", tmp_path / "in.pth", tmp_path / "x.h5")
-    assert (f'"{before}" before their names is taken off' in text) == bool(before)
+    assert (f'the prefix "{before}" is removed' in text) == bool(before)
     assert ("left out: " in text) == bool(left_out)
 
 
