@@ -27,7 +27,8 @@ Result<std::vector<std::string>> names_from_json(const std::string& path, const 
   const bool texts = names.is_array() && std::all_of(names.begin(), names.end(),
                                                      [](const nlohmann::json& name) { return name.is_string(); });
   if (!texts) {
-    return unusable_shard(path, "is not a JSON list of strings");
+    return fail("--data", path, "is not a JSON list of strings", "writing the class names as such a list",
+                ErrorKind::BadData);
   }
   return names.get<std::vector<std::string>>();
 }
@@ -107,8 +108,10 @@ Result<std::vector<std::string>> class_names_of_labels(const std::string& folder
   const std::string_view named = pictures.name(static_cast<std::size_t>(largest - pictures.entries().begin()));
   ASSIGN_OR_RETURN(const auto given, read_class_names(folder));
   if (given.has_value() && largest->label >= given->size()) {
-    return unusable_shard(folder, fmt::format("picture {} has label {}, but there are {} class names", named,
-                                              largest->label, given->size()));
+    return fail("--data", folder,
+                fmt::format("picture {} has label {}, but there {} {} class name{}", named, largest->label,
+                            given->size() == 1 ? "is" : "are", given->size(), given->size() == 1 ? "" : "s"),
+                "correcting that label, or adding its class name", ErrorKind::BadData);
   }
   if (given.has_value()) {
     return *given;

@@ -55,7 +55,8 @@ void remove_left_overs(const std::string& path) {
 
 Error not_kept(const std::string& path, const std::string& reason) {
   return fail("--index-dir", path, "cannot be written: " + reason,
-              "another --index-dir, or leaving it out to index the data at each start", ErrorKind::CannotCreate);
+              "choosing another --index-dir, or leaving it out to index the data at each start",
+              ErrorKind::CannotCreate);
 }
 
 }  // namespace

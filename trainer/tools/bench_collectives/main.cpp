@@ -268,7 +268,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   return rollcall::command_line::tool_main(
-      "rollcall-bench-collectives", "a smaller --max-bytes", std::cout, std::cerr, [&] {
+      "rollcall-bench-collectives", "lowering --max-bytes", std::cout, std::cerr, [&] {
         const rollcall::Environment own = rollcall::job::own_environment(rollcall::Environment::of_this_process());
         return rollcall::bench_collectives::run(rollcall::with_home_and_user(own), arguments);
       });

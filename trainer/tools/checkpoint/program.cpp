@@ -132,7 +132,7 @@ std::span<const Command> all_commands() {
 }
 
 int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) noexcept {
-  return command_line::tool_main(kProgram, "a machine with more memory", out, err,
+  return command_line::tool_main(kProgram, "running it on a node with more memory", out, err,
                                  [&] { return dispatch(arguments, out); });
 }
 

@@ -209,9 +209,10 @@ Result<void> PartialFile::load(std::uint32_t input_crc32c, bool discard) {
     return start_anew(input_crc32c);
   }
   if (is_other_work) {
-    return fail("OUT", data_path_, "was started with other options or other files",
-                fmt::format("the earlier options, or --overwrite to start anew (removes {})", partial_files(out_)),
-                ErrorKind::Mismatch);
+    return fail(
+        "OUT", data_path_, "was started with other options or other files",
+        fmt::format("using the earlier options, or --overwrite to start anew (removes {})", partial_files(out_)),
+        ErrorKind::Mismatch);
   }
   records_ = std::move(journal->records);
   journal_ends_ = std::move(journal->ends);

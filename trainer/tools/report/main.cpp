@@ -132,7 +132,7 @@ Result<int> print_or_write(const std::vector<std::string>& arguments, std::ostre
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return rollcall::command_line::tool_main("rollcall-report", "fewer runs at once", std::cout, std::cerr, [&] {
+  return rollcall::command_line::tool_main("rollcall-report", "naming fewer runs", std::cout, std::cerr, [&] {
     return rollcall::report_tool::print_or_write(arguments, std::cout, std::cerr);
   });
 }

@@ -265,8 +265,9 @@ Result<int> show(const std::vector<std::string>& arguments, const Environment& e
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return rollcall::command_line::tool_main("rollcall-top", "a machine with more memory", std::cout, std::cerr, [&] {
-    return rollcall::top::show(arguments, rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
-                               std::cout);
-  });
+  return rollcall::command_line::tool_main(
+      "rollcall-top", "running it on a node with more memory", std::cout, std::cerr, [&] {
+        return rollcall::top::show(arguments, rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
+                                   std::cout);
+      });
 }

@@ -148,7 +148,7 @@ TEST(TarSource, TakesClassNamesFromBesideTheShards) {
   EXPECT_THAT((*opened({folder.file("a.tar")}))->class_names(), testing::ElementsAre("x", "y", "z"));
   write_text(folder.file("class_names.json"), R"(["x"])");
   EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
-              HasSubstr("picture data/0001 has label 1, and there are 1 class names"));
+              HasSubstr("picture data/0001 has label 1, but there is 1 class name"));
   write_text(folder.file("class_names.json"), R"({"x": 1})");
   EXPECT_THAT(opened({folder.file("a.tar")}).error().message(), HasSubstr("is not a JSON list of strings"));
 }
@@ -174,7 +174,7 @@ TEST(TarSource, SaysWhatIsWrongWithAShard) {
   EXPECT_THAT(refusal(TarWriter()), HasSubstr("holds no supported pictures"));
   write_text(folder.file("page.tar"), std::string(600, '<'));
   EXPECT_THAT(opened({folder.file("page.tar")}).error().message(),
-              HasSubstr("page.tar: is a damaged tar archive: the header at 0 is wrong"));
+              HasSubstr("page.tar: is a damaged tar archive: the header at byte 0 is invalid"));
   EXPECT_EQ(opened({folder.file("none.tar")}).error().kind, ErrorKind::NoInput);
 }
 

@@ -336,7 +336,7 @@ TEST(Pack, VerifyChecksTheNamesToo) {
   auto content = test::content_of_file(path);
   content[at] = 'C';
   test::write_content(path, content);
-  EXPECT_THAT(pack({"verify", path}).err, HasSubstr("the checksum of /name_data is wrong"));
+  EXPECT_THAT(pack({"verify", path}).err, HasSubstr("/name_data has a wrong checksum"));
 }
 
 TEST(Pack, WrongCommandLinesAreRefusedWithAdvice) {

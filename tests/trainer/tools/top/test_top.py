@@ -168,7 +168,7 @@ def test_once_prints_a_frame_or_json_and_finds_the_newest_run(tmp_path):
     found = json.loads(subprocess.run([TOP, "--once", "--json"], capture_output=True, text=True, check=True, env=env).stdout)
     assert (found["run"], found["step"], found["ended"]) == ("new", 200, True)
     without = subprocess.run([TOP], capture_output=True, text=True, check=False, env=env)
-    assert without.returncode == 64 and "is no terminal" in without.stderr
+    assert without.returncode == 64 and "is not a terminal" in without.stderr
     none = subprocess.run([TOP, "--once"], capture_output=True, text=True, check=False, env={**env, "SCRATCH": "/nonexistent"})
     assert none.returncode == 66 and "holds no run" in none.stderr
 
