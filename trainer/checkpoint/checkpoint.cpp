@@ -86,8 +86,8 @@ Result<void> agree_on_file(format::RankGroup& group, std::uint32_t digest, const
   }
   return format::agree(
       group, fail("--resume", path,
-                  fmt::format("rank {} has opened another file than rank 0 under this name", other - digests.begin()),
-                  "a file that all nodes share and that nobody replaces", ErrorKind::Mismatch));
+                  fmt::format("rank {} opened a different file than rank 0 under this name", other - digests.begin()),
+                  "naming a file on a shared file system that no other program replaces", ErrorKind::Mismatch));
 }
 
 /// The named checkpoint, or nothing else.
@@ -96,8 +96,8 @@ Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path,
   const auto reader = format::CheckpointReader::open(path);
   Result<void> outcome = reader ? use(*reader) : reader.error();
   if (!reader && exchange::is_state_dict(path)) {
-    outcome = fail("--resume", path, "holds weights, and nothing of a training", "--init-from=FILE to begin with them",
-                   ErrorKind::BadData);
+    outcome = fail("--resume", path, "holds the weights of a model only, not the state of a training",
+                   "--init-from=FILE to start from them", ErrorKind::BadData);
   }
   if (Result<void> used = format::agree(group, outcome); !used) {
     Error error = used.error();

@@ -81,7 +81,7 @@ std::string more_than_ours(const format::CheckpointSource& source, const std::st
 
 Error another_model(const format::CheckpointSource& source, const std::string& how) {
   return fail("--init-from", source.path(), "is of another model: " + how,
-              "the --model that it was made with; only the last layer may differ", ErrorKind::Mismatch);
+              "setting --model to the model of the file; only the last layer may differ", ErrorKind::Mismatch);
 }
 
 Error several_models(const format::CheckpointSource& source, const std::vector<std::string>& prefixes) {
@@ -89,8 +89,8 @@ Error several_models(const format::CheckpointSource& source, const std::vector<s
   return fail(
       "--init-from", source.path(),
       fmt::format("holds several models: {}{}", prefixes.front().empty() ? "\"\"" : "", fmt::join(prefixes, ", ")),
-      fmt::format("torch.save({{k[{}:]: v for k, v in state_dict.items() if k.startswith('{}')}}, FILE) in "
-                  "Python, which makes a file of one",
+      fmt::format("running torch.save({{k[{}:]: v for k, v in state_dict.items() if k.startswith('{}')}}, FILE) in "
+                  "Python, which writes one of them",
                   last.size(), last),
       ErrorKind::Mismatch);
 }
@@ -118,10 +118,10 @@ Result<InitPlan> plan_init(const format::CheckpointSource& source, const torch::
       plan.reads.fill(target, *stored, shard ? shard->first_row : 0);
       if (scalar_type(*type) != target.scalar_type()) {
         changes.insert(
-            fmt::format("{} taken as {}", stored->type, format::dtype_name(format_dtype(target.scalar_type()))));
+            fmt::format("{} converted to {}", stored->type, format::dtype_name(format_dtype(target.scalar_type()))));
       }
     } else if (stored == nullptr && is_counter(key)) {
-      changes.insert("num_batches_tracked, which it lacks, from 0 on");
+      changes.insert("num_batches_tracked, which the file lacks, starts at 0");
     } else if (const std::string how = difference(key, entry.value().sizes(), target.scalar_type(), stored);
                key.starts_with(last_layer)) {
       plan.info.left_out.push_back(how);
@@ -131,10 +131,10 @@ Result<InitPlan> plan_init(const format::CheckpointSource& source, const torch::
   }
   const std::string more = more_than_ours(source, prefix, keys, plan.info.left_out.empty() ? "" : last_layer);
   if (!more.empty()) {
-    return another_model(source, more + " is there and not here");
+    return another_model(source, more + " is in the file but not in this model");
   }
   if (!prefix.empty()) {
-    changes.insert(fmt::format("\"{}\" before its names taken off", prefix.substr(0, kLongestShown)));
+    changes.insert(fmt::format("prefix \"{}\" removed from its keys", prefix.substr(0, kLongestShown)));
   }
   plan.info.changes.assign(changes.begin(), changes.end());
   return plan;

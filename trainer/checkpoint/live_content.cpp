@@ -18,7 +18,7 @@ Result<void> wait_for(DeviceCopies& copies) {
     copies.wait();
   } catch (const c10::Error& error) {
     return fail("checkpoint", "", std::string("copying from the GPU failed: ") + error.what_without_backtrace(),
-                "looking for the GPU's errors in the node's log", ErrorKind::Unavailable);
+                "looking for GPU errors in the node's kernel log", ErrorKind::Unavailable);
   }
   return {};
 }

@@ -91,12 +91,12 @@ Result<MemoryCheckpoint> MemoryCheckpoint::of(std::string path, const std::vecto
       sound = false;
     }
     if (!sound) {
-      return fail("checkpoint", checkpoint.path_, "a rank sent something else than a table of contents",
-                  "reporting this", ErrorKind::Internal);
+      return fail("checkpoint", checkpoint.path_, "a rank sent an invalid table of contents", "reporting this",
+                  ErrorKind::Internal);
     }
   }
   if (!checkpoint.is_whole()) {
-    return fail("checkpoint", checkpoint.path_, "a byte of a tensor is in no rank's part, or in two", "reporting this",
+    return fail("checkpoint", checkpoint.path_, "a byte of a tensor is in no rank's part or in two", "reporting this",
                 ErrorKind::Internal);
   }
   checkpoint.requests_.resize(checkpoint.datasets_.size());

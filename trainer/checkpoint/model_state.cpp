@@ -23,9 +23,10 @@ std::string description(const std::string& shape, std::string_view dtype, bool w
 }
 
 Error another_model(const std::string& path, const std::string& how) {
-  return fail("--resume", path, "is of another model: " + how,
-              "the --model and data it was made with, another --checkpoint-dir, or --resume=never",
-              ErrorKind::Mismatch);
+  return fail(
+      "--resume", path, "is of another model: " + how,
+      "setting --model and --data as in that training, setting --checkpoint-dir to another folder, or --resume=never",
+      ErrorKind::Mismatch);
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ Error another_model(const std::string& path, const std::string& how) {
 std::string difference(const std::string& key, at::IntArrayRef sizes, at::ScalarType type,
                        const format::ManifestEntry* stored) {
   if (stored == nullptr) {
-    return key + " is here and not there";
+    return key + " is in this model but not in the file";
   }
   const auto dtype = dtype_name(format_dtype(type));
   const bool same_dtype = dtype == stored->type;
@@ -42,7 +43,7 @@ std::string difference(const std::string& key, at::IntArrayRef sizes, at::Scalar
   }
   const auto there = description(format::shape_text(stored->shape), stored->type, !same_dtype);
   const auto here = description(format::shape_text(sizes), dtype, !same_dtype);
-  return key + " is " + there + " there and " + here + " here";
+  return key + " is " + there + " in the file and " + here + " in this model";
 }
 
 void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding* sharding) {
@@ -80,7 +81,7 @@ Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sh
   }
   for (const format::ManifestEntry& entry : stored.source().datasets()) {
     if (entry.kind == format::Kind::Tensor && entry.name.starts_with(kModel) && !known.contains(entry.name)) {
-      return another_model(path, entry.state_dict_key + " is there and not here");
+      return another_model(path, entry.state_dict_key + " is in the file but not in this model");
     }
   }
   return {};

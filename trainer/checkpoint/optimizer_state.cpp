@@ -25,10 +25,10 @@ Result<const OptimizerKind*> checked_kind(const torch::optim::Optimizer& optimiz
                                           const std::vector<std::string>& keys) {
   const OptimizerKind* const kind = optim::kind_of(optimizer);
   if (kind == nullptr) {
-    return fail("checkpoint", "", "the optimizer is of no known kind", "reporting this", ErrorKind::Internal);
+    return fail("checkpoint", "", "the optimizer is of an unknown kind", "reporting this", ErrorKind::Internal);
   }
   if (keys.size() != parameter_count(optimizer)) {
-    return fail("checkpoint", "", "the optimizer's parameters are not all named", "reporting this",
+    return fail("checkpoint", "", "not all parameters of the optimizer have names", "reporting this",
                 ErrorKind::Internal);
   }
   return kind;
@@ -48,8 +48,8 @@ std::vector<std::vector<std::string>> keys_by_group(const torch::optim::Optimize
 }
 
 Error another_optimizer(const std::string& path, const std::string& how) {
-  return fail("--resume", path, "is of another optimizer: " + how, "the settings it was made with, or --resume=never",
-              ErrorKind::Mismatch);
+  return fail("--resume", path, "is of another optimizer: " + how,
+              "setting --optimizer as in that training, or --resume=never", ErrorKind::Mismatch);
 }
 
 Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_options(
@@ -57,13 +57,13 @@ Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_option
     const std::string& path) {
   const auto json = nlohmann::json::parse(text);
   if (json.size() != groups.size()) {
-    return another_optimizer(path, "it has " + std::to_string(json.size()) + " parameter groups there and " +
-                                       std::to_string(groups.size()) + " here");
+    return another_optimizer(path, "the file has " + std::to_string(json.size()) + " parameter groups and this run " +
+                                       std::to_string(groups.size()));
   }
   std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (json[i].at("params").get<std::vector<std::string>>() != groups[i]) {
-      return another_optimizer(path, "parameter group " + std::to_string(i) + " holds other parameters");
+      return another_optimizer(path, "parameter group " + std::to_string(i) + " has other parameters");
     }
     options.push_back(kind.from_json(json[i]));
   }
@@ -102,8 +102,8 @@ optim::StateSource source_of(const OpenCheckpoint& stored, ReadPlan& reads, cons
     }
     const auto shard = sharding != nullptr ? sharding->shard(key) : std::nullopt;
     const std::vector<std::int64_t> whole = shard ? shard->whole_shape : parameter.sizes().vec();
-    TORCH_CHECK(entry->shape == whole, entry->name, " is ", format::shape_text(entry->shape), " there and ",
-                format::shape_text(whole), " here");
+    TORCH_CHECK(entry->shape == whole, entry->name, " is ", format::shape_text(entry->shape), " in the file and ",
+                format::shape_text(whole), " in this run");
     return reads.make(parameter, *entry, shard ? shard->first_row : 0);
   };
   const auto number = [&stored, key](const std::string& name) -> std::optional<std::int64_t> {
@@ -155,10 +155,10 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
   const auto* const type = stored.value<std::string>(kType);
   const auto* const text = stored.value<std::string>(kGroups);
   if (type == nullptr || text == nullptr) {
-    return fail("--resume", path, "holds no optimizer state", "another checkpoint", ErrorKind::BadData);
+    return fail("--resume", path, "holds no optimizer state", "using another checkpoint", ErrorKind::BadData);
   }
   if (*type != kind->python_name) {
-    return another_optimizer(path, *type + " there and " + std::string(kind->python_name) + " here");
+    return another_optimizer(path, *type + " in the file and " + std::string(kind->python_name) + " in this run");
   }
   const auto groups = keys_by_group(optimizer, keys);
   OptimizerPlan plan;
@@ -176,7 +176,7 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
   } catch (const c10::Error& error) {
     return another_optimizer(path, error.what_without_backtrace());
   } catch (const nlohmann::json::exception& error) {
-    return fail("--resume", path, std::string(kGroups) + " cannot be read: " + error.what(), "another checkpoint",
+    return fail("--resume", path, std::string(kGroups) + " cannot be read: " + error.what(), "using another checkpoint",
                 ErrorKind::BadData);
   }
   return plan;

@@ -77,7 +77,7 @@ Result<Progress> read_progress(const OpenCheckpoint& stored) {
   const bool tells_step = stored.value<std::int64_t>("/progress/global_step") != nullptr;
   if (tells_step && !missing.empty()) {
     return fail("--resume", file, "has no " + missing + ": another version of rollcall wrote it",
-                "the version that wrote it, or another checkpoint", ErrorKind::Mismatch);
+                "using the version that wrote it, or using another checkpoint", ErrorKind::Mismatch);
   }
   if (missing.empty()) {
     progress.best = format::best_from_json(*best);
@@ -85,7 +85,8 @@ Result<Progress> read_progress(const OpenCheckpoint& stored) {
       return *std::move(possible);
     }
   }
-  return fail("--resume", file, "does not tell how far the training was", "another checkpoint", ErrorKind::BadData);
+  return fail("--resume", file, "does not hold a valid position of a training", "using another checkpoint",
+              ErrorKind::BadData);
 }
 
 std::string progress_to_text(const Progress& progress) {

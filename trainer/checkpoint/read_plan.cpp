@@ -12,7 +12,7 @@ namespace rollcall::checkpoint {
 
 at::Tensor ReadPlan::buffer(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row) {
   const auto dtype = format::dtype_from_name(entry.type);
-  TORCH_CHECK(dtype, entry.name, " has elements of type ", entry.type, ", which this version does not know");
+  TORCH_CHECK(dtype, entry.name, " has elements of type ", entry.type, ", which this version does not support");
   at::Tensor memory =
       torch::empty(target.sizes(), at::TensorOptions(scalar_type(*dtype)).pinned_memory(!target.is_cpu()));
   if (memory.numel() > 0) {

@@ -30,7 +30,7 @@ Result<void> set_cpu_rng_state(const std::vector<std::byte>& state) {
     const std::lock_guard lock(generator.mutex());
     generator.set_state(tensor);
   } catch (const c10::Error&) {
-    return fail("--resume", "", "the state of the random number generator is not LibTorch's", "another checkpoint",
+    return fail("--resume", "", "the state of the random number generator is invalid", "using another checkpoint",
                 ErrorKind::BadData);
   }
   return {};

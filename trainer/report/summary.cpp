@@ -18,9 +18,11 @@ namespace {
 using metrics::human_bytes;
 using metrics::human_duration;
 
+constexpr const char* kNotRecorded = "not recorded";
+
 std::string place_text(const Run& run) {
   if (run.starts.empty() || run.starts.back().began == 0) {
-    return "not recorded";
+    return kNotRecorded;
   }
   const Start& last = run.starts.back();
   std::string hosts;
@@ -69,8 +71,7 @@ std::string gpus_text(const Run& run) {
 std::string speed_text(const Run& run) {
   const double seconds = run.seconds.sum();
   if (seconds <= 0) {
-    return run.images_per_second.empty() ? "not recorded"
-                                         : fmt::format("{:.0f} images/s", run.images_per_second.mean());
+    return run.images_per_second.empty() ? kNotRecorded : fmt::format("{:.0f} images/s", run.images_per_second.mean());
   }
   double a_step = 0;
   for (const Series& part : run.parts) {
@@ -82,7 +83,7 @@ std::string speed_text(const Run& run) {
 std::string parts_text(const Run& run) {
   const double all = std::accumulate(run.part_seconds.begin(), run.part_seconds.end(), 0.0);
   if (all <= 0) {
-    return "not recorded";
+    return kNotRecorded;
   }
   std::string text;
   for (std::size_t i = 0; i < kParts.size(); ++i) {
@@ -93,7 +94,7 @@ std::string parts_text(const Run& run) {
 
 std::string straggler_text(const Run& run) {
   if (run.ranks.ranks().empty()) {
-    return "not recorded";
+    return kNotRecorded;
   }
   if (!run.ranks.has_equal_shares()) {
     return "not compared: ranks have unequal shares of the work (--elastic-exact)";
@@ -149,7 +150,7 @@ std::string replicas_text(const Run& run) {
 
 std::string cost_text(const Run& run) {
   if (run.wall_seconds() <= 0) {
-    return "not recorded";
+    return kNotRecorded;
   }
   constexpr double kKilowattHour = 3.6e6;
   const std::string energy =
@@ -221,7 +222,7 @@ std::vector<std::pair<std::string, double>> time_budget(const Run& run) {
 
 std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
   const std::vector<std::string> cheaper = advice(run);
-  const std::string model = run.model.empty() ? "not recorded"
+  const std::string model = run.model.empty() ? kNotRecorded
                                               : fmt::format("{} on {}: {} training images, {} a step", run.model,
                                                             run.data, run.training_images, run.images_of_step);
   std::vector<std::pair<std::string, std::string>> rows{{"run", run.name + ": " + state_of(run)},
@@ -246,7 +247,7 @@ std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
 std::string summary_text(const Run& run) {
   std::string text;
   for (const auto& [name, line] : summary(run)) {
-    text += fmt::format("{:<12}{}\n", name, printable(line));
+    text += line == kNotRecorded ? "" : fmt::format("{:<12}{}\n", name, printable(line));
   }
   for (const std::string& note : run.notes) {
     text += fmt::format("{:<12}{}\n", "note", printable(note));

@@ -103,15 +103,14 @@ Error one_gpu_for_two(const std::vector<nlohmann::json>& shown, std::size_t firs
   const auto on_host =
       std::ranges::count_if(shown, [&](const nlohmann::json& rank) { return rank.at("host") == text("host"); });
   return fail("--device", text("uuid"),
-              same ? fmt::format("ranks {} and {} on {} compute on this one", first, second, text("host"))
-                   : fmt::format("ranks {} and {} on {} compute on instances (MIG) of one GPU, {}, and NCCL does not "
-                                 "connect these",
+              same ? fmt::format("ranks {} and {} on {} use the same device", first, second, text("host"))
+                   : fmt::format("ranks {} and {} on {} use MIG instances of one GPU, {}, which NCCL does not "
+                                 "connect",
                                  first, second, text("host"), text("bus")),
-              is_instance(shown[second])
-                  ? "GPUs that are not divided, or a rank for each GPU; NCCL 2.30 and later try it with "
-                    "NCCL_MULTI_RANK_GPU_ENABLE=1"
-                  : "as many GPUs as tasks on a node, which each task then sees: " +
-                        job::gpus_for_every_task(static_cast<std::size_t>(on_host)),
+              is_instance(shown[second]) ? "using GPUs without MIG, or using one rank for each GPU, or setting "
+                                           "NCCL_MULTI_RANK_GPU_ENABLE=1 with NCCL 2.30 or later"
+                                         : "requesting as many GPUs as tasks on a node, all visible to each task: " +
+                                               job::gpus_for_every_task(static_cast<std::size_t>(on_host)),
               ErrorKind::Unavailable);
 }
 
@@ -125,16 +124,16 @@ Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
     }
     if (text("type") != shown[0].at("type").get<std::string>()) {
       return fail("--device", text("type"),
-                  fmt::format("rank {} on {} computes on it, and rank 0 on {}", rank, text("host"),
+                  fmt::format("rank {} on {} uses this kind of device and rank 0 uses {}", rank, text("host"),
                               shown[0].at("type").get<std::string>()),
-                  "nodes that are alike, or --device=cpu for all ranks", ErrorKind::Mismatch);
+                  "using nodes of one kind, or --device=cpu for all ranks", ErrorKind::Mismatch);
     }
     if (shown[rank].at("kernels") != shown[0].at("kernels")) {
       return fail("--own-kernels", "on",
-                  fmt::format("rank {} on {} {} kernels of rollcall's own, and rank 0 on {} {}", rank, text("host"),
+                  fmt::format("rank {} on {} {} rollcall's own kernels, but rank 0 on {} {}", rank, text("host"),
                               shown[rank].at("kernels") ? "has" : "lacks", shown[0].at("host").get<std::string>(),
                               shown[0].at("kernels") ? "has them" : "does not"),
-                  "one installation for all nodes, and GPUs that are alike, or --own-kernels=off", ErrorKind::Mismatch);
+                  "using one installation and one kind of GPU on all nodes, or --own-kernels=off", ErrorKind::Mismatch);
     }
     for (const std::string& claim : claims_of(shown[rank])) {
       const auto [other, is_new] = rank_of.emplace(claim, rank);
@@ -168,7 +167,7 @@ std::vector<std::string> lines_of(const std::vector<nlohmann::json>& shown) {
     lines.push_back(line_of(shown[rank], rank));
   }
   if (shown.size() > kMost) {
-    lines.push_back(fmt::format("and {} ranks more", shown.size() - kMost));
+    lines.push_back(fmt::format("and {} more ranks", shown.size() - kMost));
   }
   return lines;
 }
@@ -194,10 +193,11 @@ std::string idle_devices_warning(const device::Place& place, std::uint32_t visib
     return "";
   }
   return fmt::format(
-      "--device: {}: {} devices are visible to this task, and {} on this node {} with one each: {} idle; try a rank "
-      "for each device: srun --ntasks-per-node={}",
+      "--device: {}: {} devices are visible to this task, but {} on this node {} one each, so {} {} idle; try running "
+      "one rank for each device: srun --ntasks-per-node={}",
       place.asked, visible, place.local_world_size == 1 ? "one rank" : fmt::format("{} ranks", place.local_world_size),
-      place.local_world_size == 1 ? "computes" : "compute", visible - place.local_world_size, visible);
+      place.local_world_size == 1 ? "uses" : "use", visible - place.local_world_size,
+      visible - place.local_world_size == 1 ? "is" : "are", visible);
 }
 
 std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks) {
@@ -208,9 +208,9 @@ std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks) {
   }
   const auto alike = [&](const DeviceOfRank& rank) { return rank.name == ranks.front().name; };
   return fmt::format(
-      "--device: ranks compute on devices of different models: {} of {} on {}, and rank {} on {} on {}: every step "
-      "takes "
-      "as long as the slowest one's; try nodes that are alike: sbatch --constraint, or --gpus-per-node=TYPE:N",
+      "--device: ranks use devices of different models: {} of {} use {}, but rank {} on {} uses {}; every step takes "
+      "as "
+      "long as on the slowest device; try using nodes of one kind (sbatch --constraint), or --gpus-per-node=TYPE:N",
       std::ranges::count_if(ranks, alike), ranks.size(), ranks.front().name, other - ranks.begin(), other->host,
       other->name);
 }
@@ -226,8 +226,8 @@ std::string hidden_devices_warning(const std::vector<DeviceOfRank>& ranks) {
     return "";
   }
   return fmt::format(
-      "--device: {} of {} ranks may not open the GPUs of other ranks on their node ({} of {} on {}), and NCCL reaches "
-      "these by way of main memory or the network, not NVLink; try {}",
+      "--device: {} of {} ranks may not open the GPUs of other ranks on their node ({} of {} on {}), so NCCL reaches "
+      "these through main memory or the network instead of NVLink; try {}",
       std::ranges::count_if(ranks, misses), ranks.size(), first->openable, on_host[first->host], first->host,
       job::gpus_for_every_task(on_host[first->host]));
 }
@@ -239,10 +239,10 @@ std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
     return "";
   }
   return fmt::format(
-      "NCCL: NET/Socket: {} of {} ranks send by TCP although {} on {} is InfiniBand with an active port: gradients "
-      "travel slowly; try to see whether the task has /dev/infiniband and libibverbs (in a container, too), and "
-      "whether NCCL_IB_HCA leaves it out (nccl-rank-N.log in the run's folder has what NCCL says); NCCL_NET=Socket "
-      "says that it is meant",
+      "NCCL: NET/Socket: {} of {} ranks send over TCP although {} on {} is an InfiniBand adapter with an active port, "
+      "so the exchange of gradients is slow; try checking that the task has /dev/infiniband and libibverbs (also in a "
+      "container) and that NCCL_IB_HCA does not exclude the adapter (see nccl-rank-N.log in the run's folder); "
+      "NCCL_NET=Socket turns this warning off",
       std::ranges::count_if(ranks, slow), ranks.size(), first->left_aside, first->host);
 }
 

@@ -9,6 +9,7 @@
 #include <exception>
 #include <utility>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/own_file.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/errors/exceptions.h"
@@ -19,16 +20,18 @@
 namespace rollcall::train {
 namespace {
 
-constexpr const char* kAgain =
-    "submitting again, which goes on from the last checkpoint; where it comes again, --resume=continue-with-changes "
-    "with a smaller --lr";
+constexpr const char* kResume =
+    "submitting again, which resumes from the last checkpoint; if it happens again, adding "
+    "--resume=continue-with-changes and lowering --lr";
+constexpr const char* kNoCheckpoint = "lowering --lr, or --warmup-epochs=1";
 
 Error diverged(const char* what, const std::string& value, std::string reason, std::string action) {
   return fail(what, value, std::move(reason), std::move(action), ErrorKind::BadData);
 }
 
 Error lost_peer_error(const World& world, const std::string& what) {
-  return fail("process group", world.backend, "a collective failed, so a peer was lost: " + what,
+  const bool debug = Environment::of_this_process().get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL";  // as --debug sets it
+  return fail("process group", world.backend, "a collective failed, so a peer was lost" + (debug ? ": " + what : ""),
               "looking for the first rank that ended, in this output and in Slurm's", ErrorKind::PeerLost);
 }
 
@@ -43,9 +46,9 @@ namespace {
 /// What LibTorch does not compute. Of a picture that has shrunk to one pixel, in a batch of one, there is no variance.
 Error refused(const std::string& text) {
   const bool one_value = text.find("Expected more than 1 value per channel") != std::string::npos;
-  return one_value ? fail("--image-size", "", "leaves a batch norm one value for each channel: " + text,
-                          "larger images, or a larger --batch-size")
-                   : fail("training step", "", text, "reporting it", ErrorKind::Internal);
+  return one_value ? fail("--image-size", "", "leaves a batch norm layer with one value for each channel",
+                          "raising --image-size, or raising --batch-size")
+                   : fail("training step", "", text, "reporting this", ErrorKind::Internal);
 }
 
 }  // namespace
@@ -101,62 +104,66 @@ void write_nccl_log(const World& world, const std::string& folder) {
   }
 }
 
-Error loss_not_finite(double loss, std::int64_t step, bool first_of_run) {
+Error loss_not_finite(double loss, std::int64_t step, bool has_checkpoint, bool first_of_run) {
+  if (!has_checkpoint) {
+    return diverged("loss", fmt::format("{}", loss),
+                    fmt::format("is not finite after step {}, and there is no checkpoint yet", step), kNoCheckpoint);
+  }
   return diverged("loss", fmt::format("{}", loss), fmt::format("is not finite after step {}", step),
-                  first_of_run ? "--resume=FILE with an earlier checkpoint than the one that this run went on from, "
-                                 "and a smaller --lr"
-                               : kAgain);
+                  first_of_run ? "--resume=FILE with a checkpoint from before the one that this run resumed from, and "
+                                 "lowering --lr"
+                               : kResume);
 }
 
 Error validation_not_finite(double loss, std::int64_t step) {
   return diverged("validation loss", fmt::format("{}", loss),
                   fmt::format("is not finite after step {}: the model has diverged", step),
-                  "--resume=FILE with a checkpoint of before, and a smaller --lr");
+                  "--resume=FILE with an earlier checkpoint, and lowering --lr");
 }
 
 Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step) {
   return diverged(
       "gradients", where,
-      fmt::format("not finite in {} steps in a row, up to step {}; the weights are those of before", in_a_row, step),
-      "--clip-grad-norm, a smaller --lr with --resume=continue-with-changes, or another "
+      fmt::format("are not finite in {} steps in a row, up to step {}; the weights are unchanged since then", in_a_row,
+                  step),
+      "--clip-grad-norm, or lowering --lr with --resume=continue-with-changes, or raising "
       "--max-skipped-steps");
 }
 
 Error gradients_not_finite_at_any_scale() {
-  return diverged("--precision", "fp16", "gradients are not finite whatever the loss is scaled with",
-                  "--precision=bf16, or a smaller --lr");
+  return diverged("--precision", "fp16", "gradients are not finite even with the smallest loss scale",
+                  "--precision=bf16, or lowering --lr");
 }
 
 Error state_not_finite(const std::string& where, std::int64_t step) {
-  return diverged("state", where.empty() ? "of another rank" : where,
-                  fmt::format("not finite after step {}, which is not saved", step),
-                  std::string(kAgain) + ", or --resume=FILE with an earlier checkpoint");
+  return diverged("state", where.empty() ? "in another rank's part" : where,
+                  fmt::format("is not finite after step {}, so no checkpoint of this step was written", step),
+                  std::string(kResume) + ", or --resume=FILE with an earlier checkpoint");
 }
 
 Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,
                            const std::string& data) {
   const bool mostly_unread = sums.unread > sums.damaged;
   return fail("--data", data,
-              fmt::format("{} of {} images for {} were left out: {} damaged, {} that could not be read at all",
-                          sums.bad(), images, part, sums.damaged, sums.unread),
-              mostly_unread
-                  ? "looking at the file system, then submitting again, which goes on from the last checkpoint"
-                  : "mending the data set, or a larger --max-bad-samples",
+              fmt::format("{} of {} images for {} were skipped: {} damaged, {} unreadable", sums.bad(), images, part,
+                          sums.damaged, sums.unread),
+              mostly_unread ? "checking the file system, then submitting again, which resumes from the last checkpoint"
+                            : "repairing the data set, or raising --max-bad-samples",
               mostly_unread ? ErrorKind::InputOutput : ErrorKind::BadData);
 }
 
 Error validation_does_not_fit(double seconds, std::int64_t step) {
   return fail(
       "validation", fmt::format("of step {}", step),
-      fmt::format("was interrupted after {:.0f} s; {} runs have done nothing else, and none came to its end", seconds,
+      fmt::format("was interrupted after {:.0f} s; {} runs in a row did nothing else and did not finish it", seconds,
                   kValidationsInVain),
-      "a longer time limit of the job, fewer images for validation, or --valid-epochs=0, then submitting again, "
-      "which goes on from this step",
+      "raising the job's time limit, or using fewer validation images, or --valid-epochs=0, then submitting again, "
+      "which resumes from this step",
       ErrorKind::Usage);
 }
 
 std::string place_of(const std::string& parameter) {
-  return parameter.empty() ? "of another rank's part" : "of " + parameter;
+  return parameter.empty() ? "in another rank's part" : "in " + parameter;
 }
 
 }  // namespace rollcall::train

@@ -50,7 +50,7 @@ void write_nccl_log(const World& world, const std::string& folder);
 
 /// The loss of step `step`. `first_of_run`: the run went on from a checkpoint and has done no other step: it is that
 /// checkpoint's model which has diverged.
-[[nodiscard]] Error loss_not_finite(double loss, std::int64_t step, bool first_of_run);
+[[nodiscard]] Error loss_not_finite(double loss, std::int64_t step, bool has_checkpoint, bool first_of_run);
 [[nodiscard]] Error validation_not_finite(double loss, std::int64_t step);
 /// After so many steps in a row that were left out. `where`: place_of() the first such parameter.
 [[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step);

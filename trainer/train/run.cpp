@@ -105,7 +105,8 @@ Result<void> check_settings(const SessionInput& input) {
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, first_opened(source));
   for (const std::string& path : paths) {
     if (::access(path.c_str(), R_OK) != 0) {
-      return fail("--data", path, errno_text(errno), "a folder or file that every node has", ErrorKind::NoInput);
+      return fail("--data", path, errno_text(errno), "naming a folder or file that every node can read",
+                  ErrorKind::NoInput);
     }
   }
   return {};
@@ -136,7 +137,7 @@ Result<void> dry_run(const World& world, const config::Options& options, metrics
 
 Error of_exception(const std::exception& error) {
   return process_group::out_of_memory(error).value_or(
-      fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ErrorKind::Internal));
+      fail("rollcall-train", "", error.what(), "reporting this bug", ErrorKind::Internal));
 }
 
 SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, FailureReport& report,
@@ -256,7 +257,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   if (lost_again) {
     const double noticed = memory.kept->recovery.noticed;
     return {.noticed = noticed,
-            .lost = fail("world", "", "a rank was lost while the others met", "", ErrorKind::PeerLost),
+            .lost = fail("world", "", "a rank was lost while the others connected", "", ErrorKind::PeerLost),
             .left = std::move(memory)};
   }
   if (!*world) {
@@ -296,11 +297,12 @@ Result<std::shared_ptr<elastic::AgentLink>> agent_of(const config::Options& opti
     return std::shared_ptr<elastic::AgentLink>();
   }
   if (options.trainer.text("backend") == "mpi") {
-    return fail("--elastic", "on", "MPI cannot go on once a rank is lost", "--backend=gloo or ucx", ErrorKind::Usage);
+    return fail("--elastic", "on", "MPI cannot continue after a rank is lost", "--backend=gloo, or --backend=ucx",
+                ErrorKind::Usage);
   }
   std::shared_ptr<elastic::AgentLink> agent = elastic::AgentLink::of(environment);
   if (!agent) {
-    return fail("--elastic", "on", "no agent of `rollcall run` has started this process",
+    return fail("--elastic", "on", "this process was not started by an agent of `rollcall run`",
                 "rollcall run --max-restarts=N ... rollcall-train --elastic", ErrorKind::Usage);
   }
   return agent;

@@ -42,10 +42,10 @@ Result<void> confirm_equal_settings(const World& world, const settings::Settings
     return {};
   }
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("not given") : value; };
-  return fail(
-      others.front().option, shown(others.front().now),
-      fmt::format("rank {} on {} has it so, and rank 0 has {}", world.rank, world.host, shown(others.front().then)),
-      "the same options, ROLLCALL_* variables and profiles for all ranks", ErrorKind::Mismatch);
+  return fail(others.front().option, shown(others.front().now),
+              fmt::format("rank {} on {} has this value, but rank 0 has {}", world.rank, world.host,
+                          shown(others.front().then)),
+              "using the same options, ROLLCALL_* variables and profiles for all ranks", ErrorKind::Mismatch);
 }
 
 /// What is known and to be told once all is set up.
@@ -226,7 +226,7 @@ class Session {
         return to_int(ExitCode::Interrupted);
       case Ending::Regrouped:
         checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
-        return lost_peer(fail("world", "", "nodes came or went", "submitting again", ErrorKind::PeerLost));
+        return lost_peer(fail("world", "", "nodes joined or left", "submitting again", ErrorKind::PeerLost));
       case Ending::Failed: {
         world_.group_options.membership->give_up(outcome.failure->error.text());
         const int code = failed(*outcome.failure);

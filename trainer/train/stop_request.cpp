@@ -77,9 +77,10 @@ std::string slow_save_warning(double seconds, std::optional<double> notice, bool
   }
   const double enough = std::ceil(4 * seconds / 60) * 60;
   return fmt::format(
-      "a checkpoint took {:.1f} s until it was written, and {} {} s before its time limit; it may be killed before the "
-      "last one is written: {}{:.0f} gives it more",
-      seconds, save_before_limit ? "this run ends" : "the batch scripts of rollcall tell a job", *notice,
+      "a checkpoint took {:.1f} s until it was written, but {} {} s before the time limit; the job may be killed "
+      "before "
+      "its last checkpoint is written; try {}{:.0f}",
+      seconds, save_before_limit ? "this run ends" : "the batch scripts of rollcall signal a job", *notice,
       save_before_limit ? "--save-before-limit=" : "#SBATCH --signal=USR1@", enough);
 }
 
@@ -99,9 +100,11 @@ TimeLimit time_limit_of_job(const config::CheckpointConfig& config, const Enviro
   const std::optional<double> left = limit.seconds_left(now);
   const std::string setting = "--save-before-limit: " + config.save_before_limit_given + ": ";
   if (!left) {
-    warnings.push_back(setting + "this job has no time limit, or Slurm does not tell it; nothing is saved before it");
+    warnings.push_back(
+        setting + "this job has no time limit, or Slurm does not report it, so no checkpoint is written before it");
   } else if (*left <= 0) {
-    warnings.push_back(setting + "the job has less time left than that, so it ends after one step; ask for more time");
+    warnings.push_back(
+        setting + "the job has less time left than that, so it ends after one step; try requesting more time (--time)");
   }
   return limit;
 }

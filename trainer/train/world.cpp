@@ -96,7 +96,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   if (config.alone) {
     return fail("--parallel", "none",
                 fmt::format("{} ranks would each train alone and overwrite each other", world.world_size),
-                "--parallel=ddp, or one task", ErrorKind::Mismatch);
+                "--parallel=ddp, or running one task", ErrorKind::Mismatch);
   }
   ASSIGN_OR_RETURN(rendezvous::Meeting meeting, rendezvous::meet(step.facts, patched, launch, pmix.get()));
   trace.mark("rendezvous");

@@ -237,7 +237,7 @@ TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {
   TrainingState state = second.state();
   const auto loaded = load(folder.file("step-00000000.h5"), "", state);
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(loaded.error().reason, "does not tell how far the training was");
+  EXPECT_EQ(loaded.error().reason, "does not hold a valid position of a training");
   EXPECT_EQ(loaded.error().kind, ErrorKind::BadData);
 }
 
@@ -272,7 +272,7 @@ TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouc
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(loaded.error().message(),
-              HasSubstr("is of another model: fc.weight is [1000,8] there and [10,8] here; try "));
+              HasSubstr("is of another model: fc.weight is [1000,8] in the file and [10,8] in this model; try "));
   const auto after = copies(ten);
   for (std::size_t i = 0; i < before.size(); ++i) {
     EXPECT_TRUE(torch::equal(before[i], after[i]));
@@ -290,7 +290,7 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefusedAndNothingIsTouched) {
   const auto loaded = load("auto", folder.path(), state);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().kind, ErrorKind::Mismatch);
-  EXPECT_THAT(loaded.error().message(), HasSubstr("SGD there and AdamW here"));
+  EXPECT_THAT(loaded.error().message(), HasSubstr("SGD in the file and AdamW in this run"));
   EXPECT_TRUE(torch::equal(before[0], copies(adamw)[0]));
 }
 

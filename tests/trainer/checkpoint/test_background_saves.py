@@ -110,7 +110,7 @@ def test_a_training_begins_with_the_model_of_another_and_a_head_of_its_own(tmp_p
     source = old / "step-00000002.h5"
     output = trainer_ranks.run(new, *OPTIONS, "--max-steps=1", "--num-classes=12", "--lr=0", f"--init-from={source}",
                                f"--parallel={parallel}")
-    assert "fc.weight is [20,64] there and [12,64] here, fc.bias is [20] there and [12] here" in output
+    assert "fc.weight is [20,64] in the file and [12,64] in this model, fc.bias is [20] in the file and [12] in this model" in output
     before, after = datasets(source), datasets(new / "step-00000001.h5")
     learned = [name for name in before if name.startswith("model/") and not name.startswith("model/fc")
                and not name.endswith(("running_mean", "running_var", "num_batches_tracked"))]

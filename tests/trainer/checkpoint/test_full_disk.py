@@ -33,7 +33,7 @@ def test_a_full_disk_is_a_warning_until_there_are_too_many(tmp_path, small_room)
     output = done.stdout + done.stderr
     assert done.returncode == 74, output
     assert "warning: the checkpoint of step 6 was not written" in output and "warning: the checkpoint of step 8 was not written" in output
-    assert "earlier ones are as they were" in output and "a checkpoint takes" in output
+    assert "earlier checkpoints are unchanged" in output and "a checkpoint takes" in output
     assert output.count(": intact, ") == 2, output
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(r["step"], r["written"]) for r in records if r["event"] == "checkpoint"] == [(2, True), (4, True), (6, False), (8, False)]

@@ -105,4 +105,4 @@ def test_saving_at_once_waits_as_long(tmp_path, room):
 def test_after_a_save_that_took_too_long_the_next_ones_are_made(tmp_path, room):
     output, _, run = train_through_a_stall(tmp_path, room, f"--checkpoint-timeout={SHORT}", "--checkpoint-retries=0")
     assert written(run).count(False) == 1, output
-    assert output.count("was not written") == 1 and "longer --checkpoint-timeout" in output
+    assert output.count("was not written") == 1 and "raising --checkpoint-timeout" in output

@@ -60,17 +60,17 @@ def test_those_of_all_ranks_are_counted_by_kind_and_told_at_the_end(tmp_path, ro
     assert sum(step["bad_samples"] for step in of(tmp_path / "run", "step")) == 2
     [validation] = of(tmp_path / "run", "validation")
     assert (validation["samples"], validation["bad_samples"], validation["unread_samples"]) == (len(valid) - 1, 1, 0)
-    assert "left out 2 times: images that could not be used (1 times damaged, 1 times not to be read)" in text
+    assert "skipped images: 2 (1 damaged, 1 unreadable)" in text
 
 
-@pytest.mark.parametrize("spoil, code, action", [(damage, 65, "mending the data set"), (take_away, 74, "looking at the file system")])
+@pytest.mark.parametrize("spoil, code, action", [(damage, 65, "repairing the data set"), (take_away, 74, "checking the file system")])
 def test_too_many_end_the_run_by_name_and_leave_the_checkpoint_of_before(tmp_path, root, spoil, code, action):
     for path in pictures(root, "train")[::4]:
         spoil(path)
     text = trainer_ranks.run(tmp_path / "run", *options(root), ranks=2, code=code)
     [error] = errors(text)
     count = len(pictures(root, "train"))
-    assert f" of {count} images for training were left out" in error and action in error
+    assert f" of {count} images for training were skipped" in error and action in error
     assert records(tmp_path / "run")[-1]["event"] == "failed"
     for path in trainer_ranks.checkpoints(tmp_path / "run"):
         with h5py.File(path) as file:
@@ -82,7 +82,7 @@ def test_too_many_for_validation_leave_no_model_that_is_called_the_best(tmp_path
     for path in pictures(root, "val")[::4]:
         take_away(path)
     text = trainer_ranks.run(tmp_path / "run", *options(root), ranks=1, code=74)
-    assert "images for validation were left out" in errors(text)[0]
+    assert "images for validation were skipped" in errors(text)[0]
     assert not (tmp_path / "run" / "best.h5").exists()
 
 

@@ -73,4 +73,4 @@ def test_names_of_classes_that_were_numbers_are_no_other_data(tmp_path, tree):
     assert warnings(text) == [] and "resum" in text.lower(), text
     (tmp_path / "data" / "classes.txt").write_text("hen\nfox\nowl\n")
     text = trainer_ranks.run(tmp_path / "run", *steps[2], ranks=1, code=76)
-    assert "the names of the classes are others" in text
+    assert "the names of the classes differ" in text

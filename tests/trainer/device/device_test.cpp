@@ -101,9 +101,9 @@ TEST(IdleDevicesWarning, SaysHowToStartARankForEachDevice) {
   const auto warning = [](std::uint32_t ranks, std::uint32_t visible) {
     return train::idle_devices_warning({.asked = "auto", .local_world_size = ranks}, visible);
   };
-  EXPECT_THAT(warning(1, 4), AllOf(HasSubstr("4 devices are visible"), HasSubstr("one rank on this node computes"),
-                                   HasSubstr("3 idle"), HasSubstr("srun --ntasks-per-node=4")));
-  EXPECT_THAT(warning(2, 8), AllOf(HasSubstr("2 ranks on this node compute "), HasSubstr("6 idle")));
+  EXPECT_THAT(warning(1, 4), AllOf(HasSubstr("4 devices are visible"), HasSubstr("one rank on this node uses one"),
+                                   HasSubstr("3 are idle"), HasSubstr("srun --ntasks-per-node=4")));
+  EXPECT_THAT(warning(2, 8), AllOf(HasSubstr("2 ranks on this node use one each"), HasSubstr("6 are idle")));
   for (const auto& [ranks, visible] : {std::pair{4U, 4U}, {1U, 1U}, {4U, 1U}, {1U, 0U}}) {
     EXPECT_EQ(warning(ranks, visible), "") << ranks << " of " << visible;
   }
@@ -112,7 +112,7 @@ TEST(IdleDevicesWarning, SaysHowToStartARankForEachDevice) {
 TEST(MixedDevicesWarning, NamesTheFirstRankOnAnotherModel) {
   EXPECT_EQ(train::mixed_devices_warning({{"a", "H100"}, {"b", "H100"}}), "");
   EXPECT_THAT(train::mixed_devices_warning({{"a", "H100"}, {"b", "H100"}, {"c", "A100"}, {"c", "A100"}}),
-              HasSubstr("2 of 4 on H100, and rank 2 on c on A100"));
+              HasSubstr("2 of 4 use H100, but rank 2 on c uses A100"));
 }
 
 TEST(HiddenDevicesWarning, SaysWhatToAskSlurmForWhereNvLinkIsNotUsed) {
@@ -129,7 +129,7 @@ TEST(HiddenDevicesWarning, SaysWhatToAskSlurmForWhereNvLinkIsNotUsed) {
 TEST(SlowNetworkWarning, NamesTheFirstRankAndCountsAll) {
   EXPECT_EQ(train::slow_network_warning({{"a", ""}, {"b", ""}}), "");
   EXPECT_THAT(train::slow_network_warning({{"a", ""}, {"b", "mlx5_0"}, {"c", "mlx5_1"}}),
-              HasSubstr("2 of 3 ranks send by TCP although mlx5_0 on b is InfiniBand"));
+              HasSubstr("2 of 3 ranks send over TCP although mlx5_0 on b is an InfiniBand adapter"));
 }
 
 TEST(Device, UsesTheArithmeticThatIsAskedFor) {

@@ -115,9 +115,9 @@ def test_a_save_beside_graphs_is_of_one_step(tmp_path, trained, parallel):
     assert differences(trained(2, "--device=cpu", *options) / file, tmp_path / file) == []
 
 
-@pytest.mark.parametrize("options, reason", [(("--device=cpu",), "which have no graphs"),
-                                             ((STAND_IN, "--parallel=fsdp", "--cpu-offload"), "the host computes, too"),
-                                             ((STAND_IN, "--find-unused-parameters"), "looks at each step")])
+@pytest.mark.parametrize("options, reason", [(("--device=cpu",), "which cannot capture graphs"),
+                                             ((STAND_IN, "--parallel=fsdp", "--cpu-offload"), "the host also computes"),
+                                             ((STAND_IN, "--find-unused-parameters"), "examines each step")])
 def test_steps_that_cannot_be_captured_are_an_error_where_that_is_asked_for(tmp_path, options, reason):
     assert reason in refused(tmp_path, *options, GRAPH, code=64, ranks=2)
 

@@ -95,7 +95,7 @@ def test_a_rank_that_the_others_devices_do_not_reach_keeps_nobody_waiting_for_ev
 def test_devices_of_different_models_are_told_in_one_warning(tmp_path):
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2", "STAND_IN_NAME": "H100,A100"})
     warning, = [line for line in text.splitlines() if "different models" in line]
-    assert "1 of 2 on H100, and rank 1 on " in warning and "on A100" in warning
+    assert "1 of 2 use H100, but rank 1 on " in warning and "uses A100" in warning
 
 
 def test_a_device_that_cannot_run_the_projects_kernels_is_not_given_any(tmp_path):
@@ -108,7 +108,7 @@ def test_a_device_that_cannot_run_the_projects_kernels_is_not_given_any(tmp_path
 def test_devices_that_no_rank_takes_are_told_in_one_line(tmp_path):
     output = trainer_ranks.run(tmp_path / "one", *DATA, STAND_IN, "--max-steps=1", ranks=1, env={"STAND_IN_COUNT": "4"})
     told, = [line for line in output.splitlines() if "idle" in line]
-    assert "4 devices are visible to this task" in told and told.endswith("try a rank for each device: srun --ntasks-per-node=4")
+    assert "4 devices are visible to this task" in told and told.endswith("try running one rank for each device: srun --ntasks-per-node=4")
     assert "idle" not in trainer_ranks.run(tmp_path / "two", *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2"})
 
 

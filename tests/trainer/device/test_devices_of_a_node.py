@@ -113,8 +113,8 @@ SHARED = [("MIG-a", "0000:3b:00.0"), ("MIG-b", "0000:3b:00.0")]
 def test_ranks_on_instances_of_one_gpu_are_refused_before_they_are_connected(tmp_path):
     text = instances(tmp_path, SHARED, code=69)
     error, = [line for line in text.splitlines() if line.startswith("rollcall: ")]
-    assert re.match(r"rollcall: --device: MIG-b: ranks 0 and 1 on \S+ compute on instances \(MIG\) of one GPU, 0000:3b:00\.0, and NCCL "
-                    r"does not connect these; try GPUs that are not divided, or a rank for each GPU; ", error)
+    assert re.match(r"rollcall: --device: MIG-b: ranks 0 and 1 on \S+ use MIG instances of one GPU, 0000:3b:00\.0, which NCCL "
+                    r"does not connect; try using GPUs without MIG, or using one rank for each GPU, ", error)
     assert not list(tmp_path.glob("step-*.h5"))
 
 
@@ -129,5 +129,5 @@ def test_other_ranks_are_connected(tmp_path, of_rank, env):
 
 def test_two_ranks_that_have_one_device_of_several_are_told(tmp_path):
     error = refused(tmp_path, STAND_IN, code=69, ranks=2, env={"STAND_IN_COUNT": "2", "STAND_IN_UUID": "GPU-1"})
-    assert re.match(r"rollcall: --device: GPU-1: ranks 0 and 1 on \S+ compute on this one; try as many GPUs as tasks on a node, which each "
-                    r"task then sees: --gpus-per-node=2 without --gpus-per-task and --gpu-bind", error)
+    assert re.match(r"rollcall: --device: GPU-1: ranks 0 and 1 on \S+ use the same device; try requesting as many GPUs as tasks on a node, "
+                    r"all visible to each task: --gpus-per-node=2 without --gpus-per-task and --gpu-bind", error)

@@ -61,7 +61,7 @@ def test_the_end_says_how_much_memory_of_a_device_was_taken_and_by_whom(tmp_path
         text = trainer_ranks.run(folder, *TRAINING, f"--batch-size={batch}", "--max-steps=1")
         end = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
         peaks.append((end["device_peak_allocated_bytes"], end["device_peak_reserved_bytes"]))
-        told = r"^device memory: at most \d+\.\d MiB allocated \(rank [01]\), \d+\.\d MiB reserved \(rank [01]\)  \["
+        told = r"^peak device memory: \d+\.\d MiB allocated \(rank [01]\), \d+\.\d MiB reserved \(rank [01]\)  \["
         assert re.search(told, text, re.M), text
     assert all(0 < allocated <= reserved for allocated, reserved in peaks)
     assert peaks[1][0] > 4 * peaks[0][0]

@@ -233,7 +233,7 @@ def test_a_start_says_by_which_command_line(tmp_path):
 def test_lines_of_progress_tell_the_time_the_first_step_and_what_is_a_mean(tmp_path):
     text = trainer_ranks.run(tmp_path, *QUICK, "--log-steps=3", "--max-steps=4", "--progress=lines", ranks=1)
     clock = r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\]$"
-    assert re.search(r"^first step of this start: step 1 is done and took \d+\.\d\d s  " + clock, text, re.M), text
+    assert re.search(r"^first step of this start: step 1 took \d+\.\d\d s  " + clock, text, re.M), text
     told = re.findall(r"^epoch 1/9  step (\d)/\d+  loss [\d.]+ \(step\)  top-1 [\d.]+ % \(epoch\)  .*" + clock, text, re.M)
     assert told == ["3", "4"], text  # the last step of the run, too
     assert not re.search(r"^epoch 1/9  step 4/.*ETA [1-9]", text, re.M), text  # none is left of --max-steps

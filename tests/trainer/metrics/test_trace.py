@@ -136,13 +136,13 @@ def test_an_interrupted_run_ends_without_its_trace(tmp_path):
         time.sleep(0.05)
     processes[0].send_signal(signal.SIGTERM)
     output = trainer_ranks.finish(processes, 75)
-    assert re.search(r"rollcall: warning: --trace-steps: the run was interrupted after step \d+: there is no trace", output), output
+    assert re.search(r"rollcall: warning: --trace-steps: the run was interrupted after step \d+, so there is no trace", output), output
     assert list(tmp_path.glob("trace-*")) == []
 
 
 def test_a_range_without_a_step_is_told(tmp_path):
     output = trainer_ranks.run(tmp_path, *RUN, "--max-steps=1", "--trace-steps=7-9")
-    assert output.count("rollcall: warning: --trace-steps: 7-9: this run did none of these steps") == 1, output
+    assert output.count("rollcall: warning: --trace-steps: 7-9: this run executed none of these steps") == 1, output
 
 
 @pytest.mark.skipif(subprocess.run(["unshare", "--mount", "mount", "--bind", "/sys/class", "/sys/class"], check=False,

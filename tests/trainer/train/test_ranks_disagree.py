@@ -52,7 +52,7 @@ def test_another_file_under_the_name_is_told_and_not_trained_with(tmp_path, opti
     mine, other = (trainer_ranks.checkpoints(tmp_path / str(seed))[-1] for seed in (1, 2))
     options = (*OPTIONS, f"{option}={mine}", "--max-steps=4", f"--parallel={parallel}")
     text = with_rank_1_given(tmp_path / "run", f"{option}={other}", code=76, options=options)
-    assert f"rollcall: {option}: {mine}: rank 1 has opened another file than rank 0 under this name; try " in text
+    assert f"rollcall: {option}: {mine}: rank 1 opened a different file than rank 0 under this name; try " in text
     copy = tmp_path / "copy.h5"
     shutil.copy(mine, copy)
     with_rank_1_given(tmp_path / "same", f"{option}={copy}", options=options)

@@ -28,7 +28,7 @@ def test_a_save_that_takes_half_of_the_notice_is_warned_of_once(tmp_path):
     end = {"SLURM_JOB_END_TIME": str(int(time.time()) + 3600)}
     output = trainer_ranks.run(tmp_path, *SMALL, "--max-steps=3", "--valid-epochs=0", "--checkpoint-steps=1", "--checkpoint-mode=sync",
                                "--save-before-limit=0.001", env=end)
-    assert output.count("until it was written, and this run ends 0.001 s before its time limit") == 1
-    assert "--save-before-limit=60 gives it more" in output
+    assert output.count("until it was written, but this run ends 0.001 s before the time limit") == 1
+    assert "try --save-before-limit=60" in output
     in_job = trainer_ranks.run(tmp_path, *SMALL, "--max-steps=4", "--valid-epochs=0", ranks=1, env={"SLURM_JOB_ID": "5"})
     assert "until it was written" not in in_job

@@ -386,7 +386,7 @@ def test_run_sbatch_does_not_start_a_job_for_ever_that_comes_to_no_checkpoint(cl
     poll(lambda: "JobState=FAILED" in cluster.run("scontrol", "show", "job", job).stdout, "the job's end", 120)
     assert "ExitCode=64:0" in cluster.run("scontrol", "show", "job", job).stdout and begun() == 5
     output = (tmp_path / f"rollcall-{job}.out").read_text()
-    assert output.count(f"rollcall: job: {job}: was started 5 times at step 0, and came to no checkpoint behind it") == 1
+    assert output.count(f"rollcall: job: {job}: was started 5 times at step 0, and no start recorded a step") == 1
 
 
 def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rollcall_train, tmp_path):

@@ -84,7 +84,7 @@ Result<void> prepare(const Destination& destination, std::uint64_t bytes) {
     if (!ready) {
       Error error = ready.error();
       error.setting = "--checkpoint-stage";
-      error.action = "freeing room there, another --checkpoint-stage, or none";
+      error.action = "freeing space there, or setting --checkpoint-stage to another folder";
       return error;
     }
   }
@@ -196,7 +196,7 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
   }
   RETURN_IF_ERROR(asked(is_ours));
   if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
-    return fail("checkpoint", path, "the finished file cannot be given its name: " + why_refused(path, errno),
+    return fail("checkpoint", path, "the finished file cannot be renamed to this name: " + why_refused(path, errno),
                 "removing what is in the way", ErrorKind::CannotCreate);
   }
   if (!storage::sync_folder_of(path)) {

@@ -33,8 +33,8 @@ Result<void> Snapshot::reserve(std::size_t bytes) {
   const std::size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, whole_pages)));
   if (!memory_) {
-    return fail("--checkpoint-mode", "async", "there is no memory for the copy of " + std::to_string(bytes) + " bytes",
-                "--checkpoint-mode=sync, or asking Slurm for more memory", ErrorKind::Unavailable);
+    return fail("--checkpoint-mode", "async", "there is no memory for a copy of " + std::to_string(bytes) + " bytes",
+                "--checkpoint-mode=sync, or requesting more memory (--mem)", ErrorKind::Unavailable);
   }
   capacity_ = whole_pages;
   return {};

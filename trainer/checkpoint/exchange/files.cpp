@@ -27,19 +27,19 @@ Result<InputFile> InputFile::open(const std::string& path) {
 
 Result<void> InputFile::read(std::span<std::byte> bytes, std::uint64_t offset) const {
   if (offset > size_ || bytes.size() > size_ - offset) {
-    return unusable("is cut short");
+    return unusable("is truncated");
   }
   const auto count = file_.read_at(bytes, offset);
   if (!count) {
-    return fail(kSetting, path_, "cannot be read: " + errno_text(errno), "again, or a copy elsewhere",
-                ErrorKind::InputOutput);
+    return fail(kSetting, path_, "cannot be read: " + errno_text(errno),
+                "running it again, or using a copy on another file system", ErrorKind::InputOutput);
   }
   return *count == bytes.size() ? Result<void>() : unusable("became shorter while it was read");
 }
 
 Result<std::unique_ptr<std::byte[]>> InputFile::read(std::uint64_t count, std::uint64_t offset) const {
   if (count > size_) {
-    return unusable("is cut short");
+    return unusable("is truncated");
   }
   auto bytes = std::make_unique_for_overwrite<std::byte[]>(count);
   RETURN_IF_ERROR(read(std::span(bytes.get(), count), offset));
@@ -54,7 +54,7 @@ namespace {
 
 Error cannot_write(const std::string& path, int error_number) {
   return fail("output", path, "cannot be written: " + errno_text(error_number),
-              "freeing space or quota there, or another file system", ErrorKind::InputOutput);
+              "freeing space or quota there, or writing to another file system", ErrorKind::InputOutput);
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Result<void> check_output_name(const std::string& path, bool overwrite) {
     return fail("output", path, "is a folder", "naming a file", ErrorKind::CannotCreate);
   }
   if (std::filesystem::exists(status) && !overwrite) {
-    return fail("output", path, "is there already", "another name, or --overwrite", ErrorKind::CannotCreate);
+    return fail("output", path, "already exists", "choosing another name, or --overwrite", ErrorKind::CannotCreate);
   }
   return {};
 }
@@ -78,7 +78,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool overwrite) {
   storage::File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) {
     return fail("output", path, "cannot be created: " + errno_text(errno),
-                "a folder that is there and can be written to", ErrorKind::CannotCreate);
+                "naming a file in an existing folder that you may write to", ErrorKind::CannotCreate);
   }
   return OutputFile(path, std::move(temporary), std::move(file));
 }
@@ -102,7 +102,7 @@ Result<void> OutputFile::commit() {
     return cannot_write(path_, errno);
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return fail("output", path_, "the finished file cannot be given its name: " + errno_text(errno),
+    return fail("output", path_, "the finished file cannot be renamed to this name: " + errno_text(errno),
                 "removing what is in the way", ErrorKind::CannotCreate);
   }
   temporary_.clear();

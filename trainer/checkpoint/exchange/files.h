@@ -32,7 +32,7 @@ class InputFile {
   [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(std::uint64_t count, std::uint64_t offset) const;
 
   /// The error that says what is wrong with the file (BadData).
-  [[nodiscard]] Error unusable(std::string reason, std::string action = "saving the state dict anew") const;
+  [[nodiscard]] Error unusable(std::string reason, std::string action = "saving the state dict again") const;
 
  private:
   InputFile(std::string path, storage::File file, std::uint64_t size)

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array kUsualKeys{"state_dict", "model_state_dict", "model"};
 constexpr std::size_t kMostNamed = 10;
 constexpr std::size_t kLongestPath = 200;
-constexpr const char* kSaveStateDict = "torch.save(model.state_dict(), FILE) in Python";
+constexpr const char* kSaveStateDict = "running torch.save(model.state_dict(), FILE) in Python";
 
 struct NamedDict {
   std::string path;  ///< "state.model"
@@ -126,8 +126,8 @@ Result<FoundDict> unless_root_is_a_model(const PickleTree& tree, const PickleDic
   if (beside == 0 || 2 * beside < tensors_in(tree, *found.dict)) {
     return found;
   }
-  return file.unusable(fmt::format("holds {} tensors of its own beside its {}", beside, found.key),
-                       fmt::format("rollcall-checkpoint import --key={}, or a file without it", found.key));
+  return file.unusable(fmt::format("holds {} tensors beside the dict {}", beside, found.key),
+                       fmt::format("rollcall-checkpoint import --key={}, or saving the file without it", found.key));
 }
 
 /// The one that is usually meant, or the only one.
@@ -150,7 +150,7 @@ Result<FoundDict> choose(const PickleTree& tree, const PickleDict& root, const I
   }
   if (found.empty()) {
     const std::string usual_item = unknown_item(tree, root, {kUsualKeys.begin(), kUsualKeys.end()});
-    return file.unusable(fmt::format("is no state dict; it holds {}{}", keys_text(tree, root),
+    return file.unusable(fmt::format("is not a state dict; it holds {}{}", keys_text(tree, root),
                                      usual_item.empty() ? unknown_item(tree, root, {}) : usual_item),
                          kSaveStateDict);
   }
@@ -167,18 +167,20 @@ Result<FoundDict> choose(const PickleTree& tree, const PickleDict& root, const I
 
 std::string describe(const PickleTree& tree, PickleIndex value) {
   const auto* const unknown = tree.as<PickleUnknown>(value);
-  return unknown == nullptr ? "no tensor"
-                            : fmt::format("of Python's {}, no tensor of a type that checkpoints have; nothing was run",
-                                          tree.names[unknown->name]);
+  return unknown == nullptr
+             ? "not a tensor"
+             : fmt::format("an object of Python's {}, not a tensor that checkpoints support; no code was run",
+                           tree.names[unknown->name]);
 }
 
 std::string advice_for(const PickleTree& tree, PickleIndex value) {
   const auto* const unknown = tree.as<PickleUnknown>(value);
   const std::string name = unknown == nullptr ? "" : tree.names[unknown->name];
   const bool is_part = name.find("DTensor") != std::string::npos || name.find("ShardedTensor") != std::string::npos;
-  return is_part ? "saving what get_model_state_dict() gives with StateDictOptions(full_state_dict=True): this is a "
-                   "rank's part"
-                 : "saving only what is a tensor";
+  return is_part
+             ? "saving the result of get_model_state_dict() with StateDictOptions(full_state_dict=True), since this "
+               "is one rank's part"
+             : "saving tensors only";
 }
 
 Result<FoundDict> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file) {
@@ -186,11 +188,11 @@ Result<FoundDict> find_state_dict(const PickleTree& tree, const std::string& key
   if (root == nullptr) {
     return tree.as<PickleUnknown>(tree.root) != nullptr
                ? file.unusable("is " + describe(tree, tree.root), kSaveStateDict)
-               : file.unusable("holds no dict", kSaveStateDict);
+               : file.unusable("does not hold a dict", kSaveStateDict);
   }
   if (is_part_of_deepspeed(tree, *root)) {
     return file.unusable("is one rank's part of a DeepSpeed checkpoint",
-                         "the script zero_to_fp32.py in its folder, which makes one file");
+                         "running the script zero_to_fp32.py in its folder, which writes one file");
   }
   const std::vector<NamedDict> dicts = dicts_in(tree, *root);
   const auto named = key.empty() ? dicts.end() : std::ranges::find(dicts, key, &NamedDict::path);
@@ -202,9 +204,9 @@ Result<FoundDict> find_state_dict(const PickleTree& tree, const std::string& key
   if (key.empty() || (found && begins_a_name(tree, *found->dict, key + "."))) {
     return found;
   }
-  return file.unusable(fmt::format("holds no dict called {}, and no names that begin with {}.; it holds {}{}", key, key,
+  return file.unusable(fmt::format("has neither a dict named {} nor keys that begin with {}.; it holds {}{}", key, key,
                                    keys_text(tree, *root), unknown_item(tree, *root, {key})),
-                       "one of these as --key");
+                       "passing one of these as --key");
 }
 
 }  // namespace rollcall::checkpoint::exchange

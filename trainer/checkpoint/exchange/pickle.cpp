@@ -126,7 +126,7 @@ class Reader : public PickleMachine {
       case 0x80:
         return with_number<std::uint8_t>([this](auto version) {
           return (version >= 2 && version <= 5) ||
-                 refuse(fmt::format("is of pickle protocol {}, and torch.save's are 2 to 5", version));
+                 refuse(fmt::format("uses pickle protocol {}, but torch.save writes protocols 2 to 5", version));
         });
       case 'K':
         return push_integer<std::uint8_t>();
@@ -167,7 +167,7 @@ class Reader : public PickleMachine {
   /// The next `count` bytes; a null pointer where there are not so many.
   const std::byte* take(std::size_t count) {
     if (count > bytes_.size() - at_) {
-      refuse("is damaged: it ends too early");
+      refuse("is damaged: it is truncated");
       return nullptr;
     }
     at_ += count;
@@ -248,7 +248,7 @@ const PickleIndex* PickleTree::find(const PickleDict& dict, std::string_view key
 }
 
 Result<PickleTree> read_pickle(std::span<const std::byte> bytes, const std::string& path) {
-  constexpr const char* kAction = "torch.save(model.state_dict(), FILE) in Python, or safetensors";
+  constexpr const char* kAction = "running torch.save(model.state_dict(), FILE) in Python, or saving it as safetensors";
   if (bytes.size() > kMostBytes) {
     return fail("state dict", path, "has a pickle of more than 32 MiB", kAction, ErrorKind::BadData);
   }

@@ -57,7 +57,7 @@ bool PickleMachine::unknown(const std::string& name) {
     tree_.names.push_back(number.first->first);
   }
   return tree_.names.size() <= kMostNames ? push(PickleUnknown{number.first->second})
-                                          : refuse("speaks of too many classes for a state dict");
+                                          : refuse("refers to too many classes for a state dict");
 }
 
 bool PickleMachine::global(const std::string& module, const std::string& name) {
@@ -71,7 +71,7 @@ bool PickleMachine::global_of_texts(PickleIndex first, PickleIndex second) {
   // Texts can be referred to again and again.
   const bool sound =
       module != nullptr && name != nullptr && module->size() <= kLongestName && name->size() <= kLongestName;
-  return sound ? global(std::string(*module), std::string(*name)) : refuse("is damaged: a name is no text");
+  return sound ? global(std::string(*module), std::string(*name)) : refuse("is damaged: a name is not a string");
 }
 
 bool PickleMachine::make(PickleIndex callable, Items arguments) {
@@ -85,7 +85,7 @@ bool PickleMachine::reduce(PickleIndex callable, PickleIndex arguments) {
   const auto* const global = tree_.as<PickleGlobal>(callable);
   const auto* const tuple = tree_.as<PickleSequence>(arguments);
   if (global == nullptr || tuple == nullptr || !tuple->is_tuple) {
-    return refuse("is damaged: it calls what cannot be called");
+    return refuse("is damaged: it calls an object that is not callable");
   }
   switch (const PickleGlobal known = *global; known.name) {
     case PickleName::OrderedDict:
@@ -162,7 +162,7 @@ bool PickleMachine::rebuild_from_type(const Items& arguments) {
 bool PickleMachine::persistent_id(PickleIndex id) {
   const auto* const tuple = tree_.as<PickleSequence>(id);
   if (tuple == nullptr || tuple->items.size() < 5) {
-    return refuse("is damaged: a storage is not described as torch.save does");
+    return refuse("is damaged: a storage is not described as torch.save describes it");
   }
   if (const auto* const type = tree_.as<PickleUnknown>(tuple->items[1])) {
     return push(PickleUnknown(*type));
@@ -175,7 +175,7 @@ bool PickleMachine::persistent_id(PickleIndex id) {
                      key->size() <= kLongestKey && type->name == PickleName::StorageType && elements != nullptr &&
                      *elements >= 0;
   return sound ? count_copy(key->size()) && push(PickleStorage{*key, type->dtype, *elements})
-               : refuse("is damaged: a storage is not described as torch.save does");
+               : refuse("is damaged: a storage is not described as torch.save describes it");
 }
 
 }  // namespace rollcall::checkpoint::exchange

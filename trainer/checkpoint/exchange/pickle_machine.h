@@ -80,7 +80,7 @@ class PickleMachine {
   bool get(std::uint32_t memo) {
     const auto found = memo_.find(memo);
     return found != memo_.end() ? push_again(found->second)
-                                : refuse("is damaged: it refers to a value that is not there");
+                                : refuse("is damaged: it refers to a value that does not exist");
   }
 
   bool put(std::uint32_t memo) {
@@ -134,7 +134,7 @@ class PickleMachine {
   bool build(PickleIndex state) {
     const bool is_dict = tree_.as<PickleDict>(state) != nullptr && top_as<PickleDict>() != nullptr;
     return is_dict || top_is_unknown() ||
-           refuse("sets attributes of what is no state dict, which might run code; nothing was run");
+           refuse("sets attributes of an object that is not a state dict, which might run code; no code was run");
   }
 
   // Names, and what is made with them.

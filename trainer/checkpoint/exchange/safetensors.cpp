@@ -47,18 +47,18 @@ Result<Entry> entry_of(const InputFile& file, const std::string& key, const Json
   const auto shape = named ? numbers(json, "shape") : std::nullopt;
   const auto place = shape ? numbers(json, "data_offsets") : std::nullopt;
   if (!place || place->size() != 2) {
-    return file.unusable(fmt::format("is damaged: tensor {} is not described as it should be", key));
+    return file.unusable(fmt::format("is damaged: the header entry of tensor {} is invalid", key));
   }
   const auto type = json["dtype"].get<std::string>();
   const auto dtype = format::dtype_from_name(type, &format::DTypeRow::safetensors);
   if (!dtype) {
-    return file.unusable(fmt::format("holds tensor {} of type {}, which checkpoints do not have", key, type),
+    return file.unusable(fmt::format("holds tensor {} of type {}, which checkpoints do not support", key, type),
                          "converting it to float32 or bfloat16 first");
   }
   const auto begin = static_cast<std::uint64_t>((*place)[0]);
   const auto end = static_cast<std::uint64_t>((*place)[1]);
   if (begin > end || byte_count(*dtype, *shape) != end - begin) {
-    return file.unusable(fmt::format("is damaged: tensor {} has not the bytes that its shape needs", key));
+    return file.unusable(fmt::format("is damaged: the size of tensor {} does not match its shape", key));
   }
   return Entry{{key, *dtype, *shape, {}}, begin, end};
 }
@@ -82,8 +82,9 @@ Result<std::vector<Entry>> entries_of(const InputFile& file, const Json& header,
     at = entry.end;
   }
   if (at != data_bytes) {
-    return file.unusable(fmt::format("is cut or damaged: it has {} bytes of tensors instead of {}", data_bytes, at),
-                         "copying it anew");
+    return file.unusable(
+        fmt::format("is truncated or damaged: it has {} bytes of tensors instead of {}", data_bytes, at),
+        "copying it again");
   }
   return entries;
 }
@@ -112,13 +113,13 @@ Result<StateDict> read_safetensors(const InputFile& file) {
   RETURN_IF_ERROR(file.read(length_bytes, 0));
   const auto length = number_at<std::uint64_t>(length_bytes, 0);
   if (length > kLongestHeader || length > file.size() - length_bytes.size()) {
-    return file.unusable("is damaged or no safetensors file: its header is longer than the file");
+    return file.unusable("is damaged or not a safetensors file: its header is longer than the file");
   }
   ASSIGN_OR_RETURN(const auto text, file.read(length, length_bytes.size()));
   const auto* const begin = reinterpret_cast<const char*>(text.get());
   const auto header = Json::parse(begin, begin + length, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) {
-    return file.unusable("is damaged or no safetensors file: its header is no JSON object");
+    return file.unusable("is damaged or not a safetensors file: its header is not a JSON object");
   }
   const std::uint64_t data = length_bytes.size() + length;
   ASSIGN_OR_RETURN(auto entries, entries_of(file, header, file.size() - data));

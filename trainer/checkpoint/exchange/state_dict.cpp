@@ -42,13 +42,13 @@ bool is_shard(std::string_view name) {
 
 Error folder_of_files(const std::string& path) {
   if (is_there(fs::path(path) / ".metadata")) {
-    return fail(kStateDict, path, "is a folder of torch.distributed.checkpoint, to which each rank wrote its part",
+    return fail(kStateDict, path, "is a folder of torch.distributed.checkpoint, in which each rank has its part",
                 fmt::format("python -m torch.distributed.checkpoint.format_utils dcp_to_torch {} FILE.pth", path),
                 ErrorKind::NoInput);
   }
   if (is_there(fs::path(path) / "zero_to_fp32.py")) {
-    return fail(kStateDict, path, "is a folder of DeepSpeed, to which each rank wrote its part",
-                "the script zero_to_fp32.py in it, which makes one file", ErrorKind::NoInput);
+    return fail(kStateDict, path, "is a folder of DeepSpeed, in which each rank has its part",
+                "running the script zero_to_fp32.py in it, which writes one file", ErrorKind::NoInput);
   }
   return fail(kStateDict, path, "is a folder", "naming a file", ErrorKind::NoInput);
 }
@@ -111,7 +111,7 @@ Result<StateDict> read_by_signature(InputFile file, const std::string& key) {
     return file.unusable("is too short for a state dict");
   }
   if (!storage::fits_in_memory(file.size())) {
-    return file.unusable("is larger than any memory here", "a process that may have more");
+    return file.unusable("is larger than the memory of this process", "raising its memory limit");
   }
   ASSIGN_OR_RETURN(const auto signature, signature_of(file));
   if (signature == Signature::Safetensors) {
@@ -121,15 +121,14 @@ Result<StateDict> read_by_signature(InputFile file, const std::string& key) {
     return read_torch_file(std::move(file), key);
   }
   if (is_hdf5(file)) {
-    return file.unusable("is an HDF5 file, such as rollcall's own checkpoints, which need no import",
-                         "rollcall-checkpoint show");
+    return file.unusable("is an HDF5 file; if rollcall wrote it, it needs no import", "rollcall-checkpoint show");
   }
   if (signature == Signature::Pickle) {
-    return file.unusable("is a pickle without a zip archive around it, as torch.save wrote it before PyTorch 1.6",
-                         "torch.save(torch.load(FILE, weights_only=True), NEW_FILE) in Python");
+    return file.unusable("is a pickle without a zip archive, as torch.save wrote it before PyTorch 1.6",
+                         "running torch.save(torch.load(FILE, weights_only=True), NEW_FILE) in Python");
   }
-  return file.unusable("is neither a safetensors file nor one of torch.save",
-                       "torch.save(model.state_dict(), FILE) in Python");
+  return file.unusable("is neither a safetensors file nor a file of torch.save",
+                       "running torch.save(model.state_dict(), FILE) in Python");
 }
 
 }  // namespace
@@ -145,8 +144,8 @@ std::optional<Error> several_files(const std::string& path) {
     return std::nullopt;
   }
   return fail(kStateDict, path,
-              shard ? "is one of several files of a model" : "is the table of the several files of a model",
-              "torch.save of the dicts of all of them in one, in Python", ErrorKind::BadData);
+              shard ? "is one of the several files of a model" : "is the index of the several files of a model",
+              "merging the dicts of all files and saving them with torch.save in Python", ErrorKind::BadData);
 }
 
 std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std::int64_t> shape) {
@@ -165,9 +164,8 @@ std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std
 std::string taken_text(const StateDict& state) {
   return state.other_keys.empty()
              ? ""
-             : fmt::format("{} is taken of what it holds, {} {} there too: rollcall-checkpoint import --key={}",
-                           state.key, fmt::join(state.other_keys, ", "), state.other_keys.size() > 1 ? "are" : "is",
-                           state.other_keys.front());
+             : fmt::format("{} was chosen; the file also holds {} (rollcall-checkpoint import --key={})", state.key,
+                           fmt::join(state.other_keys, ", "), state.other_keys.front());
 }
 
 bool is_state_dict(const std::string& path) {
@@ -206,7 +204,7 @@ Result<StateDict> read_state_dict(const std::string& path, const std::string& ke
   if (!key.empty() && state->key != key) {  // of several models in one dict
     std::erase_if(state->tensors, [&](const StateTensor& tensor) { return !tensor.key.starts_with(key + "."); });
     if (!remove_prefix(*state, key + ".")) {
-      return fail("state dict", path, fmt::format("holds no names that begin with {}.", key), "import without --key",
+      return fail("state dict", path, fmt::format("has no keys that begin with {}.", key), "leaving --key out",
                   ErrorKind::BadData);
     }
   }

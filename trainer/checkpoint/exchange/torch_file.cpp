@@ -30,15 +30,16 @@ class TensorReader {
     ASSIGN_OR_RETURN(const auto bytes, bytes_of(key, storage));
     const auto count = byte_count(storage.dtype, tensor.shape);
     if (!count || !format::lies_within(tensor.offset, tensor.shape, tensor.strides, storage.elements)) {
-      return archive_.file().unusable(fmt::format("is damaged: tensor {} does not lie within its elements", key),
-                                      "saving it anew, after .contiguous() where it was expanded");
+      return archive_.file().unusable(fmt::format("is damaged: tensor {} exceeds its storage", key),
+                                      "saving it again, with .contiguous() for expanded tensors");
     }
     const std::size_t size = format::dtype_size(storage.dtype);
     const std::size_t offset = *count == 0 ? 0 : static_cast<std::size_t>(tensor.offset) * size;
     // Whoever reads them writes them out: names of one storage without end would let a small file fill a disk.
     given_out_ += *count;
     if (given_out_ > 4 * archive_.file().size()) {
-      return archive_.file().unusable("holds tensors that share their elements too often", "saving them with .clone()");
+      return archive_.file().unusable("holds too many tensors that share one storage",
+                                      "saving copies made with .clone()");
     }
     if (format::is_contiguous(tensor.shape, tensor.strides)) {
       state_.tensors.push_back({key, storage.dtype, tensor.shape, bytes.subspan(offset, *count)});
@@ -57,7 +58,7 @@ class TensorReader {
     const ZipEntry* const entry = archive_.find(prefix_ + "/data/" + storage.key);
     const auto elements = byte_count(storage.dtype, std::array{storage.elements});
     if (entry == nullptr || !elements || *elements > entry->bytes) {
-      return archive_.file().unusable(fmt::format("is damaged: the elements of tensor {} are missing", tensor));
+      return archive_.file().unusable(fmt::format("is damaged: the storage of tensor {} is missing", tensor));
     }
     const auto known = read_.find(storage.key);
     if (known != read_.end()) {
@@ -95,7 +96,7 @@ Result<std::string> find_prefix(const ZipArchive& archive) {
     }
   }
   return archive.file().unusable("is a zip archive, but torch.save did not write it: data.pkl is missing",
-                                 "torch.save(model.state_dict(), FILE) in Python");
+                                 "running torch.save(model.state_dict(), FILE) in Python");
 }
 
 Result<void> check_byte_order(const ZipArchive& archive, const std::string& prefix) {
@@ -117,7 +118,7 @@ Result<StateDict> read_tensors(const ZipArchive& archive, const std::string& pre
     const auto* const key = tree.as<std::string>(key_index);
     if (key == nullptr || tree.as<PickleTensor>(value) == nullptr) {
       return archive.file().unusable(
-          fmt::format("holds {}, which is {}", key ? *key : "a key that is no text", describe(tree, value)),
+          fmt::format("holds {}, which is {}", key ? *key : "a key that is not a string", describe(tree, value)),
           advice_for(tree, value));
     }
     last[*key] = value;
@@ -212,8 +213,8 @@ Result<StateDict> read_torch_file(InputFile file, const std::string& key) {
   ASSIGN_OR_RETURN(auto archive, ZipArchive::open(std::move(file)));
   ASSIGN_OR_RETURN(const auto prefix, find_prefix(archive));
   if (archive.find(prefix + "/constants.pkl") != nullptr) {
-    return archive.file().unusable("is a model of TorchScript",
-                                   "torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE) in Python");
+    return archive.file().unusable("is a TorchScript model",
+                                   "running torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE) in Python");
   }
   RETURN_IF_ERROR(check_byte_order(archive, prefix));
   const ZipEntry& entry = *archive.find(prefix + std::string(kPickle));

@@ -79,7 +79,7 @@ Result<Directory> find_directory(const InputFile& file) {
   const Bytes bytes = view(tail, tail_bytes);
   const auto end = find_end_record(bytes);
   if (!end) {
-    return file.unusable("is a cut or damaged zip archive: its end is missing");
+    return file.unusable("is a truncated or damaged zip archive: its end is missing");
   }
   const Directory directory{number_at<std::uint32_t>(bytes, *end + 16), number_at<std::uint32_t>(bytes, *end + 12)};
   const bool in_64_bits = directory.offset == zip::kIn64Bits || directory.bytes == zip::kIn64Bits ||
@@ -110,13 +110,13 @@ bool apply_zip64(ZipEntry& entry, std::uint64_t& stored_bytes, Bytes extra) {
 /// Takes one member off the front of `directory`.
 Result<ZipEntry> next_entry(const InputFile& file, Bytes& directory) {
   if (directory.size() < zip::kCentralHeaderBytes || number_at<std::uint32_t>(directory, 0) != zip::kCentralHeader) {
-    return file.unusable("is a damaged zip archive: its list of members is not in order");
+    return file.unusable("is a damaged zip archive: its list of members is invalid");
   }
   const std::size_t name = number_at<std::uint16_t>(directory, 28);
   const std::size_t extra = number_at<std::uint16_t>(directory, 30);
   const std::size_t comment = number_at<std::uint16_t>(directory, 32);
   if (zip::kCentralHeaderBytes + name + extra + comment > directory.size()) {
-    return file.unusable("is a damaged zip archive: its list of members is cut");
+    return file.unusable("is a damaged zip archive: its list of members is truncated");
   }
   ZipEntry entry;
   const auto name_bytes = directory.subspan(zip::kCentralHeaderBytes, name);
@@ -126,7 +126,7 @@ Result<ZipEntry> next_entry(const InputFile& file, Bytes& directory) {
   entry.header = number_at<std::uint32_t>(directory, 42);
   std::uint64_t stored_bytes = number_at<std::uint32_t>(directory, 20);
   if (!apply_zip64(entry, stored_bytes, directory.subspan(zip::kCentralHeaderBytes + name, extra))) {
-    return file.unusable("is a damaged zip archive: member " + entry.name + " is not in order");
+    return file.unusable("is a damaged zip archive: member " + entry.name + " is invalid");
   }
   const bool encrypted = (number_at<std::uint16_t>(directory, 8) & zip::kEncrypted) != 0;
   entry.is_stored = !encrypted && number_at<std::uint16_t>(directory, 10) == 0 && stored_bytes == entry.bytes;
@@ -273,7 +273,7 @@ Result<std::unique_ptr<std::byte[]>> ZipArchive::read(const ZipEntry& entry) con
   if (bytes && storage::crc32(view(*bytes, entry.bytes)) != entry.crc32) {
     return file_.unusable(
         "is damaged: the checksum of member " + entry.name + " is wrong",
-        "another copy; where torch.serialization.set_crc32_options(False) wrote it, saving with True");
+        "using another copy; if torch.serialization.set_crc32_options(False) was in effect, saving it again with True");
   }
   return bytes;
 }

@@ -34,7 +34,7 @@ Result<std::vector<ListedCheckpoint>> list_of_kind(const std::string& folder, Na
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return fail("checkpoint", folder, "cannot be listed: " + errno_text(error.value()),
-                "looking at that file system, then submitting again", ErrorKind::InputOutput);
+                "checking that file system, then submitting again", ErrorKind::InputOutput);
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
   return found;
@@ -47,7 +47,7 @@ std::string set_aside(const ListedCheckpoint& checkpoint, const Error& error) {
   const std::string aside = checkpoint.path + std::string(kDamagedEnding);
   const bool renamed = std::rename(checkpoint.path.c_str(), aside.c_str()) == 0;
   return fmt::format("{} {}; {}", checkpoint.path, error.reason,
-                     renamed ? "it is now called " + file_name(aside) : "it cannot be renamed: " + errno_text(errno));
+                     renamed ? "it was renamed to " + file_name(aside) : "it cannot be renamed: " + errno_text(errno));
 }
 
 /// The path that rank 0 wants tried next; empty where it has none. Collective.
@@ -69,8 +69,9 @@ Result<void> confirm_damage(const std::string& path, const Result<void>& mine, s
   if (rank != 0 || (!mine && mine.error().kind == ErrorKind::BadData) || !verify_file(path, VerifyLevel::Full)) {
     return {};
   }
-  return fail("--resume", path, fmt::format("another rank finds that it {}, and rank 0 that it is sound", told.reason),
-              "looking at the nodes of this job, of which one reads wrong data, or the job on other ones",
+  return fail("--resume", path,
+              fmt::format("another rank reports that it {}, but rank 0 reads it without errors", told.reason),
+              "checking the nodes of this job, since one of them reads wrong data, or running the job on other nodes",
               ErrorKind::InputOutput);
 }
 
@@ -131,8 +132,8 @@ std::string mebibytes(std::uint64_t bytes) {
 
 Error too_little(const std::string& path, const std::string& what, std::uint64_t left, std::uint64_t bytes) {
   return fail("--checkpoint-dir", path,
-              fmt::format("a checkpoint takes {}, and {} leaves {}", mebibytes(bytes), what, mebibytes(left)),
-              "freeing space or quota there, a smaller --keep-last, or another --checkpoint-dir",
+              fmt::format("a checkpoint takes {}, but {} leaves {}", mebibytes(bytes), what, mebibytes(left)),
+              "freeing space or quota there, lowering --keep-last, or setting --checkpoint-dir to another file system",
               ErrorKind::InputOutput);
 }
 
@@ -152,8 +153,8 @@ Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& fo
         own.push_back(checkpoint);
       }
     } else if (errno != ENOENT) {  // whose it is is not known; to take an older one instead could discard good work
-      return fail("checkpoint", checkpoint.path, "cannot be looked at: " + errno_text(errno),
-                  "looking at that file system, then submitting again", ErrorKind::InputOutput);
+      return fail("checkpoint", checkpoint.path, "cannot be examined: " + errno_text(errno),
+                  "checking that file system, then submitting again", ErrorKind::InputOutput);
     }
   }
   return own;
@@ -166,7 +167,8 @@ Result<void> prepare_folder(const std::string& folder) {
     error = std::error_code(errno, std::generic_category());
   }
   if (error) {
-    return fail("--checkpoint-dir", folder, "cannot be listed and written to: " + errno_text(error.value()),
+    return fail("--checkpoint-dir", folder,
+                "must be a folder that you may list and write to: " + errno_text(error.value()),
                 "making it writable or naming another folder", ErrorKind::CannotCreate);
   }
   return {};
@@ -193,8 +195,7 @@ std::string exposure(const std::string& path) {
   }
   const bool replaceable = ::stat(resolved.parent_path().c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
                            (status.st_mode & S_ISVTX) == 0;
-  return replaceable ? fmt::format("everybody may rename it, by the permissions of {}", resolved.parent_path().string())
-                     : "";
+  return replaceable ? fmt::format("everybody may rename it (permissions of {})", resolved.parent_path().string()) : "";
 }
 
 Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group, const UseCheckpoint& use,
@@ -213,7 +214,7 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
     const Result<void> used = agree(group, mine);
     if (used) {
       if (const std::string known = group.rank() == 0 ? exposure(path) : ""; !known.empty()) {
-        warnings.push_back(fmt::format("{}: {}, and may have changed what was loaded; try chmod go-w", path, known));
+        warnings.push_back(fmt::format("{}: {} and may have changed what was loaded; try chmod go-w", path, known));
       }
       return std::optional(UsedCheckpoint{path, std::move(warnings)});
     }
@@ -231,7 +232,8 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
   if (damaged > 0 || !warnings.empty()) {
     none_damaged = fail("--resume", folder,
                         fmt::format("holds only damaged checkpoints ({} of them)", std::max(damaged, warnings.size())),
-                        "--resume=never to start afresh, or another --checkpoint-dir", ErrorKind::BadData);
+                        "--resume=never to start from the beginning, or setting --checkpoint-dir to another folder",
+                        ErrorKind::BadData);
   }
   RETURN_IF_ERROR(agree(group, none_damaged));
   return std::optional<UsedCheckpoint>();
@@ -266,8 +268,8 @@ Result<void> supersede(const std::string& folder, std::int64_t last) {
     if (std::rename(checkpoint.path.c_str(), aside.c_str()) != 0) {
       return fail(
           "checkpoint", checkpoint.path,
-          "is of a training that was given up, and cannot be renamed to " + file_name(aside) + ": " + errno_text(errno),
-          "moving it elsewhere, or another --checkpoint-dir", ErrorKind::InputOutput);
+          "belongs to an abandoned training and cannot be renamed to " + file_name(aside) + ": " + errno_text(errno),
+          "moving it elsewhere, or setting --checkpoint-dir to another folder", ErrorKind::InputOutput);
     }
   }
   return {};

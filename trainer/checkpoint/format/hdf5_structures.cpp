@@ -226,7 +226,7 @@ Result<void> Hdf5Structures::check(const std::vector<ManifestEntry>& datasets) c
   };
   if (!file || storage::read_uint32_attribute(file.get(), schema::kCompleteAttribute) != 1U ||
       !std::all_of(datasets.begin(), datasets.end(), in_place)) {
-    return write_failure(path_, "reading back what was written failed: HDF5's structures are not in order");
+    return write_failure(path_, "reading back what was written failed: HDF5's structures are invalid");
   }
   return {};
 }

@@ -84,14 +84,14 @@ std::string entry_problem(const ManifestEntry& entry, std::uint64_t piece_bytes,
   const auto elements = element_count(entry.shape);
   std::uint64_t bytes = 0;
   if (!elements || __builtin_mul_overflow(*elements, entry.element_bytes, &bytes) || bytes != entry.bytes) {
-    return entry.name + " does not have the size of its shape";
+    return entry.name + " has a size that does not match its shape";
   }
   if (bytes > file_bytes || entry.offset > file_bytes - bytes || (bytes > 0 && entry.offset < kSealBytes)) {
-    return entry.name + " lies outside of the file";
+    return entry.name + " is outside of the file";
   }
   const std::uint64_t pieces = bytes / piece_bytes + (bytes % piece_bytes != 0 ? 1 : 0);
   if (entry.pieces.size() != (pieces > 1 ? pieces : 0)) {
-    return entry.name + " has another number of checksums than of pieces";
+    return entry.name + " has a wrong number of checksums";
   }
   return "";
 }
@@ -117,7 +117,7 @@ std::string set_checksums_of(ManifestEntry& entry, std::span<const Fragment> fra
   }
   const std::uint64_t pieces = (entry.bytes + kPieceBytes - 1) / kPieceBytes;
   if (written != entry.bytes || fragments.size() != pieces) {
-    return fmt::format("{}: byte {} was written by no rank or by two", entry.name, written);
+    return fmt::format("{}: byte {} was written by no rank or by two ranks", entry.name, written);
   }
   if (pieces <= 1) {
     entry.pieces.clear();
@@ -187,7 +187,7 @@ std::string layout_problem(const Manifest& manifest, std::uint64_t file_bytes) {
   std::sort(placed.begin(), placed.end(), [](const auto* a, const auto* b) { return a->offset < b->offset; });
   for (std::size_t i = 1; i < placed.size(); ++i) {
     if (placed[i - 1]->offset + placed[i - 1]->bytes > placed[i]->offset) {
-      return placed[i]->name + " and " + placed[i - 1]->name + " lie over one another";
+      return placed[i]->name + " and " + placed[i - 1]->name + " overlap";
     }
   }
   return "";

@@ -17,7 +17,7 @@ std::vector<std::byte> to_bytes(const Result<void>& outcome) {
 Result<void> from_bytes(const std::vector<std::byte>& bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return parse_outcome(text).value_or(
-      fail("checkpoint", "", "a rank sent something else than its outcome", "reporting this", ErrorKind::Internal));
+      fail("checkpoint", "", "a rank sent an invalid outcome", "reporting this", ErrorKind::Internal));
 }
 
 }  // namespace

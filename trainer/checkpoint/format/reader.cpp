@@ -54,7 +54,7 @@ void cut_at_pieces(const ReadRequest& request, std::uint64_t piece_bytes, std::v
 }  // namespace
 
 Error CheckpointReader::damaged(const std::string& reason) const {
-  return fail("checkpoint", path_, reason, "an earlier checkpoint", ErrorKind::BadData);
+  return fail("checkpoint", path_, reason, "using an earlier checkpoint", ErrorKind::BadData);
 }
 
 Error CheckpointReader::unreadable(int error_number) const {
@@ -69,15 +69,16 @@ Result<void> check_owner(const storage::File& opened, const std::string& path) {
   struct stat file {};
   struct stat name {};
   if (::fstat(opened.descriptor(), &file) != 0 || ::lstat(path.c_str(), &name) != 0) {
-    return fail("--resume", path, "cannot be looked at: " + errno_text(errno), "having the file system checked",
+    return fail("--resume", path, "cannot be examined: " + errno_text(errno), "having the file system checked",
                 ErrorKind::InputOutput);
   }
   for (const struct stat* const status : {&file, &name}) {
     if (!is_own(*status, folder_of(path))) {
       return fail("--resume", "auto",
-                  fmt::format("{} belongs to user {}, whose work is not taken unasked", path, status->st_uid),
-                  fmt::format("--resume={} to go on from it, --resume=never to start afresh, or another --run-name or "
-                              "--checkpoint-dir",
+                  fmt::format("{} belongs to user {}; another user's checkpoint is used only if you name it", path,
+                              status->st_uid),
+                  fmt::format("--resume={} to resume from it, --resume=never to start from the beginning, or changing "
+                              "--run-name or --checkpoint-dir",
                               path),
                   ErrorKind::Mismatch);
     }
@@ -115,24 +116,24 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner o
 
 Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_bytes) {
   if (starts_as_hdf5(seal_bytes)) {
-    return damaged("has no seal: another program wrote the file anew");
+    return damaged("has no commit header: another program rewrote the file");
   }
   if (seal_bytes.size() == kSealBytes && all_zero(seal_bytes)) {
     return damaged("was never finished");
   }
   const auto seal = decode_seal(seal_bytes);
   if (!seal) {
-    return damaged(starts_as_seal(seal_bytes) ? "is damaged: its seal is not in order"
-                                              : fmt::format("is damaged or not of format {}", schema::kFormat));
+    return damaged(starts_as_seal(seal_bytes) ? "is damaged: its commit header is invalid"
+                                              : fmt::format("is damaged or not in format {}", schema::kFormat));
   }
   if (seal->major_version > schema::kMajorVersion) {
     return fail("checkpoint", path_,
-                fmt::format("has format version {}, and this program reads up to {}.x", seal->major_version,
+                fmt::format("has format version {}, but this program reads versions up to {}.x", seal->major_version,
                             schema::kMajorVersion),
-                "a newer rollcall", ErrorKind::Mismatch);
+                "installing a newer rollcall", ErrorKind::Mismatch);
   }
   if (seal->file_bytes != file_bytes_) {
-    return damaged(fmt::format("is damaged: it has {} bytes and was written with {}", file_bytes_, seal->file_bytes));
+    return damaged(fmt::format("is damaged: it has {} bytes instead of {}", file_bytes_, seal->file_bytes));
   }
   const bool inside = seal->manifest_bytes <= std::min(file_bytes_, kLargestManifest) &&
                       seal->manifest_offset <= file_bytes_ - seal->manifest_bytes;
@@ -146,7 +147,7 @@ Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_byt
   }
   auto manifest = manifest_from_json(text);
   if (!manifest) {
-    return damaged(fmt::format("is damaged: {} is not in order", schema::kManifest));
+    return damaged(fmt::format("is damaged: {} is invalid", schema::kManifest));
   }
   manifest_ = *std::move(manifest);
   own_entry_.name = schema::kManifest;
@@ -197,7 +198,7 @@ Result<void> CheckpointReader::read_part(const ReadRequest& request, VerifyLevel
       return unreadable(errno);
     }
     if (*got != count) {
-      return damaged(fmt::format("is damaged: {} is cut off", entry.name));
+      return damaged(fmt::format("is damaged: {} is truncated", entry.name));
     }
     if (level == VerifyLevel::Full) {
       crc = storage::crc32c(chunk, crc);
@@ -221,7 +222,8 @@ Result<std::map<std::string, Value>> CheckpointReader::values() const {
       continue;
     }
     if (!storage::fits_in_memory(entry.bytes)) {
-      return damaged(fmt::format("is damaged: {} has {} bytes, which no memory here holds", entry.name, entry.bytes));
+      return damaged(
+          fmt::format("is damaged: {} has {} bytes, more than this process's memory", entry.name, entry.bytes));
     }
     std::vector<std::byte> bytes(entry.bytes);
     const ReadRequest request{&entry, 0, bytes};

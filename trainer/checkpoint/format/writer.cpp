@@ -84,7 +84,7 @@ Result<void> share(WritePlan& plan, RankGroup& group) {
   const auto* const packed = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const auto message = nlohmann::json::from_cbor(packed, packed + bytes.size(), true, /*allow_exceptions=*/false);
   if (!message.is_object() || !message.contains("temporary") || !message.contains("datasets")) {
-    return fail("checkpoint", "", "rank 0 sent something else than its plan", "reporting this", ErrorKind::Internal);
+    return fail("checkpoint", "", "rank 0 sent an invalid plan", "reporting this", ErrorKind::Internal);
   }
   plan.temporary = message["temporary"].get<std::string>();
   for (const auto& row : message["datasets"]) {
@@ -117,12 +117,12 @@ Result<std::vector<PlacedSlice>> place(const Content& content, const std::vector
   };
   for (const TensorView& tensor : content.tensors) {
     if (!tensor.bytes.empty() && !add(tensor.path, tensor.first_byte, tensor.bytes)) {
-      return not_placed(plan, fmt::format("{} is not on rank 0 or has another size there", tensor.path));
+      return not_placed(plan, fmt::format("rank 0 does not have {}, or has it with another size", tensor.path));
     }
   }
   for (const EncodedValue& value : values) {
     if (!add(value.entry.name, 0, value.bytes)) {
-      return not_placed(plan, fmt::format("{} is there twice", value.entry.name));
+      return not_placed(plan, fmt::format("{} occurs twice", value.entry.name));
     }
   }
   return slices;
@@ -145,7 +145,7 @@ Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>&
   const storage::File file(path, O_WRONLY | O_NOFOLLOW);
   const bool taken = file && (end == 0 || ::fallocate(file.descriptor(), 0, 0, static_cast<off_t>(end)) == 0);
   if (!taken && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
-    return system_failure(path, "there is no room for it", errno);
+    return system_failure(path, "there is not enough space for it", errno);
   }
   return {};
 }
@@ -300,7 +300,7 @@ class Write {
     }
     RETURN_IF_ERROR(options_.before_rename ? options_.before_rename() : Result<void>());
     if (std::rename(plan_.temporary.c_str(), path_.c_str()) != 0) {
-      return fail("checkpoint", path_, "the finished file cannot be given its name: " + why_refused(path_, errno),
+      return fail("checkpoint", path_, "the finished file cannot be renamed to this name: " + why_refused(path_, errno),
                   "removing what is in the way", ErrorKind::CannotCreate);
     }
     renamed_ = true;

@@ -56,11 +56,11 @@ Result<std::string> BestCheckpoints::go_on(checkpoint::Progress& progress, bool 
     }
     progress.best_step = -1;
     progress.best_metric = 0;
-    return std::string("; the best validation so far was of other images: the best checkpoint is chosen anew");
+    return std::string("; the validation images changed, so the best checkpoint is chosen again");
   }
   return gone == 0 ? std::string()
-                   : fmt::format("; of its {} best validations {} have no checkpoint in {}, and no longer count",
-                                 then.size(), gone, config_.load.folder);
+                   : fmt::format("; {} of its {} best validations no longer count, as their checkpoints are not in {}",
+                                 gone, then.size(), config_.load.folder);
 }
 
 Result<bool> BestCheckpoints::note(checkpoint::Progress& progress, double metric) {

@@ -267,7 +267,7 @@ void CheckpointWriter::note(background::SaveOutcome outcome) {
 Error CheckpointWriter::with_advice(Error error, double seconds) const {
   // Of a peer that is late the watchdog has advised that.
   if (error.kind == ErrorKind::PeerLost && seconds * 1000 >= static_cast<double>(config_.timeout.count())) {
-    error.action += "; a longer --checkpoint-timeout if this rank's file system was only slow";
+    error.action += "; raising --checkpoint-timeout if this rank's file system was only slow";
   }
   return error;
 }
@@ -278,8 +278,8 @@ bool CheckpointWriter::gave_up() const {
 
 Error CheckpointWriter::last_failure() {
   finish_save();
-  return last_failure_.value_or(
-      fail("checkpoint", "", "a rank could not save, and this one could", "reporting this", ErrorKind::Internal));
+  return last_failure_.value_or(fail("checkpoint", "", "another rank could not save, but this rank could",
+                                     "reporting this", ErrorKind::Internal));
 }
 
 std::vector<SaveReport> CheckpointWriter::take_reports() {

@@ -101,10 +101,10 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   optim::set_options(*training_.optimizer, own);
   if (!loaded.has_value()) {
     const std::string why = config_.checkpoint.load.resume == "auto"
-                                ? fmt::format(": {} holds no checkpoint", config_.checkpoint.load.folder)
-                                : ", as --resume=never says";
+                                ? fmt::format(": no checkpoint in {}", config_.checkpoint.load.folder)
+                                : ", because of --resume=never";
     const Result<std::string> with = config_.checkpoint.init_from.empty() ? std::string() : init();
-    return with ? Result<std::string>(fmt::format("begins at step 0{}{}", why, *with)) : with.error();
+    return with ? Result<std::string>(fmt::format("starts at step 0{}{}", why, *with)) : with.error();
   }
   warnings.insert(warnings.end(), loaded->warnings.begin(), loaded->warnings.end());
   loaded_from_ = loaded->path;
@@ -112,11 +112,11 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   ASSIGN_OR_RETURN(const Continued how, take_place(progress, state, warnings));
   if (how.is_finished) {
     return fmt::format(
-        "{} is the end of this training, at step {}: nothing is left to do; more --epochs go on, "
-        "--resume=never starts afresh",
+        "{} is the end of this training, at step {}: nothing is left to do; raise --epochs to continue, or use "
+        "--resume=never to start from the beginning",
         loaded->path, progress.global_step);
   }
-  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}", loaded->path,
+  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts from the beginning){}", loaded->path,
                      progress.epoch + 1, progress.global_step, how.note);
 }
 
@@ -138,8 +138,8 @@ Result<std::string> Checkpoints::go_on(FoundInMemory& found, checkpoint::Progres
   }
   went_on_ = true;
   ASSIGN_OR_RETURN(const Continued how, take_place(progress, state, warnings));
-  return fmt::format("goes on from {} at epoch {}, step {}{}",
-                     found.living ? found.living->earlier.path : "copies in " + loaded_from_, progress.epoch + 1,
+  return fmt::format("continues from {} at epoch {}, step {}{}",
+                     found.living ? found.living->earlier.path : "replicas in " + loaded_from_, progress.epoch + 1,
                      progress.global_step, how.note);
 }
 
@@ -167,9 +167,9 @@ Result<std::string> Checkpoints::init() {
                                                            config_.checkpoint.load.verify, *ranks));
   const std::string changes = begun.changes.empty() ? "" : fmt::format(" ({})", fmt::join(begun.changes, "; "));
   if (begun.left_out.empty()) {
-    return fmt::format("; the model begins as {}{}", path, changes);
+    return fmt::format("; the model starts from {}{}", path, changes);
   }
-  return fmt::format("; the model begins as {}{}, but for its last layer: {}", path, changes,
+  return fmt::format("; the model starts from {}{}, except for its last layer: {}", path, changes,
                      fmt::join(begun.left_out, ", "));
 }
 
@@ -184,7 +184,7 @@ Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress
     return {};
   }
   return fail("--resume", config_.checkpoint.load.resume,
-              fmt::format("this rank found step {} and others another one", step),
+              fmt::format("this rank found step {} and other ranks found another step", step),
               "making all nodes see the same checkpoint folder, or --resume=FILE", ErrorKind::Mismatch);
 }
 
@@ -277,11 +277,12 @@ Result<void> Checkpoints::check_memory(const checkpoint::StateParts& parts) cons
   const std::uint64_t needed = kCopies * checkpoint::bytes_of(parts);
   const bool fits = world_.share.memory == 0 || needed <= world_.share.memory;
   return process_group::agree_or_fail(
-      world_.process_group, fits ? Result<void>()
-                                 : fail("--replicate-to", "neighbour",
-                                        fmt::format("copies take {} of a rank's {}", metrics::human_bytes(needed),
-                                                    metrics::human_bytes(world_.share.memory)),
-                                        "more memory for each task (--mem-per-cpu), or leaving it out"));
+      world_.process_group,
+      fits ? Result<void>()
+           : fail("--replicate-to", "neighbour",
+                  fmt::format("peer replicas take {}, but each rank has {} of memory", metrics::human_bytes(needed),
+                              metrics::human_bytes(world_.share.memory)),
+                  "requesting more memory for each task (--mem-per-cpu), or leaving it out"));
 }
 
 Error Checkpoints::taken_over() const {

@@ -38,6 +38,8 @@ class Checkpoints {
   [[nodiscard]] bool went_on_from_memory() const { return went_on_; }
   /// The file that load() used; empty where it used none.
   [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
+  /// Whether a file exists that a later run can resume from. Not while a save is under way.
+  [[nodiscard]] bool has_checkpoint() const { return writer_.line_at(0) >= 0 || (!loaded_from_.empty() && !went_on_); }
   /// Whether the checkpoint that was loaded is of an epoch's last step, and only the epoch's end is left of it.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
   /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error

@@ -57,18 +57,19 @@ Result<void> check_memory(const DataPipeline& pipeline, const NodeShare& share) 
   }
   return fail(
       "--train-num-workers", std::to_string(pipeline.train_loading.workers),
-      fmt::format("batches read ahead for training and validation (--prefetch={}) take {} of each rank's {}",
+      fmt::format("batches read ahead for training and validation (--prefetch={}) take {}, but each rank has {}",
                   pipeline.train_loading.prefetch, metrics::human_bytes(needed), metrics::human_bytes(share.memory)),
-      "fewer workers, --prefetch=1, a smaller --batch-size, or more memory for each task (--mem-per-cpu)");
+      "using fewer workers, or --prefetch=1, or lowering --batch-size, or requesting more memory for each task "
+      "(--mem-per-cpu)");
 }
 
 /// Workers beyond the CPUs of the task take turns and slow the computation down.
 void warn_of_workers(DataPipeline& pipeline, const NodeShare& share) {
   const int workers = pipeline.train_loading.workers;
   if (workers > static_cast<int>(share.cpus)) {
-    pipeline.warnings.push_back(
-        fmt::format("--train-num-workers: {}: each rank has {} CPUs; try --cpus-per-task={} in sbatch, or auto",
-                    workers, share.cpus, workers + 1));
+    pipeline.warnings.push_back(fmt::format(
+        "--train-num-workers: {}: each rank has {} CPUs; try --cpus-per-task={} in sbatch, or --train-num-workers=auto",
+        workers, share.cpus, workers + 1));
   }
 }
 
@@ -86,9 +87,9 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   const std::int64_t needed = config.sampling.batch_size * batches;
   if (needed > images) {
     return fail("--batch-size", std::to_string(config.sampling.batch_size),
-                fmt::format("{}{} ranks need {} images a step, and the training set has {}", ranks.all,
+                fmt::format("{}{} ranks need {} images a step, but the training set has {}", ranks.all,
                             ranks.all == world.world_size ? "" : " virtual", needed, images),
-                fmt::format("--batch-size={} or fewer of them", std::max<std::int64_t>(1, images / batches)));
+                fmt::format("--batch-size={}, or using fewer ranks", std::max<std::int64_t>(1, images / batches)));
   }
   DataPipeline pipeline;
   pipeline.datasets = std::move(datasets);
@@ -113,7 +114,7 @@ Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_
     started = train_loader->start(*train_sampler, next_batch);
   });
   if (caught) {  // no memory for the ring, where a limit says so (ulimit -v)
-    return fail("--train-num-workers", std::to_string(workers), caught->error.reason, "fewer workers",
+    return fail("--train-num-workers", std::to_string(workers), caught->error.reason, "using fewer workers",
                 ErrorKind::Unavailable);
   }
   return started;
@@ -122,7 +123,7 @@ Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_
 std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share) {
   const data::LoaderOptions& train = pipeline.train_loading;
   const std::string why = config.train_workers ? ""
-                                               : fmt::format(" (auto: {} CPUs, {} compute)", share.cpus,
+                                               : fmt::format(" (auto: {} CPUs, {} of them compute)", share.cpus,
                                                              std::min(share.cpus, share.compute_cpus));
   const std::string where =
       train.worker_cpus.empty() ? "" : fmt::format(" on CPUs {} near its device", ranges_text(train.worker_cpus));

@@ -53,7 +53,7 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
     if (const std::string what = difference_of(parts_of(rank), parts_of(0)); !what.empty()) {
       ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));  // all ranks come here
       return fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, hosts[rank], what),
-                  "making it the same data on all nodes", ErrorKind::Mismatch);
+                  "providing the same data on all nodes", ErrorKind::Mismatch);
     }
   }
   return {};
@@ -114,7 +114,7 @@ class FirstLook {
   void tell_progress() {
     seconds_ += 1;
     if (world_.rank == 0 && seconds_ % 10 == 0) {
-      fmt::print("looking through {}: {} images so far\n", config_.given, indices_->found.load());
+      fmt::print("indexing {}: {} images so far\n", config_.given, indices_->found.load());
       std::fflush(stdout);
     }
   }
@@ -193,8 +193,8 @@ class Sending {
   }
 
   [[nodiscard]] Error no_memory() const {
-    return fail("--data", "", fmt::format("no memory for its index of {} bytes", size_), "more memory for each task",
-                ErrorKind::Unavailable);
+    return fail("--data", "", fmt::format("there is no memory for its index of {} bytes", size_),
+                "requesting more memory for each task (--mem-per-cpu)", ErrorKind::Unavailable);
   }
 
   const World& world_;

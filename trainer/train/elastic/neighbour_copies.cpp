@@ -41,8 +41,8 @@ Result<void> with_memory(const std::function<void()>& work) {
   if (!caught) {
     return {};
   }
-  return fail("--replicate-to", "neighbour", caught->error.reason, "more memory for each task, or leaving it out",
-              ErrorKind::Unavailable);
+  return fail("--replicate-to", "neighbour", caught->error.reason,
+              "requesting more memory for each task (--mem-per-cpu), or leaving it out", ErrorKind::Unavailable);
 }
 
 /// What `from` gives to this rank, while this rank gives `mine` to `to`, piece by piece: a collective that is given up
@@ -88,7 +88,7 @@ Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& pla
                                                          {"crc32c", mine.crc32c}});
 
   if (told && std::ranges::any_of(*told, [&](const Json& rank) { return rank.at("checkpoint") != checkpoint; })) {
-    return fail("--replicate-to", "neighbour", "ranks copy the states of different steps", "reporting this",
+    return fail("--replicate-to", "neighbour", "the ranks replicate the states of different steps", "reporting this",
                 ErrorKind::Internal);
   }
   return told;
@@ -120,8 +120,8 @@ Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place,
     return all.error();
   }
   if (!theirs.is_sound()) {
-    return fail("--replicate-to", "neighbour", fmt::format("rank {}'s part arrived otherwise than it was sent", from),
-                "looking at this node's memory and network", ErrorKind::InputOutput);
+    return fail("--replicate-to", "neighbour", fmt::format("the part of rank {} was changed on its way", from),
+                "checking this node's memory and network", ErrorKind::InputOutput);
   }
   return theirs;
 }
@@ -255,8 +255,8 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   for (std::uint32_t owner = 0; owner < sizes.size(); ++owner) {
     if (checkpoint->part_bytes(owner) != sizes[owner]) {
       return fail("checkpoint", checkpoint->path(),
-                  fmt::format("rank {}'s part is not as long as its table says", owner), "reporting this",
-                  ErrorKind::Internal);
+                  fmt::format("the part of rank {} does not have the size that its table says", owner),
+                  "reporting this", ErrorKind::Internal);
     }
   }
   FoundCopies found{
@@ -294,11 +294,11 @@ Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World&
       found.checkpoint.take(owner, static_cast<std::uint64_t>(begin), bytes_of(piece));
     }
     if (checksum != found.crc32c[owner] && fetched) {  // the others go on with the next part
-      fetched =
-          fail("checkpoint", found.checkpoint.path(),
-               fmt::format("the part of rank {} arrived otherwise than rank {} holds it", owner, found.holders[owner]),
-               "submitting again: the newest checkpoint is sound; and looking at this node's memory and network",
-               ErrorKind::BadData);
+      fetched = fail(
+          "checkpoint", found.checkpoint.path(),
+          fmt::format("the part of rank {}, which rank {} sent, was changed on its way", owner, found.holders[owner]),
+          "submitting again to resume from the newest checkpoint, and checking this node's memory and network",
+          ErrorKind::BadData);
     }
   }
   if (fetched && found.checkpoint.missing() != 0) {

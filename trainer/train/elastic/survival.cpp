@@ -206,7 +206,7 @@ Result<std::optional<EarlierTraining>> FoundInMemory::earlier() const {
   }
   ASSIGN_OR_RETURN(EarlierTraining of_copies, earlier_training_of(copies->checkpoint));
   if (of_copies.progress.global_step != copies->name.step) {
-    return fail("checkpoint", of_copies.path, "is not of the step that its name says", "reporting this",
+    return fail("checkpoint", of_copies.path, "holds another step than its name says", "reporting this",
                 ErrorKind::Internal);
   }
   return std::optional(std::move(of_copies));

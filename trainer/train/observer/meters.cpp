@@ -11,7 +11,7 @@ namespace {
 constexpr std::chrono::seconds kLongestAnswer{2};  // of a driver or a kernel that is well, long before
 constexpr double kMeasureSeconds = 1;              // a reading costs microseconds, on some nodes a millisecond
 constexpr const char* kGpuGivenUp =
-    "gpu: NVML did not answer within 2 s: load, memory and watts of this rank's GPU are no longer told";
+    "gpu: NVML did not respond within 2 s; load, memory and power of this rank's GPU are no longer reported";
 
 }  // namespace
 
@@ -42,7 +42,7 @@ std::string Meters::add_energy(metrics::RankTimes& times) {
     return "";
   }
   energy_.reset();
-  return "energy: a counter did not answer within 2 s: what is used from now on is not counted";
+  return "energy: a counter did not respond within 2 s; energy used from now on is not counted";
 }
 
 std::string Meters::add_gpu(metrics::RankTimes& times) {

@@ -77,7 +77,7 @@ void Observer::bad_samples(const std::vector<Error>& errors) {
     bad_samples_ += 1;
     if (bad_samples_ <= kBadSamplesNamed) {
       std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.text().c_str(), world_.rank,
-                   bad_samples_ == kBadSamplesNamed ? "; further ones are only counted" : "");
+                   bad_samples_ == kBadSamplesNamed ? "; further ones are counted without a message" : "");
     }
   }
 }
@@ -133,11 +133,11 @@ std::vector<double> Observer::tell_of_rank(std::int64_t step) {
 void Observer::tell_recovery(const checkpoint::Progress& progress) {
   const Recovery done = std::exchange(recovery_, {});
   const double first_step = seconds_now() - done.noticed;
-  note(
-      fmt::format("step {}: {} ranks go on, {:.3f} s after the change was noticed (old groups gone {:.3f}, agents told "
-                  "{:.3f}, met {:.3f}, state there {:.3f}): {}",
-                  progress.global_step, world_.world_size, first_step, done.released, done.hold, done.joined,
-                  done.restored, done.cause));
+  note(fmt::format(
+      "step {}: {} ranks continue {:.3f} s after the change was noticed (groups released {:.3f}, agents agreed "
+      "{:.3f}, ranks connected {:.3f}, state restored {:.3f}): {}",
+      progress.global_step, world_.world_size, first_step, done.released, done.hold, done.joined, done.restored,
+      done.cause));
   record({{"event", std::string("regrouped")},
           {"step", progress.global_step},
           {"ranks", std::int64_t{world_.world_size}},
@@ -172,7 +172,7 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   state.remaining_seconds = metrics::remaining_seconds(
       metrics::steps_left(state) * progress.world_size * progress.batch_size, state.images_per_second);
   if (run_.times.steps == 1) {
-    note(fmt::format("first step of this start: step {} is done and took {:.2f} s", numbers.step, run_.times.elapsed));
+    note(fmt::format("first step of this start: step {} took {:.2f} s", numbers.step, run_.times.elapsed));
   }
   display_->step_done(state, seconds_now());
   if (numbers.step % config_.log_steps == 0 || numbers.step_in_epoch == state.steps_per_epoch) {
@@ -224,9 +224,9 @@ void Observer::record_ranks(std::int64_t step) {
 
 void Observer::skipped_step(std::int64_t step, const checkpoint::Progress& progress, bool scaled,
                             const std::string& where) {
-  const std::string what = scaled ? fmt::format("in fp16: left out, loss scale now {}", progress.loss_scale)
-                                  : fmt::format("({}): left out", where);
-  note(fmt::format("step {}: gradients are not finite {} ({} steps left out so far)", step, what,
+  const std::string what = scaled ? fmt::format("in fp16: skipped, loss scale is now {}", progress.loss_scale)
+                                  : fmt::format("({}): skipped", where);
+  note(fmt::format("step {}: gradients are not finite {} (skipped steps so far: {})", step, what,
                    progress.skipped_steps));
   record({{"event", std::string("skipped_step")},
           {"step", step},
@@ -268,7 +268,7 @@ void Observer::copied(const SaveReport& report) {
   const auto& outcome = report.outcome;
   if (!outcome.written) {
     const Error& error = outcome.written.error();
-    warn(fmt::format("the copies of step {} for neighbours were not made: {}; try {}", outcome.step, error.reason,
+    warn(fmt::format("the peer replicas of step {} were not made: {}; try {}", outcome.step, error.reason,
                      error.action));
   }
   record({{"event", std::string("replica")},
@@ -286,11 +286,11 @@ void Observer::saved(const SaveReport& report) {
   }
   const auto& outcome = report.outcome;
   for (const std::string& failure : outcome.failures) {
-    warn(fmt::format("the checkpoint of step {}: {}; tried again", outcome.step, failure));
+    warn(fmt::format("the checkpoint of step {} was not written: {}; trying again", outcome.step, failure));
   }
   if (!outcome.written) {
     const Error& error = outcome.written.error();
-    warn(fmt::format("the checkpoint of step {} was not written: {}: {}; earlier ones are as they were; try {}",
+    warn(fmt::format("the checkpoint of step {} was not written: {}: {}; earlier checkpoints are unchanged; try {}",
                      outcome.step, error.value, error.reason, error.action));
   }
   record({{"event", std::string("checkpoint")},
@@ -303,7 +303,7 @@ void Observer::saved(const SaveReport& report) {
 
 void Observer::save_skipped(std::int64_t step) {
   note(
-      fmt::format("no checkpoint of step {}: the one before it is still being written; save less often, or "
+      fmt::format("no checkpoint of step {}: the previous one is still being written; try saving less often, or "
                   "--checkpoint-overlap=wait",
                   step));
   record({{"event", std::string("checkpoint_skipped")}, {"step", step}});
@@ -316,8 +316,8 @@ void Observer::finished(const checkpoint::Progress& progress, const std::string&
     note(advice);
   }
   if (run_totals_.bad() > 0) {
-    note(fmt::format("left out {} times: images that could not be used ({} times damaged, {} times not to be read)",
-                     run_totals_.bad(), run_totals_.damaged, run_totals_.unread));
+    note(fmt::format("skipped images: {} ({} damaged, {} unreadable)", run_totals_.bad(), run_totals_.damaged,
+                     run_totals_.unread));
   }
   record_ranks(progress.global_step);
   const Usage usage = usage_of_this_process();
@@ -342,8 +342,8 @@ void Observer::tell_device_memory(metrics::Record& of_end) {
   const auto text = [](const metrics::MostOfRanks& most) {
     return metrics::human_bytes(static_cast<std::uint64_t>(most.bytes));
   };
-  note(fmt::format("device memory: at most {} allocated (rank {}), {} reserved (rank {})", text(allocated),
-                   allocated.rank, text(reserved), reserved.rank));
+  note(fmt::format("peak device memory: {} allocated (rank {}), {} reserved (rank {})", text(allocated), allocated.rank,
+                   text(reserved), reserved.rank));
   of_end.emplace_back("device_peak_allocated_bytes", whole(allocated.bytes));
   of_end.emplace_back("device_peak_allocated_rank", std::int64_t{allocated.rank});
   of_end.emplace_back("device_peak_reserved_bytes", whole(reserved.bytes));
@@ -383,7 +383,7 @@ void Observer::note_written(Output<Writer>& output, const Result<void>& written)
       warn(written.error().text());
     }
   } else if (output.lost > 0) {
-    warn(fmt::format("{} lacks {} records, which could not be written", output.name, std::exchange(output.lost, 0)));
+    warn(fmt::format("{} lacks {} records that could not be written", output.name, std::exchange(output.lost, 0)));
   }
 }
 

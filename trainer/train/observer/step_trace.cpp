@@ -78,13 +78,14 @@ Result<void> StepTrace::after_step(std::int64_t step) {
 
 Result<void> StepTrace::finish(Ending ending) {
   if (steps_ && last_ == 0) {
-    observer_.warn(fmt::format("--trace-steps: {}-{}: this run did none of these steps", steps_->first, steps_->last));
+    observer_.warn(
+        fmt::format("--trace-steps: {}-{}: this run executed none of these steps", steps_->first, steps_->last));
   }
   if (!begun_ || last_ == 0) {
     return {};
   }
   if (ending == Ending::Interrupted) {
-    observer_.warn(fmt::format("--trace-steps: the run was interrupted after step {}: there is no trace", last_));
+    observer_.warn(fmt::format("--trace-steps: the run was interrupted after step {}, so there is no trace", last_));
     return {};
   }
   return write();
@@ -132,7 +133,7 @@ Result<void> StepTrace::write() {
     events.push_back(world_.rank == 0 ? std::move(of_rank) : "");
   }
   if (full) {
-    observer_.warn("--trace-steps: there was no room for all spans of so many steps: the last ones lack some");
+    observer_.warn("--trace-steps: the steps have more spans than the trace can hold; the last steps lack some");
   }
   if (world_.rank == 0) {
     try {

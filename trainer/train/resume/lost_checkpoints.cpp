@@ -130,20 +130,20 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
   const std::int64_t lost = std::max(goes_on ? saves->of_training : -1, saves->of_restart);
   if (lost >= 0) {
     return fail("--resume", resume,
-                fmt::format("{} holds no checkpoint, though {} tells of one of step {} that was written", folder,
+                fmt::format("{} holds no checkpoint, but {} records that one of step {} was written", folder,
                             records_of(config.run.folder), lost),
-                "looking where the files are (deleted by the site, a file system that is not mounted), --resume=FILE "
-                "with a copy of one, or a new job with --resume=never to begin at step 0",
+                "finding out where the files are (deleted by the site, or on a file system that is not mounted), or "
+                "--resume=FILE with a copy of one, or submitting a new job with --resume=never to start at step 0",
                 ErrorKind::NoInput);
   }
   if (goes_on && saves->elsewhere >= 0) {
     warnings.push_back(fmt::format(
-        "--checkpoint-dir: {}: holds no checkpoint; {} tells of one of step {} that was written to another folder ({})",
+        "--checkpoint-dir: {}: holds no checkpoint; {} records that one of step {} was written to another folder ({})",
         folder, records_of(config.run.folder), saves->elsewhere, saves->other_folder));
   }
   if (!restart.job.empty() && !saves->any_start) {
     warnings.push_back(
-        fmt::format("job {} was started again (restart count {}), and {} holds neither checkpoints nor records of its "
+        fmt::format("job {} was restarted (restart count {}), but {} holds neither checkpoints nor records of its "
                     "earlier start",
                     restart.job, restart.count, folder));
   }
@@ -155,20 +155,20 @@ Result<void> check_comes_further(const Restart& restart, const Result<RecordedSa
     return {};
   }
   return fail("job", restart.job,
-              fmt::format("was started {} times at step {}, and came to no checkpoint behind it, nor recorded a step",
+              fmt::format("was started {} times at step {}, and no start recorded a step or wrote a new checkpoint",
                           saves->in_vain, step),
-              "looking at what ended these starts, then submitting again, which goes on from this step",
+              "finding out what ended these starts, then submitting again, which resumes from this step",
               ErrorKind::Usage);
 }
 
 void warn_of_older_checkpoint(const config::TrainConfig& config, const Result<RecordedSaves>& saves, std::int64_t step,
                               std::vector<std::string>& warnings) {
   if (!saves) {
-    warnings.push_back("whether a newer checkpoint was lost is not known: " + saves.error().text());
+    warnings.push_back("it is unknown whether a newer checkpoint was lost: " + saves.error().text());
   } else if (saves->of_training > step) {
     warnings.push_back(fmt::format(
-        "--checkpoint-dir: {}: its newest checkpoint that can be read is of step {}; {} tells of one of step {} that "
-        "was written there and is gone: what was trained since is done again",
+        "--checkpoint-dir: {}: its newest readable checkpoint is of step {}, but {} records that one of step {} was "
+        "written there and is gone; the steps after it are trained again",
         config.checkpoint.load.folder, step, records_of(config.run.folder), saves->of_training));
   }
 }

@@ -167,8 +167,8 @@ void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, con
                           std::int64_t ranks, std::vector<std::string>& warnings) {
   if (earlier.progress.world_size == ranks && kept != config.grad_accumulation()) {
     warnings.push_back(
-        fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
-                    "--grad-accumulation=1 makes steps smaller, as --batch-size says",
+        fmt::format("a step keeps its {} images, as {} micro-batches of {} for each rank; for smaller steps use "
+                    "--grad-accumulation=1",
                     kept * ranks * config.batch_size(), kept, config.batch_size()));
   }
 }
@@ -230,8 +230,9 @@ Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded,
   }
   ASSIGN_OR_RETURN(point.earlier, find_earlier_training({.resume = loaded, .folder = {}}));
   if (!point.earlier) {
-    return fail("--resume", loaded, "was loaded, and cannot be read again to see whether it is this training's",
-                "starting again once the file system is well", ErrorKind::InputOutput);
+    return fail("--resume", loaded,
+                "was loaded but cannot be read again, so it is unknown whether it is of this training",
+                "checking the file system, then submitting again", ErrorKind::InputOutput);
   }
   return check_same_training(*point.earlier, settings, config, world, warnings);
 }
@@ -261,10 +262,11 @@ void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOpti
   for (std::int64_t position = done; position < size; ++position) {
     again += seen[static_cast<std::size_t>(order(position))] ? 1 : 0;
   }
-  warnings.push_back(fmt::format(
-      "epoch {} goes on in the order of another --seed or --shuffle-window: of the {} images that are left of it, {} "
-      "were seen in it before, and as many others are not seen in it at all; the next epoch has each once",
-      progress.epoch + 1, size - done, again));
+  warnings.push_back(
+      fmt::format("epoch {} continues in the order of another --seed or --shuffle-window: of its {} remaining images, "
+                  "{} were seen in "
+                  "it before, and as many others are not seen in it; the next epoch has each image once",
+                  progress.epoch + 1, size - done, again));
 }
 
 checkpoint::Progress first_progress(const config::TrainConfig& config, const data::Datasets& datasets,
@@ -293,10 +295,10 @@ Result<bool> keep_position(checkpoint::Progress& progress, std::int64_t dataset_
     const std::string before = progress.dataset_size > 0 ? fmt::format("{}", progress.dataset_size) : "more";
     const bool more = progress.dataset_size > 0 && progress.dataset_size < dataset_size;
     return fail("--data", config.data.given,
-                fmt::format("has {} training images, the checkpoint of step {} is of a training with {}{}",
+                fmt::format("has {} training images, but the checkpoint of step {} is of a training with {}{}",
                             dataset_size, progress.global_step, before, more ? read_since_text(datasets) : ""),
-                "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin "
-                "with what was trained",
+                "using the data set of that training, or changing --run-name or --checkpoint-dir and adding "
+                "--init-from=FILE to start from its weights",
                 ErrorKind::Mismatch);
   }
   progress.dataset_size = dataset_size;
@@ -327,9 +329,9 @@ Result<Continued> continue_at(checkpoint::Progress& progress, const checkpoint::
   progress.global_batch_asked = fresh.global_batch_asked;
   if (stored.seed != fresh.seed && datasets.split_by_seed) {
     return fail("--seed", fmt::format("{}", fresh.seed),
-                fmt::format("seed {} decided which images validate, and the model would be trained with those now",
+                fmt::format("seed {} selected the validation images; with this seed the model would be trained on them",
                             stored.seed),
-                fmt::format("--seed={}, or data with a train and a val part", stored.seed), ErrorKind::Mismatch);
+                fmt::format("--seed={}, or using data with a train and a val part", stored.seed), ErrorKind::Mismatch);
   }
   progress.seed = fresh.seed;  // find_resume_point() has told where it is another one
   return Continued{.note = change.note.empty() ? "" : "; " + change.note,

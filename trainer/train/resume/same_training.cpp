@@ -68,7 +68,7 @@ void add_data(std::vector<config::Change>& changes, std::vector<std::string>& wa
     changes.push_back({"--data", then, now});
   } else {
     warnings.push_back(fmt::format(
-        "--data: {}: the checkpoint was trained on {}; going on as if these were the same images", now, then));
+        "--data: {}: the checkpoint was trained on {}; continuing as if these were the same images", now, then));
   }
 }
 
@@ -78,8 +78,9 @@ void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTr
   const std::string then = config::setting_then(earlier.config_json, "init-from");
   const std::string& now = config.checkpoint.init_from;
   if (!now.empty() && now != then) {
-    warnings.push_back(fmt::format("--init-from: {}: is not read, as {} is gone on from, whose training began with {}",
-                                   now, earlier.path, then.empty() ? "random weights" : then));
+    warnings.push_back(
+        fmt::format("--init-from: {}: is ignored, because this run resumes from {}, whose training started from {}",
+                    now, earlier.path, then.empty() ? "random weights" : then));
   }
 }
 
@@ -100,14 +101,15 @@ Result<void> check_same_training(const EarlierTraining& earlier, const settings:
   const std::string text = config::changes_text(changes);
   if (resume != "auto") {
     warnings.push_back(
-        fmt::format("--resume: {}: {} is of a training defined otherwise: {}; going on with the new values", resume,
+        fmt::format("--resume: {}: {} is of a training with other settings: {}; continuing with the new values", resume,
                     earlier.path, text));
     return {};
   }
-  return fail("--resume", resume, fmt::format("{} is of another training: {}", earlier.path, text),
-              "another --run-name or --checkpoint-dir for a training of its own, --resume=continue-with-changes to go "
-              "on with the new values, or --resume=never to start afresh in this folder",
-              ErrorKind::Mismatch);
+  return fail(
+      "--resume", resume, fmt::format("{} is of another training: {}", earlier.path, text),
+      "changing --run-name or --checkpoint-dir for a new training, or --resume=continue-with-changes to continue "
+      "with the new values, or --resume=never to start from the beginning in this folder",
+      ErrorKind::Mismatch);
 }
 
 namespace {
@@ -128,11 +130,11 @@ Remedy remedy_for(std::int64_t images, const StepSize& now) {
   }
   if (const auto batch_size = batch_size_for(images, now.world_size, now.batch_size)) {
     return {"--batch-size", now.batch_size,
-            fmt::format("--batch-size={} --grad-accumulation={} (where --lr is scaled by the batches of a step, with "
-                        "--resume=continue-with-changes and the --lr that keeps the rate)",
+            fmt::format("--batch-size={} --grad-accumulation={} (if --lr is scaled by the batches of a step, also "
+                        "--resume=continue-with-changes and an --lr that keeps the rate)",
                         *batch_size, *accumulation_for(images, now.world_size, *batch_size))};
   }
-  return {"--batch-size", now.batch_size, fmt::format("a number of ranks that divides {}", images)};
+  return {"--batch-size", now.batch_size, fmt::format("using a number of ranks that divides {}", images)};
 }
 
 }  // namespace
@@ -160,12 +162,12 @@ StepSizeChange step_size_change(const StepSize& then, std::int64_t asked, const 
     return {};
   }
   if (then.images() == now.images()) {
-    return {.note = fmt::format("a step keeps the {} images that it had with {} (--grad-accumulation={})",
-                                then.images(), ranks(then.world_size), now.accumulation),
+    return {.note = fmt::format("a step keeps its {} images from {} (--grad-accumulation={})", then.images(),
+                                ranks(then.world_size), now.accumulation),
             .warning = {}};
   }
   if (now.images() == asked) {
-    return {.note = fmt::format("a step has the {} images again that were asked for, and had {} with {} "
+    return {.note = fmt::format("a step has the requested {} images again; it had {} with {} "
                                 "(--grad-accumulation={})",
                                 asked, then.images(), ranks(then.world_size), now.accumulation),
             .warning = {}};
@@ -173,11 +175,11 @@ StepSizeChange step_size_change(const StepSize& then, std::int64_t asked, const 
   const Remedy remedy = remedy_for(asked, now);
   return {.note = {},
           .warning = fmt::format(
-              "{}: {}: a step has {} images with {}, and had {} with {} in the checkpoint{}: "
-              "steps and what the end of an epoch leaves out are others, and the learning rate's "
-              "schedule goes on where the epochs are; to keep them try {}",
+              "{}: {}: a step has {} images with {}, but had {} with {} in the checkpoint{}; the number of steps in an "
+              "epoch "
+              "changes, and the learning rate's schedule continues by epochs; to keep the size of a step, try {}",
               remedy.setting, remedy.value, now.images(), ranks(now.world_size), then.images(), ranks(then.world_size),
-              asked == then.images() ? "" : fmt::format(", {} were asked for", asked), remedy.action)};
+              asked == then.images() ? "" : fmt::format(" ({} were requested)", asked), remedy.action)};
 }
 
 namespace {
@@ -186,8 +188,8 @@ using checkpoint::DataParts;
 using data::DataIdentity;
 
 constexpr const char* kOtherData =
-    "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin with what was "
-    "trained";
+    "using the data set of that training, or changing --run-name or --checkpoint-dir and adding --init-from=FILE to "
+    "start from its weights";
 
 /// What is different, or an empty text. A number below 0 is one that a source does not tell.
 std::string difference_of(const checkpoint::DataSet& one, const checkpoint::DataSet& other) {
@@ -245,7 +247,7 @@ std::string read_since_text(const data::Datasets& now) {
       }
     }
   }
-  return others.is_empty() ? "" : "; among them are pictures of kinds that earlier versions left out, " + others.text();
+  return others.is_empty() ? "" : "; among them are images of kinds that earlier versions ignored, " + others.text();
 }
 
 std::string difference_of(const DataParts& one, const DataParts& other) {
@@ -257,7 +259,7 @@ std::string difference_of(const DataParts& one, const DataParts& other) {
   }
   const std::string train = difference_of(one.train, other.train);
   const std::string what = train.empty() ? difference_of(one.valid, other.valid) : train;
-  return what.empty() ? "" : "as many images, but " + what + " are others";
+  return what.empty() ? "" : "the same number of images, but " + what + " differ";
 }
 
 checkpoint::DataParts data_of(const data::Datasets& datasets) {
@@ -268,15 +270,15 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
                              OtherData other, std::vector<std::string>& warnings) {
   const DataParts mine = data_of(now);
   if (then.train.images == 0) {
-    warnings.push_back(
-        fmt::format("--data: {}: the checkpoint is of an earlier version, which does not say what images its training "
-                    "had; going on as if these were the same",
-                    given));
+    warnings.push_back(fmt::format(
+        "--data: {}: an earlier version wrote the checkpoint, which does not say what images its training had; "
+        "continuing as if these were the same",
+        given));
     return {};
   }
   if (then.train.images != mine.train.images) {
     return fail("--data", given,
-                fmt::format("has {} images, the checkpoint is of a training with {}{}", mine.train.images,
+                fmt::format("has {} images, but the checkpoint is of a training with {}{}", mine.train.images,
                             then.train.images, then.train.images < mine.train.images ? read_since_text(now) : ""),
                 kOtherData, ErrorKind::Mismatch);
   }
@@ -289,15 +291,15 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
     return {};
   }
   if (other == OtherData::Accept && !now.split_by_seed) {
-    warnings.push_back(fmt::format("--data: {}: {} are others than in the training that is gone on with", given, what));
+    warnings.push_back(fmt::format("--data: {}: {} differ from those of the training that is resumed", given, what));
     return {};
   }
   const bool validates_more = then.valid.images != 0 && then.valid.images < mine.valid.images;
   return fail("--data", given,
-              fmt::format("has as many images as the checkpoint's training, but {} are others{}", what,
+              fmt::format("has as many images as the checkpoint's training, but {} differ{}", what,
                           validates_more ? read_since_text(now) : ""),
               now.split_by_seed ? kOtherData
-                                : std::string(kOtherData) + ", or --resume=continue-with-changes to go on all the same",
+                                : std::string(kOtherData) + ", or --resume=continue-with-changes to continue anyway",
               ErrorKind::Mismatch);
 }
 

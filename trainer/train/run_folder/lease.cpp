@@ -50,12 +50,13 @@ std::string file_in(const Lease::Folder& folder) { return (fs::path(folder.path)
 
 Error cannot_create(const Lease::Folder& folder, int code) {
   return fail(folder.setting, file_in(folder), "cannot be created: " + errno_text(code),
-              "making its folder writable, or another " + folder.setting, ErrorKind::CannotCreate);
+              "making its folder writable, or setting " + folder.setting + " to another folder",
+              ErrorKind::CannotCreate);
 }
 
 Error held(const Lease::Folder& folder, const Holder& holder) {
   return fail(folder.setting, folder.path, text_of(holder) + " writes there",
-              "waiting until that has ended, or another --run-name or " + folder.setting, ErrorKind::CannotCreate);
+              "waiting until it has ended, or changing --run-name or " + folder.setting, ErrorKind::CannotCreate);
 }
 
 /// Whether the file was made: it is there already where not. One who dies before it is written leaves an empty one.
@@ -87,10 +88,11 @@ Result<void> remove_dead(const Lease::Folder& folder, const Holder& holder, cons
   const std::string away = path + ".dead-" + self.nonce;
   if (std::rename(path.c_str(), away.c_str()) != 0) {
     const int code = errno;
-    return code == ENOENT
-               ? Result<void>()
-               : fail(folder.setting, path, "is a dead run's and cannot be taken away: " + why_refused(path, code),
-                      "having it removed, or another " + folder.setting, ErrorKind::CannotCreate);
+    return code == ENOENT ? Result<void>()
+                          : fail(folder.setting, path,
+                                 "is of a run that has ended, but cannot be removed: " + why_refused(path, code),
+                                 "having its owner remove it, or setting " + folder.setting + " to another folder",
+                                 ErrorKind::CannotCreate);
   }
   if (from_json(content_of(away, kMostLeaseBytes)).nonce == holder.nonce ||
       std::rename(away.c_str(), path.c_str()) != 0) {
@@ -264,8 +266,8 @@ Lease::~Lease() {
 }
 
 Error taken_over(const Lease::Folder& folder) {
-  return fail(folder.setting, folder.path, "another run writes there, which took this one for dead",
-              "looking why this one stood still for so long, or a longer --lease-timeout of the other",
+  return fail(folder.setting, folder.path, "another run, which considered this one dead, writes there now",
+              "finding out why this run did not respond for so long, or raising the other run's --lease-timeout",
               ErrorKind::CannotCreate);
 }
 
@@ -308,8 +310,8 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
       return held(folder, watch.holder());
     }
     if (!std::exchange(told, true)) {
-      say(fmt::format("{}: {} writes there; waiting up to {:.0f} s for its end, or for it to give no sign of life",
-                      folder.path, text_of(watch.holder()), patience.count()));
+      say(fmt::format("{}: {} writes there; waiting up to {:.0f} s until it ends or is found dead", folder.path,
+                      text_of(watch.holder()), patience.count()));
     }
     std::this_thread::sleep_for(kLook);
   }

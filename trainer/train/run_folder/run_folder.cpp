@@ -28,7 +28,7 @@ Result<std::string> prepare_stage(const config::TrainConfig& train, const Enviro
   const config::CheckpointConfig& config = train.checkpoint;
   const storage::FolderObjection objection = storage::make_own_folder(fs::absolute(config.stage).string());
   if (!objection.reason.empty()) {
-    return unusable_stage(config, objection.reason, "another folder of this node");
+    return unusable_stage(config, objection.reason, "naming another folder on this node");
   }
   ASSIGN_OR_RETURN(const bool keeps, config.load.resume == "auto" ? true : restarted_job_goes_on(train, environment));
   if (!keeps) {  // what lies there is another run's, and goes when this one saves
@@ -36,10 +36,10 @@ Result<std::string> prepare_stage(const config::TrainConfig& train, const Enviro
   }
   ASSIGN_OR_RETURN(const auto published, checkpoint::background::publish_left_over(config.stage, config.load.folder));
   if (published.passed_over) {
-    return fmt::format("the checkpoint of step {} in {} is of a training that was given up: {} holds one made since",
+    return fmt::format("the checkpoint of step {} in {} belongs to an abandoned training: {} holds a later one",
                        *published.passed_over, config.stage, config.load.folder);
   }
-  return published.step ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", *published.step,
+  return published.step ? fmt::format("the checkpoint of step {} was still in {} and was copied to {}", *published.step,
                                       config.stage, config.load.folder)
                         : std::string();
 }
@@ -60,8 +60,8 @@ Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& confi
   fs::create_directories(config.run.folder, error);
   const bool same = !error && fs::equivalent(config.run.folder, checkpoints, error);
   if (error) {
-    return fail("--run-dir", config.run.folder, "cannot be made: " + errno_text(error.value()),
-                "naming a folder that can be written to", ErrorKind::CannotCreate);
+    return fail("--run-dir", config.run.folder, "cannot be created: " + errno_text(error.value()),
+                "naming a folder that you may write to", ErrorKind::CannotCreate);
   }
   if (!same) {
     folders.push_back({"--run-dir", config.run.folder});
@@ -75,8 +75,8 @@ Result<std::string> prepare_folders(const config::TrainConfig& train, const Worl
                                     const Environment& environment, std::optional<Lease>& lease) {
   const config::CheckpointConfig& config = train.checkpoint;
   if (!config.stage.empty() && world.num_nodes > 1) {
-    return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
-                          "leaving it out: --checkpoint-mode=async writes from memory");
+    return unusable_stage(config, "requires all ranks on one node, but this job has several nodes",
+                          "leaving it out, since --checkpoint-mode=async writes from memory");
   }
   if (world.rank != 0) {
     lease.reset();  // of the world before, whose rank 0 this process was
@@ -110,8 +110,9 @@ std::optional<std::string> checkpoint_purge_warning(const settings::LaunchSettin
     return std::nullopt;
   }
   return fmt::format(
-      "{} will be deleted by the site in {:.0f} days: what lies in {} unused for {} days goes; copy what "
-      "you want to keep to another file system",
+      "{} will be deleted by the site in {:.0f} days, which deletes files in {} that are unused for {} days; try "
+      "copying "
+      "what you want to keep to another file system",
       age->oldest, *age->days_left, *scratch, days);
 }
 
@@ -120,8 +121,9 @@ std::optional<std::string> shared_folder_warning(const config::TrainConfig& conf
        {std::pair("--run-dir", config.run.folder), std::pair("--checkpoint-dir", config.checkpoint.load.folder)}) {
     if (const std::string known = checkpoint::format::exposure(folder); !known.empty()) {
       return fmt::format(
-          "{}: {}: {}, and so can stop this run and, but for a sticky folder (chmod +t), replace its records and "
-          "checkpoints; try chmod go-w, or another folder, where that is not meant",
+          "{}: {}: {}; others can therefore stop this run and, unless the folder is sticky (chmod +t), replace its "
+          "records "
+          "and checkpoints; if this is not intended, try chmod go-w, or another folder",
           setting, folder, known);
     }
   }

@@ -135,8 +135,10 @@ class Loop {
     progress_.unrecorded += heard_.average;
     observer_.step_done(progress_, heard_.average, step.numbers);
     if (!std::isfinite(heard_.average.loss_sum)) {
+      checkpoints_.writer().finish_save();
       const bool first_of_run = step.numbers.step == first_step_of_run_ && step.numbers.step > 1;
-      return all_fail(loss_not_finite(heard_.average.loss(), step.numbers.step, first_of_run));
+      return all_fail(
+          loss_not_finite(heard_.average.loss(), step.numbers.step, checkpoints_.has_checkpoint(), first_of_run));
     }
     if (Stop stop = too_many_bad(progress_.epoch_totals, run_.training.data.datasets.train->size(), "training")) {
       return stop;
@@ -154,11 +156,11 @@ class Loop {
     const std::int64_t next_batch = steps_.next_batch_of_epoch();
     const Result<void> changed = data.continue_with_workers(*workers, next_batch);
     if (changed) {
-      observer_.note(fmt::format("step {}: training waited for data: {} workers from here on, {} before",
+      observer_.note(fmt::format("step {}: training waited for data; it continues with {} workers instead of {}",
                                  progress_.global_step, *workers, step.workers));
       return std::nullopt;
     }
-    observer_.warn(fmt::format("{} workers as before: {}", step.workers, changed.error().reason));
+    observer_.warn(fmt::format("the number of workers stays {}: {}", step.workers, changed.error().reason));
     data.tuning = {};
     const Result<void> as_before = data.continue_with_workers(step.workers, next_batch);
     return as_before ? std::nullopt : Stop(failed(as_before.error()));

@@ -88,7 +88,7 @@ Result<data::Batch> Steps::next_batch() {
   RECORD_USER_SCOPE("data: wait for a batch");
   ASSIGN_OR_RETURN(std::optional<data::Batch> batch, training_.data.train_loader->next());
   if (!batch.has_value()) {
-    return fail("data", "", "an epoch's batches ended before its steps", "reporting it", ErrorKind::Internal);
+    return fail("data", "", "an epoch has fewer batches than its steps need", "reporting this", ErrorKind::Internal);
   }
   return *std::move(batch);
 }

@@ -15,19 +15,19 @@ std::string obstacle(const config::TrainConfig& config, const World& world, bool
   const device::Plugin* const plugin = world.device.plugin();
   const parallel::ReplicaOptions& replica = config.parallel.replica;
   if (plugin == nullptr) {
-    return "this training computes on CPUs, which have no graphs";
+    return "this training computes on CPUs, which cannot capture graphs";
   }
   if (plugin->capture == nullptr) {
-    return "devices of this kind have no graphs";
+    return "devices of this kind cannot capture graphs";
   }
   if (regroups || replica.exact.virtual_ranks > 0) {
-    return "ranks that come and go (--elastic) change what a graph is of";
+    return "a graph cannot change with the ranks (--elastic)";
   }
   if (replica.sharding.cpu_offload) {
-    return "with --cpu-offload the host computes, too";
+    return "with --cpu-offload the host also computes";
   }
   if (replica.data_parallel.find_unused_parameters) {
-    return "--find-unused-parameters looks at each step on the host";
+    return "--find-unused-parameters examines each step on the host";
   }
   return "";
 }
@@ -63,7 +63,7 @@ void CapturedWork::capture(const std::function<void()>& work) {
   try {
     replay_ = world_.device.plugin()->capture([&] { collectives_.capture(work); });
   } catch (const c10::OutOfMemoryError& error) {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (with --cuda-graph=off a step takes less)");
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (--cuda-graph=off takes less memory)");
   } catch (const c10::DistError&) {  // a rank was lost meanwhile
     throw;
   } catch (const c10::Error& error) {
@@ -71,7 +71,7 @@ void CapturedWork::capture(const std::function<void()>& work) {
         failure && process_group::is_of_device(*failure)) {
       throw;
     }
-    TORCH_CHECK(false, "a step cannot be captured (--cuda-graph=off computes without): ", error.msg());
+    TORCH_CHECK(false, "a step cannot be captured as a graph (try --cuda-graph=off): ", error.msg());
   }
 }
 

@@ -73,16 +73,16 @@ void warn_of_shares(const config::TrainConfig& config, const World& world, std::
   const std::int64_t most = (all + world.world_size - 1) / world.world_size;
   const std::int64_t as_fast = (all + most - 1) / most;
   if (as_fast < world.world_size) {
-    warnings.push_back(
-        fmt::format("--elastic-exact: {}: a rank of {} computes up to {} virtual ranks, and steps take as long as with "
-                    "{}; try a number of ranks that divides it",
-                    all, world.world_size, most, as_fast));
+    warnings.push_back(fmt::format(
+        "--elastic-exact: {}: each of {} ranks computes up to {} virtual ranks, so steps take as long as with {} "
+        "ranks; try using a number of ranks that divides it",
+        all, world.world_size, most, as_fast));
   }
   const std::uint32_t idle = world.share.cpus - std::min(world.share.cpus, world.share.compute_cpus + 1);
   if (idle > world.share.compute_cpus) {
     warnings.push_back(
-        fmt::format("--elastic-exact-threads: {}: each rank has {} CPUs; a training that begins anew may "
-                    "take more of them",
+        fmt::format("--elastic-exact-threads: {}: each rank has {} CPUs; try raising it in a new "
+                    "training",
                     world.share.compute_cpus, world.share.cpus));
   }
 }

@@ -39,7 +39,7 @@ TEST(Safetensors, LargerThanMemoryAreRefused) {
   std::filesystem::resize_file(folder.file("x"), text.size() + header.size() + kBytes);  // a hole
   const auto state = read_state_dict(folder.file("x"));
   ASSERT_FALSE(state);
-  EXPECT_THAT(state.error().message(), HasSubstr(folder.file("x") + ": is larger than any memory here"));
+  EXPECT_THAT(state.error().message(), HasSubstr(folder.file("x") + ": is larger than the memory of this process"));
 }
 
 TEST(Safetensors, LengthsOfTheHeaderThatLookLikeAPickleAreNone) {

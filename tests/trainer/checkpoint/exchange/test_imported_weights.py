@@ -131,7 +131,7 @@ def test_of_two_models_in_one_dict_the_user_chooses(names, within, tmp_path):
     tool("export", tmp_path / "x.h5", tmp_path / "out.pth")
     same(torch.load(tmp_path / "out.pth"), models[1])
     text = tool("import", "--key=other", "--overwrite", path, tmp_path / "x.h5", code=65)
-    assert "no names that begin with other." in text
+    assert "nor keys that begin with other." in text
     linear = {f"{name}.w": torch.ones(2) for name in ("a", "b", "b.c")}  # of no model that is known
     same(dict(imported(linear, tmp_path, "--key=b")[1]), {"w": torch.ones(2), "c.w": torch.ones(2)})
 
@@ -141,7 +141,7 @@ def test_tensors_beside_a_dict_of_tensors_are_not_passed_over(tmp_path):
     for key in ("optimizer", "state_dict"):
         torch.save({"a": torch.ones(2), "b": torch.zeros(2), key: one}, tmp_path / "in.pth")
         text = told_of(tmp_path / "in.pth", tmp_path)
-        assert f"holds 2 tensors of its own beside its {key}; try rollcall-checkpoint import --key={key}" in text
+        assert f"holds 2 tensors beside the dict {key}; try rollcall-checkpoint import --key={key}" in text
         same(dict(imported({"loss": torch.ones(2), key: one}, tmp_path)[1]), one)  # a metric is no model
         same(dict(imported({"a": torch.ones(2), "b": torch.zeros(2), key: one}, tmp_path, f"--key={key}")[1]), one)
 
@@ -193,7 +193,7 @@ def test_unknown_objects_among_the_weights_are_named_and_nothing_runs(tmp_path):
             ("sparse", {"w": torch.eye(2).to_sparse()}, "_rebuild_sparse_tensor")]:
         torch.save(saved, tmp_path / f"{name}.pth")
         text = tool("import", tmp_path / f"{name}.pth", tmp_path / "x.h5", code=65)
-        assert named in text and "nothing was run" in text, text
+        assert named in text and "no code was run" in text, text
     same(dict(imported({"model": {"w": torch.ones(2)}, "x": Malicious(tmp_path / "ran")}, tmp_path)[1]), {"w": torch.ones(2)})
     assert not (tmp_path / "ran").exists()
 
@@ -217,7 +217,7 @@ def test_a_training_begins_with_what_another_trainer_saved(made, tmp_path):
     model, saved = made()
     torch.save(saved, tmp_path / "in.pth")
     found, text = begun_with(tmp_path / "in.pth", tmp_path / "run")
-    assert f"the model begins as {tmp_path}/in.pth" in text
+    assert f"the model starts from {tmp_path}/in.pth" in text
     expect_parameters(found, model)
 
 
@@ -235,9 +235,9 @@ def test_a_training_takes_what_load_state_dict_takes(ending, options, ranks, tmp
         save(state, path)
     found, text = begun_with(path, tmp_path / "run", *options, ranks=ranks)
     before = "x.net." if ending == ".h5" else "net."
-    assert f'"{before}" before its names taken off; float16 taken as float32; num_batches_tracked, which it lacks' in text
+    assert f'prefix "{before}" removed from its keys; float16 converted to float32; num_batches_tracked, which the file lacks' in text
     if ending == ".h5":
-        assert "but for its last layer: fc.weight is here and not there" in text
+        assert "except for its last layer: fc.weight is in this model but not in the file" in text
         found |= {key: value.detach().float().numpy() for key, value in model.named_parameters() if key.startswith("fc.")}
     expect_parameters(found, model)
 
@@ -251,13 +251,13 @@ def refused(state, tmp_path, code=76):
 def test_weights_of_a_larger_network_are_no_smaller_ones(before, tmp_path):
     """As load_state_dict(strict=True) says. The last layer may be of other parts, where it begins afresh."""
     larger = {before + key: value for key, value in reference.networks.SmallImages(5, num_classes=10).state_dict().items()}
-    assert "is of another model: layer1.3.conv1.weight is there and not here" in refused(larger, tmp_path)
+    assert "is of another model: layer1.3.conv1.weight is in the file but not in this model" in refused(larger, tmp_path)
     whole = {before + key: value for key, value in trained()[0].state_dict().items()}
-    assert "is of another model: fc.scale is there and not here" in refused({**whole, f"{before}fc.scale": torch.ones(10)}, tmp_path)
+    assert "is of another model: fc.scale is in the file but not in this model" in refused({**whole, f"{before}fc.scale": torch.ones(10)}, tmp_path)
     head = {**{key: value for key, value in whole.items() if "fc." not in key}, f"{before}fc.0.weight": torch.ones(10, 64),
             f"{before}layer1.0.num_batches_tracked": torch.tensor(3)}
     torch.save(head, tmp_path / "head.pth")
-    assert "but for its last layer: fc.weight is here and not there" in begun_with(tmp_path / "head.pth", tmp_path / "run")[1]
+    assert "except for its last layer: fc.weight is in this model but not in the file" in begun_with(tmp_path / "head.pth", tmp_path / "run")[1]
 
 
 @pytest.mark.parametrize("names", [("student.", "ema."), ("model.", "ema."), ("", "ema.")])
@@ -277,13 +277,13 @@ def test_of_two_models_in_one_dict_none_is_taken(names, tmp_path):
 @pytest.mark.parametrize("made, taken, other", [(of_torchvisions_reference, "model", "model_ema"), (of_timm, "state_dict", "state_dict_ema")])
 def test_of_two_dicts_of_a_model_the_taken_one_and_the_other_are_told(made, taken, other, tmp_path):
     saved = made()[1]
-    told = f"{taken} is taken of what it holds, {other} is there too: rollcall-checkpoint import --key={other}"
+    told = f"{taken} was chosen; the file also holds {other} (rollcall-checkpoint import --key={other})"
     assert told in imported(saved, tmp_path)[0]
     assert told in begun_with(tmp_path / "in.pth", tmp_path / "run")[1]
-    assert "there too" not in imported(saved, tmp_path, f"--key={other}")[0]
+    assert "also holds" not in imported(saved, tmp_path, f"--key={other}")[0]
     text = json.loads(imported(saved, tmp_path, "--json")[0])
     assert (text["key"], text["other_keys"]) == (taken, [other])
-    assert "there too" not in imported(of_lightning()[1], tmp_path)[0]  # a criterion, metrics and moments are no models
+    assert "also holds" not in imported(of_lightning()[1], tmp_path)[0]  # a criterion, metrics and moments are no models
 
 
 def test_a_file_that_a_training_cannot_begin_with_tells_what_to_do(tmp_path):
@@ -292,9 +292,9 @@ def test_a_file_that_a_training_cannot_begin_with_tells_what_to_do(tmp_path):
     assert "--init-from: " in text and "try rollcall-checkpoint import --key=generator" in text
     torch.save({"w": torch.ones(2)}, tmp_path / "other.pth")
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--resume={tmp_path}/other.pth", ranks=1, code=65)
-    assert "--resume: " in text and "holds weights, and nothing of a training; try --init-from=FILE" in text
+    assert "--resume: " in text and "holds the weights of a model only, not the state of a training; try --init-from=FILE" in text
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/other.pth", ranks=1, code=76)
-    assert "is of another model: conv1.weight is here and not there" in text
+    assert "is of another model: conv1.weight is in this model but not in the file" in text
 
 
 def told_of(path, tmp_path, code=65):

@@ -192,7 +192,7 @@ TEST(CheckpointFolder, AFileThatOneRankAloneReadsWronglyIsNotSetAside) {
   for (const Result<std::optional<UsedCheckpoint>>& used : with_a_sick_second_rank(folder)) {
     ASSERT_FALSE(used);
     EXPECT_EQ(used.error().kind, ErrorKind::InputOutput);
-    EXPECT_THAT(used.error().message(), HasSubstr("rank 0 that it is sound"));
+    EXPECT_THAT(used.error().message(), HasSubstr("rank 0 reads it without errors"));
   }
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
 }

@@ -110,7 +110,8 @@ TEST(CheckpointFile, WithoutASealIsRefusedAndNotHandedToTheHdf5Library) {
   const auto read = read_checkpoint(folder.file("a.h5"));
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().kind, ErrorKind::BadData);
-  EXPECT_THAT(read.error().message(), testing::HasSubstr("a.h5: has no seal: another program wrote the file anew"));
+  EXPECT_THAT(read.error().message(),
+              testing::HasSubstr("a.h5: has no commit header: another program rewrote the file"));
 }
 
 TEST(CheckpointFile, UnknownFieldsAndKindsOfTheManifestAreIgnored) {

@@ -165,7 +165,7 @@ def test_import_refuses_to_replace_a_file_unasked(sample, tmp_path):
     run("import", tmp_path / "model.pt", tmp_path / "in.h5", code=73)
     run("import", "--overwrite", tmp_path / "model.pt", tmp_path / "in.h5")
     assert run_json("diff", "--model", sample, tmp_path / "in.h5")["equal"] is True
-    assert "need no import" in run("import", sample, tmp_path / "x.h5", code=65)
+    assert "needs no import" in run("import", sample, tmp_path / "x.h5", code=65)
 
 
 def test_merge_gives_the_mean(sample, tmp_path):

@@ -190,7 +190,7 @@ TEST(SharedData, OfAnotherNumberOnAnotherRankAreOneError) {
 
 TEST(SharedData, OfOtherLabelsOnAnotherRankAreOneError) {
   const auto ranks = spawn(2, [](Rank& rank) {
-    check_refused(rank, "as many images, but the labels of the images are others",
+    check_refused(rank, "the same number of images, but the labels of the images differ",
                   [](const fs::path& tree) { fs::rename(tree / "val" / "a" / "2.jpg", tree / "val" / "b" / "9.jpg"); });
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

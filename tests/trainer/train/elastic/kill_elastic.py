@@ -86,8 +86,8 @@ def main():
                 # Elsewhere BatchNorm's statistics are rank 0's, and may have gone with it; no step of training reads them.
                 lost = "/" if arguments.parallel == "exact" else ("running_mean", "running_var")
                 assert [name for name in different if name.startswith(("model/", "optimizer/")) and not name.endswith(lost)] == [], different
-                from_memory += run.text().count("goes on from the memory of rank")
-                from_copies += run.text().count("goes on from copies")
+                from_memory += run.text().count("continues from the memory of rank")
+                from_copies += run.text().count("continues from replicas")
                 from_files += run.text().count("resumed from")
             finally:
                 run.close()

@@ -78,7 +78,7 @@ def test_threads_are_part_of_the_training(tmp_path):
     expected = trained(tmp_path / "4", *options, ranks=4, env={"OMP_NUM_THREADS": "1"})
     assert differences(trained(tmp_path / "1", *options, ranks=1, env={"OMP_NUM_THREADS": "3"}), expected) == []
     text = trainer_ranks.run(tmp_path / "3", *options, ranks=3)
-    assert "--elastic-exact: 4: a rank of 3 computes up to 2 virtual ranks, and steps take as long as with 2" in text
+    assert "--elastic-exact: 4: each of 3 ranks computes up to 2 virtual ranks, so steps take as long as with 2" in text
     with_one = trained(tmp_path / "one", *EXACT, "--max-steps=3", ranks=4, env={"OMP_NUM_THREADS": "2"})
     assert differences(with_one, expected) != []
     text = trainer_ranks.run(tmp_path / "4", *EXACT, "--max-steps=4", ranks=2, code=76)

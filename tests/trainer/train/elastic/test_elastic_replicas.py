@@ -57,7 +57,7 @@ def test_a_killed_rank_costs_the_steps_since_the_last_copy_and_no_bit(training, 
     run.wait(lambda: run.records("regrouped"))
     assert [a == b for a, b in zip(run.workers(), before)] == [rank != victim for rank in range(3)]
     run.finish()
-    assert "goes on from copies in the memory of 2 of 3 ranks" in run.text() and "resumed from" not in run.text()
+    assert "continues from replicas in the memory of 2 of 3 ranks" in run.text() and "resumed from" not in run.text()
     [began] = resumed_at(run)
     assert began >= 10
     assert steps_since(run, began) == list(range(began + 1, STEPS + 1))
@@ -100,7 +100,7 @@ def test_where_a_rank_and_its_neighbour_are_lost_the_newest_checkpoint_counts(tr
     for rank in ranks[:2]:
         elastic_runs.kill(rank)
     run.finish()
-    assert "resumed from" in run.text() and "goes on from copies" not in run.text()
+    assert "resumed from" in run.text() and "continues from replicas" not in run.text()
     assert resumed_at(run)[0] % 8 == 0 and run.steps()[-1] == STEPS
 
 

@@ -223,7 +223,7 @@ def test_nodes_come_and_go_between_two_steps(training):
     assert run.workers(first) == ranks
     assert [agent.wait(timeout=agents.DEADLINE) for agent in (first, third)] == [0, 0]
     assert [record["ranks"] for record in run.records("regrouped")] == [1, 2]
-    assert run.records("regrouped")[1]["cause"] == "nodes came or went"
+    assert run.records("regrouped")[1]["cause"] == "nodes joined or left"
     assert run.steps() == expected.steps()
     assert images_of_epochs(run) == images_of_epochs(expected)
     for ours, theirs in zip(run.records("epoch"), expected.records("epoch")):

@@ -42,15 +42,15 @@ TEST(SameData, OfAnotherNumberIsNeverAccepted) {
   less.images = 99;
   for (const OtherData other : {OtherData::Refuse, OtherData::Accept}) {
     EXPECT_THAT(refusal(datasets_of(less), other),
-                HasSubstr("--data: /data: has 99 images, the checkpoint is of a training with 100"));
+                HasSubstr("--data: /data: has 99 images, but the checkpoint is of a training with 100"));
   }
 }
 
 TEST(SameData, EachDifferenceIsNamedAndAcceptedWhereNoPictureChangesItsPart) {
   const std::vector<std::pair<std::int64_t data::DataIdentity::*, std::string>> rows{
-      {&data::DataIdentity::class_names, "the names of the classes are others"},
-      {&data::DataIdentity::labels, "the labels of the images are others"},
-      {&data::DataIdentity::picture_names, "the names of the images are others"}};
+      {&data::DataIdentity::class_names, "the names of the classes differ"},
+      {&data::DataIdentity::labels, "the labels of the images differ"},
+      {&data::DataIdentity::picture_names, "the names of the images differ"}};
   for (const auto& [number, text] : rows) {
     data::DataIdentity other = kIdentity;
     other.*number = 9;
@@ -72,16 +72,16 @@ TEST(SameData, OtherImagesForValidationAreNamedAndAcceptedWhereTheUserSaysSo) {
   std::vector<std::string> warnings;
   const Result<void> less = check_same_data(data_of(then), now, "/data", OtherData::Refuse, warnings);
   ASSERT_FALSE(less);
-  EXPECT_THAT(less.error().message(), HasSubstr("the validation images (10, not 20) are others"));
+  EXPECT_THAT(less.error().message(), HasSubstr("the validation images (10, not 20) differ"));
   EXPECT_THAT(less.error().message(), HasSubstr("--resume=continue-with-changes"));
   now.valid_identity = then.valid_identity;
   now.valid_identity.picture_names = 9;
   const Result<void> renamed = check_same_data(data_of(then), now, "/data", OtherData::Refuse, warnings);
   ASSERT_FALSE(renamed);
-  EXPECT_THAT(renamed.error().message(), HasSubstr("the names of the images for validation are others"));
+  EXPECT_THAT(renamed.error().message(), HasSubstr("the names of the images for validation differ"));
   EXPECT_THAT(warnings, IsEmpty());
   EXPECT_TRUE(check_same_data(data_of(then), now, "/data", OtherData::Accept, warnings));
-  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the names of the images for validation are others")));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the names of the images for validation differ")));
   EXPECT_TRUE(check_same_data({data_of(then).train, {}}, now, "/data", OtherData::Refuse, warnings))
       << "a file of an earlier version";
 }
@@ -89,7 +89,7 @@ TEST(SameData, OtherImagesForValidationAreNamedAndAcceptedWhereTheUserSaysSo) {
 TEST(SameData, OfAFileThatDoesNotSayIsOneWarning) {
   std::vector<std::string> warnings;
   EXPECT_TRUE(check_same_data({}, datasets_of(kIdentity), "/data", OtherData::Refuse, warnings));
-  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the checkpoint is of an earlier version")));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("an earlier version wrote the checkpoint")));
 }
 
 }  // namespace

@@ -48,21 +48,20 @@ TEST(StepSize, NothingIsSaidWhereNothingChanged) {
 
 TEST(StepSize, StepsOfAsManyImagesAreANote) {
   const StepSizeChange change = step_size_change({4, 64, 1}, 256, {1, 64, 4});
-  EXPECT_EQ(change.note, "a step keeps the 256 images that it had with 4 ranks (--grad-accumulation=4)");
+  EXPECT_EQ(change.note, "a step keeps its 256 images from 4 ranks (--grad-accumulation=4)");
   EXPECT_THAT(change.warning, IsEmpty());
 }
 
 TEST(StepSize, WhatWasAskedForComesBackWhereRanksDivideItAgain) {
   const StepSizeChange back = step_size_change({7, 64, 1}, 512, {4, 64, 2});
-  EXPECT_EQ(back.note,
-            "a step has the 512 images again that were asked for, and had 448 with 7 ranks (--grad-accumulation=2)");
+  EXPECT_EQ(back.note, "a step has the requested 512 images again; it had 448 with 7 ranks (--grad-accumulation=2)");
   EXPECT_THAT(back.warning, IsEmpty());
   const StepSizeChange other = step_size_change({7, 64, 1}, 512, {6, 64, 1});
   EXPECT_THAT(
       other.warning,
-      HasSubstr("a step has 384 images with 6 ranks, and had 448 with 7 ranks in the checkpoint, 512 were asked "
-                "for: "));
-  EXPECT_THAT(other.warning, HasSubstr("try a number of ranks that divides 512"));
+      HasSubstr(
+          "a step has 384 images with 6 ranks, but had 448 with 7 ranks in the checkpoint (512 were requested); "));
+  EXPECT_THAT(other.warning, HasSubstr("try using a number of ranks that divides 512"));
   EXPECT_THAT(step_size_change({7, 64, 1}, 512, {7, 64, 1}).warning, IsEmpty());
 }
 
@@ -71,10 +70,10 @@ TEST(StepSize, OtherStepsAreAWarningThatTellsHowToKeepThem) {
     return step_size_change(then, then.images(), now).warning;
   };
   EXPECT_THAT(warning({4, 64, 1}, {1, 64, 1}),
-              HasSubstr("--grad-accumulation: 1: a step has 64 images with 1 rank, and had 256 with 4 ranks"));
+              HasSubstr("--grad-accumulation: 1: a step has 64 images with 1 rank, but had 256 with 4 ranks"));
   EXPECT_THAT(warning({4, 64, 1}, {1, 64, 1}), HasSubstr("try --grad-accumulation=4, or leaving it out"));
   EXPECT_THAT(warning({4, 64, 1}, {8, 64, 1}), HasSubstr("try --batch-size=32 --grad-accumulation=1"));
-  EXPECT_THAT(warning({4, 64, 1}, {3, 64, 1}), HasSubstr("try a number of ranks that divides 256"));
+  EXPECT_THAT(warning({4, 64, 1}, {3, 64, 1}), HasSubstr("try using a number of ranks that divides 256"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ def test_the_best_of_another_folder_does_not_count_in_this_one(tmp_path):
     file = trainer_ranks.checkpoints(one)[0]
     assert (one / "best.h5").readlink().name == file.name
     text = trainer_ranks.run(two, *OPTIONS, *VALIDATED, f"--resume={file}", ranks=1)
-    assert f"of its 1 best validations 1 have no checkpoint in {two}" in text
+    assert f"1 of its 1 best validations no longer count, as their checkpoints are not in {two}" in text
     (step,) = accuracies(two)
     assert accuracies(two)[step] <= next(iter(accuracies(one).values())), "the test's condition"
     assert (two / "best.h5").readlink().name == f"step-{step:08d}.h5" and (two / "best.h5").is_file()
@@ -46,7 +46,7 @@ def test_the_best_by_other_images_stays_until_there_is_one_by_these(tmp_path):
     best = (run / "best.h5").readlink().name
     (pictures / "val" / "class 0" / "0.png").rename(pictures / "val" / "class 0" / "zero.png")
     text = trainer_ranks.run(run, *options, "--max-steps=10", "--valid-epochs=0", "--resume=continue-with-changes", ranks=1)
-    assert "the best validation so far was of other images: the best checkpoint is chosen anew" in text
+    assert "the validation images changed, so the best checkpoint is chosen again" in text
     assert (run / "best.h5").readlink().name == best and (run / "best.h5").is_file()
     trainer_ranks.run(run, *options, "--max-steps=12", ranks=1)
     (last,) = [step for step in accuracies(run) if step > 10]

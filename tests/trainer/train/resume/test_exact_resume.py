@@ -115,7 +115,7 @@ def test_the_schedule_goes_on_where_the_epochs_are_with_steps_of_another_size(tm
     else:
         expected = [rate(step) for step in range(10, 20)]
     assert rates == pytest.approx(expected, rel=1e-6), printed
-    assert "the learning rate's schedule goes on where the epochs are" in printed
+    assert "the learning rate's schedule continues by epochs" in printed
 
 
 @pytest.mark.parametrize("size", [20, 80])

@@ -29,9 +29,9 @@ def test_two_ranks_then_one_then_two_train_as_two(tmp_path, parallel):
     options = (*OPTIONS, f"--parallel={parallel}")
     trainer_ranks.run(tmp_path / "two", *options, "--max-steps=14", "--checkpoint-steps=6")
     one = go_on(tmp_path / "two", 6, tmp_path / "one", *options, "--max-steps=12", ranks=1)
-    assert "a step keeps the 8 images that it had with 2 ranks (--grad-accumulation=2)" in one
+    assert "a step keeps its 8 images from 2 ranks (--grad-accumulation=2)" in one
     again = go_on(tmp_path / "one", 12, tmp_path / "again", *options, "--max-steps=14", ranks=2)
-    assert "a step keeps the 8 images that it had with 1 rank (--grad-accumulation=1)" in again
+    assert "a step keeps its 8 images from 1 rank (--grad-accumulation=1)" in again
     assert "warning" not in one + again
     straight, changed = course(tmp_path / "two"), course(tmp_path / "one") | course(tmp_path / "again")
     assert sorted(changed) == list(range(7, 15))
@@ -54,10 +54,10 @@ def test_what_was_asked_for_outlives_ranks_that_do_not_divide_it(tmp_path):
     options = (*OPTIONS, "--batch-size=2")
     trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=4)
     three = trainer_ranks.run(tmp_path, *options, "--max-steps=4", ranks=3)
-    assert "a step has 6 images with 3 ranks, and had 8 with 4 ranks in the checkpoint" in three
+    assert "a step has 6 images with 3 ranks, but had 8 with 4 ranks in the checkpoint" in three
     assert "warning" not in trainer_ranks.run(tmp_path, *options, "--max-steps=5", ranks=3)
     two = trainer_ranks.run(tmp_path, *options, "--max-steps=7", ranks=2)
-    assert "a step has the 8 images again that were asked for, and had 6 with 3 ranks (--grad-accumulation=2)" in two
+    assert "a step has the requested 8 images again; it had 6 with 3 ranks (--grad-accumulation=2)" in two
     assert [(record["samples"], record["learning_rate"]) for record in records(tmp_path, "step")] == [
         (8, pytest.approx(0.008)), (8, pytest.approx(0.008)), *[(6, pytest.approx(0.006))] * 3, *[(8, pytest.approx(0.008))] * 2]
     # What the user then asks for stays, too.
@@ -73,19 +73,19 @@ def test_what_a_late_rank_made_of_it_is_kept_where_what_was_asked_for_cannot_be(
     trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=3)
     trainer_ranks.run(tmp_path, *options, "--max-steps=4", ranks=4)
     two = trainer_ranks.run(tmp_path, *options, "--max-steps=6", ranks=2)
-    assert "a step keeps the 8 images that it had with 4 ranks (--grad-accumulation=2)" in two
+    assert "a step keeps its 8 images from 4 ranks (--grad-accumulation=2)" in two
     assert [record["samples"] for record in records(tmp_path, "step")] == [6, 6, 8, 8, 8, 8]
 
 
 def test_where_it_does_not_divide_or_was_asked_otherwise_a_warning_tells_what_would(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", "--checkpoint-steps=1", ranks=2)
     smaller = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", "--batch-size=3", "--last-batch=pad", CHANGED, ranks=2)
-    assert "warning: --batch-size: 3: a step has 6 images with 2 ranks, and had 8 with 2 ranks" in smaller
+    assert "warning: --batch-size: 3: a step has 6 images with 2 ranks, but had 8 with 2 ranks" in smaller
     assert "try --batch-size=2 --grad-accumulation=2" in smaller
     for later in checkpoints(tmp_path)[2:]:
         later.unlink()
     asked = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", "--grad-accumulation=1", ranks=1)
-    assert "warning: --grad-accumulation: 1: a step has 4 images with 1 rank, and had 8 with 2 ranks" in asked
+    assert "warning: --grad-accumulation: 1: a step has 4 images with 1 rank, but had 8 with 2 ranks" in asked
     assert "try --grad-accumulation=2, or leaving it out" in asked
 
 

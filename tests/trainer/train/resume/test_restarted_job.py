@@ -88,7 +88,7 @@ def test_a_restarted_job_whose_work_is_gone_does_not_go_back_to_the_file_that_it
     trainer_ranks.run(run, *options, ranks=1, env=job)
     trainer_ranks.checkpoints(run)[0].unlink()
     text = trainer_ranks.run(run, *options, ranks=1, code=66, env={**job, "SLURM_RESTART_COUNT": "1"})
-    assert "one of step 2 that was written" in text
+    assert "one of step 2 was written" in text
 
 
 def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
@@ -97,8 +97,8 @@ def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
     for path in trainer_ranks.checkpoints(tmp_path)[1:]:
         path.unlink()
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
-    assert "its newest checkpoint that can be read is of step 2; " in text
-    assert "tells of one of step 5 that was written there and is gone" in text
+    assert "its newest readable checkpoint is of step 2, but " in text
+    assert "records that one of step 5 was written there and is gone" in text
     assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
 
 
@@ -109,7 +109,7 @@ def test_what_a_job_saved_for_another_training_is_not_this_ones(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, two, "--max-steps=9", ranks=1, env={"SLURM_JOB_ID": "4"})
     trainer_ranks.run(tmp_path, *shared, one, "--resume=never", ranks=1, env={"SLURM_JOB_ID": "5"})
     text = trainer_ranks.run(tmp_path, *shared, two, "--resume=never", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"})
-    assert "begins at step 0, as --resume=never says" in text
+    assert "starts at step 0, because of --resume=never" in text
 
 
 def test_a_restarted_job_is_not_stopped_by_what_is_no_checkpoint(tmp_path):
@@ -130,7 +130,7 @@ def test_a_link_that_leads_elsewhere_since_is_no_other_folder(tmp_path):
     trainer_ranks.run(tmp_path, *given, ranks=1)
     link.unlink()
     link.symlink_to("disk2")
-    assert "one of step 2 that was written" in trainer_ranks.run(tmp_path, *given, ranks=1, code=66)
+    assert "one of step 2 was written" in trainer_ranks.run(tmp_path, *given, ranks=1, code=66)
 
 
 def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
@@ -151,12 +151,12 @@ def test_a_folder_whose_checkpoints_are_gone_is_no_beginning(tmp_path):
     before = (tmp_path / "metrics.jsonl").read_text()
     for job in ({}, {"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"}):
         text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1, code=66, env=job)
-        assert f"rollcall: --resume: auto: {tmp_path} holds no checkpoint, though" in text and "one of step 2 that was written" in text
+        assert f"rollcall: --resume: auto: {tmp_path} holds no checkpoint, but" in text and "one of step 2 was written" in text
     assert (tmp_path / "metrics.jsonl").read_text() == before
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", "--resume=never", ranks=1)
-    assert "begins at step 0, as --resume=never says" in text and "warning" not in text
+    assert "starts at step 0, because of --resume=never" in text and "warning" not in text
     trainer_ranks.checkpoints(tmp_path)[0].unlink()
-    assert "of step 1 that was written" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=66)
+    assert "of step 1 was written" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=66)
 
 
 def test_what_a_restarted_job_saved_and_is_gone_is_missed_though_it_began_anew(tmp_path):
@@ -178,20 +178,20 @@ def test_a_job_that_is_restarted_before_its_first_checkpoint_begins_again(tmp_pa
     process.kill()
     process.communicate()
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
-    assert f"begins at step 0: {tmp_path} holds no checkpoint" in text
+    assert f"starts at step 0: no checkpoint in {tmp_path}" in text
     assert [line for line in text.splitlines() if "warning" in line and "squeue did not tell" not in line] == []  # no Slurm here
 
 
 def test_a_restarted_job_that_finds_nothing_at_all_says_so(tmp_path):
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "2"})
-    assert "warning: job 5 was started again (restart count 2), and" in text
+    assert "warning: job 5 was restarted (restart count 2), but" in text
 
 
 def test_checkpoints_that_were_written_to_another_folder_are_told_of(tmp_path):
     records = f"--run-dir={tmp_path}/records"
     trainer_ranks.run(tmp_path / "one", *OPTIONS, records, "--max-steps=2", ranks=1)
     text = trainer_ranks.run(tmp_path / "two", *OPTIONS, records, "--max-steps=1", ranks=1)
-    assert f"one of step 2 that was written to another folder ({tmp_path}/one)" in text
+    assert f"one of step 2 was written to another folder ({tmp_path}/one)" in text
 
 
 def test_a_folder_is_the_same_by_whichever_name(tmp_path):
@@ -203,7 +203,7 @@ def test_a_folder_is_the_same_by_whichever_name(tmp_path):
     for name in (run, link, os.path.relpath(run)):
         given = (f"--checkpoint-dir={name}", f"--run-dir={run}")
         text = trainer_ranks.run(run, *OPTIONS, *given, "--max-steps=3", ranks=1, code=66)
-        assert "one of step 2 that was written" in text
+        assert "one of step 2 was written" in text
 
 
 def test_trainings_of_two_names_share_their_records(tmp_path):
@@ -211,7 +211,7 @@ def test_trainings_of_two_names_share_their_records(tmp_path):
     for name in ("one", "two"):
         text = trainer_ranks.run(tmp_path, *OPTIONS, *shared, f"--run-name={name}", ranks=1, env={"SCRATCH": str(tmp_path)})
         assert (tmp_path / "rollcall" / name / "checkpoints" / "step-00000001.h5").exists()
-    assert "one of step 1 that was written to another folder" in text
+    assert "one of step 1 was written to another folder" in text
 
 
 # ---------------------------------------------------------------- later generations of `rollcall run`
@@ -287,7 +287,7 @@ def test_only_starts_by_slurm_that_came_to_nothing_are_counted(tmp_path):
 
     five = [{"restart_count": number} for number in range(1, 6)]
     said = restarted(five, code=64)
-    assert "rollcall: job: 5: was started 5 times at step 2, and came to no checkpoint behind it, nor recorded a step" in said
+    assert "rollcall: job: 5: was started 5 times at step 2, and no start recorded a step or wrote a new checkpoint" in said
     restarted(five, [{"event": "failed", "step": 2, "error": "of the trainer"}], code=64)
     restarted(five, [{"event": "checkpoint", "step": 3, "written": False}], code=64)
     assert "nothing is left to do" in restarted(five, steps=2)  # a complete training, in a script with another one behind it
@@ -332,6 +332,6 @@ def test_a_job_whose_starts_come_to_no_checkpoint_is_not_started_again_for_ever(
     for restarts in range(5):
         assert start_in_vain(restarts) == -signal.SIGKILL
     said = trainer_ranks.run(tmp_path, *options, ranks=1, code=64, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "5"})
-    assert "rollcall: job: 5: was started 5 times at step 0, and came to no checkpoint behind it" in said
+    assert "rollcall: job: 5: was started 5 times at step 0, and no start recorded a step" in said
     assert start_in_vain(0, job="6") == -signal.SIGKILL
     assert start_in_vain(1, job="6") == -signal.SIGKILL

@@ -53,7 +53,7 @@ def test_a_second_run_does_not_write_records_among_those_of_a_running_one(tmp_pa
     try:
         assert lease(records) == lease(tmp_path / "one")
         text = trainer_ranks.run(tmp_path / "two", *OPTIONS, f"--run-dir={records}", ranks=1, code=73)
-        assert f"rollcall: --run-dir: {records}: process {process.pid} on" in text and "another --run-name or --run-dir" in text
+        assert f"rollcall: --run-dir: {records}: process {process.pid} on" in text and "changing --run-name or --run-dir" in text
         assert not (tmp_path / "two" / "lease.json").exists()
     finally:
         end(process, signal.SIGTERM)
@@ -72,7 +72,7 @@ def test_a_holder_that_is_dead_in_one_folder_is_not_waited_for_in_the_other(tmp_
 def test_a_run_that_waits_begins_when_the_other_ends(tmp_path):
     first = running(tmp_path)
     second = trainer_ranks.start(tmp_path, *OPTIONS, "--fake-size=100000", "--lease-timeout=120", "--max-steps=1", ranks=1)[0]
-    assert "waiting up to 120 s for its end" in second.stderr.readline()
+    assert "waiting up to 120 s until it ends" in second.stderr.readline()
     end(first, signal.SIGTERM)
     assert second.wait(120) == 0
 
@@ -190,7 +190,7 @@ def test_a_run_whose_folder_was_taken_ends_and_saves_nothing(tmp_path):
     process = running(tmp_path)
     elsewhere(tmp_path, nonce="4567")
     text = process.communicate(timeout=120)
-    assert process.returncode == 73 and "another run writes there" in text[1]
+    assert process.returncode == 73 and "another run, which considered this one dead, writes there now" in text[1]
     assert trainer_ranks.checkpoints(tmp_path) == [] and lease(tmp_path)["nonce"] == "4567"
 
 
@@ -201,7 +201,7 @@ def test_a_run_whose_folder_is_taken_while_it_validates_saves_nothing(tmp_path):
     holder = lease(tmp_path)
     (tmp_path / "lease.json").write_text(json.dumps({**holder, "nonce": "another"}))
     text = trainer_ranks.finish([process], 73)
-    assert "another run writes there, which took this one for dead" in text
+    assert "another run, which considered this one dead, writes there now" in text
     assert trainer_ranks.checkpoints(tmp_path) == []
 
 
@@ -220,7 +220,7 @@ def test_a_run_whose_folder_is_taken_while_it_saves_gives_way(tmp_path, successo
         (tmp_path / "lease.json").unlink()
     process.send_signal(signal.SIGCONT)
     text = process.communicate(timeout=120)
-    assert process.returncode == 73 and "another run writes there" in text[1]
+    assert process.returncode == 73 and "another run, which considered this one dead, writes there now" in text[1]
     assert {path.name for path in tmp_path.glob("step-*")} == {*there, "step-00000900.h5"}
     assert (tmp_path / "lease.json").exists() == (successor == "runs")
 
@@ -246,4 +246,4 @@ def test_a_dead_runs_lease_that_cannot_be_taken_away_is_told(tmp_path):
     done = subprocess.run([str(word) for word in command], env=trainer_ranks.environment(tmp_path, 0, 1), capture_output=True, text=True,
                           check=False, timeout=120)
     assert done.returncode == 73, done.stdout + done.stderr
-    assert "lease.json: is a dead run's and cannot be taken away: belongs to user 4711; try having it removed" in done.stderr
+    assert "lease.json: is of a run that has ended, but cannot be removed: belongs to user 4711; try having its owner remove it" in done.stderr

@@ -62,7 +62,7 @@ def test_an_epoch_that_goes_on_in_another_order_says_how_many_images_come_twice(
     """By the orders themselves, which metrics.jsonl does not hold: bounds of the number that they give."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=6", ranks=1)
     text = trainer_ranks.run(tmp_path, *OPTIONS, change, "--max-steps=7", "--resume=continue-with-changes", ranks=1)
-    left, again = re.search(r"of the (\d+) images that are left of it, (\d+) were seen in it before, and as many others are not", text).groups()
+    left, again = re.search(r"of its (\d+) remaining images, (\d+) were seen in it before, and as many others are not", text).groups()
     assert int(left) == size_of_training(tmp_path) - 6 * 4 and 0 < int(again) <= 6 * 4
     assert "were seen in it before" not in trainer_ranks.run(tmp_path, *OPTIONS, change, "--max-steps=8", ranks=1)
 
@@ -77,7 +77,7 @@ def test_another_seed_may_not_train_with_what_validated(tmp_path):
     data = f"--data={tmp_path}/pictures"
     trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
     line = refused(tmp_path / "run", data, "--max-steps=2", "--seed=3", "--resume=continue-with-changes")
-    assert "--seed: 3: seed 0 decided which images validate" in line
+    assert "--seed: 3: seed 0 selected the validation images" in line
 
 
 def test_pictures_of_kinds_that_are_read_since_are_named(tmp_path):
@@ -87,14 +87,14 @@ def test_pictures_of_kinds_that_are_read_since_are_named(tmp_path):
         make_pictures(pictures / part, count)
     data = f"--data={pictures}"
     trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
-    for part, said in (("train", "has 61 training images, the checkpoint of step 1 is of a training with 60"),
-                       ("val", "the validation images (7, not 6) are others")):
+    for part, said in (("train", "has 61 training images, but the checkpoint of step 1 is of a training with 60"),
+                       ("val", "the validation images (7, not 6) differ")):
         of_part = pictures / part / "class 0"
         (of_part / "0.png").rename(tmp_path / "0.png")
         for name in ("a.TIFF", "b.webp"):
             shutil.copy(tmp_path / "0.png", of_part / name)
         line = refused(tmp_path / "run", data, "--max-steps=2")
-        assert said + "; among them are pictures of kinds that earlier versions left out, 2: " in line
+        assert said + "; among them are images of kinds that earlier versions ignored, 2: " in line
         assert f"1 .tiff (such as {of_part}/a.TIFF)" in line and f"1 .webp (such as {of_part}/b.webp)" in line
         for name in ("a.TIFF", "b.webp"):
             (of_part / name).unlink()
@@ -108,10 +108,10 @@ def test_pictures_that_changed_are_another_training(tmp_path):
     data = f"--data={pictures}"
     trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
     (pictures / "class 0" / "0.png").rename(tmp_path / "0.png")
-    assert "has 99 images, the checkpoint is of a training with 100" in refused(tmp_path / "run", data, "--max-steps=2")
+    assert "has 99 images, but the checkpoint is of a training with 100" in refused(tmp_path / "run", data, "--max-steps=2")
     (tmp_path / "0.png").rename(pictures / "class 0" / "0.png")
     (pictures / "class 1").rename(pictures / "Class 1")
-    assert "the names of the classes are others" in refused(tmp_path / "run", data, "--max-steps=2", "--resume=continue-with-changes")
+    assert "the names of the classes differ" in refused(tmp_path / "run", data, "--max-steps=2", "--resume=continue-with-changes")
     (pictures / "Class 1").rename(pictures / "class 1")
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=2", ranks=1)
     assert "resumed from" in text and "warning" not in text
@@ -136,7 +136,7 @@ def test_what_a_training_began_with_is_not_needed_to_go_on(tmp_path):
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, "--max-steps=2", ranks=1)
     assert "resumed from" in text and "warning" not in text
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, "--init-from=/elsewhere/a.h5", "--max-steps=3", ranks=1)
-    assert "--init-from: /elsewhere/a.h5: is not read" in text
+    assert "--init-from: /elsewhere/a.h5: is ignored" in text
 
 
 @pytest.mark.parametrize("resume", ["never", "file"])

@@ -45,6 +45,6 @@ def test_records_are_not_added_to_another_users(tmp_path):
 def test_a_folder_that_others_may_write_to_is_told_once(tmp_path):
     tmp_path.chmod(0o777)
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", "--checkpoint-steps=1", ranks=2)
-    assert text.count("everybody may write to it, and so can stop this run") == 1
+    assert text.count("everybody may write to it; others can therefore stop this run") == 1
     tmp_path.chmod(0o755)
     assert "may write to it" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=2)
