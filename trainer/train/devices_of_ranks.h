@@ -10,47 +10,50 @@
 
 namespace rollcall::train {
 
-/// Whether all ranks have a device, of one kind, and no two the same one, or instances of one GPU; keeps
-/// World::device_lines, and adds to World::device_warnings. `hosts`: all ranks, for tensors on CPUs. `taken`: whether
-/// this rank has one. The same on all ranks. Collective. Errors: the first rank's; (Mismatch) kinds, or some with the
-/// project's kernels and some without; (Unavailable) one GPU for two ranks, or a peer was lost.
+/// Checks that all ranks have a device of one kind and that no two ranks share a device or have MIG instances of one
+/// GPU. Stores World::device_lines and appends to World::device_warnings. `hosts` is a group of all ranks for tensors
+/// on CPUs; `taken` says whether this rank has a device. Collective; the result is the same on all ranks.
+///
+/// Errors: the error of the first rank without a device; Mismatch: the ranks have devices of different kinds, or only
+/// some have rollcall's own kernels; Unavailable: two ranks use one GPU, or a peer was lost.
 [[nodiscard]] Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken);
 
-/// Adds to World::device_warnings what the ranks' devices are connected by, where it is slow; after they are.
-/// Collective. Errors: a peer was lost.
+/// Appends a warning to World::device_warnings if the ranks' devices are connected by a slow network. Call it after the
+/// devices are connected. Collective. Errors: a peer was lost.
 [[nodiscard]] Result<void> look_at_network(World& world);
 
-/// Why devices stay idle: fewer ranks on this node than devices that each sees. Empty: they do not, or the CPU is what
-/// is computed on (`visible` 0). Pure.
+/// Returns a warning if this node has fewer ranks than devices that each rank sees, so that devices stay idle; empty if
+/// none is idle or if `visible` is 0 (the ranks compute on CPUs). Pure.
 [[nodiscard]] std::string idle_devices_warning(const device::Place& place, std::uint32_t visible);
 
-/// What a rank found of the network that NCCL takes.
+/// The network that NCCL uses on one rank.
 struct NetworkOfRank {
   std::string host = {};
-  std::string left_aside = {};  ///< an InfiniBand adapter that it does not take though nobody said so; or empty
+  /// InfiniBand adapter that NCCL does not use though no variable excludes it; empty: none.
+  std::string left_aside = {};
 };
 
-/// That ranks send by TCP although they have InfiniBand: one line for all of them; empty: none does. Pure.
+/// Returns one warning for all ranks that send over TCP although they have InfiniBand; empty if there is none. Pure.
 [[nodiscard]] std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks);
 
-/// Where a rank computes, for people.
+/// The device on which one rank computes.
 struct DeviceOfRank {
   std::string host;
   std::string name;            ///< "NVIDIA H100 80GB HBM3"
-  std::uint32_t openable = 0;  ///< devices of its node that its process may open, its own among them; 0: not known
+  std::uint32_t openable = 0;  ///< number of its node's devices that its process may open, its own included; 0: unknown
 };
 
-/// That ranks compute on devices of different models: one line for all of them; empty: on one. Pure.
+/// Returns one warning if the ranks compute on devices of different models; empty if they do not. Pure.
 [[nodiscard]] std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks);
 
-/// That ranks may not open the devices of their node's other ranks, which NCCL then reaches by main memory or the
-/// network: one line for all of them; empty: they may. Pure.
+/// Returns one warning if ranks may not open the devices of other ranks on their node, so that NCCL reaches these
+/// through main memory or the network; empty if they may. Pure.
 [[nodiscard]] std::string hidden_devices_warning(const std::vector<DeviceOfRank>& ranks);
 
-/// In a world of one: its device, for people; none for the CPU.
+/// Describes the device of a world of one rank for people; empty for the CPU.
 [[nodiscard]] std::vector<std::string> device_lines(const World& world);
 
-/// "0-3,8" of ascending numbers. Pure.
+/// Returns ascending numbers as "0-3,8". Pure.
 [[nodiscard]] std::string ranges_text(const std::vector<std::uint32_t>& numbers);
 
 }  // namespace rollcall::train

@@ -14,46 +14,48 @@
 
 namespace rollcall::train {
 
-/// Sees to it that a failure is told once, by the rank that knows the cause: "rollcall: ...; try ... (rank 3 on
-/// jwb0002)". The Membership decides which rank that is. Used by the main thread only.
+/// Ensures that a failure is printed once, by the rank that knows the cause: "rollcall: ...; try ... (rank 3 on
+/// jwb0002)". The Membership decides which rank that is. For the main thread only.
 class FailureReport {
  public:
   FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::string host);
 
-  /// `store`: rank 0's, which serves the others, is kept until all is told.
+  /// `store` is kept until all failures are reported, because rank 0's store serves the other ranks.
   void attach(std::shared_ptr<const process_group::Membership> membership, c10::intrusive_ptr<c10d::Store> store) {
     membership_ = std::move(membership);
     store_ = std::move(store);
   }
 
-  // Before the ranks know each other. Both return the exit code.
+  // Before the ranks are connected. Both return the exit code.
 
-  /// A failure that every rank sees alike (settings, head node's name): rank 0 prints.
+  /// Reports a failure that all ranks have alike (settings, the head node's name): rank 0 prints it.
   int common(const Error& error) const;
-  /// A failure `of_this_node`: the first of its ranks prints, by what they all call `step` (is_first_on_host()). Any
-  /// other is common(), but that rank 1 prints what spares rank 0.
+  /// Reports a failure of this rank before the ranks are connected. If it is `of_this_node`, the first rank of this
+  /// node in `step` prints it (see is_first_on_host()). Otherwise it is a common() failure, but rank 1 prints an error
+  /// that rank 0 cannot have.
   int before_others(const Error& error, const std::string& step, bool spares_rank_0) const;
 
   struct Told {
     int exit_code = 0;
-    Error cause;  ///< another rank's, where this one's error only follows from it
+    Error cause;  ///< another rank's error if this rank's error only follows from it
   };
-  /// A failure of this rank, or of all ranks: printed, unless another rank was first. The step's exit code is the
-  /// highest of its ranks', so one that misses a peer ends with the exit code of the cause. Where a peer was lost or
-  /// the device fails, the process ends by itself once letting go takes too long (deadlines.h).
+  /// Reports a failure of this rank or of all ranks: prints it unless another rank was first. The exit code of a step
+  /// is the highest of its ranks, so a rank that lost a peer returns the exit code of the cause. If a peer was lost or
+  /// the device fails, the process exits by itself when destroying the groups takes too long (deadlines.h).
   Told tell(const Error& error);
+  /// Does the same as tell() and returns the exit code only.
   int own(const Error& error) { return tell(error).exit_code; }
-  /// Prints without asking anybody: for a failure that all ranks know of and agreed that this one tells.
+  /// Prints a failure without asking other ranks: all ranks know of it and agreed that this one prints it.
   int agreed(const Error& error) const;
 
-  // A rank that may live on, without a word. It has time to finish a save that is under way, then to let go of its
-  // groups; survives() says that it has.
+  // A rank that may continue without its lost peers prints nothing. may_survive() limits the time until its save has
+  // ended, lets_go() the time until its groups are destroyed; survives() lifts the limit.
   int may_survive(const Error& error);
   void lets_go(int code);
   void survives();
 
-  /// To be called when the process groups are gone: rank 0, which serves the store, stays until the others have asked
-  /// who tells what.
+  /// Gives the other ranks time to ask the store of rank 0 who reports the cause. Call it after the process groups are
+  /// destroyed.
   void linger();
 
  private:
@@ -64,13 +66,14 @@ class FailureReport {
   std::uint32_t local_rank_;
   std::string host_;
   bool told_ = false;
-  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);  ///< in time
+  /// Set when the work of the current limit has ended in time.
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<const process_group::Membership> membership_;
   c10::intrusive_ptr<c10d::Store> store_;
 };
 
-/// Prints the warning that srun was forgotten, where a process alone is in a job of several nodes, unless
-/// `rollcall exec` has printed it before.
+/// Prints the warning that srun was forgotten if a single process runs in a job of several nodes, unless `rollcall
+/// exec` has printed it.
 void warn_of_single_process(const job::JobFacts& facts, const Environment& environment);
 
 }  // namespace rollcall::train

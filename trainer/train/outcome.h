@@ -14,13 +14,13 @@ struct World;
 
 struct Failure {
   Error error;
-  bool everywhere = false;  ///< all ranks have it, from the same numbers
+  bool everywhere = false;  ///< all ranks have the same failure, computed from the same numbers
 };
 
 enum class Ending {
   Finished,     ///< all epochs or --max-steps done
-  Interrupted,  ///< a stop signal arrived at some rank, or the job's limit is near; a checkpoint was saved
-  Regrouped,    ///< the agents have said that the world changes: all ranks stand between two steps
+  Interrupted,  ///< a stop signal arrived at a rank, or the time limit is near; a checkpoint was saved
+  Regrouped,    ///< the agents change the world: all ranks have stopped between two steps
   Failed,
 };
 
@@ -29,50 +29,51 @@ struct Outcome {
   std::optional<Failure> failure;  ///< with Ending::Failed
 };
 
-/// A run that ends with `error`: this rank's, all ranks' alike, or another one's that only shows here.
+/// Returns the outcome of a run that ends with `error`: of this rank, of all ranks, or caused by another rank.
 [[nodiscard]] Outcome failed(Error error);
-/// The same of what all ranks have from the same numbers, so that there is nobody to live on.
+/// Returns the outcome of a failure that all ranks computed from the same numbers, so that no rank can continue.
 [[nodiscard]] Outcome failed_everywhere(Error error);
 
-/// Runs LibTorch code: what it throws becomes the outcome. Nothing where all went well.
+/// Runs LibTorch code and turns its exceptions into an outcome; nothing if it succeeds.
 [[nodiscard]] std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work);
 
-/// Where a device's collective did not end: what each of this rank's came to, in `folder`, as
-/// collectives-rank-N-step-S.json with the `step` that the run had come to. For who looks for the reason; others have
-/// been told of the failure by then.
+/// Writes collectives-rank-N-step-S.json into `folder` if a collective of the device did not end: the state of each of
+/// this rank's collectives. `step` is the last step of the run. It helps to find the cause; the failure itself has been
+/// reported before.
 void write_flight_record(const World& world, const std::string& folder, std::int64_t step);
 
-/// What NCCL said in this process, in `folder`, as nccl-rank-N.log; no file where it said nothing, or elsewhere
-/// (device/nccl_log.h).
+/// Writes NCCL's log lines of this process into `folder` as nccl-rank-N.log. Writes no file if NCCL logged nothing or
+/// logs elsewhere (device/nccl_log.h).
 void write_nccl_log(const World& world, const std::string& folder);
 
-// How a training ends whose numbers are no longer finite: what is told, and the way on. All are BadData.
+// Errors of a training whose numbers are no longer finite. All are BadData.
 
-/// The loss of step `step`. `first_of_run`: the run went on from a checkpoint and has done no other step: it is that
-/// checkpoint's model which has diverged.
+/// The loss of step `step` is not finite. `has_checkpoint`: there is a checkpoint to resume from. `first_of_run`: the
+/// run resumed from a checkpoint and has done no other step, so the model of that checkpoint has diverged.
 [[nodiscard]] Error loss_not_finite(double loss, std::int64_t step, bool has_checkpoint, bool first_of_run);
 [[nodiscard]] Error validation_not_finite(double loss, std::int64_t step);
-/// After so many steps in a row that were left out. `where`: place_of() the first such parameter.
+/// The gradients were not finite in so many steps in a row, all of which were skipped. `where` is place_of() the first
+/// such parameter.
 [[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step);
-/// float16, with the smallest scale.
+/// The gradients are not finite in float16 even with the smallest loss scale.
 [[nodiscard]] Error gradients_not_finite_at_any_scale();
-/// `where`: the first such weight, statistic or moment ("optimizer/state/fc.weight/exp_avg_sq"), or empty as above.
-/// Nothing was saved.
+/// The state after step `step` is not finite, so it was not saved. `where` is the first such weight, statistic or
+/// moment ("optimizer/state/fc.weight/exp_avg_sq"); empty: another rank has it.
 [[nodiscard]] Error state_not_finite(const std::string& where, std::int64_t step);
 
 /// More of the `images` for `part` ("training", "validation") of `data` (--data) could not be read than
-/// --max-bad-samples allows. InputOutput where most of them were not to be had from the file system, else BadData.
+/// --max-bad-samples allows. InputOutput if the file system failed to read most of them, else BadData.
 [[nodiscard]] Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,
                                          const std::string& data);
 
-/// So many runs that did nothing else but one validation, and were interrupted in it, are the last. One or two may have
-/// been preempted; after three the job is too short for it.
+/// The number of runs in a row that only validated and were interrupted, after which the training ends. One or two may
+/// have been preempted; after three the job is too short for a validation.
 inline constexpr std::int64_t kValidationsInVain = 3;
 
-/// The last of so many was interrupted in the validation of step `step`, after `seconds` (Usage).
+/// The last of kValidationsInVain runs was interrupted in the validation of step `step` after `seconds` (Usage).
 [[nodiscard]] Error validation_does_not_fit(double seconds, std::int64_t step);
 
-/// "of conv1.weight", "of another rank's part"
+/// Returns "in conv1.weight", or "in another rank's part" for an empty name.
 [[nodiscard]] std::string place_of(const std::string& parameter);
 
 }  // namespace rollcall::train

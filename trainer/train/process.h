@@ -5,37 +5,37 @@
 
 namespace rollcall::train {
 
-/// Settings of this process that must be made before the first tensor:
-/// - memory of tensors is kept (keep_tensor_memory()): activations are allocated and freed every step, and fresh pages
-///   from mmap cost 1-7 % of a step on CPUs;
-/// - `threads` compute threads; 0 leaves LibTorch's choice. OMP_NUM_THREADS set by us now would come too late: the
-///   OpenMP run time read it when it was loaded;
-/// - writing to a peer that died is an error that is told, not the end by SIGPIPE (Gloo writes without MSG_NOSIGNAL);
-/// - no AMX where it would end the process (device::avoid_unusable_amx).
+/// Applies the process-wide settings that must precede the first tensor:
+/// - The allocator keeps freed tensor memory (keep_tensor_memory()): activations are allocated and freed in every step,
+///   and fresh pages from mmap cost 1-7 % of a step on CPUs.
+/// - `threads` sets the number of compute threads; 0 leaves LibTorch's choice. Setting OMP_NUM_THREADS now would be too
+///   late, because the OpenMP run time read it when it was loaded.
+/// - SIGPIPE is ignored, so that writing to a dead peer returns an error (Gloo writes without MSG_NOSIGNAL).
+/// - AMX is turned off if it would end the process (device::avoid_unusable_amx).
 void prepare_process(int threads);
 
-/// Sets the process up to keep the memory of tensors and to use it again for the next ones of their size: malloc's
-/// large blocks come from the heap and stay there, and tensors take them in a way that lets a freed one serve again.
+/// Makes malloc keep freed tensor memory and use it again for later tensors of that size: large blocks come from the
+/// heap and stay there.
 ///
-/// LibTorch aligns tensors with posix_memalign(), for which glibc 2.36 needs a larger hole than the block it
-/// left, so that with blocks in between a heap grows to twice what it holds and more. Here tensors
-/// are aligned (to c10::gAlignment) within an ordinary block. For the whole process and its whole life; call it before
-/// tensors are made. Failed allocations throw c10::Error as LibTorch's own do.
+/// LibTorch aligns tensors with posix_memalign(), for which glibc 2.36 needs a larger hole than the block it left, so
+/// that with blocks in between a heap grows to more than twice of what it holds. This allocator aligns tensors (to
+/// c10::gAlignment) within an ordinary block instead. The setting holds for the whole process until it ends; call it
+/// before any tensor exists. Failed allocations throw c10::Error as LibTorch's own do.
 void keep_tensor_memory();
 
-/// Seconds of a monotonic clock.
+/// Returns the seconds of a monotonic clock.
 inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Seconds since the epoch, as Slurm counts them.
+/// Returns the seconds since the epoch, as Slurm counts them.
 inline double wall_seconds_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Of this process so far: the most memory that was resident, and CPU seconds.
+/// Resources that this process has used so far.
 struct Usage {
-  std::uint64_t peak_memory = 0;
+  std::uint64_t peak_memory = 0;  ///< highest resident memory, bytes
   double cpu_seconds = 0;
 };
 

@@ -8,9 +8,9 @@
 
 namespace rollcall::train {
 
-/// `rollcall-train`: from its command line to the last checkpoint. `arguments` without the program's name. Returns the
-/// exit code (contract/exit_codes.h). `trace` has what happened before main(). Prints each failure once for all ranks.
-/// Never throws.
+/// Runs `rollcall-train` from its command line to the last checkpoint and returns the exit code
+/// (contract/exit_codes.h). `arguments` excludes the program's name; `trace` has what happened before main(). Prints
+/// each failure once for all ranks. Never throws.
 [[nodiscard]] int run(const Environment& environment, const std::vector<std::string>& arguments,
                       metrics::StartupTrace trace) noexcept;
 

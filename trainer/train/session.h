@@ -17,31 +17,33 @@
 
 namespace rollcall::train {
 
-/// What a training is asked for. All outlives it.
+/// The request of a training. All references outlive it.
 struct SessionInput {
   const config::Options& options;
   const step::ResolvedStep& step;
   const Environment& environment;
   const std::vector<std::string>& arguments;
-  elastic::AgentLink* agent = nullptr;  ///< that of a training which lives on when its world changes (--elastic)
+  /// Link to the agent of a training that continues when its world changes; else null.
+  elastic::AgentLink* agent = nullptr;
 };
 
-/// What a process has in memory when it joins a world.
+/// State that a process has in memory when it joins a world.
 struct InMemory {
-  std::optional<Lease> lease = {};  ///< of the world before, where this process was its rank 0
-  std::optional<Kept> kept = {};    ///< of the world before
-  Ready ready = {};                 ///< new, of rehearse()
+  std::optional<Lease> lease = {};  ///< lease of the previous world, if this process was its rank 0
+  std::optional<Kept> kept = {};    ///< training state of the previous world
+  Ready ready = {};                 ///< prepared by rehearse() in a standby process
 };
 
+/// The result of run_session().
 struct SessionEnd {
   int exit_code = 0;
-  std::string reported = {};       ///< rank 0's: the folder of which a report is to be made, if any
-  double noticed = 0;              ///< seconds_now() of that
-  std::optional<Error> lost = {};  ///< with an agent: a peer was lost, or nodes come or go; nothing was told yet
-  InMemory left = {};              ///< with `lost`: what this process can go on with
+  std::string reported = {};       ///< on rank 0: folder of the run to print a report of; empty: none
+  double noticed = 0;              ///< seconds_now() at which `lost` was noticed
+  std::optional<Error> lost = {};  ///< with an agent: a peer was lost or nodes join or leave; not reported yet
+  InMemory left = {};              ///< with `lost`: the state from which this process can continue
 };
 
-/// Trains in `world`, from the configuration to the end or to the loss of a peer. Every rank calls it.
+/// Trains in `world`, from the configuration to the end of the training or to the loss of a peer. Every rank calls it.
 [[nodiscard]] SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world, InMemory memory);
 
 }  // namespace rollcall::train

@@ -9,47 +9,48 @@
 #include "runtime/base/environment.h"
 #include "trainer/config/train_config.h"
 
-// What asks a run to save and end before it is done: signals, and the time limit of the job.
+// Requests to save and stop a run before its end: signals, and the time limit of the job.
 namespace rollcall::train {
 
-/// TERM, USR1 and INT ask for an end. From `training_begins()` on they only set a flag: the loop saves a checkpoint at
-/// its next step and ends (a checkpoint written inside a signal handler corrupts or hangs). A second INT ends the
-/// process at once, for people at a keyboard.
+/// Catches TERM, USR1 and INT, which ask the run to stop. After training_begins() they only set a flag: the training
+/// loop saves a checkpoint at its next step and ends. (A checkpoint that a signal handler writes is damaged or hangs.)
+/// A second INT ends the process at once, for people at a keyboard.
 ///
-/// Before that there is nothing to save. USR1 (the time limit is near) is remembered for the first step. TERM means
-/// that the step is being ended, most likely since another rank failed under --kill-on-bad-exit: the process leaves at
-/// once and silently, with an exit code that does not hide the other rank's (srun reports the highest of a step, and a
-/// killed task counts 128 + signal).
+/// Before training_begins() there is nothing to save. USR1 (the time limit is near) is remembered for the first step.
+/// TERM means that Slurm ends the step, most likely because another rank failed under --kill-on-bad-exit: the process
+/// exits at once and silently, with an exit code that does not hide the other rank's. (srun reports the highest exit
+/// code of a step, and a killed task counts 128 + signal.)
 ///
-/// Call once, before threads start. SA_RESTART is set, so that no system call of the libraries fails with EINTR.
+/// Call it once, before threads start. SA_RESTART is set, so that no system call of the libraries fails with EINTR.
 void catch_stop_signals();
 void training_begins();
-/// There is nothing to save by this process alone again, until training_begins(): it ends at once where TERM has
+/// Ends the state that training_begins() began: this process alone has nothing to save. It exits at once if TERM has
 /// arrived.
 void training_pauses();
 
-/// The signal that arrived (SIGTERM, SIGUSR1, SIGINT), or 0. Any thread.
+/// Returns the signal that arrived (SIGTERM, SIGUSR1, SIGINT), or 0. Any thread.
 [[nodiscard]] int stop_signal();
 
-/// Watches the end of the job: whether it is time to save and end by oneself. Main thread only.
+/// Watches the end of the job and says when it is time to save and stop. Main thread only.
 class TimeLimit {
  public:
-  /// Seconds since the epoch at which the job ends, or nothing where that is not known. Asked again once the time seems
-  /// to have come, as somebody may have moved the limit meanwhile.
+  /// Returns the end of the job in seconds since the epoch, or nothing if it is unknown. Called again when the time
+  /// seems to have come, as someone may have changed the limit meanwhile.
   using Ask = std::function<std::optional<double>(double now)>;
 
-  /// Never near.
+  /// Constructs a limit that is never near.
   TimeLimit() = default;
-  /// `save_before`: seconds before the end, > 0. `end`: what is known of it now.
+  /// `save_before`: seconds before the end, > 0. `end`: the end of the job as known now; nothing: unknown.
   TimeLimit(double save_before, std::optional<double> end, Ask ask_again);
-  /// Never near: a signal says so, about `notice` seconds before the end; nothing: that is not known.
+  /// Constructs a limit that is never near, because Slurm sends a signal `notice` seconds before the end; nothing: the
+  /// notice time is unknown.
   explicit TimeLimit(std::optional<double> notice) : notice_(notice) {}
 
-  /// Whether fewer than save_before seconds are left; stays so. `now` in seconds since the epoch.
+  /// Returns whether fewer than save_before seconds are left; once true, it stays true. `now`: seconds since the epoch.
   [[nodiscard]] bool near(double now);
-  /// Seconds from `now` until near() becomes true; nothing where there is no limit.
+  /// Returns the seconds from `now` until near() becomes true; nothing if there is no limit.
   [[nodiscard]] std::optional<double> seconds_left(double now) const;
-  /// Seconds from the moment at which a run is asked to end until it is killed, as far as is known.
+  /// Returns the seconds between the request to stop and the kill; nothing if unknown.
   [[nodiscard]] std::optional<double> notice() const { return notice_; }
 
  private:
@@ -60,16 +61,16 @@ class TimeLimit {
   bool near_ = false;
 };
 
-/// What --signal in sbatch_templates/ gives a job, in seconds.
+/// The notice time in seconds that --signal in sbatch_templates/ gives a job.
 inline constexpr double kNoticeOfTemplates = 120;
 
-/// A warning where a save that took so many seconds leaves little of the `notice` for all else that may take time then
-/// (a step, a save under way, a slower file system), or an empty text. `save_before_limit`: the notice is that
-/// setting's, and else a signal's. Pure.
+/// Returns a warning if a save that took `seconds` leaves little of the `notice` time for everything else that may take
+/// time then (a step, a save in progress, a slower file system); else an empty text. `save_before_limit`: that setting
+/// defines the notice, and not a signal. Pure.
 [[nodiscard]] std::string slow_save_warning(double seconds, std::optional<double> notice, bool save_before_limit);
 
-/// The limit of this job, by setting save-before-limit; on rank 0 alone, from which the others learn with the step's
-/// totals. `environment` outlives it. `warnings` gets why the limit is of no use.
+/// Returns the limit of this job by setting save-before-limit, on rank 0 only; other ranks learn of it with the step's
+/// totals. `environment` outlives the result. `warnings` gets the reason if the limit has no effect.
 [[nodiscard]] TimeLimit time_limit_of_job(const config::CheckpointConfig& config, const Environment& environment,
                                           std::uint32_t rank, std::vector<std::string>& warnings);
 

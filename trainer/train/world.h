@@ -25,54 +25,55 @@
 
 namespace rollcall::train {
 
-/// This rank among the others, where it computes, and the way to reach the others.
+/// This rank in its world: its number, its device, and its connection to the other ranks.
 struct World {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
   std::uint32_t world_size = 1;
   std::uint32_t num_nodes = 1;
   std::string host;
-  NodeShare share;  ///< of this rank
+  NodeShare share;  ///< resources that this rank may use
   device::Device device;
-  std::vector<std::string> device_lines;             ///< for people: the ranks' devices; none where they are CPUs
-  std::vector<std::string> device_warnings;          ///< devices or adapters that were to be expected are not used
-  std::string left_aside;                            ///< InfiniBand adapter that NCCL does not take here; or empty
-  std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
+  std::vector<std::string> device_lines;             ///< the ranks' devices for people; empty if they are CPUs
+  std::vector<std::string> device_warnings;          ///< expected devices or adapters that are not used
+  std::string left_aside;                            ///< InfiniBand adapter that NCCL does not use here; empty: none
+  std::string rendezvous;                            ///< how the ranks connected: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
-  process_group::ProcessGroupOptions group_options;  ///< of further groups
-  c10::intrusive_ptr<c10d::Store> store;             ///< rank 0's holds the keys of all
-  /// For what may be left behind: it does not keep them when the world goes.
+  process_group::ProcessGroupOptions group_options;  ///< options for further groups
+  c10::intrusive_ptr<c10d::Store> store;             ///< rank 0's store holds the keys of all ranks
+  /// A clone of `store` for groups that may be abandoned, so that they do not keep `store` alive.
   c10::intrusive_ptr<c10d::Store> group_store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
 
-  /// How long this rank waits for its device. With other ranks the watchdog, which has to ask them, is to tell before.
+  /// Returns how long this rank waits for its device. With several ranks the watchdog, which must ask the other ranks,
+  /// reports a failure earlier.
   [[nodiscard]] std::chrono::milliseconds longest_wait() const {
     return world_size == 1 ? group_options.timeout : 2 * group_options.timeout + std::chrono::minutes(1);
   }
 };
 
-/// How a change of the world went (--elastic), in seconds from the moment at which a rank noticed it; see Living for
-/// whose they are.
+/// The duration of a change of the world (--elastic), in seconds since a rank noticed it. See Living for the rank whose
+/// times count.
 struct Recovery {
-  std::string cause = {};  ///< one line: what was lost, or that nodes came or went; empty: no change
-  double noticed = 0;      ///< seconds_now() of it
-  double released = 0;     ///< until it had let go of the old groups
-  double hold = 0;         ///< until the agent had said that the generation is over
-  double joined = 0;       ///< until the ranks had met again
-  double restored = 0;     ///< until the loop went on
+  std::string cause = {};  ///< one line: who was lost, or that nodes joined or left; empty: no change
+  double noticed = 0;      ///< seconds_now() at which this rank noticed it
+  double released = 0;     ///< until it had destroyed the old groups
+  double hold = 0;         ///< until the agent had ended the generation
+  double joined = 0;       ///< until the ranks were connected again
+  double restored = 0;     ///< until the training loop continued
 };
 
-/// Whose batches this rank trains with: its own or, with --elastic-exact, those of its virtual ranks.
+/// Returns the ranks whose batches this rank trains with: its own, or its virtual ranks with --elastic-exact.
 [[nodiscard]] parallel::VirtualRanks virtual_ranks(const config::TrainConfig& config, const World& world);
 
-/// Answers the roll call: resolves this step, puts the result into this process's environment, meets the other ranks
-/// and makes the process group. PMIx, where it was used, is finalized before the return: a rank that dies afterwards
-/// does not take the step down by itself. `report` gets the store as soon as there is one; `trace` the stages
-/// rendezvous, store and process group (none in a world of one).
+/// Resolves this step, sets the environment of this process accordingly, connects to the other ranks and creates the
+/// process group. If PMIx was used, it is finalized before the return, so that a rank that dies afterwards does not end
+/// the step by itself. `report` gets the store as soon as it exists; `trace` gets the stages rendezvous, store and
+/// process group (none in a world of one rank).
 ///
-/// `lost`, which may be empty: whether an agent has said that ranks of this world are lost; then no collective waits
-/// much longer. `over`, which may be empty: whether it has said that this world is over; then nothing waits for what
-/// other ranks were to tell, now and in all groups that are made with the world's store.
+/// `lost` (may be empty) returns whether an agent has reported lost ranks of this world; no collective waits much
+/// longer then. `over` (may be empty) returns whether an agent has ended this world; nothing waits for other ranks
+/// then, in this call and in all groups that are created with the world's store.
 ///
 /// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
 [[nodiscard]] Result<World> join_world(const step::ResolvedStep& step, const Environment& patched,
@@ -81,15 +82,15 @@ struct Recovery {
                                        metrics::StartupTrace& trace, const process_group::Interrupted& lost = {},
                                        const process_group::Interrupted& over = {});
 
-/// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last, so that the
-/// watchdogs of the others still learn who has left in good order. Called by all ranks once all other groups are gone;
-/// lets go of `world`'s own on all but rank 0, where it returns when all others have done so or ended.
-/// Where a rank has died before, nobody waits for it.
+/// Ends a run that all ranks end alike: rank 0, which holds the store, leaves last, so that the watchdogs of the other
+/// ranks can still see who left in good order. All ranks call it after all other groups are destroyed. Destroys the
+/// group of `world` on all ranks except rank 0, where it returns when all others have left or ended. If a rank died
+/// before, no rank waits for it.
 void let_others_leave_first(World& world);
 
-/// The same for an interrupted run: all but rank 0 end at once with 0, rank 0 returns and ends alone with the code that
-/// says so. If all left with it, Slurm's --kill-on-bad-exit would kill the slower ranks of the step at the first one's
-/// exit, and the step would end with the code of that signal.
+/// Ends an interrupted run: all ranks except rank 0 exit at once with 0; rank 0 returns and exits alone with the code
+/// for an interruption. If all exited with that code, Slurm's --kill-on-bad-exit would kill the slower ranks of the
+/// step at the first exit, and the step would end with the code of that signal.
 void leave_interrupted(World& world);
 
 }  // namespace rollcall::train

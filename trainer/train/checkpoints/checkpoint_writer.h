@@ -20,29 +20,30 @@
 
 namespace rollcall::train {
 
-/// How much a save matters.
+/// The importance of a save.
 enum class Urgency {
-  MaySkip,  ///< one of many: may be left out while the one before it is still under way
-  Due,      ///< of an epoch's end or a best result
-  Final,    ///< the last thing that a run does: it is durable, or an error, on return
+  MaySkip,  ///< a regular save: skipped if the previous one is still in progress
+  Due,      ///< the save of an epoch's end or of a best result
+  Final,    ///< the last action of a run: durable, or an error, on return
 };
 
-/// How a save went, and what it cost.
+/// The outcome of a save and its cost.
 struct SaveReport {
   checkpoint::background::SaveOutcome outcome;
-  double stall_seconds = 0;                        ///< that the training waited for it
-  std::optional<std::uint64_t> copied_bytes = {};  ///< it went to a neighbour's memory: this rank's part
+  double stall_seconds = 0;  ///< seconds that the training waited for it
+  /// Bytes of this rank's part if it went to a peer's memory; else unset.
+  std::optional<std::uint64_t> copied_bytes = {};
 };
 
-/// Writes states in the background or at once, by settings checkpoint-mode, checkpoint-overlap, checkpoint-retries and
-/// checkpoint-failures. Main thread only; all ranks call the same functions in the same order.
+/// Saves states in the background or synchronously, by settings checkpoint-mode, checkpoint-overlap, checkpoint-retries
+/// and checkpoint-failures. Main thread only; all ranks call the same functions in the same order.
 ///
-/// The ranks that save together have a process group of their own, for a thread of its own, with the patience of
-/// setting checkpoint-timeout: a file system that stands still for longer than a collective of the training may take
-/// ends neither. The group is made when it is first needed: ranks that go on with whole models in memory do not wait
-/// for it then. One that failed (Gloo closes all its connections then) is made anew before the next save.
+/// The ranks save through a process group of their own, because another thread uses it and its timeout is setting
+/// checkpoint-timeout: a file system may respond later than a collective of the training may take. The group is created
+/// on first use, so that ranks that continue with whole models in memory do not wait for it. A group that failed (Gloo
+/// closes all its connections then) is created again before the next save.
 ///
-/// Its members are that group, what is known of the saves so far, and the save under way.
+/// Its members are that group, the outcomes of the saves so far, and the save in progress.
 class CheckpointWriter {
  public:
   /// The arguments outlive this object.
@@ -51,59 +52,62 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();
 
-  /// Saves `parts`, whose tensors the training may change once before_update() has returned (except those of no key in
-  /// `parameter_keys` and no optimizer: at once). Called again only where `may_save` said so. Errors: with
-  /// Urgency::Final what the last try failed with; otherwise only that there is no memory for a copy.
+  /// Saves `parts`. The training may change its tensors after before_update() has returned; tensors that are neither in
+  /// `parameter_keys` nor of the optimizer may change at once. Call it only after may_save() has returned true. Errors:
+  /// with Urgency::Final the error of the last try; otherwise only that there is no memory for a copy.
   [[nodiscard]] Result<void> save(checkpoint::background::Destination destination, const checkpoint::StateParts& parts,
                                   const std::set<std::string>& parameter_keys, Urgency urgency);
-  /// As save(), to the memory of this rank and its neighbour (NeighbourCopies::exchange()) in place of a file; always
-  /// Urgency::MaySkip. `begun`: seconds_now() when the training began to wait for it. Errors: a peer was lost.
+  /// Does the same as save(), but into the memory of this rank and its peer (NeighbourCopies::exchange()) instead of a
+  /// file; always Urgency::MaySkip. `begun`: seconds_now() at which the training began to wait for it. Errors: a peer
+  /// was lost.
   [[nodiscard]] Result<void> copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
                                                const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
                                                double begun);
-  /// Waits for a save that is under way, except where this one is to be skipped instead: false. `others_saving`:
-  /// whether any rank's was under way when the ranks last talked. No file is left out for a copy in memory.
+  /// Returns false if this save is to be skipped because another one is in progress; otherwise waits for that one and
+  /// returns true. `others_saving`: whether a save of any rank was in progress at the last exchange of totals. A file
+  /// is never skipped for a copy in memory.
   [[nodiscard]] bool may_save(Urgency urgency, bool others_saving);
 
-  /// Waits for a save that is under way.
+  /// Waits for a save in progress.
   void finish_save();
-  /// Before each save, after may_save(): the sums over ranks of numbers that each of them tells. Waits for the others
-  /// before, with the patience of checkpoint-timeout, where a file system holds one of them up. A group that has failed
-  /// on any rank, or could not be made, is made anew then. Collective. Errors: PeerLost: a peer was lost; those of
+  /// Returns the sums of `mine` over all ranks. Call it before each save, after may_save(). First waits for the other
+  /// ranks for up to checkpoint-timeout, as a file system may delay one of them. If the group failed on any rank or
+  /// could not be created, it is created again. Collective. Errors: PeerLost: a peer was lost; those of
   /// make_process_group().
   [[nodiscard]] Result<std::vector<std::int64_t>> tell_ranks(std::vector<std::int64_t> mine);
-  /// Lets go of a group of which a rank may be lost, without waiting for it. Not while a save is under way; nothing can
-  /// be saved before tell_ranks().
+  /// Abandons the group, in which a rank may be lost, without waiting for it. Not while a save is in progress; nothing
+  /// can be saved before tell_ranks().
   void leave_group_behind();
-  /// Whether a save of this run has succeeded. Not while one is under way.
+  /// Returns whether a save of this run has succeeded. Not while one is in progress.
   [[nodiscard]] bool saved_once() const { return saved_once_; }
-  /// The folder's checkpoints up to this step are of the training that is gone on with; -1: none are. The first save
-  /// sets others aside.
+  /// Sets the last step whose checkpoint in the folder belongs to the training that is resumed; -1: none does. The
+  /// first save sets later ones aside.
   void begin_line(std::int64_t step) { line_begins_at_ = step; }
-  /// Up to which step they are, at `step`. Not while a save is under way.
+  /// Returns that step when the training is at `step`. Not while a save is in progress.
   [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return saved_once() ? step : line_begins_at_; }
 
-  /// Takes what a save of such `parts` needs of page-locked memory, where they are on a device. c10::Error: there is
+  /// Allocates the page-locked memory that a save of such `parts` needs if they are on a device. c10::Error: there is
   /// none.
   void make_room(const checkpoint::StateParts& parts);
-  /// To be called before the optimizer's step.
+  /// Waits until the optimizer may change the parameters. Call it before each step of the optimizer.
   void before_update();
   [[nodiscard]] bool under_way() const { return saver_ && saver_->busy(); }
-  /// Whether so many saves in a row have failed that the training is to stop.
+  /// Returns whether so many saves in a row failed that the training must stop.
   [[nodiscard]] bool gave_up() const;
-  /// Waits; the error of the last save that failed. Only where any rank gave_up(): then it failed on all.
+  /// Waits, and returns the error of the last save that failed. Only if a rank gave_up(): then it failed on all ranks.
   [[nodiscard]] Error last_failure();
-  /// Saves that ended since the last call.
+  /// Returns the saves that ended since the last call.
   [[nodiscard]] std::vector<SaveReport> take_reports();
 
-  /// For loading, before the first save. Owned by this object. Collective. Errors: those of make_process_group().
+  /// Returns the group for loading, before the first save. Owned by this object. Collective. Errors: those of
+  /// make_process_group().
   [[nodiscard]] Result<checkpoint::format::RankGroup*> group();
 
  private:
   class SaveGroup;
   [[nodiscard]] Result<void> make_group();
   void note(checkpoint::background::SaveOutcome outcome);
-  /// The others gave a rank up that a save held for too long, which hears of lost peers then.
+  /// Adds advice to the error of a rank whose save took so long that the other ranks gave it up.
   [[nodiscard]] Error with_advice(Error error, double seconds) const;
   [[nodiscard]] Result<void> commit(const checkpoint::background::Destination& destination,
                                     const checkpoint::format::Content& content) const;
@@ -113,16 +117,17 @@ class CheckpointWriter {
   const config::CheckpointConfig& config_;
   const World& world_;
   int groups_made_ = 0;
-  std::unique_ptr<SaveGroup> group_;  ///< null: not made
+  std::unique_ptr<SaveGroup> group_;  ///< null: not created
   bool saved_once_ = false;
   std::int64_t line_begins_at_ = -1;
   std::shared_ptr<bool> stage_cleared_ = std::make_shared<bool>(false);
-  SaveReport begun_;  ///< the last save that was begun: all but its outcome
+  SaveReport begun_;  ///< report of the last save that was started, without its outcome
   std::int64_t failed_in_a_row_ = 0;
   std::optional<Error> last_failure_;
   std::vector<SaveReport> reports_;
   checkpoint::DeviceCopies device_copies_;
-  std::unique_ptr<checkpoint::background::BackgroundSaver> saver_;  ///< null: everything at once; ends first
+  /// Null: all saves are synchronous; destroyed first.
+  std::unique_ptr<checkpoint::background::BackgroundSaver> saver_;
 };
 
 }  // namespace rollcall::train

@@ -18,70 +18,72 @@
 
 namespace rollcall::train {
 
-/// Saves and loads the state of a training: which of it, when, and whether it may. Every rank calls every function;
-/// load(), go_on(), save(), replicate() and confirm_same_step() communicate, and all but the last have the same outcome
-/// on every rank.
+/// Decides which state of a training is saved and loaded, and when. Every rank calls every function; load(), go_on(),
+/// save(), replicate() and confirm_same_step() are collective, and all of them except the last have the same outcome on
+/// every rank.
 class Checkpoints {
  public:
-  /// All references outlive this object, and so does `lease`, which is null but on rank 0.
+  /// All references outlive this object, and so does `lease`, which is null except on rank 0.
   Checkpoints(const config::TrainConfig& config, Training& training, const World& world, const Lease* lease,
               std::vector<std::string> argv, std::string job);
 
-  /// Fills the training's model and optimizer and `progress` from the checkpoint that setting `resume` means, or else
-  /// the model from the one that `init-from` means. Returns a line for people: where the training begins, and why.
-  /// `warnings` gets what else they should know. The optimizer's options stay this run's.
+  /// Fills the training's model and optimizer and `progress` from the checkpoint that setting `resume` selects, or else
+  /// the model from the file of `init-from`. Returns a line for people that says where the training starts, and why.
+  /// `warnings` gets further messages. The optimizer keeps the options of this run.
   [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
-  /// As load(), from what the ranks have in memory: a whole model and its optimizer are filled already (spread());
-  /// copies of a divided one's parts are loaded, after use_copies().
+  /// Does the same as load(), but from the memory of the ranks: a whole model and its optimizer have been filled by
+  /// spread(); the parts of a sharded one are loaded from peer replicas, after use_copies().
   [[nodiscard]] Result<std::string> go_on(FoundInMemory& found, checkpoint::Progress& progress,
                                           std::vector<std::string>& warnings);
   [[nodiscard]] bool went_on_from_memory() const { return went_on_; }
-  /// The file that load() used; empty where it used none.
+  /// Returns the file that load() used; empty if it used none.
   [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
   /// Whether a file exists that a later run can resume from. Not while a save is under way.
   [[nodiscard]] bool has_checkpoint() const { return writer_.line_at(0) >= 0 || (!loaded_from_.empty() && !went_on_); }
-  /// Whether the checkpoint that was loaded is of an epoch's last step, and only the epoch's end is left of it.
+  /// Returns whether the loaded checkpoint is of an epoch's last step, so that only the epoch's end remains.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
-  /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error
-  /// (Mismatch).
+  /// Checks that all ranks loaded the same step. A node that cannot read the newest file soundly falls back to an older
+  /// one: Mismatch.
   [[nodiscard]] Result<void> confirm_same_step(const checkpoint::Progress& progress) const;
 
   [[nodiscard]] bool due_after_step(std::int64_t global_step) const;
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
-  /// With its first save, a run that did not go on from the folder's newest checkpoint sets aside what others left
-  /// there. Saves, or begins to (see CheckpointWriter); false where it is left out. `others_saving`: whether any rank's
-  /// save was under way when the ranks last talked.
+  /// Saves, or starts a save (see CheckpointWriter); returns false if it is skipped. The first save of a run that did
+  /// not resume from the folder's newest checkpoint sets aside what other trainings left there. `others_saving`:
+  /// whether a save of any rank was in progress at the last exchange of totals.
   [[nodiscard]] Result<bool> save(checkpoint::Progress& progress, Urgency urgency, bool others_saving);
-  /// To be called after a step behind which nothing is saved, once the optimizer has its state: no save waits for the
-  /// memory that it copies to from a device, then. Does something once. c10::Error: there is none.
+  /// Allocates the memory into which saves copy from a device, so that no save waits for it. Call it after a step after
+  /// which nothing is saved, when the optimizer has its state. Later calls do nothing. c10::Error: there is no memory.
   void make_room(const checkpoint::Progress& progress);
-  /// Of the saves that are under way and of those that ended.
+  /// Returns the writer, which has the saves in progress and their outcomes.
   [[nodiscard]] CheckpointWriter& writer() { return writer_; }
   [[nodiscard]] BestCheckpoints& best() { return best_; }
 
-  /// Those of this process, which outlive this object; `generation`: of the world.
+  /// Sets the peer replicas of this process, which outlive this object, and the `generation` of the world.
   void use_copies(NeighbourCopies& copies, std::int64_t generation) { replicas_ = {&copies, generation}; }
-  /// Whether a copy for a neighbour is due: so many steps after the one before, and at once in each new world.
+  /// Returns whether a peer replica is due: setting replicate-steps after the previous one, and at once in each new
+  /// world.
   [[nodiscard]] bool replica_due_after_step(std::int64_t global_step) const;
-  /// Whether it has been for so long that a save by steps gives way to it: where one is due after every step.
+  /// Returns whether a replica has been due for so long that it precedes a save by steps, which would otherwise be due
+  /// after every step.
   [[nodiscard]] bool replica_overdue_after_step(std::int64_t global_step) const;
-  /// Begins to copy the state to a neighbour's memory; false where a save is under way on any rank and this one
-  /// `may_skip`.
+  /// Starts to copy the state to a peer's memory; returns false if a save is in progress on any rank and `may_skip` is
+  /// set.
   [[nodiscard]] Result<bool> replicate(const checkpoint::Progress& progress, bool others_saving, bool may_skip);
 
-  /// Whether another run has taken the folder, so far as this rank knows.
+  /// Returns whether another run has taken the folder, as far as this rank knows.
   [[nodiscard]] bool lost_folder() const { return lease_ != nullptr && lease_->lost(); }
-  /// What a run ends with that has lost a folder, on any rank.
+  /// Returns the error of a run that has lost a folder, on any rank.
   [[nodiscard]] Error taken_over() const;
 
  private:
-  /// Copies for a neighbour.
+  /// The state of the peer replicas.
   struct Replicas {
     NeighbourCopies* copies = nullptr;
     std::int64_t generation = 0;
-    std::int64_t last = -1;     ///< the step of the last one that was begun; -1: none was
-    std::int64_t number = 0;    ///< that were begun
-    std::int64_t began_at = 0;  ///< the step behind which this object's training began
+    std::int64_t last = -1;     ///< step of the last replica that was started; -1: none
+    std::int64_t number = 0;    ///< how many were started
+    std::int64_t began_at = 0;  ///< step at which this object's training started
   };
 
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;

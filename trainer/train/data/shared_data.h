@@ -11,14 +11,14 @@
 
 namespace rollcall::train {
 
-/// The data sets on every rank, where rank 0 alone has looked through the data: it lists folders and reads the headers
-/// of shards, or finds in --index-dir that nothing has changed; one rank of each node receives the indices, and the
-/// ranks of a node share them in memory. Rank 0 says how far it is, every ten seconds. Collective; a rank that is lost
-/// meanwhile ends it. `warnings` gets those of the indices. Where every rank has data sets `ready`, and
-/// they are the same, nobody looks: those count.
+/// Opens the data sets on every rank, although only rank 0 reads the data: it lists folders and reads the headers of
+/// shards, or finds in --index-dir that nothing has changed. One rank of each node receives the indices, and the ranks
+/// of a node share them in memory. Rank 0 reports its progress every ten seconds. Collective; the loss of a rank ends
+/// it. `warnings` gets the warnings of the indices. If every rank has data sets in `ready` and they are the same, these
+/// are returned and no rank reads the data.
 ///
-/// Errors, the same on all ranks: the first rank's of make_datasets(); Mismatch: ranks have other data; Unavailable: a
-/// peer was lost, no memory.
+/// Errors, the same on all ranks: the first rank's error of make_datasets(); Mismatch: the ranks have different data;
+/// Unavailable: a peer was lost, or there is no memory.
 [[nodiscard]] Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
                                                       std::vector<std::string>& warnings,
                                                       std::optional<data::Datasets> ready = {});

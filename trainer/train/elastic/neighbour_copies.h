@@ -11,36 +11,36 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/world.h"
 
-// Copies of what ranks hold parts of (--replicate-to=neighbour): while a model that is divided among ranks is trained,
-// each rank gives its part of it, every so many steps, to a rank of another node. Where ranks are lost, those that are
-// left have all parts of a checkpoint of that step together.
+// Peer replicas of a sharded training (--replicate-to=neighbour): while a model that is divided among ranks is trained,
+// each rank regularly copies its part to a rank of another node. If ranks are lost, the remaining ranks together hold
+// all parts of a checkpoint of that step.
 namespace rollcall::train {
 
-/// Where a rank is.
+/// The location of a rank.
 struct RankPlace {
   std::string host;
   std::uint32_t local_rank = 0;
 };
 
-/// To whom each rank gives its copy, by rank: on another node wherever nodes have equally many ranks. Every rank gets
-/// one; a rank by itself is its own neighbour. Pure.
+/// Returns, by rank, the peer that receives its replica: on another node if nodes have equally many ranks. Every rank
+/// receives one replica; a rank alone is its own peer. Pure.
 [[nodiscard]] std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places);
 
-/// What this process holds: its own part and its neighbour's, of the newest checkpoint whose parts have all arrived
-/// and, while another one is under way, of that. One thread at a time.
+/// The parts that this process holds: its own and its peer's, of the newest checkpoint whose parts have all arrived,
+/// and also of the next one while that is in progress. One thread at a time.
 class NeighbourCopies {
  public:
-  /// Gives `content`, this rank's part of the checkpoint `name`, to its neighbour, and keeps it and the one that it
-  /// gets. Collective. Errors, the same on all ranks but for a lost peer: Unavailable: a peer was lost, or there is no
-  /// memory; InputOutput: a part arrived otherwise than it was sent. What was held before stays then.
+  /// Sends `content`, this rank's part of the checkpoint `name`, to its peer; keeps it and the part that it receives.
+  /// Collective. Errors, the same on all ranks except for a lost peer: Unavailable: a peer was lost, or there is no
+  /// memory; InputOutput: a part was changed on its way. The parts held before stay then.
   [[nodiscard]] Result<void> exchange(const checkpoint::PartName& name, const checkpoint::format::Content& content,
                                       const RankPlace& place, const process_group::Group& group);
-  /// The ranks have gone on from this checkpoint: nobody needs another one.
+  /// Drops all other parts: the ranks have resumed from this checkpoint.
   void settle_on(const checkpoint::PartName& name);
 
   [[nodiscard]] bool empty() const { return parts_.empty(); }
   [[nodiscard]] const std::vector<checkpoint::MemoryPart>& parts() const { return parts_; }
-  /// Null where it is not held.
+  /// Returns the part, or null if it is not held.
   [[nodiscard]] const checkpoint::MemoryPart* find(const checkpoint::PartName& name) const;
 
  private:
@@ -49,31 +49,32 @@ class NeighbourCopies {
                                             const process_group::Group& group);
 
   std::vector<checkpoint::MemoryPart> parts_;
-  std::optional<checkpoint::PartName> whole_;  ///< owner 0's part of what all ranks are known to have
+  /// Name of owner 0's part of the checkpoint that all ranks are known to hold.
+  std::optional<checkpoint::PartName> whole_;
 };
 
-/// A checkpoint that the ranks of a world have all parts of.
+/// A checkpoint whose parts are all held by ranks of this world.
 struct FoundCopies {
-  checkpoint::PartName name;            ///< of owner 0's part
-  std::vector<std::uint32_t> holders;   ///< by owner: the rank that has its part
-  std::vector<std::uint32_t> crc32c;    ///< by owner, of its part
-  std::vector<std::uint32_t> of_table;  ///< by owner, of that part's table
+  checkpoint::PartName name;            ///< name of owner 0's part
+  std::vector<std::uint32_t> holders;   ///< by owner: the rank that holds its part
+  std::vector<std::uint32_t> crc32c;    ///< by owner: checksum of its part
+  std::vector<std::uint32_t> of_table;  ///< by owner: checksum of its part's table
   checkpoint::MemoryCheckpoint checkpoint;
-  std::int64_t line_begins_at = -1;  ///< see Checkpoints
-  Recovery recovery;                 ///< of the first rank that has lived on
+  std::int64_t line_begins_at = -1;  ///< see CheckpointWriter::begin_line()
+  Recovery recovery;                 ///< of the first rank that continued from the previous world
 };
 
-/// The value of a copy that says so.
+/// The path of line_begins_at in a replica.
 inline constexpr const char* kLineBeginsAt = "/copies/line_begins_at";
 
-/// The newest checkpoint of which every part is there and sound; nothing where there is none. `mine` may be empty.
-/// `recovery`: of a rank that has lived on. Collective. Errors (Unavailable): a peer was lost.
+/// Returns the newest checkpoint whose parts are all present and sound; nothing if there is none. `mine` may be empty.
+/// `recovery` is of a rank that continued from the previous world. Collective. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, const Recovery& recovery,
                                                              const World& world);
 
-/// Shows all parts to `found.checkpoint`, which was asked for what this rank needs. Collective. Errors: Unavailable: a
-/// peer was lost, or a rank has no memory; BadData: this rank was shown something else than what was copied; it has
-/// still taken part in all of it.
+/// Passes all parts to `found.checkpoint`, which holds the read requests of this rank. Collective. Errors: Unavailable:
+/// a peer was lost, or a rank has no memory; BadData: a part was changed on its way to this rank, which still took part
+/// in all transfers.
 [[nodiscard]] Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World& world);
 
 }  // namespace rollcall::train

@@ -23,94 +23,95 @@
 
 namespace rollcall::train {
 
-/// What is told of a step besides its totals. Not a number: there is none.
+/// Values of a step other than its totals. NaN: there is none.
 struct StepNumbers {
-  std::int64_t step = 0;           ///< of the run: 1 is the first
-  std::int64_t step_in_epoch = 0;  ///< 1 is the first
+  std::int64_t step = 0;           ///< number in the run, from 1
+  std::int64_t step_in_epoch = 0;  ///< from 1
   double learning_rate = 0;
-  double gradient_norm = std::numeric_limits<double>::quiet_NaN();  ///< before it was clipped
-  double loss_scale = std::numeric_limits<double>::quiet_NaN();     ///< behind the step
+  double gradient_norm = std::numeric_limits<double>::quiet_NaN();  ///< before clipping
+  double loss_scale = std::numeric_limits<double>::quiet_NaN();     ///< after the step
 };
 
-/// What people and scripts see of a run: progress and notes on standard output, warnings on standard error,
-/// metrics.jsonl and, where wanted, the same for TensorBoard. Rank 0 alone shows them, except that the rank which met
-/// an unreadable image names it. Main thread only.
+/// Reports a run to people and scripts: progress and notes on standard output, warnings on standard error,
+/// metrics.jsonl, and optionally the same data for TensorBoard. Only rank 0 reports, except that the rank that met an
+/// unreadable image names it. Main thread only.
 ///
-/// Its members are what is known of the run so far and of the window since the last record, what it measures with, and
-/// where it goes.
+/// Its members are the state of the run and of the window since the last record, the meters, and the outputs.
 class Observer {
  public:
-  /// Opens metrics.jsonl, and a file for TensorBoard where wanted, in the run's folder on rank 0. The arguments outlive
-  /// the observer. Errors: CannotCreate; InputOutput: the latter cannot be written.
+  /// Opens metrics.jsonl and, if requested, a file for TensorBoard in the run's folder on rank 0. The arguments outlive
+  /// the observer. Errors: CannotCreate; InputOutput: metrics.jsonl cannot be written.
   [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, const World& world);
 
-  void note(const std::string& line) { display_->message(line); }  ///< one line for people
-  void warn(const std::string& text);                              ///< "rollcall: warning: ..."; empty: nothing
-  void record(metrics::Record record);                             ///< adds the time
+  void note(const std::string& line) { display_->message(line); }  ///< prints one line for people
+  /// Prints "rollcall: warning: ..."; nothing for an empty text.
+  void warn(const std::string& text);
+  void record(metrics::Record record);  ///< adds the time
   /// Names unreadable images; from the tenth on it only counts them.
   void bad_samples(const std::vector<Error>& errors);
 
-  /// The record of begin_record(), of a run that begins at `progress`.
+  /// Writes the record of begin_record(), of a run that starts at `progress`.
   void begun(metrics::Record record, const checkpoint::Progress& progress);
-  /// The next step that is done is the first one in another world.
+  /// Marks the next step as the first one in a new world.
   void recovered(const Recovery& recovery) { recovery_ = recovery; }
   void begin_epoch(std::int64_t steps_in_epoch);
-  /// A batch that is about to be trained with, of the step of this number: images as Batch has them.
+  /// Shows a batch that is about to be trained with, of step `step`: images as in Batch.
   void batch_read(std::int64_t step, const at::Tensor& images);
-  /// The step of this number has changed the parameters, which still have its gradients.
+  /// Reports that step `step` has changed the parameters, which still have its gradients.
   void updated(std::int64_t step, const parallel::Replica& replica);
-  /// Reads the counters of energy, at most once a second: often enough that none begins anew twice unseen.
+  /// Reads the energy counters at most once a second, often enough that none wraps twice unnoticed.
   void measure_energy() { warn(meters_.add_energy(rank_times_)); }
-  /// Before step_done(): what this step's time went to on this rank, and how long all waited for their batches.
+  /// Records how this rank spent the time of a step, and how long all ranks waited for their batches. Call it before
+  /// step_done().
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
-  /// RankTimes::tell() of a step whose gradients are there: also of what memory of the device they took.
+  /// Returns RankTimes::tell() of a step whose gradients are complete, with the device memory that they took.
   [[nodiscard]] std::vector<double> tell_of_rank(std::int64_t step);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
-  /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include. Makes a record
-  /// where one is due. `progress` may be a step further by now.
+  /// Reports `totals` of a step over all ranks, which progress.epoch_totals and .unrecorded already include. Writes a
+  /// record if one is due. `progress` may be a step further by now.
   void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, const StepNumbers& numbers);
-  /// A record of the steps since the last one, if there are any; empties progress.unrecorded. Before each save and copy
-  /// of a state, and where a run ends: whoever goes on from that state counts no step that is in a record, and none is
-  /// in no record.
+  /// Writes a record of the steps since the last one, if there are any, and clears progress.unrecorded. Call it before
+  /// each save or copy of a state and at the end of a run, so that a run that resumes from that state records every
+  /// step exactly once.
   void record_steps(checkpoint::Progress& progress);
-  /// Gradients of this step were not finite, and the optimizer did not see them.
-  /// `scaled`: in float16, whose loss scale has changed. `where`: "of layer1.0.conv1.weight".
+  /// Reports that the gradients of a step were not finite and the optimizer did not use them. `scaled`: in float16,
+  /// whose loss scale has changed. `where`: "in layer1.0.conv1.weight".
   void skipped_step(std::int64_t step, const checkpoint::Progress& progress, bool scaled, const std::string& where);
   void end_epoch(const checkpoint::Progress& progress);
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds);
-  /// A save that ended, well or not.
+  /// Reports a save that ended, successfully or not.
   void saved(const SaveReport& report);
-  /// A save that was left out, as the one before it was still under way.
+  /// Reports a save that was skipped because the previous one was still in progress.
   void save_skipped(std::int64_t step);
-  /// `cpus`: that this rank may use.
+  /// `cpus`: CPUs that this rank may use.
   void finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus);
-  /// What ends the run is told elsewhere; here it is recorded.
+  /// Records the error that ends the run; it is printed elsewhere.
   void failed(checkpoint::Progress& progress, const Error& error);
 
  private:
   Observer(const config::RunConfig& config, const World& world);
 
-  /// Something that is written besides, as long as there is room.
+  /// An additional output, written as long as there is space.
   template <typename Writer>
   struct Output {
     const char* name;
-    std::optional<Writer> to = {};  ///< rank 0's
-    std::int64_t lost = 0;          ///< records since one was written
+    std::optional<Writer> to = {};  ///< set on rank 0
+    std::int64_t lost = 0;          ///< records lost since the last one was written
   };
-  /// Of steps.
+  /// Sums over steps.
   struct Sums {
     metrics::DataWait wait;
     metrics::StepTimes times;
   };
 
-  /// Warns once where there is no room any more, and tells what is missing once there is again.
+  /// Warns once if there is no space, and reports the missing records when there is again.
   template <typename Writer>
   void note_written(Output<Writer>& output, const Result<void>& written);
   void copied(const SaveReport& report);
   void record_ranks(std::int64_t step);
-  /// Images per joule of the GPUs, where that is known.
+  /// Reports the images per joule of the GPUs, if known.
   void tell_efficiency(metrics::Record& of_end);
-  /// The most memory of a device that a rank has had.
+  /// Reports the highest device memory of any rank.
   void tell_device_memory(metrics::Record& of_end);
   void tell_recovery(const checkpoint::Progress& progress);
 
@@ -118,18 +119,18 @@ class Observer {
   const World& world_;
   Meters meters_;
   metrics::RankTimes rank_times_;
-  double ranks_recorded_;  ///< when, as seconds_now()
+  double ranks_recorded_;  ///< seconds_now() of the last record of the ranks
   std::unique_ptr<metrics::ProgressDisplay> display_;
   Output<metrics::MetricsWriter> records_{"metrics.jsonl"};
   Output<TensorBoard> events_{"the file for TensorBoard"};
-  Recovery recovery_;       ///< until it is told
-  bool has_begun_ = false;  ///< the record of the beginning is written
+  Recovery recovery_;       ///< until it is reported
+  bool has_begun_ = false;  ///< the record of the beginning has been written
   struct {
     metrics::ProgressState state;
     StepNumbers numbers;
-  } last_;                                   ///< step
-  std::int64_t bad_samples_ = 0;             ///< of this rank, in this run
-  metrics::RunningAverage run_totals_ = {};  ///< training in this run, all ranks
+  } last_;                                   ///< the last step
+  std::int64_t bad_samples_ = 0;             ///< of this rank in this run
+  metrics::RunningAverage run_totals_ = {};  ///< training totals of this run, all ranks
   metrics::Throughput throughput_;
   Sums run_;
   Sums window_;  ///< since the last record

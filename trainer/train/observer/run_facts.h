@@ -14,11 +14,11 @@
 
 namespace rollcall::train {
 
-/// Version of the records of metrics.jsonl (docs/reference/metrics.md): a reader of another one leaves out what it does
-/// not know.
+/// The version of the records in metrics.jsonl (docs/reference/metrics.md): a reader of another version ignores what it
+/// does not know.
 inline constexpr std::int64_t kMetricsSchema = 1;
 
-/// All that a run knows of itself before its first step. References for the time of the call.
+/// The properties of a run that are known before its first step. The references are valid during the call.
 struct RunFacts {
   const step::ResolvedStep& step;
   const Environment& environment;
@@ -31,15 +31,16 @@ struct RunFacts {
   const std::vector<std::string>& warnings;
 };
 
-/// {"event":"begin", ...}: what runs where, with which settings and environment, each with its origin. Values of
-/// variables whose names look like secrets, and those of setting `variables`, are left out.
+/// Returns {"event":"begin", ...}: what runs where, with which settings and environment, each with its origin. Excludes
+/// values of variables whose names look like secrets, and those of setting `variables`.
 [[nodiscard]] metrics::Record begin_record(const RunFacts& facts);
 
-/// A command line as a checkpoint keeps it, which others may read: without the values of --variables and of options
-/// whose names look like secrets, in both spellings (`--variables=X`, `--variables X`). Pure.
+/// Returns a command line without secrets, for checkpoints, which others may read: it hides the values of --variables
+/// and of options whose names look like secrets, in both spellings (`--variables=X`, `--variables X`). Pure.
 [[nodiscard]] std::vector<std::string> shown_arguments(std::vector<std::string> arguments);
 
-/// For people: what is about to be trained, on what, by whom, how often Slurm restarted it.
+/// Returns lines for people: what is about to be trained, on which data, by which ranks, and how often Slurm restarted
+/// it.
 [[nodiscard]] std::vector<std::string> header_lines(const RunFacts& facts);
 
 }  // namespace rollcall::train

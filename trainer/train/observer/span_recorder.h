@@ -9,30 +9,30 @@
 
 namespace rollcall::train {
 
-/// Nanoseconds of CLOCK_MONOTONIC.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 [[nodiscard]] std::int64_t nanoseconds_now();
 
-/// What PyTorch's RecordFunction is told, by any part of the program (RECORD_USER_SCOPE) and by each node of
-/// autograd's: spans whose names have a category (metrics::Span), and the backward passes of the model's parts. A node
-/// belongs to the part whose forward pass made it, by its sequence number, as in PyTorch's profiler
-/// (torch/csrc/profiler). Where there is no recorder nobody is told, and a place that tells costs a look at a list.
+/// Records the spans that PyTorch's RecordFunction reports from any part of the program (RECORD_USER_SCOPE) and from
+/// each node of autograd: spans whose names have a category (metrics::Span), and the backward passes of the model's
+/// parts. A node belongs to the part whose forward pass created it, by its sequence number, as in PyTorch's profiler
+/// (torch/csrc/profiler). Without a recorder a reported span costs a look at an empty list.
 ///
-/// One per process; its functions are for one thread, what it records may be any thread's.
+/// One per process. Its functions are for one thread; it records spans of any thread.
 class SpanRecorder {
  public:
-  /// For at most so many spans.
+  /// `most`: the highest number of spans.
   explicit SpanRecorder(std::size_t most);
   SpanRecorder(const SpanRecorder&) = delete;
   SpanRecorder& operator=(const SpanRecorder&) = delete;
   ~SpanRecorder();
 
-  /// Whether what begins from now on is recorded; what has begun is recorded to its end.
+  /// Sets whether spans that begin from now on are recorded; a span that has begun is recorded until its end.
   void record(bool on);
-  /// A span of the calling thread.
+  /// Adds a span of the calling thread.
   void add(std::string name, std::int64_t begin, std::int64_t end);
-  /// All spans up to `end`, and of those that are under way what there was of them; none is recorded any more.
+  /// Returns all spans up to `end`, including the elapsed part of open ones, and stops recording.
   [[nodiscard]] std::vector<metrics::Span> take(std::int64_t end);
-  /// There was no room for all of them.
+  /// Returns whether spans were lost because the limit was reached.
   [[nodiscard]] bool was_full() const;
 
  private:

@@ -16,38 +16,38 @@
 
 namespace rollcall::train {
 
-/// --trace-steps: what the first 64 ranks do in some steps, in one file of the run's folder and one time base. On a GPU
-/// the times are the host's, and what they say of computation and communication is left out.
+/// Implements --trace-steps: writes what the first 64 ranks do in some steps into one file of the run's folder, in one
+/// time base. On a GPU the times are the host's, and their shares of computation and communication are omitted.
 ///
-/// Before the first of the steps clocks are compared with rank 0's, after the last one rank 0 takes what each rank has,
-/// one after the other, and writes it: both by collectives. What one rank cannot make or write is a warning. Main
+/// Before the first of the steps all ranks compare their clocks with rank 0's. After the last one rank 0 receives each
+/// rank's part and writes the file. Both are collective. A part that a rank cannot create or write is a warning. Main
 /// thread.
 class StepTrace {
  public:
   /// All references outlive it.
   StepTrace(const config::RunConfig& config, const World& world, Observer& observer);
 
-  /// Around what may be a step; collective at the first and the last that is traced. Errors (Unavailable): a peer was
+  /// Call both around each step; collective at the first and the last traced step. Errors (Unavailable): a peer was
   /// lost.
   [[nodiscard]] Result<void> before_step(std::int64_t step);
   [[nodiscard]] Result<void> after_step(std::int64_t step);
-  /// There was no step to do: the epoch has ended.
+  /// Reports that there was no further step: the epoch has ended.
   void no_step();
-  /// The run ends, on all ranks: what there is of steps to come is written where it finished; where it was interrupted
-  /// there may be no time for it.
+  /// Ends the trace on all ranks. Writes an incomplete trace if the run finished; an interrupted run may have no time
+  /// for it.
   [[nodiscard]] Result<void> finish(Ending ending);
 
  private:
   /// This rank's part of the file.
   struct Part {
     metrics::TraceShares shares;
-    std::string events;  ///< empty: it could not be made
+    std::string events;  ///< empty: it could not be created
   };
 
   [[nodiscard]] Result<void> compare_clocks();
   [[nodiscard]] Part make_part();
   [[nodiscard]] Result<void> write();
-  /// Rank 0: by rank, what it needs of a part besides its events, and these.
+  /// Runs on rank 0. `heads`: by rank, the shares and clock error of its part; `events`: by rank, its spans.
   void write_file(const std::vector<nlohmann::json>& heads, const std::vector<std::string>& events);
   void tell(const std::string& file, const std::vector<metrics::TraceShares>& shares, double clock_error);
 
@@ -57,10 +57,10 @@ class StepTrace {
   Observer& observer_;
   const std::uint32_t traced_ranks_;
   std::optional<SpanRecorder> recorder_;
-  bool begun_ = false;           ///< the first step was, and the file is not written
-  std::int64_t step_begun_ = 0;  ///< the current step, on this rank's clock
-  std::int64_t step_ended_ = 0;  ///< the last step
-  std::int64_t first_ = 0;       ///< step that was traced; 0: none
+  bool begun_ = false;           ///< the first step has begun and the file is not written
+  std::int64_t step_begun_ = 0;  ///< begin of the current step on this rank's clock
+  std::int64_t step_ended_ = 0;  ///< end of the last step
+  std::int64_t first_ = 0;       ///< first traced step; 0: none
   std::int64_t last_ = 0;
   metrics::ClockOffset clock_;
 };

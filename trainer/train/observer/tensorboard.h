@@ -12,8 +12,8 @@
 
 namespace rollcall::train {
 
-/// What TensorBoard shows of a run: a file of events below the run's folder, one for each start. It reads what it is
-/// given and changes none of it. Main thread only.
+/// Writes a file of events for TensorBoard below the run's folder, one for each start. It changes none of its inputs.
+/// Main thread only.
 class TensorBoard {
  public:
   /// Creates the file in `tensorboard` below the run's folder. Errors: those of EventFile::create().
@@ -21,17 +21,17 @@ class TensorBoard {
 
   // Errors (InputOutput): disk full, quota.
 
-  /// The curves, or the settings, that this record of metrics.jsonl tells of. It has its time already.
+  /// Writes the curves or settings of this record of metrics.jsonl, which already has its time.
   [[nodiscard]] Result<void> write(const metrics::Record& record);
 
-  /// Images as the model sees them, [n, 3, height, width] in main memory, of the step of this number: up to 16 as one
-  /// picture. Only the first ones are shown; afterwards nothing is done.
+  /// Writes up to 16 images of step `step` as one picture, as the model sees them: [n, 3, height, width] in main
+  /// memory. Only the first call has an effect.
   [[nodiscard]] Result<void> show_images(std::int64_t step, const at::Tensor& images);
 
-  /// Whether the tensors of the step of this number are to be shown.
+  /// Returns whether the tensors of step `step` are to be shown.
   [[nodiscard]] bool shows_tensors(std::int64_t step) const;
-  /// Histograms of parameters and of the gradients that they have. `sharded`: they are this rank's parts only, and the
-  /// tags say so.
+  /// Writes histograms of parameters and their gradients. `sharded`: they are this rank's parts only, which the tags
+  /// say.
   [[nodiscard]] Result<void> show_tensors(std::int64_t step, const torch::OrderedDict<std::string, at::Tensor>& named,
                                           bool sharded);
 
@@ -40,13 +40,13 @@ class TensorBoard {
       : file_(std::move(file)), histogram_steps_(histogram_steps) {}
 
   metrics::tensorboard::EventFile file_;
-  std::int64_t histogram_steps_;  ///< 0: none
+  std::int64_t histogram_steps_;  ///< 0: no histograms
   bool images_shown_ = false;
 };
 
-/// Up to 16 of `images` ([n, 3, height, width], float, normalised by ImageNet's mean and deviation) side by side, as
-/// near to a square as they can be: uint8 [rows * height, columns * width, 3]. Of large ones every n-th pixel, so that
-/// no side is longer than 2048. Undefined where there are none. Pure.
+/// Arranges up to 16 of `images` ([n, 3, height, width], float, normalised by ImageNet's mean and standard deviation)
+/// in a grid that is as square as possible: uint8 [rows * height, columns * width, 3]. Takes every n-th pixel of large
+/// images, so that no side exceeds 2048. Undefined if there are no images. Pure.
 [[nodiscard]] at::Tensor image_grid(const at::Tensor& images);
 
 }  // namespace rollcall::train

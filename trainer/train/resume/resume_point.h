@@ -17,68 +17,69 @@
 
 namespace rollcall::train {
 
-/// What `source` says. Errors: BadData: nothing; those of reading its values.
+/// Returns the training that `source` describes. Errors: BadData: it describes none; those of reading its values.
 [[nodiscard]] Result<EarlierTraining> earlier_training_of(const checkpoint::format::CheckpointSource& source);
 
-/// The first that can be read of those that loading will look at; nothing where there is none, or `options` say that a
-/// run begins afresh. A checkpoint that cannot be read is none here: loading it tells. Errors: InputOutput: the folder
-/// cannot be listed; Mismatch: it was not named by the user and is another user's, or is of a newer format.
+/// Returns the training of the first readable checkpoint that loading will try; nothing if there is none or `options`
+/// say that a run starts from the beginning. Ignores unreadable checkpoints, which loading reports. Errors:
+/// InputOutput: the folder cannot be listed; Mismatch: a checkpoint that the user did not name is another user's or of
+/// a newer format.
 [[nodiscard]] Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options);
 
-/// Whether this is a job that Slurm restarted, and that has saved: the records of its run's folder tell of it, or a
-/// checkpoint in its stage or folder is its own. Then it goes on from the newest checkpoint of its user, though
-/// --resume says where its first start was to begin, and whatever others have put beside it. Rank 0's to call. Errors:
-/// those of recorded_saves(); a checkpoint cannot be read, so that it is not known whose it is.
+/// Returns whether this is a job that Slurm restarted and that has saved: the records of its run's folder say so, or a
+/// checkpoint in its staging directory or folder is its own. Such a job resumes from the newest checkpoint of its user,
+/// although --resume says where its first start was to begin, and whatever others have put beside it. For rank 0 only.
+/// Errors: those of recorded_saves(); a checkpoint cannot be read, so that its owner is unknown.
 [[nodiscard]] Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment);
 
-/// What another order of the images (another seed or window of shuffling) means for the epoch in whose middle `earlier`
-/// was saved: its position is kept, so that images come a second time and others not at all, which is told by number;
-/// nothing where the order is the same. `now` is of the training data. Looks at every image's place: seconds for many
-/// millions. Pure.
+/// Warns if the order of the images changed (another seed or shuffle window) in the epoch in whose middle `earlier` was
+/// saved: its position is kept, so that images are seen twice and others not at all. The warning gives their number.
+/// `now`: options of the training data. Examines the place of every image: seconds for many millions. Pure.
 void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOptions& now,
                          std::vector<std::string>& warnings);
 
-/// What a run begins with.
+/// The start of a run.
 struct ResumePoint {
-  std::optional<EarlierTraining> earlier = {};  ///< rank 0's; nothing: a run begins afresh
-  std::int64_t images_asked = 0;                ///< of a step, that the training asks for from its start; 0: now's
+  std::optional<EarlierTraining> earlier = {};  ///< on rank 0; unset: the run starts from the beginning
+  /// Images of a step that the training requested at its start; 0: the current number.
+  std::int64_t images_asked = 0;
 };
 
-/// Looks for what a run goes on from, unless the ranks have it `in_memory`. `given_resume`: setting resume as given.
-/// Where there is nothing, the run may begin (check_none_lost()); where something is left to train, a job that was
-/// started again may try (check_comes_further()). A checkpoint of another training is none to go on from
-/// (config::changes()), unless --resume=continue-with-changes or --resume=FILE accept it.
+/// Looks for the training from which a run resumes, unless the ranks have it `in_memory`. `given_resume`: setting
+/// resume as given. If there is none, the run may start from the beginning (check_none_lost()); if something is left to
+/// train, a restarted job may try (check_comes_further()). A checkpoint of another training (config::changes()) is
+/// accepted only with --resume=continue-with-changes or --resume=FILE.
 ///
-/// A restarted job goes on from its own checkpoints; and with other ranks a training takes the accumulation that keeps
-/// the images of a step, where nobody gave one: `settings` and `config`, which was made of them, become so. `warnings`
-/// gets what cannot be known, what was lost, and what is different and accepted. Collective. Errors: Mismatch: it is
-/// another training; Unavailable: a peer was lost; those of restarted_job_goes_on(), find_earlier_training(),
-/// check_none_lost() and check_comes_further().
+/// A restarted job resumes from its own checkpoints. With another number of ranks a training uses the accumulation that
+/// keeps the images of a step, unless the user gave one; `settings` and `config`, which was made of them, are changed
+/// accordingly. `warnings` gets what cannot be determined, what was lost, and differences that are accepted.
+/// Collective. Errors: Mismatch: it is another training; Unavailable: a peer was lost; those of
+/// restarted_job_goes_on(), find_earlier_training(), check_none_lost() and check_comes_further().
 [[nodiscard]] Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory,
                                                     const std::string& given_resume, settings::Settings& settings,
                                                     config::TrainConfig& config, const Environment& environment,
                                                     const World& world, std::vector<std::string>& warnings);
 
-/// The file that find_resume_point() judged may have turned out damaged, and `loaded`, the one before it, be another
-/// training's; or it could read none at that moment. Rank 0's to call. Errors: those of find_resume_point().
+/// Checks the training of `loaded` if loading used another file than find_resume_point() examined, because that was
+/// damaged or could not be read at that moment. For rank 0 only. Errors: those of find_resume_point().
 [[nodiscard]] Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded,
                                                 const settings::Settings& settings, const config::TrainConfig& config,
                                                 const World& world, std::vector<std::string>& warnings);
 
-/// Where a fresh run begins. `images_asked`: of a step, that the training asks for from its start; 0: now's, which
-/// ranks that do not divide that number may have made of it.
+/// Returns the progress of a run that starts from the beginning. `images_asked`: images of a step that the training
+/// requested at its start; 0: the current number, which ranks that do not divide the requested number may have changed.
 [[nodiscard]] checkpoint::Progress first_progress(const config::TrainConfig& config, const data::Datasets& datasets,
                                                   const World& world, std::int64_t images_asked = 0);
 
-/// How a run goes on from a checkpoint.
+/// How a run resumes from a checkpoint.
 struct Continued {
-  std::string note = {};       ///< what else people are told of its steps: "; ...", or empty
-  bool ends_an_epoch = false;  ///< the checkpoint is of an epoch's last step, and only the epoch's end is left of it
+  std::string note = {};       ///< further text for people about its steps: "; ...", or empty
+  bool ends_an_epoch = false;  ///< the checkpoint is of an epoch's last step, so that only the epoch's end remains
   bool is_finished = false;    ///< nothing is left to do
 };
 
-/// Takes `progress`, where a fresh run begins, to the place that a checkpoint has `stored`; what is this run's stays.
-/// `warnings` gets what else people should know. Errors (Mismatch): it counts in other data.
+/// Moves `progress` of a run that starts from the beginning to the position `stored` in a checkpoint, but keeps what
+/// belongs to this run. `warnings` gets further messages. Errors (Mismatch): the position is in other data.
 [[nodiscard]] Result<Continued> continue_at(checkpoint::Progress& progress, const checkpoint::Progress& stored,
                                             const config::TrainConfig& config, const data::Datasets& datasets,
                                             const World& world, std::vector<std::string>& warnings);

@@ -7,41 +7,41 @@
 
 namespace rollcall::train {
 
-/// Who has a lease.
+/// The holder of a lease.
 struct Holder {
-  std::string nonce;  ///< no other holder's
+  std::string nonce;  ///< unique to this holder
   std::string host;
-  std::string boot;       ///< of the kernel: a host's name may be that of many containers
-  std::string processes;  ///< the namespace that `pid` counts in
+  std::string boot;       ///< boot ID of the kernel: many containers may have the same host name
+  std::string processes;  ///< PID namespace of `pid`
   std::int64_t pid = 0;
-  std::string started;  ///< of the process, in the kernel's ticks: numbers of processes are used again
-  std::string cluster;  ///< Slurm's name of it: another one counts its jobs by itself
-  std::string job;      ///< Slurm's; empty: none
+  std::string started;  ///< start time of the process in clock ticks, because PIDs are used again
+  std::string cluster;  ///< Slurm's name of the cluster: each cluster counts its jobs
+  std::string job;      ///< Slurm's job; empty: none
   std::string restarts;
-  std::string run;  ///< of `rollcall run` (ROLLCALL_RUN); empty: none
+  std::string run;  ///< ROLLCALL_RUN of `rollcall run`; empty: none
   std::string generation;
 };
 
-/// This process, with a nonce of its own.
+/// Returns this process with a new nonce.
 [[nodiscard]] Holder this_run(const Environment& environment);
 
 [[nodiscard]] std::string to_json(const Holder& holder);
-/// Of a file that is none of ours, or half written by one who died: a holder of whom nothing is known. Anybody may have
-/// written it; what is shown of it steers no terminal.
+/// Parses a lease. A file that is not a lease, or was half written by a dead process, gives a holder without
+/// properties. Anyone may have written it; its texts are made safe for a terminal.
 [[nodiscard]] Holder from_json(const std::string& text);
-/// For people: "job 12, process 34 on jwb0001".
+/// Returns "job 12, process 34 on jwb0001" for people.
 [[nodiscard]] std::string text_of(const Holder& holder);
 
 /// Whether a holder still runs.
 enum class Standing { Dead, Alive, Unknown };
 
-/// What this host's kernel says; Unknown of processes elsewhere.
+/// Asks this host's kernel; returns Unknown for processes elsewhere.
 [[nodiscard]] Standing by_kernel(const Holder& holder, const Holder& self);
-/// A job that Slurm has started again has ended before, and so has an earlier generation of the same `rollcall run`. A
-/// process that outlived its start does not take the folder from a later one.
+/// Returns whether `holder` is an earlier start of this job that Slurm has ended, or an earlier generation of the same
+/// `rollcall run`. A process that outlived its start does not take the folder from a later one.
 [[nodiscard]] bool is_earlier_start(const Holder& holder, const Holder& self);
-/// What Slurm says: squeue(1) lists jobs that have not ended, and refuses a number that it does not know any more.
-/// Waits some seconds for a controller that does not answer.
+/// Asks Slurm: squeue(1) lists jobs that have not ended, and rejects a number that it no longer knows. Waits some
+/// seconds for a controller that does not respond.
 [[nodiscard]] Standing by_slurm(const Holder& holder, const Holder& self, const Environment& environment);
 
 }  // namespace rollcall::train

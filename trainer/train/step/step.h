@@ -18,60 +18,60 @@
 
 namespace rollcall::train {
 
-/// A step whose update was taken, or enqueued on a device, until the host knows what came of it.
+/// A step whose update was done, or enqueued on a device, until the host has its results.
 struct Step {
   StepNumbers numbers;
   double begin = 0;    ///< seconds_now()
   double loading = 0;  ///< seconds that workers spent on its batches
-  Totals totals = {};  ///< what this rank adds up; once it was heard of, of all ranks
+  Totals totals = {};  ///< of this rank; of all ranks once its results are collected
   double waited = 0;   ///< seconds that this rank waited for its batches
   metrics::StepTimes times = {};
   at::Tensor counted = {};  ///< count() of all batches
-  bool captured = false;    ///< by a graph, into the same tensor each time
+  bool captured = false;    ///< computed by a graph, into the same tensor each time
   SumsOfRanks of_ranks = {};
 };
 
-/// The steps of a training: gradients of a step's batches, added up and exchanged; what the ranks tell each other about
-/// them; clipping, the optimizer's step and the loss scale; and what becomes of a step whose gradients are not finite.
-/// Collective: every rank does the same, with its own part of the data. Main thread only.
+/// Runs the steps of a training: computes the gradients of a step's batches, adds them up and exchanges them; exchanges
+/// the ranks' totals; clips the gradients, runs the optimizer and adjusts the loss scale; and skips a step whose
+/// gradients are not finite. Collective: every rank does the same with its own part of the data. Main thread only.
 ///
-/// On a CPU the host looks at the ranks' totals and takes the update or leaves it out. A device does that by itself:
-/// all of it is enqueued, and the host hears of it while the device computes the next step; not with an agent, which is
-/// to know of each step before the next one.
+/// On a CPU the host reads the ranks' totals and then updates the parameters or skips the update. A device decides that
+/// by itself: all work is enqueued, and the host receives the results while the device computes the next step. With an
+/// agent the host collects each step before the next one.
 ///
-/// Its members are the training that it works on, and the state of the steps under way.
+/// Its members are the training and the state of the steps in progress.
 class Steps {
  public:
-  /// The loss scale goes on as the run's progress has it.
+  /// Restores the loss scale from the run's progress.
   explicit Steps(const Run& run);
 
-  /// An epoch's sampler stands where the run goes on.
+  /// Starts an epoch at the position of its sampler, from which the run resumes.
   void begin_epoch() { first_step_ = run_.progress.step_in_epoch; }
-  /// Takes the next step of the epoch and counts it in the run's progress. `asked`: once its gradients are there.
-  /// Nothing, or how the run ends.
+  /// Runs the next step of the epoch and counts it in the run's progress. Calls `asked` once the gradients are
+  /// complete. Returns nothing, or the outcome that ends the run.
   [[nodiscard]] std::optional<Outcome> take(const std::function<Asked()>& asked);
-  /// Steps that were taken and not heard of.
+  /// Returns the number of steps whose results were not collected.
   [[nodiscard]] std::size_t under_way() const { return under_way_.size(); }
-  /// Whether the host may hear of a step a step later.
+  /// Returns whether the host may collect a step one step later.
   [[nodiscard]] bool lags() const { return on_device_.has_value(); }
-  /// What came of the oldest step that was not heard of: its totals of all ranks, its numbers, and the loss scale
-  /// behind it in the run's progress. Counts and tells a step that was left out. Nothing, or how the run ends: its
-  /// connections failed, or it leaves out every step.
+  /// Collects the results of the oldest outstanding step: its totals of all ranks, its numbers, and the loss scale
+  /// after it in the run's progress. Counts and reports a skipped step. Returns nothing, or the outcome that ends the
+  /// run: connections failed, or too many steps in a row were skipped.
   [[nodiscard]] std::optional<Outcome> hear(Step& heard);
 
-  /// The training loader's batch that the next step begins with.
+  /// Returns the number of the training loader's batch with which the next step begins.
   [[nodiscard]] std::int64_t next_batch_of_epoch() const {
     return (run_.progress.step_in_epoch - first_step_) * batches_;
   }
-  /// Whether model, moments and progress belong together: not between the optimizer's step and its being counted.
+  /// Returns whether model, moments and progress are consistent: not between the optimizer's step and its count.
   [[nodiscard]] bool is_between_updates() const { return !is_ahead_; }
-  /// With an agent, of the step that is under way: see Kept::buffers_before.
+  /// With an agent: returns the copies from before the step in progress, see Kept::buffers_before.
   [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return std::move(buffers_before_); }
 
  private:
-  /// Where the learning rate's schedule is: as far as the epochs are, in steps of this run's size. So a training that
-  /// goes on with steps of another size goes on with its schedule too. While all had one size, and for a cosine that
-  /// --max-steps ends: the steps done.
+  /// Returns the position in the learning rate's schedule: by epochs, in steps of this run's size, so that a training
+  /// that resumes with steps of another size resumes its schedule too. For a cosine schedule that --max-steps ends it
+  /// is the number of steps done.
   [[nodiscard]] std::int64_t schedule_step() const;
   void begin(Step& step);
   [[nodiscard]] Result<data::Batch> next_batch();
@@ -95,17 +95,17 @@ class Steps {
   const config::TrainConfig& config_;
   Training& training_;
   parallel::Replica& replica_;
-  const std::int64_t batches_;                  ///< that this rank trains with in a step: of each of its virtual ranks
+  const std::int64_t batches_;                  ///< batches of this rank in a step: of each of its virtual ranks
   std::int64_t first_step_ = 0;                 ///< of the current epoch that this run does
-  std::optional<StepGraph> graph_;              ///< of the gradients (--cuda-graph)
-  CapturedWork update_graph_;                   ///< of the update
-  at::Tensor told_;                             ///< what that graph reads of this rank's host
-  at::Tensor back_;                             ///< what it has for the host
-  std::optional<optim::DeviceStep> on_device_;  ///< nothing: the host decides
+  std::optional<StepGraph> graph_;              ///< graph of the gradients (--cuda-graph)
+  CapturedWork update_graph_;                   ///< graph of the update
+  at::Tensor told_;                             ///< input of that graph from this rank's host
+  at::Tensor back_;                             ///< output of that graph for the host
+  std::optional<optim::DeviceStep> on_device_;  ///< unset: the host decides
   std::deque<Step> under_way_;
   std::vector<at::Tensor> buffers_before_;
   bool is_ahead_ = false;
-  std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
+  std::int64_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace rollcall::train

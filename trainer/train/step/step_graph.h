@@ -16,23 +16,23 @@
 
 namespace rollcall::train {
 
-/// Whether the steps of a training are to be captured (--cuda-graph). `regroups`: its ranks may change. Errors (Usage):
-/// they are to be, and cannot.
+/// Returns whether the steps of a training are captured as a graph (--cuda-graph). `regroups`: its ranks may change.
+/// Errors (Usage): capture is requested but not possible.
 [[nodiscard]] Result<bool> captures_steps(const config::TrainConfig& config, const World& world, bool regroups);
 
-/// What a training gives its device in each step alike, as a graph (--cuda-graph): captured once, and given to the
-/// device as a whole from then on, which spares the host a launch for each kernel. Its collectives are watched.
+/// A graph of work that a training enqueues on its device in each step alike (--cuda-graph): captured once and then
+/// replayed as a whole, which saves the host a launch for each kernel. The watchdog watches its collectives.
 ///
-/// The calling thread's current stream is not the device's default one. Collective: every rank does the same. Main
-/// thread only.
+/// The calling thread's current stream must not be the device's default stream. Collective: every rank does the same.
+/// Main thread only.
 class CapturedWork {
  public:
-  /// `world` outlives it, and its device has graphs.
+  /// `world` outlives it, and its device supports graphs.
   explicit CapturedWork(const World& world) : world_(world) {}
 
-  /// Has the device do what `work` enqueues, which is called the first time only: it reads and writes the same tensors
-  /// each time, and waits for nothing on the host. Throws what LibTorch throws.
-  /// `own`: how long it takes where no rank is waited for.
+  /// Runs what `work` enqueues on the device. `work` is called only the first time: it must read and write the same
+  /// tensors each time and must not wait on the host. `own`: duration of the work without waiting for other ranks.
+  /// Throws what LibTorch throws.
   void enqueue(const std::function<void()>& work, std::chrono::duration<double> own = {});
 
  private:
@@ -43,32 +43,32 @@ class CapturedWork {
   process_group::CapturedCollectives collectives_;
 };
 
-/// The gradients of a step as one graph of the device: forward, backward and exchange of all its batches. All batches
-/// of a training have one size (--last-batch).
+/// A graph of a step's gradients: forward, backward and exchange of all its batches. All batches of a training have one
+/// size (--last-batch).
 ///
-/// As CapturedWork; the current stream is that one from before the replica was made.
+/// The requirements of CapturedWork apply; the current stream must be the same since before the replica was created.
 class StepGraph {
  public:
-  /// Computes the step's gradients of batches that keep() was given, from their being zero to their exchange, and
-  /// returns the sum of count() over them. Waits for nothing on the host. Gradients stay where they are from then on.
+  /// Computes the step's gradients of batches that keep() copied, from zeroing to their exchange, and returns the sum
+  /// of count() over the batches. Does not wait on the host. The gradients keep their memory from then on.
   using Gradients = std::function<at::Tensor(const std::vector<data::Batch>&)>;
 
-  /// Of steps of so many batches. `world` outlives it. `mixes`: batches may have second labels.
+  /// `batches`: batches of a step. `world` outlives it. `mixes`: batches may have second labels.
   StepGraph(const World& world, std::size_t batches, bool mixes);
 
-  /// Whether the next step is to be given to keep() and compute(): not the first ones, in which libraries choose how
-  /// they compute, and DDP puts its buckets in order.
+  /// Returns whether the next step uses keep() and compute(). The first steps do not: libraries choose their algorithms
+  /// in them, and DDP orders its buckets.
   [[nodiscard]] bool is_ready() const { return steps_before_ >= kStepsBefore; }
-  /// One of those was done, at `now` of a monotonic clock, seconds.
+  /// Counts one of those first steps, done at `now` of a monotonic clock, seconds.
   void step_was_done_before(double now) {
     longest_before_ = steps_before_ == 0 ? longest_before_ : std::max(longest_before_, now - last_before_);
     last_before_ = now;
     steps_before_ += 1;
   }
 
-  /// Copies batch `number` of the step, of the device, to where the graph reads it.
+  /// Copies batch `number` of the step, on the device, to the tensors that the graph reads.
   void keep(std::size_t number, const data::Batch& batch);
-  /// What `gradients` returns for the batches that are kept. Throws what LibTorch throws.
+  /// Returns the result of `gradients` for the kept batches. Throws what LibTorch throws.
   [[nodiscard]] at::Tensor compute(const Gradients& gradients);
 
  private:
@@ -80,11 +80,12 @@ class StepGraph {
   const World& world_;
   const bool mixes_;
   int steps_before_ = 0;
-  double last_before_ = 0;     ///< when the last of them was done
-  double longest_before_ = 0;  ///< seconds from one to the next: the host goes on before the device, by a step or two
-  std::vector<data::Batch> places_;  ///< what the graph reads
+  double last_before_ = 0;  ///< time of the last of them
+  /// Longest time between two of them, seconds: the host is ahead of the device by a step or two.
+  double longest_before_ = 0;
+  std::vector<data::Batch> places_;  ///< tensors that the graph reads
   CapturedWork graph_;
-  at::Tensor counted_;  ///< of the graph
+  at::Tensor counted_;  ///< output of the graph
 };
 
 }  // namespace rollcall::train

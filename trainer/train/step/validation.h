@@ -8,11 +8,11 @@
 
 namespace rollcall::train {
 
-/// One pass over the validation images with the model as it is, in eval(); it is left so. Every rank computes its part;
-/// `sums` gets the sums over all ranks, whatever they are. After every batch the ranks tell each other whether
-/// any of them was `asked` to end. Collective; main thread only.
+/// Runs one pass over the validation images with the current model in eval(), which it stays in. Every rank computes
+/// its part; `sums` gets the sums over all ranks, whatever their values. After every batch the ranks exchange whether
+/// any of them was `asked` to stop. Collective; main thread only.
 ///
-/// Nothing where it was done; Interrupted or Regrouped where a rank was asked for that; Failed where data cannot be
+/// Returns nothing if it completed; Interrupted or Regrouped if a rank was asked for that; Failed if data cannot be
 /// read or a peer was lost.
 [[nodiscard]] std::optional<Outcome> run_validation(const Run& run, const std::function<Asked()>& asked,
                                                     metrics::RunningAverage& sums);
