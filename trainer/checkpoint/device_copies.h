@@ -10,38 +10,39 @@
 
 namespace rollcall::checkpoint {
 
-/// Copies of a training's tensors from a GPU to pinned memory of the host, which the GPU's copy engine makes while it
-/// goes on computing. Its memory is allocated once per tensor and used again by the next save.
+/// Copies a training's tensors from a GPU to pinned host memory with the GPU's copy engine, while the GPU continues to
+/// compute. The memory is allocated once for each tensor and used again by the next save.
 ///
-/// What changes at once is copied in the order of the stream that computes: what comes after waits. All else is copied
-/// on a stream of its own, beside the next forward and backward passes; hold_back() lets the stream that computes wait
-/// for it, on the GPU, so that no thread of the host does. One device; the current stream of the calling thread is the
-/// one that computes. Tested on a stand-in device; not run on hardware.
+/// Tensors that change at once are copied in the order of the compute stream, so that later work waits. All others are
+/// copied on a separate stream, beside the next forward and backward passes; hold_back() makes the compute stream wait
+/// for them on the GPU, so that no host thread waits. One device; the calling thread's current stream is the compute
+/// stream. Tested on a stand-in device; not run on hardware.
 ///
-/// wait() is for any thread, all else for the training's. c10::Error: the device failed.
+/// wait() may be called from any thread, all other functions only from the training's thread. c10::Error: the device
+/// failed.
 class DeviceCopies {
  public:
-  /// Takes the memory that copy() of this `name` and such `rows` needs, where there is none yet.
+  /// Allocates the memory that copy() of this `name` and such `rows` needs, unless it exists.
   void make_room(const std::string& name, const at::Tensor& rows);
-  /// What `rows` holds now, contiguous, in memory of the host that is filled when wait() has returned, and stays so
-  /// until the next copy() of this `name`. `changes_at_once`: with the next operator, not only by the optimizer.
+  /// Returns host memory that holds the current values of `rows`, contiguous, once wait() has returned, and until the
+  /// next copy() of this `name`. `changes_at_once`: the next operator may change `rows`, and not only the optimizer.
   [[nodiscard]] at::Tensor copy(const std::string& name, const at::Tensor& rows, bool changes_at_once);
-  /// What is put on the computing stream from now on may change what was copied.
+  /// Makes later work on the compute stream wait for the copies, because it may change what is copied.
   void hold_back();
-  /// Blocks until all copies are there.
+  /// Blocks until all copies have arrived.
   void wait();
 
  private:
   struct Streams {
     explicit Streams(c10::Device device);
     c10::Device device;
-    c10::Stream beside;  ///< for what the optimizer changes
+    c10::Stream beside;  ///< for tensors that only the optimizer changes
     c10::Event copied_beside;
     c10::Event copied_in_order;
   };
 
   std::map<std::string, at::Tensor> pinned_;
-  std::optional<Streams> streams_;  ///< from the first copy on
+  std::optional<Streams> streams_;  ///< unset before the first copy
 };
 
 }  // namespace rollcall::checkpoint

@@ -11,10 +11,11 @@
 
 namespace rollcall::checkpoint {
 
-/// How a model differs from the weights that it began with, for people.
+/// The differences between a model and the weights from which it starts, for people.
 struct InitInfo {
-  std::vector<std::string> changes;   ///< "float16 taken as float32"
-  std::vector<std::string> left_out;  ///< of the last layer, one a tensor: "fc.bias is [10] there and [4] here"
+  std::vector<std::string> changes;  ///< "float16 converted to float32"
+  /// Tensors of the last layer: "fc.bias is [10] in the file and [4] in this model".
+  std::vector<std::string> left_out;
 };
 
 struct InitPlan {
@@ -22,13 +23,13 @@ struct InitPlan {
   InitInfo info;
 };
 
-/// Has `model` filled by weights of whatever training, as load_state_dict(strict=True) takes them: elements become the
-/// model's type, and batch norms' counters may be missing and stay as they are. The names may have
-/// something before them ("model."): what most of the model's are found with. The last layer may be missing or of
-/// another number of classes, and then stays as it is. Tensors without what is before the names do not matter.
+/// Plans to fill `model` with the weights of any training, by the rules of load_state_dict(strict=True): elements are
+/// converted to the model's type, and counters of batch norms may be missing and keep their values. The names may have
+/// a common prefix ("model."): the one with which most of the model's names are found. The last layer may be missing or
+/// have another number of classes; then it keeps its values. Tensors without the prefix are ignored.
 ///
-/// Errors (Mismatch): any other tensor is missing, of another shape, or there and not in the model; the reason names
-/// the first. Or several whole models are there, each with something else before its names.
+/// Errors (Mismatch): another tensor is missing, has another shape, or is not in the model; the reason names the first.
+/// Also if the file holds several whole models with different prefixes.
 [[nodiscard]] Result<InitPlan> plan_init(const format::CheckpointSource& source, const torch::nn::Module& model,
                                          const Sharding* sharding);
 

@@ -9,14 +9,14 @@
 
 namespace rollcall::checkpoint {
 
-/// `parts` for a BackgroundSaver, without a copy; the tensors stay alive meanwhile. What is under `parameter_keys` and
-/// below /optimizer/state changes with the optimizer's next step, all else at once. Tensors of a GPU are copied by
+/// Converts `parts` for a BackgroundSaver without a copy; the tensors stay alive meanwhile. Tensors of `parameter_keys`
+/// and below /optimizer/state change with the optimizer's next step, all others at once. Tensors of a GPU are copied by
 /// `device_copies`, which outlives the save: call its hold_back() before the optimizer's step.
 [[nodiscard]] background::LiveContent live_content(const StateParts& parts, const std::set<std::string>& parameter_keys,
                                                    DeviceCopies& device_copies);
 
-/// Takes the memory that a save of such `parts` needs for what it copies from a GPU, so that no save waits for it: to
-/// page-lock memory takes longer than to copy into it.
+/// Allocates the memory into which a save of such `parts` copies from a GPU, so that no save waits for it: page-locking
+/// memory takes longer than copying into it.
 void make_room(const StateParts& parts, DeviceCopies& device_copies);
 
 }  // namespace rollcall::checkpoint

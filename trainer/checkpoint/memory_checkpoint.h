@@ -14,79 +14,79 @@
 #include "trainer/checkpoint/format/source.h"
 #include "trainer/torch.h"
 
-// A checkpoint that is in no file: each rank's part of it lies in main memory, its own and that of other ranks.
+// Checkpoints in main memory instead of files: each rank holds its own part and the parts of other ranks.
 namespace rollcall::checkpoint {
 
-/// Of which checkpoint, and whose part. Newer ones are greater.
+/// The name of one rank's part of a checkpoint. Newer ones are greater.
 struct PartName {
-  std::int64_t generation = 0;  ///< of the world that made it
+  std::int64_t generation = 0;  ///< of the world that created it
   std::int64_t step = 0;        ///< of the training
-  std::int64_t number = 0;      ///< of the copy in that world: a step's end may change what is to be gone on with
-  std::uint32_t owners = 1;     ///< ranks of that world, each with a part
-  std::uint32_t owner = 0;      ///< this part's
+  std::int64_t number = 0;      ///< of the copy in that world, as the end of a step may change the state
+  std::uint32_t owners = 1;     ///< number of ranks in that world, each with a part
+  std::uint32_t owner = 0;      ///< rank that this part belongs to
   friend auto operator<=>(const PartName&, const PartName&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// What one rank gives to a checkpoint.
+/// One rank's part of a checkpoint.
 struct MemoryPart {
   PartName name;
-  at::Tensor memory;            ///< uint8 [n], on the host: a table, and all tensors' bytes one after the other
-  std::size_t table_bytes = 0;  ///< what is where in the rest, and all values (CBOR)
+  at::Tensor memory;            ///< uint8 [n] on the host: a table, followed by the bytes of all tensors
+  std::size_t table_bytes = 0;  ///< size of the table, which has the layout of the rest and all values (CBOR)
   std::uint32_t crc32c = 0;     ///< of `memory`
 
-  // Of a sound part:
+  // Both require a sound part.
   [[nodiscard]] std::span<const std::uint8_t> table() const;
-  [[nodiscard]] at::Tensor data() const;  ///< what is behind the table
+  [[nodiscard]] at::Tensor data() const;  ///< the bytes after the table
 
-  [[nodiscard]] bool is_sound() const;  ///< its bytes are those that it was made of
+  [[nodiscard]] bool is_sound() const;  ///< whether the bytes match their checksum
 };
 
-/// Copies `content`. c10::Error: there is no memory for it.
+/// Copies `content` into a part. c10::Error: there is no memory for it.
 [[nodiscard]] MemoryPart make_part(const PartName& name, const format::Content& content);
 
 [[nodiscard]] std::span<const std::byte> bytes_of(const at::Tensor& bytes);
 
-/// The checkpoint that the parts of all owners make up, known by their tables alone. Whoever loads from it asks first,
-/// by read(), and is given what it asked for when the parts' bytes are shown by take(), in any order and in pieces: no
-/// rank ever needs memory for more than one piece besides what it asked for. Move only; one thread.
+/// The checkpoint that the parts of all owners form, known by their tables alone. A loader first requests data by
+/// read() and receives it when take() is given the parts' bytes, in any order and in pieces, so that a rank needs
+/// memory only for its requests and one piece. Move only; one thread.
 class MemoryCheckpoint final : public format::CheckpointSource {
  public:
-  /// `tables`: of all owners, by owner; the values are those of the first that has them. Errors (Internal): something
-  /// else than make_part() has made; a byte of a data set is in no part, or in two.
+  /// Creates the checkpoint from the `tables` of all owners, by owner; a value is taken from the first table that has
+  /// it. Errors (Internal): a table was not made by make_part(); a byte of a data set is in no part or in two.
   [[nodiscard]] static Result<MemoryCheckpoint> of(std::string path,
                                                    const std::vector<std::vector<std::uint8_t>>& tables);
 
   [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] const std::vector<format::ManifestEntry>& datasets() const override { return datasets_; }
   [[nodiscard]] const format::ManifestEntry* find(std::string_view name) const override;
-  /// Keeps the requests; take() fills their memory, which stays where it is until then.
+  /// Stores the requests. take() fills their memory, which must stay valid until then.
   [[nodiscard]] Result<void> read(std::span<const format::ReadRequest> requests, format::VerifyLevel level,
                                   std::size_t threads) const override;
   [[nodiscard]] Result<std::map<std::string, format::Value>> values() const override { return values_; }
 
-  /// Bytes of the data of `owner`'s part.
+  /// Returns the bytes of the data of `owner`'s part.
   [[nodiscard]] std::uint64_t part_bytes(std::uint32_t owner) const { return parts_[owner].bytes; }
-  /// `piece`: what lies in the data of `owner`'s part from `first_byte` on. Each byte is to be shown once.
+  /// Copies a `piece` of the data of `owner`'s part that starts at `first_byte`. Pass each byte once.
   void take(std::uint32_t owner, std::uint64_t first_byte, std::span<const std::byte> piece);
-  /// Bytes that were asked for and have not been given.
+  /// Returns the number of requested bytes that have not arrived.
   [[nodiscard]] std::uint64_t missing() const { return missing_; }
 
  private:
-  /// Bytes of a data set that a part has.
+  /// A range of bytes of a data set in a part.
   struct Stretch {
-    std::uint64_t place = 0;       ///< in the part
-    std::size_t dataset = 0;       ///< its number
-    std::uint64_t first_byte = 0;  ///< in the data set
+    std::uint64_t place = 0;       ///< offset in the part
+    std::size_t dataset = 0;       ///< number of the data set
+    std::uint64_t first_byte = 0;  ///< offset in the data set
     std::uint64_t bytes = 0;
   };
   struct Part {
-    std::vector<Stretch> stretches;  ///< by place
+    std::vector<Stretch> stretches;  ///< by offset
     std::uint64_t bytes = 0;
   };
 
   MemoryCheckpoint() = default;
   [[nodiscard]] bool add(const std::vector<std::uint8_t>& table);
-  /// Whether each byte of each data set is in one part, and in one only.
+  /// Returns whether each byte of each data set is in exactly one part.
   [[nodiscard]] bool is_whole() const;
   void give(const Stretch& stretch, std::uint64_t first_byte, std::span<const std::byte> bytes);
 

@@ -13,13 +13,14 @@
 
 namespace rollcall::checkpoint {
 
-/// A checkpoint that is being loaded: look-up by path. The source must outlive it. Values were read, tensors are not.
+/// A checkpoint that is being loaded, with lookup by path. Its values have been read, its tensors have not. The source
+/// must outlive it.
 class OpenCheckpoint {
  public:
   OpenCheckpoint(const format::CheckpointSource& source, std::map<std::string, format::Value> values)
       : source_(source), values_(std::move(values)) {}
 
-  /// Null where there is none.
+  /// Returns the tensor, or null if there is none.
   [[nodiscard]] const format::ManifestEntry* tensor(const std::string& path) const {
     const format::ManifestEntry* const entry = source_.find(path);
     return entry != nullptr && entry->kind == format::Kind::Tensor ? entry : nullptr;
@@ -39,27 +40,27 @@ class OpenCheckpoint {
   std::map<std::string, format::Value> values_;
 };
 
-/// What a rank is going to read from a checkpoint. Everything goes into memory of its own first, of the size of this
-/// rank's part; the training's tensors are touched by carry_out() alone.
+/// The tensors that a rank will read from a checkpoint. read() fills temporary memory of the size of this rank's part;
+/// only carry_out() changes the training's tensors.
 class ReadPlan {
  public:
-  /// Rows of `entry` from `first_row` on, as many as `target` has, are to be copied into `target`, converted to its
-  /// type.
+  /// Plans to copy rows of `entry` from `first_row` on, as many as `target` has, into `target`, converted to its type.
   void fill(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row);
-  /// A new tensor of `like`'s sizes, strides and device, of the entry's type, that read() fills with these rows.
+  /// Returns a new tensor of `like`'s sizes, strides and device and of the entry's type, which read() fills with these
+  /// rows.
   [[nodiscard]] at::Tensor make(const at::Tensor& like, const format::ManifestEntry& entry, std::int64_t first_row);
 
-  /// Errors: the source's.
+  /// Reads all planned rows. Errors: those of the source.
   [[nodiscard]] Result<void> read(const format::CheckpointSource& source, format::VerifyLevel level) const;
-  /// Copies, without recording gradients; the targets keep their memory and strides. The host waits once for a device.
+  /// Copies without recording gradients; the targets keep their memory and strides. The host waits once for a device.
   void carry_out();
 
  private:
-  /// A row-major tensor on the host, of `target`'s sizes, that read() fills; page-locked where `target` is on a device.
+  /// Returns a row-major host tensor of `target`'s sizes that read() fills; page-locked if `target` is on a device.
   [[nodiscard]] at::Tensor buffer(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row);
 
   std::vector<format::ReadRequest> requests_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  ///< into, from
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  ///< (target, source)
 };
 
 }  // namespace rollcall::checkpoint

@@ -14,66 +14,67 @@
 
 namespace rollcall::checkpoint::background {
 
-/// Where a checkpoint goes, and what becomes of the others there.
+/// The destination of a checkpoint, and the retention of the other checkpoints there.
 struct Destination {
   std::string folder;
   std::int64_t step = 0;
-  std::int64_t best_step = -1;  ///< to which best.h5 is to point
+  std::int64_t best_step = -1;  ///< step to which best.h5 will point
   format::Retention retention{};
-  std::string stage{};  ///< folder of this node in which the file is made first (see stage_folder()); empty: none
-  /// Until a run has saved once: the folder's checkpoints of higher steps, and what lies in the stage, are of trainings
-  /// that were given up for this one. The former are superseded before anything is written, the latter goes.
+  /// Staging directory on this node in which the file is written first (see stage_folder()); empty: none.
+  std::string stage{};
+  /// Set until a run has saved once: checkpoints of higher steps in the folder, and files in the staging directory,
+  /// belong to trainings that were abandoned for this one. The former are superseded before anything is written, the
+  /// latter are removed.
   std::optional<std::int64_t> line_begins_at{};
-  /// Set once the stage has been cleared for this run: what lies there from then on is its own, a try that could not be
-  /// copied. Shared by all its saves; the writing thread's of rank 0. Empty: it is cleared by each save.
+  /// Set once the staging directory has been cleared for this run: files there are then its own, left by a try that
+  /// could not be copied. Shared by all saves of the run; used by rank 0's writing thread. Null: each save clears it.
   std::shared_ptr<bool> stage_cleared{};
-  /// Asked on rank 0, on the writing thread, each time before a name in `folder` is given, changed or removed; an error
-  /// ends the write. A save may take so long that another run has the folder by then. Empty: nobody else can have it.
+  /// Called on rank 0's writing thread each time before a name in `folder` is given, changed or removed; an error ends
+  /// the write, because another run may have taken the folder during a long save. Empty: no other run can have it.
   std::function<Result<void>()> is_ours{};
 };
 
-/// Writes `content` as <folder>/step-<step>.h5, verified (see format::write_checkpoint); only then drops what the
-/// retention does not keep. Looks for room first: a full disk is told before anything is written. Collective; may be
-/// called again after a failure.
+/// Writes `content` as <folder>/step-<step>.h5 and verifies it (see format::write_checkpoint), and only then removes
+/// what the retention does not keep. Checks the free space first, so that a full disk is reported before anything is
+/// written. Collective; may be called again after a failure.
 ///
-/// Errors: those of format::write_checkpoint and of `is_ours`; CannotCreate and InputOutput also where the folder
-/// cannot be made or is too full. The checkpoints in the folder are as before.
+/// Errors: those of format::write_checkpoint and of `is_ours`; CannotCreate and InputOutput also if the folder cannot
+/// be created or is too full. The checkpoints in the folder are unchanged then.
 [[nodiscard]] Result<void> commit(const Destination& destination, const format::Content& content,
                                   const format::WriterOptions& options, format::RankGroup& group);
 
-/// A folder on this node, as fast as memory, in which a checkpoint is written and verified before it is copied to the
-/// folder of the checkpoints. It counts as saved only when it is there. States after a crash:
-///
-///   staged temporary            nothing was saved; the next write to the stage removes it
-///   staged file, no copy        not saved yet, but whole: publish_left_over() finishes it, on this node
-///   staged file, partial copy   the same; the partial copy has a temporary's name, and is removed as such
-///   staged file and whole copy  saved; publish_left_over() removes the staged one
+// A staging directory is a folder on this node, as fast as memory, in which a checkpoint is written and verified before
+// it is copied to its folder. It counts as saved only there. States after a crash:
+//
+//   staged temporary            nothing was saved; the next write to the staging directory removes it
+//   staged file, no copy        not saved yet, but whole: publish_left_over() completes it, on this node
+//   staged file, partial copy   the same; the partial copy has a temporary name and is removed as such
+//   staged file and whole copy  saved; publish_left_over() removes the staged file
+//
+// A file that could not be copied stays there until the next one is whole.
 
-///
-/// A file that could not be copied stays there until the next one is whole.
-
-/// The stage's own folder below `stage` for checkpoints that go to `folder`: another one for each such folder and user.
+/// Returns the folder below `stage` for checkpoints that go to `folder`: a different one for each such folder and user.
 [[nodiscard]] std::string stage_folder(const std::string& stage, const std::string& folder);
 
-/// Copies the verified file step-<step>.h5 of the folder `staged` to `folder`: beside its name first, to the device,
-/// read back and compared with its checksums, then renamed where `is_ours` agrees (see Destination); removes the staged
-/// one. Errors (InputOutput, CannotCreate; those of `is_ours`): it is still staged, and `folder` as it was.
+/// Copies the verified file step-<step>.h5 of the folder `staged` to `folder` under a temporary name, syncs it to the
+/// device, reads it back and compares its checksums, renames it if `is_ours` agrees (see Destination), and removes the
+/// staged file. Errors (InputOutput, CannotCreate; those of `is_ours`): the file is still staged, and `folder` is
+/// unchanged.
 [[nodiscard]] Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step,
                                    const std::function<Result<void>()>& is_ours = {});
 
-/// What became of that which a run left in its stage.
+/// The fate of the files that a run left in its staging directory.
 struct LeftOver {
-  std::optional<std::int64_t> step;         ///< was published
-  std::optional<std::int64_t> passed_over;  ///< stays in the stage until the next save there
+  std::optional<std::int64_t> step;         ///< step that was published
+  std::optional<std::int64_t> passed_over;  ///< step that stays in the staging directory until the next save there
 };
 
-/// Publishes what a run that was killed left in `staged`: its newest sound checkpoint, if its step is higher than that
-/// of all of this user's in `folder`. Where the newest of these was made later, though its step is lower, another run
-/// has gone back behind the one that is left over, which is then passed over. Removes the others. Errors: those of
-/// publish().
+/// Publishes the newest sound checkpoint that a killed run left in `staged`, if its step is higher than all steps of
+/// this user in `folder`. If the newest of those was written later, although its step is lower, another run has resumed
+/// from an earlier step; the left-over file is then passed over. Removes the other files. Errors: those of publish().
 [[nodiscard]] Result<LeftOver> publish_left_over(const std::string& staged, const std::string& folder);
 
-/// Removes what a run that is not to be continued left in `staged`.
+/// Removes what a run that is not resumed left in `staged`.
 void discard_left_over(const std::string& staged);
 
 }  // namespace rollcall::checkpoint::background

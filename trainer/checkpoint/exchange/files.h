@@ -16,22 +16,22 @@
 
 namespace rollcall::checkpoint::exchange {
 
-/// A file of another program's, whose bytes are not to be believed. Move only; read() is thread-safe.
+/// A file that another program wrote, whose bytes are not trusted. Move only; read() is thread-safe.
 class InputFile {
  public:
-  /// Errors (NoInput): it is not there, not readable or no regular file.
+  /// Opens `path`. Errors (NoInput): it does not exist, is not readable or is not a regular file.
   [[nodiscard]] static Result<InputFile> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
-  /// Fills `bytes` from `offset` on. Errors: BadData where the file ends before; InputOutput where the system fails.
+  /// Fills `bytes` from `offset` on. Errors: BadData: the file is too short; InputOutput: the system fails.
   [[nodiscard]] Result<void> read(std::span<std::byte> bytes, std::uint64_t offset) const;
-  /// `count` bytes from `offset` on, in new memory that is only asked for where the file is that long. Errors: as
+  /// Returns `count` bytes from `offset` on in new memory, which is allocated only if the file is that long. Errors: as
   /// above.
   [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(std::uint64_t count, std::uint64_t offset) const;
 
-  /// The error that says what is wrong with the file (BadData).
+  /// Returns the error (BadData) of a file that cannot be used.
   [[nodiscard]] Error unusable(std::string reason, std::string action = "saving the state dict again") const;
 
  private:
@@ -43,11 +43,11 @@ class InputFile {
   std::uint64_t size_;
 };
 
-/// A new file that is written from the front and has its name only once it is whole and on the device: before commit()
-/// it is "<path>.tmp-<host>-<pid>", which the destructor removes. Move only, one thread.
+/// A new file that is written sequentially and gets its name only when it is complete and on the device. Before
+/// commit() it is named "<path>.tmp-<host>-<pid>", which the destructor removes. Move only, one thread.
 class OutputFile {
  public:
-  /// Errors (CannotCreate): no permission, no such folder, `path` exists and `overwrite` is not set.
+  /// Creates the file. Errors (CannotCreate): no permission, no such folder, `path` exists and `overwrite` is not set.
   [[nodiscard]] static Result<OutputFile> create(const std::string& path, bool overwrite);
   OutputFile(OutputFile&& other) noexcept
       : path_(std::move(other.path_)),
@@ -57,12 +57,12 @@ class OutputFile {
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
-  /// How many bytes were appended.
+  /// Returns the number of appended bytes.
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Errors (InputOutput): disk full, quota.
+  /// Appends `bytes`. Errors (InputOutput): disk full, quota.
   [[nodiscard]] Result<void> append(std::span<const std::byte> bytes);
   [[nodiscard]] Result<void> append(std::string_view text) { return append(std::as_bytes(std::span(text))); }
-  /// fsync, rename, fsync of the folder. Errors (InputOutput, CannotCreate): `path` is as it was.
+  /// Calls fsync, renames the file and syncs its folder. Errors (InputOutput, CannotCreate): `path` is unchanged.
   [[nodiscard]] Result<void> commit();
 
  private:
@@ -70,17 +70,17 @@ class OutputFile {
       : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
 
   std::string path_;
-  std::string temporary_;  ///< empty once renamed, or moved from
+  std::string temporary_;  ///< empty once renamed or moved from
   storage::File file_;
   std::uint64_t size_ = 0;
 };
 
-/// What OutputFile::create() refuses: something of that name is there. For writers that create the file elsewhere.
+/// Checks that nothing has the name `path`, as OutputFile::create() does. For writers that create the file elsewhere.
 [[nodiscard]] Result<void> check_output_name(const std::string& path, bool overwrite);
 
 static_assert(std::endian::native == std::endian::little, "tensors are copied as they lie in memory");
 
-/// The number at `at`, which the caller has checked to lie within `bytes`.
+/// Returns the number at offset `at`, which the caller has checked to be within `bytes`.
 template <std::integral Number>
 [[nodiscard]] Number number_at(std::span<const std::byte> bytes, std::size_t at) {
   Number number{};

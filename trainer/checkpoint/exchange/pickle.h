@@ -15,8 +15,8 @@
 
 namespace rollcall::checkpoint::exchange {
 
-/// What a pickle of tensors is made of. Values are told by their index in PickleTree::values, so that a pickle whose
-/// values contain each other cannot send a reader round in circles unless the reader follows indices without end.
+/// The content of a pickle of tensors. Values refer to each other by their index in PickleTree::values, so that values
+/// that contain each other cannot make a reader loop unless it follows indices without a limit.
 using PickleIndex = std::uint32_t;
 
 /// The names that are understood. Each is data; nothing is ever imported or called.
@@ -26,8 +26,8 @@ struct PickleGlobal {
   PickleName name = PickleName::OrderedDict;
   format::DType dtype = format::DType::Float32;  ///< of a StorageType
 };
-/// A name that is not understood, or a value that Python would have made with one: an argparse.Namespace, a number of
-/// NumPy's, an object of any class. Nothing of it is kept but whose it is.
+/// A name that is not understood, or a value that Python would have created with one: an argparse.Namespace, a NumPy
+/// number, an object of any class. Only the name is kept.
 struct PickleUnknown {
   std::uint32_t name = 0;  ///< its number in PickleTree::names
 };
@@ -36,7 +36,7 @@ struct PickleSequence {
   std::vector<PickleIndex> items;
 };
 struct PickleDict {
-  std::vector<std::pair<PickleIndex, PickleIndex>> items;  ///< in the pickle's order; of equal keys the last counts
+  std::vector<std::pair<PickleIndex, PickleIndex>> items;  ///< in the pickle's order; the last of equal keys counts
 };
 /// The elements of one or several tensors: the member "data/<key>" of the archive.
 struct PickleStorage {
@@ -44,9 +44,9 @@ struct PickleStorage {
   format::DType dtype = format::DType::Float32;
   std::int64_t elements = 0;
 };
-/// A window into a storage; offset and strides count elements and are as the pickle tells them, checked by nobody.
+/// A view of a storage; offset and strides count elements. They are unchecked values of the pickle.
 struct PickleTensor {
-  PickleIndex storage = 0;  ///< of a PickleStorage
+  PickleIndex storage = 0;  ///< index of a PickleStorage
   std::int64_t offset = 0;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  ///< as many as dimensions
@@ -58,22 +58,22 @@ using PickleValue = std::variant<std::monostate, bool, std::int64_t, double, std
 
 struct PickleTree {
   std::vector<PickleValue> values;
-  std::vector<std::string> names;  ///< "argparse.Namespace", of what is unknown
+  std::vector<std::string> names;  ///< "argparse.Namespace": names of unknown values
   PickleIndex root = 0;
 
   template <typename T>
   [[nodiscard]] const T* as(PickleIndex index) const {
     return std::get_if<T>(&values[index]);
   }
-  /// The value of a text key, or null.
+  /// Returns the value of a text key, or null.
   [[nodiscard]] const PickleIndex* find(const PickleDict& dict, std::string_view key) const;
 };
 
 /// Reads a pickle of protocol 2 to 5 as torch.save writes it for dicts, lists and tuples of tensors, numbers and texts.
-/// It is an interpreter of data only: what would call anything but the names above, and so might run code when Python
-/// loads it, gives a PickleUnknown, and what is put into that is dropped.
+/// It interprets data only: an instruction that would call anything except the names above, and so might run code when
+/// Python loads it, gives a PickleUnknown, and its items are dropped.
 ///
-/// Takes time and memory in proportion to `bytes`, of which 32 MiB are accepted. Errors (BadData) have `path` as value
+/// Needs time and memory in proportion to `bytes`, of which 32 MiB are accepted. Errors (BadData) have `path` as value
 /// and name the instruction that is refused. Pure.
 [[nodiscard]] Result<PickleTree> read_pickle(std::span<const std::byte> bytes, const std::string& path);
 

@@ -13,11 +13,11 @@
 
 namespace rollcall::checkpoint::exchange {
 
-/// The stack, the marks and the memo of a pickle machine (Python's Lib/pickletools.py describes it), and the values
-/// made so far. What a function does is true, or false where the pickle is refused; failure() then says why.
+/// The stack, marks and memo of a pickle machine (Python's Lib/pickletools.py describes it), and the values created so
+/// far. Functions return false if the pickle is refused; failure() then has the reason.
 class PickleMachine {
  public:
-  /// For a pickle of so many bytes, in proportion to which shapes and keys of storages may be copied.
+  /// `bytes`: size of the pickle, which limits how often shapes and keys of storages may be copied.
   explicit PickleMachine(std::size_t bytes);
 
   [[nodiscard]] const std::string& failure() const { return failure_; }
@@ -34,7 +34,7 @@ class PickleMachine {
 
   bool push(PickleValue value);
 
-  /// A value that is there already.
+  /// Pushes an existing value.
   bool push_again(PickleIndex value) {
     stack_.push_back(value);
     return true;
@@ -56,7 +56,7 @@ class PickleMachine {
     return top ? action(*top) : damaged();
   }
 
-  /// The two topmost values, the lower one first.
+  /// Pops the two topmost values and passes them to `action`, the lower one first.
   template <typename Action>
   bool with_two(Action action) {
     const auto second = pop();
@@ -64,7 +64,7 @@ class PickleMachine {
     return first ? action(*first, *second) : damaged();
   }
 
-  /// The values since the last mark, which are taken off together with it.
+  /// Pops the values since the last mark, and the mark, and passes them to `action`.
   template <typename Action>
   bool with_items(Action action) {
     if (marks_.empty()) {
@@ -91,7 +91,7 @@ class PickleMachine {
     return true;
   }
 
-  // Lists and dicts. What is put into something unknown is dropped.
+  // Lists and dicts. Items that are added to an unknown value are dropped.
 
   bool tuple(std::size_t count) {
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
@@ -130,33 +130,34 @@ class PickleMachine {
     return true;
   }
 
-  /// Attributes of a dict, as state dicts carry (`_metadata`), and of what is unknown: dropped.
+  /// Sets attributes of a dict, as state dicts have (`_metadata`), or of an unknown value; they are dropped.
   bool build(PickleIndex state) {
     const bool is_dict = tree_.as<PickleDict>(state) != nullptr && top_as<PickleDict>() != nullptr;
     return is_dict || top_is_unknown() ||
            refuse("sets attributes of an object that is not a state dict, which might run code; no code was run");
   }
 
-  // Names, and what is made with them.
+  // Names and the values that are created with them.
 
   bool count_copy(std::size_t bytes);
-  /// A value that is only named: Python makes it with this.
+  /// Pushes a value that is only named because Python would create it with this name.
   bool unknown(const std::string& name);
   bool global(const std::string& module, const std::string& name);
   bool global_of_texts(PickleIndex first, PickleIndex second);
-  /// reduce() with arguments that are no value yet.
+  /// Does the same as reduce() with arguments that are not a value yet.
   bool make(PickleIndex callable, Items arguments);
-  /// Calls a known name with a tuple, in effect: makes a dict or a tensor. Of an unknown name, an unknown value.
+  /// Emulates calling a known name with a tuple: creates a dict or a tensor. An unknown name gives an unknown value.
   bool reduce(PickleIndex callable, PickleIndex arguments);
   std::optional<std::vector<std::int64_t>> numbers(PickleIndex index) const;
   /// Arguments: storage, offset, shape, strides, requires_grad, backward hooks, and sometimes metadata.
   bool rebuild_tensor(const Items& arguments);
   /// Arguments: tensor, requires_grad, backward hooks, and sometimes attributes.
   bool rebuild_parameter(const Items& arguments);
-  /// Arguments: function, type, the function's arguments, attributes. Of tensors with attributes (torch.nn.Buffer),
-  /// whose function is RebuildTensor, and of other types with elements elsewhere (DTensor).
+  /// Arguments: function, type, the function's arguments, attributes. Creates tensors with attributes
+  /// (torch.nn.Buffer), whose function is RebuildTensor, and unknown values for types whose elements are elsewhere
+  /// (DTensor).
   bool rebuild_from_type(const Items& arguments);
-  /// A storage, from torch's tuple ("storage", type, key, location, elements).
+  /// Creates a storage from torch's tuple ("storage", type, key, location, elements).
   bool persistent_id(PickleIndex id);
 
   std::optional<PickleTree> finish() {
@@ -174,8 +175,8 @@ class PickleMachine {
 
  private:
   PickleTree tree_;
-  std::map<std::string, std::uint32_t> number_of_name_;  ///< in PickleTree::names
-  std::size_t may_copy_;                                 ///< bytes
+  std::map<std::string, std::uint32_t> number_of_name_;  ///< index in PickleTree::names
+  std::size_t may_copy_;                                 ///< remaining bytes
   std::string failure_;
 };
 

@@ -16,7 +16,7 @@ namespace rollcall::checkpoint::exchange {
 /// The first four bytes of an archive: those of its first member's header.
 inline constexpr std::uint32_t kZipSignature = 0x04034b50;
 
-/// One member of a zip archive, as the central directory tells it.
+/// One member of a zip archive, as described in the central directory.
 struct ZipEntry {
   std::string name;
   std::uint64_t bytes = 0;
@@ -29,15 +29,15 @@ struct ZipEntry {
 /// Move only; read() is thread-safe.
 class ZipArchive {
  public:
-  /// Reads the central directory. Errors: BadData where the file is no zip archive, is damaged or split, or names a
+  /// Reads the central directory. Errors: BadData: the file is not a zip archive, is damaged or split, or names a
   /// member twice; InputOutput.
   [[nodiscard]] static Result<ZipArchive> open(InputFile file);
 
   [[nodiscard]] const InputFile& file() const { return file_; }
   [[nodiscard]] const std::vector<ZipEntry>& entries() const { return entries_; }
-  /// The member of that name, or null.
+  /// Returns the member of that name, or null.
   [[nodiscard]] const ZipEntry* find(std::string_view name) const;
-  /// All bytes of a member, its CRC-32 being right. Errors: BadData (also where it is encrypted or compressed),
+  /// Returns all bytes of a member after checking its CRC-32. Errors: BadData (also if it is encrypted or compressed),
   /// InputOutput.
   [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(const ZipEntry& entry) const;
 
@@ -48,16 +48,17 @@ class ZipArchive {
   std::vector<ZipEntry> entries_;  ///< by name
 };
 
-/// Writes a zip archive of stored members, each beginning at a multiple of 64 bytes, as torch.save does: so they can be
-/// mapped into memory (torch.load(mmap=True)). Zip64 throughout, whatever the size: one way, tested by every file.
+/// Writes a zip archive of stored members, each beginning at a multiple of 64 bytes, as torch.save does, so that they
+/// can be mapped into memory (torch.load(mmap=True)). Uses Zip64 for every size, so that every file tests the same
+/// code.
 class ZipWriter {
  public:
   /// `out` outlives the writer.
   explicit ZipWriter(OutputFile& out) : out_(out) {}
 
-  /// Errors (InputOutput): those of OutputFile::append().
+  /// Adds a member. Errors (InputOutput): those of OutputFile::append().
   [[nodiscard]] Result<void> add(const std::string& name, std::span<const std::byte> bytes);
-  /// The central directory; nothing is added after it.
+  /// Writes the central directory; nothing is added after it.
   [[nodiscard]] Result<void> finish();
 
  private:

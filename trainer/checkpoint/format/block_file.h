@@ -15,53 +15,54 @@
 
 namespace rollcall::checkpoint::format {
 
-/// A stretch of a data set in memory, and its place in the file.
+/// A part of a data set in memory, and its offset in the file.
 struct PlacedSlice {
   std::uint64_t file_offset = 0;
-  std::uint64_t dataset = 0;     ///< its number in the manifest
-  std::uint64_t first_byte = 0;  ///< in the data set
+  std::uint64_t dataset = 0;     ///< number of the data set in the manifest
+  std::uint64_t first_byte = 0;  ///< offset in the data set
   std::span<const std::byte> bytes;
-  bool reaches_end = false;  ///< of the data set
+  bool reaches_end = false;  ///< it contains the end of the data set
 };
 
-/// A stretch of the file that is written in one go: slices with nothing but padding between them.
+/// A part of the file that is written at once: slices with only padding between them.
 struct Block {
-  std::uint64_t begin = 0;  ///< in the file
+  std::uint64_t begin = 0;  ///< offset in the file
   std::uint64_t end = 0;
   std::vector<PlacedSlice> slices;
 
   [[nodiscard]] std::uint64_t size() const { return end - begin; }
 };
 
-/// Block length: long enough for a parallel file system's stripes (1 to 16 MiB), and to keep a disk busy.
+/// The length of a block: long enough for a parallel file system's stripes (1 to 16 MiB), and to keep a disk busy.
 inline constexpr std::uint64_t kBlockBytes = std::uint64_t{2} << 20U;
 
-/// Cuts slices, in any order, into blocks of at most kBlockBytes that end at multiples of it where what is to be
-/// written goes on. Slices that are cut become several. Pure.
+/// Divides slices, in any order, into blocks of at most kBlockBytes; blocks that are continued end at multiples of it.
+/// A slice may be divided among several blocks. Pure.
 [[nodiscard]] std::vector<Block> cut_into_blocks(std::vector<PlacedSlice> slices);
 
-/// A rank's blocks of an existing file: written, made durable, read back. With ReadBack::Device what can go past the
-/// page cache does: whole pages of a block, from an aligned buffer; the rest, and everything where the file system
-/// refuses O_DIRECT or with ReadBack::Memory, goes through it. Errors (InputOutput) of all: the system's.
+/// A rank's blocks of an existing file, which it writes, makes durable and reads back. With ReadBack::Device it
+/// bypasses the page cache where possible: for whole pages of a block, from an aligned buffer. The rest uses the page
+/// cache, and so does everything with ReadBack::Memory or if the file system refuses O_DIRECT. Errors (InputOutput) of
+/// all: the system's.
 ///
-/// Where several hosts write to a file of which each keeps pages of its own (storage::File::cached_by_each_host()),
-/// everything goes past the page cache, byte for byte: O_DIRECT has no alignment there (open(2), NOTES).
+/// If several hosts write to a file and each keeps pages of its own (storage::File::cached_by_each_host()), everything
+/// bypasses the page cache, byte by byte: O_DIRECT needs no alignment there (open(2), NOTES).
 class BlockFile {
  public:
-  /// `threads`: how many blocks are on their way at a time; each has a buffer of its own. `shared`: others write to the
+  /// Opens `path`. `threads`: number of blocks in progress; each has its own buffer. `shared`: other ranks write to the
   /// file as well.
   static Result<BlockFile> open(const std::string& path, ReadBack read_back, std::size_t threads, bool shared);
 
-  /// The file is shared, and each host keeps pages of its own.
+  /// Returns whether the file is shared and each host keeps pages of its own.
   [[nodiscard]] bool past_caches() const { return past_caches_; }
 
-  /// Writes all blocks and keeps their checksums. `after_block` (may be empty) is told of each, by one thread at a
+  /// Writes all blocks and keeps their checksums. Calls `after_block` (may be empty) for each, from one thread at a
   /// time.
   [[nodiscard]] Result<void> write(std::vector<Block> blocks, const std::function<void()>& after_block);
-  /// fsync(2), and reads all blocks back: from the device after it, from memory meanwhile. InputOutput where a checksum
-  /// differs, too: `names` are the data sets', by number.
+  /// Calls fsync(2) and reads all blocks back: from the device after it, from memory meanwhile. InputOutput also if a
+  /// checksum differs. `names`: names of the data sets, by number.
   [[nodiscard]] Result<void> sync_and_verify(const std::vector<std::string>& names);
-  /// Of all that was written, joined.
+  /// Returns the joined fragments of everything that was written.
   [[nodiscard]] std::vector<Fragment> fragments() const;
 
  private:
@@ -85,13 +86,13 @@ class BlockFile {
   ReadBack read_back_ = ReadBack::Device;
   std::size_t threads_ = 1;
   storage::File cached_;
-  storage::File direct_;  ///< not open where O_DIRECT is refused or not wanted
+  storage::File direct_;  ///< not open if O_DIRECT is refused or not wanted
   bool past_caches_ = false;
   std::vector<Block> blocks_;
   std::vector<std::vector<Fragment>> fragments_;  ///< by block
 };
 
-/// A checkpoint that cannot be written (InputOutput), with the advice for want of space, permissions and the like.
+/// Returns the error (InputOutput) of a checkpoint that cannot be written, with advice about space and permissions.
 [[nodiscard]] Error write_failure(const std::string& path, const std::string& reason);
 
 }  // namespace rollcall::checkpoint::format

@@ -15,7 +15,7 @@
 
 namespace rollcall::checkpoint::format {
 
-/// Element types of tensors, named as PyTorch names them, with the numbers of its c10::ScalarType.
+/// The element types of tensors, named as in PyTorch, with the numbers of its c10::ScalarType.
 enum class DType : std::int8_t {
   UInt8 = 0,
   Int8 = 1,
@@ -32,13 +32,13 @@ enum class DType : std::int8_t {
 struct DTypeRow {
   DType dtype;
   std::size_t size;  ///< bytes of one element
-  // What it is called:
+  // Its names:
   std::string_view name;         ///< the value of a tensor's `dtype` attribute
-  std::string_view safetensors;  ///< in the header of a safetensors file
-  std::string_view storage;      ///< the class of its storages in a pickle of torch's
+  std::string_view safetensors;  ///< name in the header of a safetensors file
+  std::string_view storage;      ///< class of its storages in a pickle of PyTorch
 };
 
-/// All of them.
+/// All supported types.
 inline constexpr std::array kDTypes{
     DTypeRow{DType::Float16, 2, "float16", "F16", "HalfStorage"},
     DTypeRow{DType::BFloat16, 2, "bfloat16", "BF16", "BFloat16Storage"},
@@ -55,11 +55,11 @@ inline constexpr std::array kDTypes{
 [[nodiscard]] const DTypeRow& dtype_row(DType dtype);
 [[nodiscard]] inline std::string_view dtype_name(DType dtype) { return dtype_row(dtype).name; }
 [[nodiscard]] inline std::size_t dtype_size(DType dtype) { return dtype_row(dtype).size; }
-/// The one that `column` calls `name`; nothing: none.
+/// Returns the type whose `column` is `name`; nothing if there is none.
 [[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name,
                                                    std::string_view DTypeRow::*column = &DTypeRow::name);
 
-/// One tensor, or this rank's part of one: row-major, contiguous, little-endian. The bytes belong to somebody else and
+/// One tensor, or this rank's part of one: row-major, contiguous, little-endian. The bytes belong to the caller and
 /// outlive the view.
 struct TensorView {
   std::string path;            ///< of the HDF5 data set: "/model/layer1/0/conv1/weight"
@@ -67,32 +67,33 @@ struct TensorView {
   DType dtype = DType::Float32;
   std::vector<std::int64_t> shape;  ///< of the whole tensor; empty: a scalar
   std::span<const std::byte> bytes;
-  /// Where `bytes` begin in the whole tensor. Together the ranks that write a checkpoint give each byte exactly once.
+  /// The offset of `bytes` in the whole tensor. Together the ranks that write a checkpoint provide each byte exactly
+  /// once.
   std::uint64_t first_byte = 0;
 };
 
-/// A small value that is no tensor: a number, a text (UTF-8, without NUL) or a list of texts.
+/// A small value that is not a tensor: a number, a text (UTF-8, without NUL) or a list of texts.
 using Value = std::variant<std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>>;
 
-/// What a checkpoint holds, apart from what the writer itself adds (root attributes, checksums, /manifest).
+/// The content of a checkpoint, except for what the writer adds (root attributes, checksums, /manifest).
 struct Content {
   std::vector<TensorView> tensors;
   std::map<std::string, Value> values;  ///< by path: "/progress/epoch", "/model_keys", "/config/json"
 };
 
-/// "[64,3,7,7]", as messages show shapes.
+/// Returns "[64,3,7,7]", the form of shapes in messages.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 
-/// A value as it lies in the file.
+/// A value as stored in the file.
 struct EncodedValue {
   ManifestEntry entry;  ///< without offset and checksums
   std::vector<std::byte> bytes;
 };
 
-/// Numbers are little-endian; texts have a common length, padded with NUL.
+/// Encodes a value: numbers are little-endian; texts have a common length, padded with NUL.
 [[nodiscard]] EncodedValue encode_value(const std::string& path, const Value& value);
 
-/// The number or text(s) of an entry whose bytes these are; nothing for kinds that this version does not know.
+/// Decodes the number or text(s) of an entry with these bytes; nothing for kinds that this version does not support.
 [[nodiscard]] std::optional<Value> decode_value(const ManifestEntry& entry, std::span<const std::byte> bytes);
 
 }  // namespace rollcall::checkpoint::format

@@ -9,23 +9,23 @@
 
 namespace rollcall::checkpoint::format {
 
-/// HDF5's part of a file: groups, data sets and attributes, made by one rank with the HDF5 library. The library keeps
-/// them in memory until finish(); meanwhile all ranks write the bytes of the data sets past it, which are allocated,
-/// not filled. Not thread-safe (see storage::Handle).
+/// HDF5's part of a file: groups, data sets and attributes, which one rank creates with the HDF5 library. The library
+/// keeps them in memory until finish(); meanwhile all ranks write the bytes of the data sets, which are allocated but
+/// not filled, directly. Not thread-safe (see storage::Handle).
 ///
-/// Errors: CannotCreate where the file cannot be created, InputOutput where it cannot be written.
+/// Errors: CannotCreate: the file cannot be created; InputOutput: it cannot be written.
 class Hdf5Structures {
  public:
-  /// Creates `path`, which must not exist and nobody but this user may ever write to, and gives each data set its
-  /// offset in the file.
+  /// Creates `path`, which must not exist and which only this user may ever write to, and sets the file offset of each
+  /// data set.
   static Result<Hdf5Structures> create(const std::string& path, const FileInfo& info,
                                        std::vector<ManifestEntry>& datasets);
 
-  /// Adds the checksums, which `manifest` now has, and /manifest itself; says that the file is complete, and closes it.
-  /// Returns /manifest's own entry.
+  /// Adds the checksums, which `manifest` now has, and /manifest; marks the file as complete and closes it. Returns the
+  /// entry of /manifest.
   [[nodiscard]] Result<ManifestEntry> finish(const Manifest& manifest);
 
-  /// Opens the finished file with the HDF5 library, as other programs will, and finds every data set at its offset.
+  /// Opens the finished file with the HDF5 library, as other programs do, and checks the offset of every data set.
   /// Errors (InputOutput): something is missing or damaged.
   [[nodiscard]] Result<void> check(const std::vector<ManifestEntry>& datasets) const;
 
@@ -36,12 +36,12 @@ class Hdf5Structures {
   [[nodiscard]] Error failure(const std::string& what) const;
 
   std::string path_;
-  storage::File made_;  ///< the file, by whichever name
+  storage::File made_;  ///< the created file, under any name
   storage::Handle file_;
   storage::Handle link_creation_;
   storage::Handle dataset_creation_;
-  std::vector<storage::Handle>
-      checksums_;  ///< the attributes, in the order of the data sets; open until they are known
+  /// Checksum attributes in the order of the data sets, open until their values are known.
+  std::vector<storage::Handle> checksums_;
 };
 
 }  // namespace rollcall::checkpoint::format

@@ -10,7 +10,7 @@
 
 namespace rollcall::checkpoint::format {
 
-/// Who wrote a file, when, in which version of the format.
+/// The writer of a file, the time, and the version of the format.
 struct FileInfo {
   std::string format_version;  ///< "1.1"
   std::string writer;
@@ -28,47 +28,48 @@ enum class Kind {
 struct ManifestEntry {
   std::string name;  ///< path of the data set
   Kind kind = Kind::Value;
-  std::string type;  ///< tensors: a dtype's name; values: "int64", "uint64", "float64" or "text"
+  std::string type;  ///< tensors: the name of a dtype; values: "int64", "uint64", "float64" or "text"
   std::uint64_t element_bytes = 0;
   std::vector<std::int64_t> shape;  ///< empty: a scalar
   std::string state_dict_key;       ///< of tensors; may be empty
-  std::uint64_t offset = 0;         ///< in the file; 0 where there are no bytes
+  std::uint64_t offset = 0;         ///< in the file; 0 if it has no bytes
   std::uint64_t bytes = 0;
   std::uint32_t crc32c = 0;             ///< of all bytes
-  std::vector<std::uint32_t> pieces{};  ///< CRC-32C of each piece; empty where the data set is no longer than one
+  std::vector<std::uint32_t> pieces{};  ///< CRC-32C of each piece; empty if the data set has only one
 };
 
-/// The table of contents of a file: all that a reader needs besides the bytes themselves.
+/// The table of contents of a file: everything that a reader needs besides the bytes.
 struct Manifest {
   FileInfo info;
-  std::uint64_t piece_bytes = 0;  ///< data sets are summed in pieces of so many bytes from their own beginning
+  std::uint64_t piece_bytes = 0;  ///< length of the pieces of data sets that have their own checksums
   std::vector<ManifestEntry> datasets;
 };
 
-/// Piece length of files that are written now: small enough that reading some rows of a tensor, and verifying them,
-/// reads little else; large enough that the table stays short (11 bytes of JSON a MiB).
+/// The piece length of new files: small enough that reading and verifying some rows of a tensor reads little else;
+/// large enough that the table stays short (11 bytes of JSON for each MiB).
 inline constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
 
-/// Data sets begin at multiples of it; so what lies between two of them and is shorter is padding.
+/// Data sets begin at multiples of this, so that a shorter gap between two of them is padding.
 inline constexpr std::uint64_t kAlignment = 64;
 
-/// JSON; docs/reference/checkpoint_format.md has its fields.
+/// Returns the manifest as JSON; docs/reference/checkpoint_format.md lists its fields.
 [[nodiscard]] std::string manifest_to_json(const Manifest& manifest);
 
-/// Nothing where the text is no manifest; unknown fields are ignored. Contents are as found: see layout_problem().
+/// Parses a manifest; nothing if the text is not one. Ignores unknown fields and does not check the values: see
+/// layout_problem().
 [[nodiscard]] std::optional<Manifest> manifest_from_json(std::string_view text);
 
-/// What is impossible about a manifest of a file of `file_bytes` bytes, or an empty text: sizes that contradict each
-/// other, data sets outside of the file or over one another, too few checksums. Whoever passes this may index with it.
+/// Returns what is impossible in a manifest of a file of `file_bytes` bytes, or an empty text: contradictory sizes,
+/// data sets outside of the file or overlapping, missing checksums. A manifest that passes may be used for indexing.
 [[nodiscard]] std::string layout_problem(const Manifest& manifest, std::uint64_t file_bytes);
 
-/// shape's product; nothing where it overflows or is negative.
+/// Returns the product of the shape; nothing if it overflows or a dimension is negative.
 [[nodiscard]] std::optional<std::uint64_t> element_count(const std::vector<std::int64_t>& shape);
 
-/// The checksum of a stretch of a data set that lies within one piece: what a rank tells of what it wrote.
+/// The checksum of a part of a data set within one piece, which a rank reports for what it wrote.
 struct Fragment {
-  std::uint64_t dataset = 0;     ///< its number in the manifest
-  std::uint64_t first_byte = 0;  ///< in the data set
+  std::uint64_t dataset = 0;     ///< number of the data set in the manifest
+  std::uint64_t first_byte = 0;  ///< offset in the data set
   std::uint64_t bytes = 0;
   std::uint32_t crc32c = 0;
 
@@ -79,15 +80,15 @@ struct Fragment {
 void sum_up(std::vector<Fragment>& fragments, std::uint64_t dataset, std::uint64_t first_byte,
             std::span<const std::byte> bytes);
 
-/// Joins neighbours in the same piece; sorted afterwards.
+/// Sorts the fragments and joins adjacent ones of the same piece.
 void join(std::vector<Fragment>& fragments);
 
-/// For sending: bytes of this machine's order (all ranks have the same).
+/// Serialises fragments in this machine's byte order, which is the same on all ranks.
 [[nodiscard]] std::vector<std::byte> to_bytes(const std::vector<Fragment>& fragments);
 [[nodiscard]] std::optional<std::vector<Fragment>> fragments_from_bytes(std::span<const std::byte> bytes);
 
-/// Fills in the checksums of all data sets from the fragments of all ranks. What is wrong, or an empty text: every byte
-/// must have been written by one rank, and by one only.
+/// Sets the checksums of all data sets from the fragments of all ranks. Returns a problem, or an empty text: every byte
+/// must have been written by exactly one rank.
 [[nodiscard]] std::string set_checksums(std::vector<ManifestEntry>& datasets, std::vector<Fragment> fragments);
 
 }  // namespace rollcall::checkpoint::format

@@ -13,9 +13,9 @@
 
 namespace rollcall::checkpoint::format {
 
-/// Runs work(i, worker) for i = 0 ... count-1 on up to `threads` threads, this one among them; `worker` < threads tells
-/// which. After a failure no further work is begun. The first failure's Error, of the lowest i that failed. `work`
-/// gives a Result<void> and must not throw.
+/// Runs work(i, worker) for i = 0 ... count-1 on up to `threads` threads, including this one; `worker` < threads is the
+/// number of the thread. Starts no further work after a failure. Returns the Error of the lowest i that failed. `work`
+/// returns a Result<void> and must not throw.
 template <typename Work>
 [[nodiscard]] Result<void> parallel_for(std::size_t count, std::size_t threads, const Work& work) {
   std::atomic<std::size_t> next{0};

@@ -9,9 +9,9 @@
 
 namespace rollcall::checkpoint::format {
 
-/// The ranks that write or load a checkpoint together, and the little that they tell each other: some kilobytes a
-/// tensor table. Collective: every rank calls the same functions in the same order, from one thread at a time, which
-/// need not be the main one. Errors (Unavailable): a peer was lost.
+/// The ranks that write or load a checkpoint together, and their exchange of small data: some kilobytes for a table of
+/// tensors. Collective: every rank calls the same functions in the same order, from one thread at a time, which need
+/// not be the main thread. Errors (Unavailable): a peer was lost.
 class RankGroup {
  public:
   RankGroup() = default;
@@ -21,13 +21,13 @@ class RankGroup {
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t size() const = 0;
-  /// `bytes` becomes rank 0's, of any length.
+  /// Replaces `bytes` by rank 0's, of any length.
   [[nodiscard]] virtual Result<void> broadcast(std::vector<std::byte>& bytes) = 0;
-  /// On rank 0 what every rank gave, by rank; lengths may differ. Elsewhere nothing.
+  /// Returns on rank 0 the bytes of every rank, by rank; lengths may differ. Returns nothing on other ranks.
   [[nodiscard]] virtual Result<std::vector<std::vector<std::byte>>> gather(std::span<const std::byte> mine) = 0;
 };
 
-/// A process by itself: nothing is sent.
+/// A group of one process, which sends nothing.
 class LoneRank final : public RankGroup {
  public:
   [[nodiscard]] std::uint32_t rank() const override { return 0; }
@@ -38,7 +38,7 @@ class LoneRank final : public RankGroup {
   }
 };
 
-/// Success where every rank succeeded, else the error of the lowest rank that failed, the same on all ranks.
+/// Returns success if every rank succeeded, else the error of the lowest rank that failed, the same on all ranks.
 /// Collective. Errors also (Unavailable): a peer was lost.
 [[nodiscard]] Result<void> agree(RankGroup& group, const Result<void>& mine);
 

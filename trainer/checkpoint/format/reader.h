@@ -16,18 +16,18 @@
 
 namespace rollcall::checkpoint::format {
 
-/// Whose checkpoint may be opened. Whoever may write to a folder that a project shares can leave one there, which would
-/// be the newest: what was found, and not named by the user, belongs to this user or to root (is_own()), the file and
-/// the link that its name may be.
+/// The accepted owner of a checkpoint. Everyone who may write to a project's shared folder can leave one there, which
+/// would be the newest. So a checkpoint that was found, and not named by the user, must belong to this user or to root
+/// (is_own()), both the file and a link to it.
 enum class Owner { Anyone, ThisUser };
 
-/// A checkpoint opened for reading. open() believes nothing that it has not checked: seal, manifest, and that all data
-/// sets lie in the file; it does not call the HDF5 library. Move only; all functions are thread-safe, and any number of
+/// A checkpoint opened for reading. open() checks everything that it uses: seal, manifest, and that all data sets are
+/// within the file. It does not call the HDF5 library. Move only; all functions are thread-safe, and any number of
 /// processes may read the same file.
 ///
-/// Errors of all: NoInput where the file cannot be opened; BadData where it is damaged, unfinished or no checkpoint
-/// (the reason names the data set); Mismatch where its format is newer than this reader, or it is not of the Owner that
-/// was asked for, in which case nothing in it was looked at; InputOutput where the system fails to read.
+/// Errors of all: NoInput: the file cannot be opened; BadData: it is damaged, unfinished or not a checkpoint (the
+/// reason names the data set); Mismatch: its format is newer than this reader, or it does not have the requested Owner,
+/// in which case its content was not read; InputOutput: the system fails to read.
 class CheckpointReader final : public CheckpointSource {
  public:
   static Result<CheckpointReader> open(const std::string& path, Owner owner = Owner::Anyone);
@@ -35,18 +35,18 @@ class CheckpointReader final : public CheckpointSource {
   [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
   [[nodiscard]] const FileInfo& info() const { return manifest_.info; }
-  /// All data sets in the order in which they were written, with shapes, types and checksums.
+  /// Returns all data sets in the order in which they were written, with shapes, types and checksums.
   [[nodiscard]] const std::vector<ManifestEntry>& datasets() const override { return manifest_.datasets; }
   [[nodiscard]] const ManifestEntry* find(std::string_view name) const override;
 
-  /// Reads stretches of data sets, on up to `threads` threads. With VerifyLevel::Full every piece that a stretch
-  /// touches is read whole and compared with its checksum, in buffers of at most 256 KiB a thread; otherwise bytes are
-  /// taken as they are. All is there when it returns.
+  /// Reads ranges of data sets on up to `threads` threads. With VerifyLevel::Full each piece that a range touches is
+  /// read whole and compared with its checksum, in buffers of at most 256 KiB for each thread. The data is complete on
+  /// return.
   [[nodiscard]] Result<void> read(std::span<const ReadRequest> requests, VerifyLevel level,
                                   std::size_t threads) const override;
   [[nodiscard]] Result<std::map<std::string, Value>> values() const override;
 
-  /// Compares with the checksums, on up to `threads` threads.
+  /// Compares with the checksums on up to `threads` threads.
   [[nodiscard]] Result<void> verify(VerifyLevel level, std::size_t threads) const;
 
  private:
@@ -62,14 +62,14 @@ class CheckpointReader final : public CheckpointSource {
   storage::File file_;
   Manifest manifest_;
   std::map<std::string, std::size_t, std::less<>> number_of_;
-  ManifestEntry own_entry_;  ///< of /manifest
+  ManifestEntry own_entry_;  ///< entry of /manifest
   std::uint32_t structure_crc32c_ = 0;
 };
 
-/// How many threads verify and load a file at most: more do not make a disk faster.
+/// Returns the highest number of threads for verifying and loading a file: more do not make a disk faster.
 [[nodiscard]] std::size_t default_threads();
 
-/// Opens and verifies. Errors: see CheckpointReader.
+/// Opens and verifies a file. Errors: see CheckpointReader.
 [[nodiscard]] Result<void> verify_file(const std::string& path, VerifyLevel level);
 
 }  // namespace rollcall::checkpoint::format

@@ -8,39 +8,40 @@
 
 namespace rollcall::checkpoint::format {
 
-/// Where a checkpoint has them, as the text of best_to_json().
+/// The path of the best validations in a checkpoint, the text of best_to_json().
 inline constexpr const char* kBestPath = "/progress/best";
 
-/// A validation whose checkpoint is worth keeping.
+/// A validation whose checkpoint is to be kept.
 struct Best {
   std::int64_t step = 0;
   double metric = 0;
 };
 
-/// Puts a validation among `best`, the highest metric first and of equal ones the earlier, which keeps at most `keep`
-/// of them. Whether it stayed.
+/// Inserts a validation into `best`, sorted by descending metric and for equal metrics by age, and limits the list to
+/// `keep`. Returns whether the validation is in the list.
 bool note_validation(std::vector<Best>& best, const Best& validation, std::size_t keep);
 
-/// [{"step":345,"metric":0.75},...]
+/// Returns [{"step":345,"metric":0.75},...].
 [[nodiscard]] std::string best_to_json(const std::vector<Best>& best);
-/// Empty where the text is something else.
+/// Parses that text; empty if it is anything else.
 [[nodiscard]] std::vector<Best> best_from_json(const std::string& text);
 
-/// Which checkpoints outlive the next one: those for which any of these speaks.
+/// Which checkpoints are kept: those that any of these rules selects.
 struct Retention {
-  std::int64_t keep_last = 3;              ///< the newest so many, the one just written included; at least 1
-  std::int64_t keep_every = 0;             ///< of each so many steps the first one; 0: none for that reason
+  std::int64_t keep_last = 3;              ///< number of the newest ones, including the one just written; at least 1
+  std::int64_t keep_every = 0;             ///< the first one of each so many steps; 0: none by this rule
   std::vector<std::int64_t> best_steps{};  ///< the best first; some may have no checkpoint
-  /// Of `best_steps` the first so many that have a checkpoint: one whose successor could not be written stays.
+  /// The number of `best_steps` with a checkpoint that are kept, so that one whose successor could not be written
+  /// stays.
   std::size_t keep_best = std::numeric_limits<std::size_t>::max();
 };
 
-/// The first of retention.best_steps, at most retention.keep_best, that are among `steps`, in their order. Pure.
+/// Returns the first of retention.best_steps that are among `steps`, at most retention.keep_best, in their order. Pure.
 [[nodiscard]] std::vector<std::int64_t> best_of(const std::vector<std::int64_t>& steps, const Retention& retention);
 
-/// The steps of checkpoints that may be removed now that the newest of `steps` was written and verified: never that one
-/// itself, so that a folder always keeps a checkpoint that was verified. Any order, each step once. The same answer
-/// again and again: what keep_every kept once it keeps for ever. Pure.
+/// Returns the steps of checkpoints that may be removed after the newest of `steps` was written and verified: never the
+/// newest itself, so that a folder always keeps a verified checkpoint. `steps` has any order and no duplicates.
+/// Repeated calls agree: a checkpoint that keep_every kept is kept for ever. Pure.
 [[nodiscard]] std::vector<std::int64_t> superfluous_steps(std::vector<std::int64_t> steps, const Retention& retention);
 
 }  // namespace rollcall::checkpoint::format

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <string>
 
-/// Names of the checkpoint format, once. docs/reference/checkpoint_format.md explains them.
+/// The names of the checkpoint format. docs/reference/checkpoint_format.md explains them.
 namespace rollcall::checkpoint::format::schema {
 
 inline constexpr const char* kFormat = "rollcall-checkpoint";
 inline constexpr int kMajorVersion = 1;  ///< readers refuse a newer one
-inline constexpr int kMinorVersion = 1;  ///< readers ignore what they do not know
+inline constexpr int kMinorVersion = 1;  ///< readers ignore unknown objects
 
 // Attributes of "/".
 inline constexpr const char* kFormatAttribute = "format";
@@ -35,7 +35,7 @@ inline constexpr const char* kModel = "/model/";
 inline constexpr const char* kModelKeys = "/model_keys";
 inline constexpr const char* kManifest = "/manifest";
 
-/// The path of a key of the state dict: "/model/layer1/0/conv1/weight".
+/// Returns the path of a key of the state dict: "/model/layer1/0/conv1/weight".
 [[nodiscard]] inline std::string model_path(std::string key) {
   std::ranges::replace(key, '.', '/');
   return kModel + key;

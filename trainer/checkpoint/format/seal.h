@@ -11,9 +11,9 @@
 
 namespace rollcall::checkpoint::format {
 
-/// The first 64 bytes of a file, written last: the commit marker. A file without them was never finished. They tell
-/// where the manifest is and what its bytes and those of HDF5's structures sum up to, so that damage is found before
-/// anything is believed.
+/// The first 64 bytes of a file, written last as the commit record: a file without them was never finished. They give
+/// the place of the manifest and the checksums of the manifest and of HDF5's structures, so that damage is found before
+/// the data is used.
 struct Seal {
   std::uint32_t major_version = 0;  ///< of the format
   std::uint64_t file_bytes = 0;
@@ -27,20 +27,21 @@ struct Seal {
 
 inline constexpr std::size_t kSealBytes = 64;
 
-/// Room before HDF5's first byte, its "user block": a page, so that the seal shares none with anything else.
+/// Space before HDF5's first byte, its "user block": a page, which the seal shares with nothing else.
 inline constexpr std::uint64_t kUserBlockBytes = 4096;
 
 [[nodiscard]] std::array<std::byte, kSealBytes> encode_seal(const Seal& seal);
 
-/// Whether `bytes` (the beginning of a file) are those of a seal, sound or not.
+/// Returns whether `bytes` (the beginning of a file) begin like a seal, sound or not.
 [[nodiscard]] bool starts_as_seal(std::span<const std::byte> bytes);
 
-/// Nothing where it is none, or its checksum is wrong.
+/// Decodes a seal; nothing if the bytes are not one, or its checksum is wrong.
 [[nodiscard]] std::optional<Seal> decode_seal(std::span<const std::byte> bytes);
 
-/// CRC-32C of a file's bytes that are neither its seal nor belong to a data set: HDF5's structures and attributes.
-/// Stretches shorter than kAlignment between two data sets are padding and left out. `manifest_entry`: /manifest, which
-/// is not in `manifest`. Nothing where the system fails to read (errno) or the file is shorter than `file_bytes`.
+/// Returns the CRC-32C of a file's bytes that belong neither to its seal nor to a data set: HDF5's structures and
+/// attributes. Gaps shorter than kAlignment between two data sets are padding and excluded. `manifest_entry`:
+/// /manifest, which is not in `manifest`. Returns nothing if the system fails to read (errno) or the file is shorter
+/// than `file_bytes`.
 [[nodiscard]] std::optional<std::uint32_t> structure_crc32c(const storage::File& file, std::uint64_t file_bytes,
                                                             const Manifest& manifest,
                                                             const ManifestEntry& manifest_entry);
