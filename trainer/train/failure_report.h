@@ -31,8 +31,8 @@ class FailureReport {
   /// Reports a failure that all ranks have alike (settings, the head node's name): rank 0 prints it.
   int common(const Error& error) const;
   /// Reports a failure of this rank before the ranks are connected. If it is `of_this_node`, the first rank of this
-  /// node in `step` prints it (see is_first_on_host()). Otherwise it is a common() failure, but rank 1 prints an error
-  /// that rank 0 cannot have.
+  /// node in `step` prints it (see is_first_on_host()). Otherwise rank 0 prints it, as in common(); if `spares_rank_0`,
+  /// rank 0 does not have it and rank 1 prints it.
   int before_others(const Error& error, const std::string& step, bool spares_rank_0) const;
 
   struct Told {
