@@ -21,7 +21,8 @@
 namespace rollcall::train {
 namespace {
 
-/// The NUMA node of a device, as the kernel says (Documentation/ABI/testing/sysfs-bus-pci); empty where it does not.
+/// Returns the NUMA node of a device according to the kernel (Documentation/ABI/testing/sysfs-bus-pci); empty if
+/// unknown.
 std::string numa_node_of(std::string bus) {
   std::ranges::transform(bus, bus.begin(), [](unsigned char letter) { return std::tolower(letter); });
   std::string node;
@@ -29,8 +30,8 @@ std::string numa_node_of(std::string bus) {
   return bus.empty() || node.starts_with('-') ? "" : node;
 }
 
-/// The InfiniBand adapter that NCCL leaves aside in this process; empty where no other node is to be reached, or
-/// somebody chose the network.
+/// Returns the InfiniBand adapter that NCCL does not use in this process; empty if there is only one node or a variable
+/// selects the network.
 std::string left_aside(const World& world) {
   const Environment environment = Environment::of_this_process();
   const bool chosen = environment.get_non_empty(env::kNcclNet) || environment.get("NCCL_IB_DISABLE") == "1";
@@ -39,14 +40,14 @@ std::string left_aside(const World& world) {
              : "";
 }
 
-/// NVIDIA's GPUs that this process may open, whatever CUDA_VISIBLE_DEVICES says: NCCL looks through that. Parts of
-/// GPUs (MIG) reach no others in any case.
+/// Returns the number of NVIDIA GPUs that this process may open, regardless of CUDA_VISIBLE_DEVICES, which NCCL
+/// ignores. MIG instances cannot reach other GPUs in any case.
 std::uint32_t openable(const World& world) {
   const bool whole = world.device.type() == at::kCUDA && !world.device.facts().uuid.starts_with("MIG-");
   return whole ? elastic::count_nvidia_gpus(Environment()) : 0;
 }
 
-/// What a rank tells the others of where it computes.
+/// Describes this rank's device for the other ranks.
 nlohmann::json shown_device(const World& world, const Result<void>& taken) {
   const device::Facts& facts = world.device.facts();
   nlohmann::json shown{{"host", world.host},
@@ -67,10 +68,10 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
   return shown;
 }
 
-/// Whether it is a part of a GPU (MIG).
+/// Returns whether it is a MIG instance of a GPU.
 bool is_instance(const nlohmann::json& shown) { return shown.at("uuid").get<std::string>().starts_with("MIG-"); }
 
-/// The error of a rank, which it is named for unless all ranks have the same.
+/// Returns the error of a rank, which names the rank unless all ranks have the same error.
 Error error_of(const std::vector<nlohmann::json>& shown, std::size_t rank) {
   const nlohmann::json& own = shown[rank];
   const auto texts = own.at("error").get<std::vector<std::string>>();
@@ -81,8 +82,7 @@ Error error_of(const std::vector<nlohmann::json>& shown, std::size_t rank) {
               error_kind(own.at("kind").get<int>()).value_or(ErrorKind::Internal));
 }
 
-/// Names of what no other rank may have as well: the device and, of an instance (MIG), its GPU, by its place on the
-/// bus.
+/// Returns names of what no other rank may use: the device and, for a MIG instance, its GPU, by its place on the bus.
 std::vector<std::string> claims_of(const nlohmann::json& shown) {
   const auto text = [&](const char* key) { return shown.at(key).get<std::string>(); };
   std::vector<std::string> claims;
@@ -95,8 +95,8 @@ std::vector<std::string> claims_of(const nlohmann::json& shown) {
   return claims;
 }
 
-/// What two ranks have of one GPU. NCCL takes no two ranks on one, nor on instances of one, which its parts cannot
-/// reach each other from; since 2.30 it lets those try who set NCCL_MULTI_RANK_GPU_ENABLE=1.
+/// Returns the error of two ranks on one GPU. NCCL supports neither two ranks on one GPU nor on MIG instances of one
+/// GPU, which cannot reach each other; since 2.30 it allows a try with NCCL_MULTI_RANK_GPU_ENABLE=1.
 Error one_gpu_for_two(const std::vector<nlohmann::json>& shown, std::size_t first, std::size_t second) {
   const auto text = [&](const char* key) { return shown[second].at(key).get<std::string>(); };
   const bool same = shown[first].at("uuid") == shown[second].at("uuid");
@@ -114,7 +114,7 @@ Error one_gpu_for_two(const std::vector<nlohmann::json>& shown, std::size_t firs
               ErrorKind::Unavailable);
 }
 
-/// Whether all ranks have a device, of one kind, and no two one GPU. The same on all ranks.
+/// Checks that all ranks have a device of one kind and no two ranks one GPU. The result is the same on all ranks.
 Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
   std::map<std::string, std::size_t> rank_of;
   for (std::size_t rank = 0; rank < shown.size(); ++rank) {
@@ -156,7 +156,7 @@ std::string line_of(const nlohmann::json& shown, std::size_t rank) {
   return line + ", CPUs " + text("cpus");
 }
 
-/// Of the first ranks, where they compute on devices.
+/// Returns the lines of the first ranks, if they compute on devices.
 std::vector<std::string> lines_of(const std::vector<nlohmann::json>& shown) {
   constexpr std::size_t kMost = 16;
   std::vector<std::string> lines;

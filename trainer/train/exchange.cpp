@@ -31,9 +31,9 @@ Result<std::string> text_of_rank(std::uint32_t rank, const process_group::Group&
   std::string text = mine;
   text.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
   if (text.empty()) {
-    return text;  // a tensor without elements is no input for a collective
+    return text;  // collectives do not accept a tensor without elements
   }
-  // A tensor of its own: where this is given up, something may arrive in it later.
+  // A separate tensor, because data may arrive in it later if the collective is abandoned.
   at::Tensor moved = torch::from_blob(text.data(), {length.item<std::int64_t>()}, at::kByte).clone();
   RETURN_IF_ERROR(process_group::broadcast(group, moved, rank));
   std::memcpy(text.data(), moved.const_data_ptr(), text.size());

@@ -42,7 +42,7 @@ int FailureReport::before_others(const Error& error, const std::string& step, bo
   if (error.of_this_node) {
     if (step.empty() ? local_rank_ == 0 : is_first_on_host(step + "-" + host_)) {
       print(error);
-      std::signal(SIGTERM, SIG_IGN);  // another task ended before: this one's exit code still counts
+      std::signal(SIGTERM, SIG_IGN);  // if another task has ended, this one's exit code still counts
       std::this_thread::sleep_for(deadline::kSameFailureOnNode);
     }
     return to_int(error.exit_code());
@@ -63,8 +63,8 @@ FailureReport::Told FailureReport::tell(const Error& error) {
   const auto cause = membership_ ? membership_->claim(error) : std::nullopt;
   Told told{.cause = cause && of_peer ? cause->error : error};
   told.exit_code = to_int(told.cause.exit_code());
-  // Without a store nobody can be asked. Its holder, rank 0, is what was lost, perhaps with its whole node: rank 1
-  // tells, and a rank of each other node. Of other failures one rank a node is enough.
+  // Without a store no rank can be asked: its holder, rank 0, was lost, perhaps with its whole node. Then rank 1 and
+  // one rank of each other node report. Other failures are reported by one rank of each node.
   const bool tells = cause ? cause->mine : local_rank_ == 0 || (of_peer && rank_ == 1);
   if (tells && !std::exchange(told_, true)) {
     print(told.cause);
@@ -88,7 +88,7 @@ void FailureReport::lets_go(int code) { end_process_within(deadline::kGroupsGo, 
 void FailureReport::survives() {
   *ended_ = true;
   membership_.reset();
-  store_.reset();  // nobody of the next world is to find rank 0's old one
+  store_.reset();  // so that no rank of the next world finds rank 0's old store
 }
 
 void FailureReport::linger() {

@@ -43,7 +43,8 @@ Outcome failed_everywhere(Error error) { return Outcome{Ending::Failed, Failure{
 
 namespace {
 
-/// What LibTorch does not compute. Of a picture that has shrunk to one pixel, in a batch of one, there is no variance.
+/// Returns the error of an operation that LibTorch refuses. An image that has shrunk to one pixel, in a batch of one,
+/// has no variance.
 Error refused(const std::string& text) {
   const bool one_value = text.find("Expected more than 1 value per channel") != std::string::npos;
   return one_value ? fail("--image-size", "", "leaves a batch norm layer with one value for each channel",
@@ -71,7 +72,8 @@ std::optional<Outcome> catch_training_errors(const World& world, const std::func
 
 namespace {
 
-/// What helps to understand a failure, which is told in any case. In a folder of many the name may be anybody's link.
+/// Writes a file that helps to find the cause of a failure, which is reported in any case. In a shared folder anyone
+/// may have made a link of that name.
 void write_beside(const std::string& path, const std::string& text) {
   const OpenedOutput opened = create_beside(path, O_WRONLY);
   if (opened.descriptor < 0) {
@@ -94,7 +96,7 @@ void write_flight_record(const World& world, const std::string& folder, std::int
     write_beside(fmt::format("{}/collectives-rank-{}-step-{}.json", folder, world.rank, step),
                  world.device.plugin()->flight_record() + '\n');
   } catch (const std::exception&) {
-    // It helps to understand a failure, which is told in any case.
+    // The file only helps to find the cause of a failure, which is reported in any case.
   }
 }
 

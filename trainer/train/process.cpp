@@ -17,7 +17,7 @@
 namespace rollcall::train {
 namespace {
 
-/// What is in front of each tensor's memory: the block of malloc's in which both lie.
+/// The block of malloc that holds a tensor's memory; its address is stored in front of that memory.
 using Block = void*;
 
 void free_block_of(void* memory) {
@@ -41,7 +41,7 @@ class AlignedBlocks final : public at::Allocator {
     return {memory, memory, &free_block_of, at::kCPU};
   }
 
-  /// Kernels of oneDNN take memory without a DataPtr (raw_allocate()).
+  /// Returns the deleter for kernels of oneDNN, which allocate memory without a DataPtr (raw_allocate()).
   at::DeleterFnPtr raw_deleter() const override { return &free_block_of; }
 
   void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }

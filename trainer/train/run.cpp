@@ -45,7 +45,7 @@
 namespace rollcall::train {
 namespace {
 
-/// A rank as far as the environment alone tells; decides who prints before the ranks know each other.
+/// Returns a rank according to the environment alone; it decides which rank prints before the ranks are connected.
 std::uint32_t probable(const Environment& environment, std::initializer_list<const char*> names) {
   for (const char* const name : names) {
     if (const auto number = parse_integer<std::uint32_t>(environment.get(name).value_or(""))) {
@@ -73,7 +73,7 @@ int print_only(const config::Options& options) {
   return to_int(ExitCode::Success);
 }
 
-/// "DONE <seconds>" on the clock that other programs read as time.monotonic().
+/// Prints "DONE <seconds>" on the clock that other programs read as time.monotonic().
 void say_done(const World& world, float ranks) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -86,13 +86,13 @@ void say_done(const World& world, float ranks) {
   std::fputs(line.c_str(), stdout);
 }
 
-/// The files or folders that training would open first.
+/// Returns the files or folders that training would open first.
 Result<std::vector<std::string>> first_opened(const std::string& source) {
   const bool is_there = ::access(source.c_str(), F_OK) == 0;
   return is_there ? std::vector<std::string>{source} : data::shards_of_pattern(source);
 }
 
-/// What training would refuse at its start, as far as that costs no look at the data themselves.
+/// Checks what training would refuse at its start, as far as possible without reading the data.
 Result<void> check_settings(const SessionInput& input) {
   const Result<config::TrainConfig> config = config::make_train_config(input.options.trainer, input.environment);
   if (!config) {
@@ -112,8 +112,8 @@ Result<void> check_settings(const SessionInput& input) {
   return {};
 }
 
-/// What a dry run does, and what a traced start does before it trains: the first collective. A dry run then tells so on
-/// every rank; rank 0 prints the trace where it is wanted. Errors (Unavailable): a peer was lost.
+/// Runs the first collective, for a dry run or a traced start. A dry run then reports it on every rank; rank 0 prints
+/// the trace if requested. Errors (Unavailable): a peer was lost.
 Result<void> dry_run(const World& world, const config::Options& options, metrics::StartupTrace& trace) {
   at::Tensor ranks = torch::ones({1}, world.device.options());
   if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
@@ -143,7 +143,8 @@ Error of_exception(const std::exception& error) {
 SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, FailureReport& report,
                     metrics::StartupTrace& trace) {
   const bool trains = input.options.request != config::Request::DryRun;
-  if (const Result<void> current = world.device.make_current(); !current) {  // the world may come from another thread
+  if (const Result<void> current = world.device.make_current();
+      !current) {  // the device may have been set up by another thread
     return {.exit_code = report.own(current.error())};
   }
   if (const Result<void> right = trains ? Result<void>() : check_settings(input); !right) {
@@ -160,7 +161,7 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
     }
     try {
       end = run_session(input, report, world, std::move(memory));
-    } catch (const std::exception& error) {  // told before the world goes, which others notice
+    } catch (const std::exception& error) {  // reported before the world is destroyed, which other ranks notice
       end.exit_code = report.own(of_exception(error));
     }
   }
@@ -174,8 +175,8 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
   return end;
 }
 
-/// join_world() in a thread that is left to itself once the agent says that this world, too, is over: a rank may have
-/// been lost that the others wait for. Nothing then. What the thread has made of it goes with it.
+/// Runs join_world() in a thread that is abandoned when the agent reports that this world, too, is over: the other
+/// ranks may wait for a rank that was lost. Returns nothing then, and drops what the thread creates.
 std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, const Environment& patched,
                                               const config::Options& options, FailureReport& report,
                                               elastic::AgentLink& agent) {
@@ -217,14 +218,15 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
   return world.get();
 }
 
-/// Threads are a part of what an exact training computes: there the settings' number goes before the environment's.
+/// Returns the number of compute threads. An exact training depends on it, so there the setting takes precedence over
+/// the environment.
 int compute_threads(const settings::Settings& trainer, const Environment& environment) {
   const bool exact = trainer.integer("elastic-exact") > 0;
   return exact ? static_cast<int>(trainer.integer("elastic-exact-threads"))
                : parse_integer<int>(environment.get("OMP_NUM_THREADS").value_or("")).value_or(0);
 }
 
-/// Trains in one world. `memory`: what this process has from before.
+/// Trains in one world. `memory`: state of this process from before.
 SessionEnd work_in_world(const config::Options& options, const Environment& environment,
                          const std::vector<std::string>& arguments, elastic::AgentLink* agent, InMemory memory,
                          FailureReport& report, metrics::StartupTrace& trace) {
@@ -274,7 +276,8 @@ Environment with(Environment environment, const elastic::Variables& variables) {
   return environment;
 }
 
-/// What this process does when `lost` ended its world: nothing where the agent knows of no end, and it is to end too.
+/// Returns the variables of the next world after `lost` ended the current one; nothing if the agent knows of no end,
+/// and the process must end too.
 std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionEnd& end, double noticed) {
   const double released = seconds_now() - noticed;
   if (!agent.await_hold(deadline::kAgentsNotice)) {
@@ -284,14 +287,14 @@ std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionE
     return std::nullopt;
   }
   if (end.left.kept &&
-      end.left.kept->recovery.cause.empty()) {  // else this is a part of a change that has begun before
+      end.left.kept->recovery.cause.empty()) {  // otherwise this belongs to a change that began earlier
     end.left.kept->recovery = {
         .cause = end.lost->reason, .noticed = noticed, .released = released, .hold = seconds_now() - noticed};
   }
   return agent.next_generation();
 }
 
-/// The link to the agent of a training that lives on; null for any other.
+/// Returns the link to the agent of a training that continues when its world changes; null for any other training.
 Result<std::shared_ptr<elastic::AgentLink>> agent_of(const config::Options& options, const Environment& environment) {
   if (!options.trainer.on("elastic")) {
     return std::shared_ptr<elastic::AgentLink>();
@@ -308,7 +311,7 @@ Result<std::shared_ptr<elastic::AgentLink>> agent_of(const config::Options& opti
   return agent;
 }
 
-/// One world after the other, until the training ends.
+/// Trains in one world after the other until the training ends.
 SessionEnd work(const config::Options& options, Environment environment, const std::vector<std::string>& arguments,
                 FailureReport& report, metrics::StartupTrace& trace) {
   const Result<std::shared_ptr<elastic::AgentLink>> agent = agent_of(options, environment);
@@ -325,7 +328,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
                               : device::is_cpu(device_asked) ? rehearse(*config)
                                                              : Result<Ready>(Ready());
     if (!rehearsed) {
-      return {.exit_code = to_int(rehearsed.error().exit_code())};  // the workers tell
+      return {.exit_code = to_int(rehearsed.error().exit_code())};  // the workers report it
     }
     memory.ready = *std::move(rehearsed);
     const std::optional<elastic::Variables> variables = (*agent)->first_generation();
@@ -354,8 +357,8 @@ SessionEnd work(const config::Options& options, Environment environment, const s
 int join_and_work(const config::Options& options, const Environment& environment,
                   const std::vector<std::string>& arguments, FailureReport& report, metrics::StartupTrace& trace) {
   const SessionEnd end = work(options, environment, arguments, report, trace);
-  // The process group is gone by now: ranks that wait in a collective notice, and ask the store whether the cause was
-  // told.
+  // The process group is destroyed by now: ranks that wait in a collective notice it and ask the store whether the
+  // cause was reported.
   if (end.exit_code != 0 && end.exit_code != to_int(ExitCode::Interrupted)) {
     report.linger();
   }

@@ -27,11 +27,10 @@
 namespace rollcall::train {
 namespace {
 
-/// Success where this rank's settings are rank 0's, but for those of its own node (config::may_differ_among_ranks()).
-/// Each rank reads its own command line, variables and profiles; ranks with other learning rates or seeds would train
-/// without a word models that never meet. `json`: TrainConfig::json of `mine`. Collective; the outcome is this rank's
-/// alone, for the ranks to agree on. Errors: Mismatch, which names setting, values and host; Unavailable where a peer
-/// was lost.
+/// Checks that this rank's settings equal rank 0's, except those of its own node (config::may_differ_among_ranks()).
+/// Each rank reads its own command line, variables and profiles; ranks with different learning rates or seeds would
+/// silently train models that diverge. `json`: TrainConfig::json of `mine`. Collective; the outcome is this rank's, and
+/// the ranks agree on it later. Errors: Mismatch, which names setting, values and host; Unavailable: a peer was lost.
 Result<void> confirm_equal_settings(const World& world, const settings::Settings& mine, const std::string& json) {
   if (world.world_size == 1) {
     return {};
@@ -48,7 +47,7 @@ Result<void> confirm_equal_settings(const World& world, const settings::Settings
               "using the same options, ROLLCALL_* variables and profiles for all ranks", ErrorKind::Mismatch);
 }
 
-/// What is known and to be told once all is set up.
+/// Results of the set-up that are reported once all is set up.
 struct Known {
   FoundInMemory found = {};
   bool captures = false;  ///< captures_steps()
@@ -56,8 +55,8 @@ struct Known {
   std::vector<std::string> warnings = {};
 };
 
-/// One training in one world, from its configuration to its end. Every rank does the same steps; one that fails on any
-/// rank ends all.
+/// One training in one world, from its configuration to its end. Every rank takes the same steps; a step that fails on
+/// any rank ends all.
 class Session {
  public:
   Session(const SessionInput& input, FailureReport& report, World& world, InMemory memory)
@@ -77,7 +76,7 @@ class Session {
       }
     }
     if (end_.lost) {
-      end_.left.kept = keep();  // it may finish a save, for which the lease is held
+      end_.left.kept = keep();  // it may wait for a save, for which the lease is still held
       end_.left.lease = std::move(memory_.lease);
     }
     return std::move(end_);
@@ -97,7 +96,7 @@ class Session {
                      on_all_ranks(find_resume_point(known.found.earlier(), input_.options.trainer.text("resume"),
                                                     settings, config_, environment, world_, known.warnings)));
     ASSIGN_OR_RETURN(known.captures, on_all_ranks(captures_steps(config_, world_, input_.agent != nullptr)));
-    if (known.captures) {  // which a device's default stream does not allow
+    if (known.captures) {  // capture does not work on a device's default stream
       computing_.reset_stream(new_stream(world_.device.device()));
     }
     ASSIGN_OR_RETURN(training_, on_all_ranks(make_training(config_, world_, made_before())));
@@ -124,7 +123,7 @@ class Session {
     return known;
   }
 
-  /// What is found is gone on with, and no checkpoint is looked for.
+  /// Looks for in-memory state. If there is some, the training continues with it and no checkpoint is looked for.
   Result<FoundInMemory> find_survivors() {
     return input_.agent == nullptr ? FoundInMemory()
                                    : find_in_memory(memory_.kept, *copies_, config_, input_.environment, world_);
@@ -139,7 +138,7 @@ class Session {
                         : std::exchange(memory_.ready, {});
   }
 
-  /// A line for people: where the training begins, and why.
+  /// Returns a line for people: where the training starts, and why.
   Result<std::string> load(FoundInMemory& found, ResumePoint& point, const settings::Settings& settings,
                            std::vector<std::string>& warnings) {
     if (found.living) {
@@ -188,7 +187,7 @@ class Session {
     return loop_end_->outcome;
   }
 
-  /// What is about to be trained, then notes and warnings.
+  /// Reports what is about to be trained, followed by notes and warnings.
   void tell_beginning(const Known& known) {
     const RunFacts facts{input_.step, input_.environment, input_.options.launch, config_,       world_,
                          *training_,  progress_,          input_.arguments,      known.warnings};
@@ -206,7 +205,8 @@ class Session {
     observer_->begun(begin_record(facts), progress_);
   }
 
-  /// What else a job of another number has to do to go on from what this one saved: it would begin there again.
+  /// Returns what another job must leave out to resume from what this one saved: with --resume=FILE it would start
+  /// there again.
   [[nodiscard]] std::string without_resume() const {
     const std::string& resume = input_.options.trainer.text("resume");
     return resume == "auto" || resume == "continue-with-changes" ? "" : fmt::format(" without --resume={}", resume);
@@ -225,20 +225,21 @@ class Session {
         let_go_of_devices();
         return to_int(ExitCode::Interrupted);
       case Ending::Regrouped:
-        checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
+        checkpoints_->writer().finish_save();  // no rank is lost, so this does not block
         return lost_peer(fail("world", "", "nodes joined or left", "submitting again", ErrorKind::PeerLost));
       case Ending::Failed: {
         world_.group_options.membership->give_up(outcome.failure->error.text());
         const int code = failed(*outcome.failure);
-        write_flight_record(world_, config_.run.folder, progress_.global_step);  // last: it may wait for a file system
+        write_flight_record(world_, config_.run.folder,
+                            progress_.global_step);  // last, because a file system may block it
         return code;
       }
     }
     return to_int(ExitCode::Internal);
   }
 
-  /// Before groups of a part of the ranks go: a rank that has come to its end may have memory that another one's last
-  /// collective still reads.
+  /// Waits until all ranks have ended their collectives, before groups of some ranks are destroyed: another rank's last
+  /// collective may still read this rank's memory.
   void let_go_of_devices() {
     if (world_.device.plugin() != nullptr && world_.process_group &&
         process_group::guard_collective(world_.process_group,
@@ -269,7 +270,8 @@ class Session {
     return report_.may_survive(error);
   }
 
-  /// What this rank's part of the set-up has made, if all ranks' parts worked. Else that is told, and is the end.
+  /// Returns this rank's result of a part of the set-up if all ranks succeeded. Otherwise reports the failure, which
+  /// ends the session.
   template <typename T>
   Result<T> on_all_ranks(Result<T> mine) {
     const Result<process_group::Agreement> agreement =
@@ -283,14 +285,15 @@ class Session {
     }
     const Error& failure = *agreement->failure;
     if (input_.agent != nullptr && process_group::others_may_be_missing(failure) && input_.agent->told_to_hold()) {
-      end_.exit_code = lost_peer(failure);  // nodes come while the ranks still meet
+      end_.exit_code = lost_peer(failure);  // nodes join while the ranks still connect
     } else {
       end_.exit_code = agreement->prints ? report_.agreed(failure) : to_int(failure.exit_code());
     }
     return failure;
   }
 
-  /// What lives on of a model that each rank has whole. The groups go, and with them what holds the model.
+  /// Returns the in-memory state of a model that each rank has whole. Destroys the groups and everything that refers to
+  /// the model.
   std::optional<Kept> keep() {
     if (observer_) {
       checkpoints_->writer().finish_save();
@@ -300,7 +303,7 @@ class Session {
       observer_.reset();
     }
     report_.lets_go(to_int(ExitCode::Unavailable));
-    std::optional<Kept> kept = std::move(memory_.kept);  // that of before, if this world did not come to train
+    std::optional<Kept> kept = std::move(memory_.kept);  // of the previous world, if this one did not start to train
     if (loop_end_) {
       kept.reset();
       if (loop_end_->belong_together && !training_->replica->is_sharded()) {
@@ -341,15 +344,15 @@ class Session {
   const SessionInput& input_;
   FailureReport& report_;
   World& world_;
-  InMemory memory_;                          ///< its lease is given back after all that writes to the folder has ended
-  std::unique_ptr<NeighbourCopies> copies_;  ///< this process's
+  InMemory memory_;                          ///< its lease is returned after all writes to the folder have ended
+  std::unique_ptr<NeighbourCopies> copies_;  ///< peer replicas of this process
   config::TrainConfig config_;
-  c10::OptionalStreamGuard computing_;  ///< of this thread, where steps are captured
+  c10::OptionalStreamGuard computing_;  ///< stream of this thread, if steps are captured
   std::optional<Training> training_;
   std::optional<Checkpoints> checkpoints_;
   checkpoint::Progress progress_;
   std::optional<Observer> observer_;
-  std::optional<LoopEnd> loop_end_;  ///< nothing: it has not begun
+  std::optional<LoopEnd> loop_end_;  ///< unset: the loop has not begun
   SessionEnd end_;
 };
 

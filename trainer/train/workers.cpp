@@ -17,7 +17,7 @@
 namespace rollcall::train {
 namespace {
 
-/// Page-locked memory comes in powers of two (ATen/core/CachingHostAllocator.h).
+/// Returns the bytes of a batch. Page-locked memory is allocated in powers of two (ATen/core/CachingHostAllocator.h).
 std::uint64_t bytes_of_batch(const data::LoaderOptions& options) {
   const auto size = static_cast<std::uint64_t>(options.image_size);
   const std::uint64_t bytes =
@@ -76,7 +76,7 @@ std::optional<int> WorkerTuning::after_step(double waited, double elapsed, doubl
   constexpr int kLeftOut = 4;
   constexpr int kSteps = 16;
   constexpr double kSeconds = 1;
-  constexpr double kWaitsTooLong = 0.05;  // of the time
+  constexpr double kWaitsTooLong = 0.05;  // share of the time
   constexpr double kFaster = 1.2;
   if (workers_ >= most_ || windows_ == kWindows) {
     return std::nullopt;

@@ -32,7 +32,7 @@ World world_of(const job::JobFacts& facts) {
   return world;
 }
 
-/// Why a GPU is not there, where its driver knows.
+/// Adds the driver's reason, if known, to the error of a GPU that is missing.
 Result<void> with_gpu_trouble(const Result<void>& taken) {
   if (taken || taken.error().kind != ErrorKind::Unavailable) {
     return taken;
@@ -42,7 +42,7 @@ Result<void> with_gpu_trouble(const Result<void>& taken) {
   return error;
 }
 
-/// Where this rank computes, in `world`; the error is for the ranks to agree on.
+/// Chooses the device of this rank and stores it in `world`; the ranks agree on the error later.
 Result<void> take_device(World& world, const job::JobFacts& facts, const Environment& environment,
                          const config::ProcessGroupConfig& config) {
   const device::Place place{.asked = config.device,
@@ -70,7 +70,8 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
   return chosen ? process_group::check_backend(config.backend, world.device.plugin()) : chosen.error();
 }
 
-/// What connects the hosts of ranks that agree on why they cannot train: alike on all of them, whatever each found.
+/// Returns the backend that connects the hosts of ranks that only agree on why they cannot train: the same on all
+/// ranks, whatever each found.
 std::string of_hosts(const std::string& asked) { return process_group::check_backend(asked, nullptr) ? asked : "auto"; }
 
 }  // namespace
@@ -109,7 +110,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   const auto membership = std::make_shared<process_group::Membership>(lost);
   membership->use(world.group_store, world.rank, world.world_size);
   report.attach(membership, world.store);
-  // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
+  // If a rank dies as a PMIx client, the whole step ends before any rank can report the cause.
   pmix.reset();
   world.rendezvous = meeting.method + " " + rendezvous::to_text(meeting.endpoint);
   world.group_options = {.backend = taken ? config.backend : of_hosts(config.backend),
@@ -136,16 +137,17 @@ void let_others_leave_first(World& world) {
     return;
   }
   if (!process_group::barrier(world.process_group)) {
-    return;  // a rank died since the last collective, and would be waited for
+    return;  // a rank died since the last collective, and waiting for it would block
   }
   process_group::Membership& membership = *world.group_options.membership;
   membership.end_well();
-  process_group::let_go_of_devices(world.process_group);  // together; only hosts have an order to leave in
+  process_group::let_go_of_devices(
+      world.process_group);  // at the same time on all ranks; only groups of hosts have an order
   if (world.rank == 0) {
     membership.let_others_leave();
     return;
   }
-  world.process_group.reset();  // says that it leaves in good order
+  world.process_group.reset();  // tells the other ranks that it leaves in good order
   membership.leave();
 }
 

@@ -13,10 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a validation of other images: below every metric.
+/// The metric of a validation of other images: below every real metric.
 constexpr double kNotComparable = -1;
 
-/// `best`, the highest metric first, as many as are to be kept, and the very best of them.
+/// Stores the first `keep` of `best`, sorted by descending metric, and the very best of them.
 void take_best(checkpoint::Progress& progress, std::vector<checkpoint::Best> best, std::size_t keep) {
   best.resize(std::min(best.size(), keep));
   const bool none = best.empty() || best.front().metric == kNotComparable;
@@ -25,7 +25,7 @@ void take_best(checkpoint::Progress& progress, std::vector<checkpoint::Best> bes
   progress.best = std::move(best);
 }
 
-/// Certainly: a file system that fails for a moment has lost nothing.
+/// Returns whether the file certainly does not exist: a file system that fails for a moment has lost nothing.
 bool is_gone(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();
@@ -37,7 +37,7 @@ bool is_gone(const fs::path& path) {
 
 Result<std::string> BestCheckpoints::go_on(checkpoint::Progress& progress, bool other_images) {
   std::vector<checkpoint::Best> then = progress.best;
-  if (then.empty() && progress.best_step >= 0) {  // written before checkpoints had a list of them
+  if (then.empty() && progress.best_step >= 0) {  // written before checkpoints had the list
     then.push_back({progress.best_step, progress.best_metric});
   }
   const std::size_t keep = config_.keep_best;
@@ -50,7 +50,7 @@ Result<std::string> BestCheckpoints::go_on(checkpoint::Progress& progress, bool 
   ASSIGN_OR_RETURN(auto there, with_checkpoints(then));
   const std::size_t gone = then.size() - there.size();
   take_best(progress, std::move(there), keep);
-  if (other_images) {  // worse than whatever comes, but kept until that is there
+  if (other_images) {  // worse than every new one, but kept until there is one
     for (checkpoint::Best& one : progress.best) {
       one.metric = kNotComparable;
     }
@@ -72,7 +72,7 @@ Result<bool> BestCheckpoints::note(checkpoint::Progress& progress, double metric
     unsettled_ = progress.global_step;
     driven_out_ = std::move(before);
   }
-  std::vector<checkpoint::Best> very_best;  // also where no checkpoint is kept for it
+  std::vector<checkpoint::Best> very_best;  // also if no checkpoint is kept for it
   if (progress.best_step >= 0) {
     very_best.push_back({progress.best_step, progress.best_metric});
   }
@@ -123,7 +123,7 @@ Result<std::vector<checkpoint::Best>> BestCheckpoints::with_checkpoints(
   std::vector<std::int64_t> there;
   for (const checkpoint::Best& one : validations) {
     const fs::path path = fs::path(config_.load.folder) / checkpoint::format::checkpoint_name(one.step);
-    // Until this run's first save those behind its beginning are of another training.
+    // Until this run's first save, checkpoints of later steps than its start belong to another training.
     const bool ours = one.step <= writer_.line_at(one.step);
     there.push_back(world_.rank == 0 && ours && !is_gone(path) ? 1 : 0);
   }
@@ -139,7 +139,7 @@ Result<std::vector<checkpoint::Best>> BestCheckpoints::with_checkpoints(
 
 checkpoint::format::Retention BestCheckpoints::retention(const checkpoint::Progress& progress) const {
   checkpoint::format::Retention retention = config_.retention;
-  // Until its validation has shown that the model is sound, no other one goes for it.
+  // Until its validation has shown that the model is sound, it displaces no other checkpoint.
   retention.keep_last += progress.validation_due != 0 ? 1 : 0;
   retention.keep_best = config_.keep_best;
   for (const auto* const validations : {&progress.best, &driven_out_}) {

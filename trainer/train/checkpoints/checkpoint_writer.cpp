@@ -25,7 +25,7 @@ checkpoint::format::WriterOptions writer_options(const config::CheckpointConfig&
 
 background::RetryPolicy retry_policy(const config::CheckpointConfig& config) { return {.retries = config.retries}; }
 
-/// Adds the time until its end to `seconds`.
+/// Adds the time until its destruction to `seconds`.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(seconds_now()) {}
@@ -45,11 +45,11 @@ std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
 
 }  // namespace
 
-/// The ranks of a process group as those who write and load checkpoints together. One thread at a time may use the
-/// process group, whatever for.
+/// The ranks of a process group as a RankGroup for checkpoints. Only one thread at a time may use the process group,
+/// for any purpose.
 class CheckpointWriter::SaveGroup final : public checkpoint::format::RankGroup {
  public:
-  /// A null `group` is a world of one.
+  /// A null `group` is a world of one rank.
   explicit SaveGroup(process_group::Group group) : group_(std::move(group)) {}
 
   [[nodiscard]] const process_group::Group& process_group() const { return group_; }
@@ -68,10 +68,10 @@ Result<void> CheckpointWriter::SaveGroup::broadcast(std::vector<std::byte>& byte
     return told;
   }
   bytes.resize(static_cast<std::size_t>(size.item<std::int64_t>()));
-  if (bytes.empty()) {  // a tensor without elements is no input for a collective
+  if (bytes.empty()) {  // collectives do not accept a tensor without elements
     return {};
   }
-  // A tensor of its own: where this is given up, something may arrive in it later.
+  // A separate tensor, because data may arrive in it later if the collective is abandoned.
   at::Tensor values = torch::empty({size.item<std::int64_t>()}, at::kByte);
   if (rank() == 0) {
     std::memcpy(values.data_ptr(), bytes.data(), bytes.size());
@@ -105,7 +105,7 @@ Result<void> CheckpointWriter::make_group() {
   process_group::Group process_group;
   if (world_.process_group) {
     process_group::ProcessGroupOptions options = world_.group_options;
-    options.device = nullptr;  // what is saved is in main memory by then
+    options.device = nullptr;  // the saved data is in main memory then
     options.backend = "gloo";
     options.compare_calls = false;
     options.timeout = config_.timeout;
@@ -176,7 +176,7 @@ Result<void> CheckpointWriter::commit(const background::Destination& destination
                                       const checkpoint::format::Content& content) const {
   RECORD_USER_SCOPE("save: write checkpoint");
   if (const std::optional<Error> failure = process_group::device_failure(world_.process_group)) {
-    return *failure;  // what was copied from the device may be anything
+    return *failure;  // the data copied from the device may be wrong
   }
   return background::commit(destination, content, writer_options(config_), *group_);
 }
@@ -213,7 +213,7 @@ Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& nam
   Result<void> started;
   if (saver_) {
     started = saver_->start(name.step, checkpoint::live_content(parts, parameter_keys, device_copies_), exchange);
-    if (!started) {  // no memory: the others, who wait for this rank's part, are told
+    if (!started) {  // no memory: inform the other ranks, which wait for this part
       outcome.written = process_group::agree_or_fail(group_->process_group(), started);
     }
   } else {
@@ -265,7 +265,7 @@ void CheckpointWriter::note(background::SaveOutcome outcome) {
 }
 
 Error CheckpointWriter::with_advice(Error error, double seconds) const {
-  // Of a peer that is late the watchdog has advised that.
+  // For a peer that is late the watchdog has given this advice.
   if (error.kind == ErrorKind::PeerLost && seconds * 1000 >= static_cast<double>(config_.timeout.count())) {
     error.action += "; raising --checkpoint-timeout if this rank's file system was only slow";
   }

@@ -22,15 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The step up to which the checkpoints of `folder` are those of the training that goes on from `path` at `step`; -1:
-/// none are.
+/// Returns the step up to which the checkpoints of `folder` belong to the training that resumes from `path` at `step`;
+/// -1: none do.
 std::int64_t line_of(const std::string& path, const std::string& folder, std::int64_t step) {
   std::error_code ignored;
   const fs::path expected = fs::path(folder) / checkpoint::format::checkpoint_name(step);
   return fs::equivalent(path, expected, ignored) ? step : -1;
 }
 
-/// The replica's way of dividing parameters, in the checkpoint's terms.
+/// Adapts the replica's sharding of parameters to the checkpoint's interface.
 class ReplicaSharding final : public checkpoint::Sharding {
  public:
   ReplicaSharding(const parallel::Replica& replica, const torch::nn::Module& model) : replica_(replica) {
@@ -54,7 +54,7 @@ class ReplicaSharding final : public checkpoint::Sharding {
   std::map<std::string, std::vector<std::int64_t>> whole_shapes_;
 };
 
-/// This rank's part of all that is to be saved and is of a floating point type: parameters, statistics, moments.
+/// Returns this rank's part of all floating-point data to be saved: parameters, statistics, moments.
 torch::OrderedDict<std::string, at::Tensor> numbers_of(const checkpoint::StateParts& parts) {
   torch::OrderedDict<std::string, at::Tensor> numbers;
   for (const checkpoint::TensorPart& part : parts.tensors) {
@@ -143,7 +143,7 @@ Result<std::string> Checkpoints::go_on(FoundInMemory& found, checkpoint::Progres
                      progress.global_step, how.note);
 }
 
-/// Continues at the place of `state`, which was loaded.
+/// Continues at the position of `state`, which was loaded.
 Result<Continued> Checkpoints::take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                           std::vector<std::string>& warnings) {
   const data::Datasets& datasets = training_.data.datasets;
@@ -159,7 +159,7 @@ Result<Continued> Checkpoints::take_place(checkpoint::Progress& progress, const 
   return how;
 }
 
-/// Fills the model as setting `init-from` says; a part of a line for people.
+/// Fills the model as setting `init-from` says; returns part of a line for people.
 Result<std::string> Checkpoints::init() {
   const std::string& path = config_.checkpoint.init_from;
   ASSIGN_OR_RETURN(const auto ranks, writer_.group());
@@ -192,7 +192,7 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
   if (!writer_.may_save(urgency, others_saving)) {
     return false;
   }
-  if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks know of the same saves here
+  if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks have the same outcomes here
     return writer_.last_failure();
   }
   RETURN_IF_ERROR(best_.is_about_to_be_saved(progress.global_step) ? Result<void>() : best_.settle(progress));
@@ -212,16 +212,16 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
   return true;
 }
 
-/// This rank's part of the state. Errors, the same on all ranks: BadData: a number of it is not finite, on any rank;
-/// CannotCreate: another run has taken the folder; Usage: no memory for copies; Unavailable: the ranks could not be
-/// connected again for saving. `looks`: whether at the lease's file, which a file system may hold up.
+/// Returns this rank's part of the state. Errors, the same on all ranks: BadData: a number of it is not finite, on any
+/// rank; CannotCreate: another run has taken the folder; Usage: no memory for copies; Unavailable: the ranks could not
+/// be connected again for saving. `looks`: whether to read the lease's file, which a file system may delay.
 Result<checkpoint::StateParts> Checkpoints::parts_to_save(const checkpoint::Progress& progress, bool looks) {
   ASSIGN_OR_RETURN(checkpoint::StateParts parts,
                    checkpoint::collect(state_of(progress), world_.rank, world_.world_size));
   const auto numbers = numbers_of(parts);
   const bool finite = precision::all_finite(numbers.values());
   const bool lost = lease_ != nullptr && (looks ? lease_->lost_by_now() : lease_->lost());
-  // Last what may wait for a file system, on any rank; its collective has less patience.
+  // A file system may delay the look at the lease on any rank, so the ranks first wait with the timeout of saves.
   ASSIGN_OR_RETURN(const auto ranks, writer_.tell_ranks({std::int64_t{lost}, std::int64_t{!finite}}));
   if (ranks[0] > 0) {
     return taken_over();
@@ -242,7 +242,7 @@ void Checkpoints::make_room(const checkpoint::Progress& progress) {
   if (const auto parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size)) {
     writer_.make_room(*parts);
     has_room_ = true;
-  }  // else a save tells why not
+  }  // otherwise a save reports the error
 }
 
 Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool others_saving, bool may_skip) {
@@ -270,10 +270,10 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
   return true;
 }
 
-/// Whether all ranks have the memory that copies of `parts` take. Collective. Errors: Usage: one has not; Unavailable:
-/// a peer was lost.
+/// Checks that all ranks have the memory that replicas of `parts` take. Collective. Errors: Usage: a rank has not;
+/// Unavailable: a peer was lost.
 Result<void> Checkpoints::check_memory(const checkpoint::StateParts& parts) const {
-  constexpr std::uint64_t kCopies = 5;  // own and neighbour's of two steps, and what a save in the background holds
+  constexpr std::uint64_t kCopies = 5;  // own and peer's parts of two steps, and the copy of a background save
   const std::uint64_t needed = kCopies * checkpoint::bytes_of(parts);
   const bool fits = world_.share.memory == 0 || needed <= world_.share.memory;
   return process_group::agree_or_fail(

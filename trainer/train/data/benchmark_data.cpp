@@ -12,7 +12,7 @@
 namespace rollcall::train {
 namespace {
 
-/// What one pass over the data cost.
+/// The cost of one pass over the data.
 struct Pass {
   std::int64_t images = 0;
   std::int64_t bad = 0;
@@ -53,7 +53,7 @@ double microseconds(std::chrono::nanoseconds time, std::int64_t samples) {
   return samples > 0 ? static_cast<double>(time.count()) / 1e3 / static_cast<double>(samples) : 0;
 }
 
-/// getrusage's figure would begin with the memory of the program that started this one.
+/// Returns the peak memory of this process; getrusage() would include the memory of the program that started it.
 std::int64_t peak_memory_bytes() {
   std::ifstream status("/proc/self/status");
   std::string word;

@@ -48,8 +48,8 @@ void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, cons
   }
 }
 
-/// The tensors are made at once, and filled as batches are read: where they do not fit, the kernel would end the rank
-/// in the middle of its first steps.
+/// Checks that the batches fit into memory. The tensors are created at once and filled as batches are read: if they did
+/// not fit, the kernel would kill the rank in the middle of its first steps.
 Result<void> check_memory(const DataPipeline& pipeline, const NodeShare& share) {
   const std::uint64_t needed = bytes_read_ahead(pipeline.train_loading) + bytes_read_ahead(pipeline.valid_loading);
   if (share.memory == 0 || needed <= share.memory) {
@@ -63,7 +63,7 @@ Result<void> check_memory(const DataPipeline& pipeline, const NodeShare& share) 
       "(--mem-per-cpu)");
 }
 
-/// Workers beyond the CPUs of the task take turns and slow the computation down.
+/// Warns of more workers than CPUs: they take turns and slow the computation down.
 void warn_of_workers(DataPipeline& pipeline, const NodeShare& share) {
   const int workers = pipeline.train_loading.workers;
   if (workers > static_cast<int>(share.cpus)) {
@@ -113,7 +113,7 @@ Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_
     train_loader = std::make_unique<data::Loader>(datasets.train, train_loading);
     started = train_loader->start(*train_sampler, next_batch);
   });
-  if (caught) {  // no memory for the ring, where a limit says so (ulimit -v)
+  if (caught) {  // no memory for the ring, because of a limit (ulimit -v)
     return fail("--train-num-workers", std::to_string(workers), caught->error.reason, "using fewer workers",
                 ErrorKind::Unavailable);
   }

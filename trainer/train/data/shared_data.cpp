@@ -27,15 +27,15 @@ using data::SampleIndex;
 using data::SourceIndices;
 using storage::SharedMemory;
 
-/// The text that each rank has as its host's, by rank.
+/// Returns the host name of each rank, by rank.
 Result<std::vector<std::string>> hosts_of_ranks(const World& world) {
   ASSIGN_OR_RETURN(const std::vector<nlohmann::json> hosts, told_by_ranks(world.process_group, world.host));
   return std::vector<std::string>(hosts.begin(), hosts.end());
 }
 
-/// Whether all ranks have opened the same data: each may have found other files under its path. Collective.
-/// Errors: Mismatch, the same on all ranks: names the first rank that has others than rank 0; Unavailable: a peer was
-/// lost.
+/// Checks that all ranks have opened the same data, since each may have found other files under its path. Collective.
+/// Errors: Mismatch, the same on all ranks: names the first rank whose data differs from rank 0's; Unavailable: a peer
+/// was lost.
 Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
   const auto numbers = [](const checkpoint::DataSet& set) {
     return nlohmann::json{set.images, set.class_names, set.labels, set.picture_names};
@@ -51,7 +51,7 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
   };
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (const std::string what = difference_of(parts_of(rank), parts_of(0)); !what.empty()) {
-      ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));  // all ranks come here
+      ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));  // all ranks reach this
       return fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, hosts[rank], what),
                   "providing the same data on all nodes", ErrorKind::Mismatch);
     }
@@ -59,7 +59,7 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
   return {};
 }
 
-/// For each rank the first one on its host.
+/// Returns for each rank the first rank on its host.
 Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
   ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));
   std::vector<std::uint32_t> firsts;
@@ -70,15 +70,15 @@ Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
   return firsts;
 }
 
-/// Rank 0's looking through the data, in a thread of its own, while all ranks wait in short collectives: it may take
-/// longer than a collective's time limit, and a rank that dies is noticed. Where the file system does not answer then,
-/// the thread is left behind: it owns what it touches.
+/// Rank 0 reads the data in a separate thread while all ranks wait in short collectives, because reading may take
+/// longer than a collective's timeout and the death of a rank must be noticed. The thread is abandoned if the file
+/// system does not respond then: it owns what it uses.
 class FirstLook {
  public:
   FirstLook(const config::DataConfig& config, const World& world, std::shared_ptr<SourceIndices> indices)
       : config_(config), world_(world), indices_(std::move(indices)) {}
 
-  /// Rank 0's data sets; on other ranks empty ones, once rank 0 has its own.
+  /// Returns rank 0's data sets; on other ranks empty ones, once rank 0 has its own.
   Result<data::Datasets> run() {
     std::future<Result<data::Datasets>> looking;
     if (world_.rank == 0) {
@@ -125,7 +125,7 @@ class FirstLook {
   int seconds_ = 0;
 };
 
-/// One index on its way from rank 0 to every rank.
+/// Sends one index from rank 0 to every rank.
 class Sending {
  public:
   Sending(const World& world, std::vector<std::uint32_t> firsts, const SampleIndex* index)
@@ -148,7 +148,7 @@ class Sending {
   [[nodiscard]] bool is_first() const { return firsts_[world_.rank] == world_.rank; }
   [[nodiscard]] const SampleIndex* index() const { return received_ ? &*received_ : index_; }
 
-  /// In pieces, through all ranks; those that `keep` it hold it afterwards.
+  /// Sends the index in pieces through all ranks; ranks that `keep` it hold it afterwards.
   Result<void> send_to(bool keep) {
     constexpr std::size_t kPiece = std::size_t{16} << 20;
     std::optional<SharedMemory> memory = keep && index() == nullptr ? SharedMemory::make(size_) : std::nullopt;
@@ -171,7 +171,7 @@ class Sending {
     return {};
   }
 
-  /// The first rank of a host tells the others where it has the index.
+  /// The first rank of a host passes the location of the index to the other ranks of the host.
   Result<void> share() {
     const SampleIndex* const mine = is_first() ? index() : nullptr;
     const std::vector<int> own{mine != nullptr ? ::getpid() : -1, mine != nullptr ? mine->memory().descriptor() : -1};
@@ -183,7 +183,7 @@ class Sending {
         received_ = SampleIndex::from(*std::move(memory));
       }
     }
-    return process_group::barrier(world_.process_group);  // the descriptors stay until all have been here
+    return process_group::barrier(world_.process_group);  // the descriptors stay open until all ranks have mapped them
   }
 
   Result<bool> any(bool mine) {
@@ -204,7 +204,7 @@ class Sending {
   std::size_t size_ = 0;
 };
 
-/// Afterwards `indices` are rank 0's on all ranks.
+/// Gives rank 0's `indices` to all ranks.
 Result<void> send_indices(const World& world, SourceIndices& indices) {
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> firsts, first_ranks_of_hosts(world));
   ASSIGN_OR_RETURN(const auto count,

@@ -35,7 +35,7 @@ PartName name_of(const Json& json) {
           .owner = json.at(4).get<std::uint32_t>()};
 }
 
-/// Runs `work`, which allocates.
+/// Runs `work`, which allocates memory.
 Result<void> with_memory(const std::function<void()>& work) {
   const auto caught = process_group::catch_exception(work);
   if (!caught) {
@@ -45,8 +45,8 @@ Result<void> with_memory(const std::function<void()>& work) {
               "requesting more memory for each task (--mem-per-cpu), or leaving it out", ErrorKind::Unavailable);
 }
 
-/// What `from` gives to this rank, while this rank gives `mine` to `to`, piece by piece: a collective that is given up
-/// may hold on to its piece for long. `most`: bytes of the longest on any rank. Collective.
+/// Sends `mine` to rank `to` and receives `theirs` from rank `from`, in pieces, because an abandoned collective may
+/// hold its piece for long. `most`: bytes of the longest part of any rank. Collective.
 Result<void> pass_on(const at::Tensor& mine, std::uint32_t to, at::Tensor& theirs, std::uint32_t from,
                      std::int64_t most, const process_group::Group& group) {
   Result<void> passed;
@@ -77,7 +77,7 @@ void drop_others(std::vector<MemoryPart>& parts, const std::optional<PartName>& 
   std::erase_if(parts, [&](const MemoryPart& part) { return owned_by(part.name, 0) != kept; });
 }
 
-/// What each rank is about to give, and where it is, by rank. Errors (Internal): not all are of one checkpoint.
+/// Exchanges what each rank will send, and where it is; by rank. Errors (Internal): not all are of one checkpoint.
 Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
   const Json checkpoint = to_json(owned_by(mine.name, 0));
   Result<std::vector<Json>> told = told_by_ranks(group, {{"checkpoint", checkpoint},
@@ -94,7 +94,7 @@ Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& pla
   return told;
 }
 
-/// Gives `mine` to this rank's neighbour: what the one has given whose neighbour it is. Collective.
+/// Sends `mine` to this rank's peer and returns the part that it receives. Collective.
 Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
   ASSIGN_OR_RETURN(const std::vector<Json> told, introduce(mine, place, group));
   std::vector<RankPlace> places;
@@ -129,7 +129,7 @@ Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place,
 }  // namespace
 
 std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
-  // A circle through all nodes, then again through all with a second rank, and so on.
+  // A ring through the first ranks of all nodes, then through their second ranks, and so on.
   std::vector<std::uint32_t> circle(places.size());
   std::iota(circle.begin(), circle.end(), 0U);
   std::ranges::stable_sort(circle, {}, [&](std::uint32_t rank) {
@@ -145,21 +145,21 @@ std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
 Result<void> NeighbourCopies::exchange(const PartName& name, const checkpoint::format::Content& content,
                                        const RankPlace& place, const process_group::Group& group) {
   Result<void> all;
-  const Result<void> went =  // what else is thrown: other ranks said what cannot be read, or there is no memory to read
+  const Result<void> went =  // other exceptions: a rank sent unreadable data, or there is no memory for it
       with_memory([&] { all = exchange_parts(name, content, place, group); });
   return went ? all : went;
 }
 
 Result<void> NeighbourCopies::exchange_parts(const PartName& name, const checkpoint::format::Content& content,
                                              const RankPlace& place, const process_group::Group& group) {
-  drop_others(parts_, whole_);  // of an exchange that failed
+  drop_others(parts_, whole_);  // left by a replication that failed
   MemoryPart mine;
   const Result<void> made = with_memory([&] { mine = checkpoint::make_part(name, content); });
   Result<void> all = process_group::agree_or_fail(group, made);
   if (all && process_group::world_size_of(group) > 1) {
     Result<MemoryPart> theirs = part_of_giver(mine, place, group);
     all = process_group::agree_or_fail(group, theirs ? Result<void>() : theirs.error());
-    if (theirs) {  // also where a peer is lost: others may have all that it takes
+    if (theirs) {  // also if a peer is lost: other ranks may have all other parts
       parts_.push_back(*std::move(theirs));
       parts_.push_back(std::move(mine));
     }
@@ -184,10 +184,10 @@ const MemoryPart* NeighbourCopies::find(const PartName& name) const {
 
 namespace {
 
-/// By owner the first rank that has its part.
+/// By owner: the first rank that holds its part.
 using Holders = std::map<std::uint32_t, std::uint32_t>;
 
-/// The newest checkpoint that is whole, as owner 0's part is named, and who has its parts.
+/// Returns the newest checkpoint whose parts are all present, as the name of owner 0's part, and their holders.
 std::optional<std::pair<PartName, Holders>> newest_whole(const std::vector<Json>& told) {
   std::map<PartName, Holders> checkpoints;
   for (std::uint32_t rank = 0; rank < told.size(); ++rank) {
@@ -223,7 +223,7 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   if (!newest) {
     return std::optional<FoundCopies>();
   }
-  Json tables = Json::object();  // those that this rank is to show
+  Json tables = Json::object();  // of the parts that this rank sends
   for (const auto& [owner, holder] : newest->second) {
     if (holder == world.rank) {
       const MemoryPart& part = *mine.find(owned_by(newest->first, owner));
@@ -293,7 +293,7 @@ Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World&
       checksum = storage::crc32c(bytes_of(piece), checksum);
       found.checkpoint.take(owner, static_cast<std::uint64_t>(begin), bytes_of(piece));
     }
-    if (checksum != found.crc32c[owner] && fetched) {  // the others go on with the next part
+    if (checksum != found.crc32c[owner] && fetched) {  // the other ranks continue with the next part
       fetched = fail(
           "checkpoint", found.checkpoint.path(),
           fmt::format("the part of rank {}, which rank {} sent, was changed on its way", owner, found.holders[owner]),

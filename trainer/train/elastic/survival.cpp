@@ -26,8 +26,8 @@ void for_each_parameter(const torch::optim::Optimizer& optimizer, const std::fun
   }
 }
 
-/// For each parameter the names of its tensors and its numbers: {"tensors": ["exp_avg"], "numbers": {"step": 7}}, or
-/// null where it has no state.
+/// Returns for each parameter the names of its tensors and its numbers: {"tensors": ["exp_avg"], "numbers": {"step":
+/// 7}}, or null if it has no state.
 Json state_description(const torch::optim::Optimizer& optimizer) {
   const optim::OptimizerKind* const kind = optim::kind_of(optimizer);
   Json all = Json::array();
@@ -45,7 +45,7 @@ Json state_description(const torch::optim::Optimizer& optimizer) {
   return all;
 }
 
-/// The state of `parameter` in `optimizer` under `name`; undefined where there is none.
+/// Returns the state `name` of `parameter` in `optimizer`; undefined if there is none.
 at::Tensor state_tensor(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
                         const std::string& name) {
   at::Tensor found;
@@ -62,8 +62,8 @@ at::Tensor state_tensor(const torch::optim::Optimizer& optimizer, const at::Tens
   return found;
 }
 
-/// Gives `optimizer` the state that `description` names, of `old`'s tensors where there are some and else of new ones,
-/// which are all added to `tensors`.
+/// Gives `optimizer` the state that `description` names, from `old`'s tensors if it has them and else from new ones.
+/// Appends all of them to `tensors`.
 void make_state(torch::optim::Optimizer& optimizer, const Json& description, const torch::optim::Optimizer* old,
                 std::vector<at::Tensor>& tensors) {
   const optim::OptimizerKind* const kind = optim::kind_of(optimizer);
@@ -100,16 +100,16 @@ Json describe(const Kept& kept) {
           {"recovery", to_json(kept.recovery)}};
 }
 
-/// How far a rank has come.
+/// The progress of a rank.
 struct Reached {
-  std::int64_t generation = -1;  ///< in which it was last; -1: it has kept nothing
-  std::int64_t steps = -1;       ///< that it has finished
+  std::int64_t generation = -1;  ///< generation in which it was last; -1: it has kept nothing
+  std::int64_t steps = -1;       ///< steps that it has finished
   friend bool operator<(const Reached& one, const Reached& other) {
     return std::pair(one.generation, one.steps) < std::pair(other.generation, other.steps);
   }
 };
 
-/// By rank.
+/// Returns the progress of each rank, by rank.
 Result<std::vector<Reached>> reached_by_ranks(const std::optional<Kept>& kept, const World& world) {
   const Reached mine = kept && kept->model ? Reached{kept->generation, kept->progress.global_step} : Reached();
   ASSIGN_OR_RETURN(const std::vector<Json> all, told_by_ranks(world.process_group, {mine.generation, mine.steps}));
@@ -121,8 +121,8 @@ Result<std::vector<Reached>> reached_by_ranks(const std::optional<Kept>& kept, c
   return found;
 }
 
-/// Of the ranks that were in the newest generation the first of those that finished the most steps. Others, who were
-/// cut off before, count for nothing. Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer
+/// Returns the state of the first of the ranks that finished the most steps in the newest generation. Ranks that were
+/// cut off earlier do not count. Returns nothing if no rank has kept anything. Collective. Errors (Unavailable): a peer
 /// was lost.
 Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world) {
   ASSIGN_OR_RETURN(const std::vector<Reached> of_ranks, reached_by_ranks(kept, world));
@@ -149,13 +149,13 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
   return std::optional(std::move(living));
 }
 
-/// The step of the newest of the checkpoints that this run has written or went on from, as find_resume_point() would
-/// find it; 0: none of a later step than `step`.
+/// Returns the step of the newest checkpoint that this run wrote or resumed from, as find_resume_point() would find it;
+/// 0: none is of a later step than `step`.
 Result<std::int64_t> newest_own_step_after(std::int64_t step, const config::TrainConfig& config,
                                            const Environment& environment) {
   const auto listed = checkpoint::format::list_own_checkpoints(config.checkpoint.load.folder);
   if (listed && (listed->empty() || listed->front().step <= step)) {
-    return 0;  // as nearly always: whose they are takes longer to find out, the longer the run's records are
+    return 0;  // the usual case: finding their owner takes longer, the longer the run's records are
   }
   ASSIGN_OR_RETURN(const bool own, restarted_job_goes_on(config, environment));
   checkpoint::LoadOptions options = config.checkpoint.load;
@@ -165,7 +165,7 @@ Result<std::int64_t> newest_own_step_after(std::int64_t step, const config::Trai
   return found ? found->progress.global_step : 0;
 }
 
-/// Whether rank 0 finds a checkpoint of a later step. Collective.
+/// Returns whether rank 0 finds a checkpoint of a later step. Collective.
 Result<bool> saved_since(std::int64_t step, const config::TrainConfig& config, const Environment& environment,
                          const World& world) {
   const Result<std::int64_t> saved =
@@ -223,7 +223,7 @@ Result<FoundInMemory> find_in_memory(std::optional<Kept>& kept, const NeighbourC
   if (!parts || (!living && !*parts)) {
     return parts ? Result<FoundInMemory>(FoundInMemory()) : parts.error();
   }
-  // Of one step the file goes before copies: it came later, with an epoch's end and its validation.
+  // For the same step the file takes precedence over replicas: it is newer, with the epoch's end and its validation.
   const std::int64_t step = living ? living->earlier.progress.global_step : (*parts)->name.step - 1;
   ASSIGN_OR_RETURN(const bool newer, saved_since(step, config, environment, world));
   if (newer) {
@@ -241,7 +241,7 @@ Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& t
   std::vector<at::Tensor> state = training.model->parameters();
   make_state(*training.optimizer, Json::parse(living.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
   std::vector<at::Tensor> buffers = training.model->buffers();
-  // A rank that was in the step that another one has finished has the statistics of that step already.
+  // A rank that was in the step that another rank has finished already has the statistics of that step.
   const bool same_step = kept && kept->generation == living.generation &&
                          kept->progress.global_step == living.earlier.progress.global_step;
   for (std::size_t i = 0; same_step && i < kept->buffers_before.size(); ++i) {
@@ -258,7 +258,7 @@ Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& t
   if (filled || !same_step) {
     kept.reset();
   } else {
-    kept->buffers_before.clear();  // they are the model's again
+    kept->buffers_before.clear();  // the model has these values again
   }
   return filled;
 }

@@ -8,7 +8,7 @@
 namespace rollcall::train {
 namespace {
 
-constexpr std::chrono::seconds kLongestAnswer{2};  // of a driver or a kernel that is well, long before
+constexpr std::chrono::seconds kLongestAnswer{2};  // a working driver or kernel responds much earlier
 constexpr double kMeasureSeconds = 1;              // a reading costs microseconds, on some nodes a millisecond
 constexpr const char* kGpuGivenUp =
     "gpu: NVML did not respond within 2 s; load, memory and power of this rank's GPU are no longer reported";

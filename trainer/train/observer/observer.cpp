@@ -15,10 +15,11 @@ namespace rollcall::train {
 namespace {
 
 constexpr std::int64_t kBadSamplesNamed = 10;
-/// A record of N ranks every N / 16 seconds: whatever their number, their records grow by less than 1 KB a second.
+/// A record of N ranks is due every N / 16 seconds, so that for any number of ranks these records grow by less than 1
+/// KB a second.
 constexpr double kRanksASecond = 16;
 
-/// What is not known is not in a record.
+/// Adds a number unless it is unknown.
 void add_known(metrics::Record& record, const char* name, double number) {
   if (std::isfinite(number)) {
     record.emplace_back(name, number);
@@ -34,7 +35,7 @@ void add_gpus(metrics::Record& record, const metrics::ProgressState& state) {
   add_known(record, "images_per_joule", state.images_per_second.value_or(std::nan("")) / state.gpus.watts);
 }
 
-/// Between two records of the ranks; 0: none.
+/// Returns the interval between two records of the ranks; 0: none.
 double rank_seconds(const config::RunConfig& config, const World& world) {
   return config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond));
 }
@@ -66,7 +67,7 @@ void Observer::warn(const std::string& text) {
   if (world_.rank == 0 && !text.empty()) {
     display_->finish();
     std::fprintf(stderr, "rollcall: warning: %s\n", printable(text).c_str());
-    if (has_begun_) {  // else it is in the record of the beginning
+    if (has_begun_) {  // otherwise it is in the record of the beginning
       record({{"event", std::string("warning")}, {"text", text}});
     }
   }
@@ -379,7 +380,7 @@ void Observer::record(metrics::Record record) {
 template <typename Writer>
 void Observer::note_written(Output<Writer>& output, const Result<void>& written) {
   if (!written) {
-    if (output.lost++ == 0) {  // once is enough: training goes on without records until there is room again
+    if (output.lost++ == 0) {  // warn once: training continues without records until there is space again
       warn(written.error().text());
     }
   } else if (output.lost > 0) {

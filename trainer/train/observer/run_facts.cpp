@@ -26,7 +26,7 @@ metrics::RawJson raw(const OrderedJson& json) {
   return {json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
 }
 
-/// What nobody wants in a file that is shown to others.
+/// Returns whether a value should not be in a file that others can read.
 bool may_be_secret(std::string_view name) {
   constexpr std::array<std::string_view, 5> kParts{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"};
   return std::ranges::any_of(kParts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
@@ -58,13 +58,13 @@ OrderedJson environment_of(const resolve::EnvPatch& patch) {
   return variables;
 }
 
-/// Seconds since the epoch at which Slurm ends the job; null where it does not say.
+/// Returns the end of the job in seconds since the epoch; null if Slurm does not report it.
 OrderedJson end_of_job(const Environment& environment) {
   const auto end = parse_integer<std::int64_t>(environment.get(env::kSlurmJobEndTime).value_or(""));
   return end ? OrderedJson(*end) : OrderedJson();
 }
 
-/// "--variables", and any later option whose name says so.
+/// Returns whether it is "--variables" or an option whose name looks like a secret.
 bool has_secret_value(std::string option) {
   std::ranges::transform(option, option.begin(), [](unsigned char letter) { return std::toupper(letter); });
   return option == "--VARIABLES" || may_be_secret(option);

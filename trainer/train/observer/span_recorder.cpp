@@ -23,7 +23,7 @@ using metrics::Span;
 
 constexpr std::string_view kCompute = "compute: ";
 
-/// Nodes that accumulate a gradient have the largest number, so that they run as soon as they can.
+/// The sequence number of nodes that accumulate a gradient: the largest, so that they run as soon as possible.
 constexpr auto kAccumulates = std::numeric_limits<std::uint64_t>::max();
 
 std::int64_t this_thread() {
@@ -31,7 +31,7 @@ std::int64_t this_thread() {
   return number;
 }
 
-/// A part of the model in its forward pass, and the sequence numbers of the autograd nodes that it made.
+/// A part of the model in its forward pass, and the sequence numbers of the autograd nodes that it created.
 struct ForwardPart {
   std::string name;
   std::uint64_t first = 0;
@@ -59,10 +59,10 @@ struct Recorded {
   std::vector<BackwardNode> nodes;
 };
 
-/// What the callbacks write to: they are plain functions and run on any thread.
+/// The data that the callbacks write; they are plain functions and run on any thread.
 struct Memory {
-  std::atomic<bool> on{false};    ///< what begins is recorded
-  std::atomic<bool> open{false};  ///< what ends is
+  std::atomic<bool> on{false};    ///< record spans that begin
+  std::atomic<bool> open{false};  ///< record spans that end
   std::mutex mutex;
   std::set<const Beginning*> under_way;
   Recorded recorded;
@@ -117,15 +117,15 @@ void end_span(const at::RecordFunction& function, at::ObserverContext* context) 
   shared.recorded.spans.push_back(std::move(span));
 }
 
-/// The part of the model that made the node, of `parts` by their first number; empty: none did, as of those that weigh
-/// the loss.
+/// Returns the part of the model that created the node; `parts` are sorted by their first number. Empty if none did, as
+/// for nodes that weight the loss.
 std::string part_of(std::uint64_t sequence, const std::vector<ForwardPart>& parts) {
   const auto after = std::ranges::upper_bound(parts, sequence, {}, &ForwardPart::first);
   return after == parts.begin() || sequence >= std::prev(after)->end ? "" : std::prev(after)->name;
 }
 
-/// Spans of the parts' backward passes: the nodes of a part that follow each other on a thread, with those between
-/// them that accumulate gradients.
+/// Returns spans of the parts' backward passes: adjacent nodes of one part on a thread, with the gradient accumulations
+/// between them.
 std::vector<Span> backward_spans(std::vector<BackwardNode> nodes, std::vector<ForwardPart> parts) {
   std::ranges::sort(parts, {}, &ForwardPart::first);
   std::ranges::sort(nodes, {}, [](const BackwardNode& node) { return std::pair(node.span.thread, node.span.begin); });
@@ -177,7 +177,7 @@ std::vector<Span> SpanRecorder::take(std::int64_t end) {
   shared.on = false;
   Recorded recorded;
   {
-    const std::lock_guard lock(shared.mutex);  // which collectives wait for: nothing long
+    const std::lock_guard lock(shared.mutex);  // collectives wait for this lock, so hold it briefly
     shared.open = false;
     recorded = std::exchange(shared.recorded, {});
     for (const Beginning* begun : shared.under_way) {

@@ -18,9 +18,9 @@ namespace rollcall::train {
 namespace {
 
 constexpr std::uint32_t kMostRanks = 64;
-constexpr std::size_t kMostSpans = 1'000'000;  // of all ranks: some 150 MB, more than a browser opens with ease
+constexpr std::size_t kMostSpans = 1'000'000;  // of all ranks: about 150 MB, more than a browser opens easily
 constexpr std::size_t kMostSpansOfRank = 200'000;
-constexpr int kRounds = 8;  // of looks at the clock
+constexpr int kRounds = 8;  // clock readings
 
 std::string name_of_thread(std::int64_t thread) {
   const std::string name = first_line_of(fmt::format("/proc/self/task/{}/comm", thread));
@@ -95,7 +95,7 @@ Result<void> StepTrace::compare_clocks() {
   std::vector<metrics::ClockReading> readings;
   for (int round = 0; round < kRounds; ++round) {
     const std::int64_t sent = nanoseconds_now();
-    RETURN_IF_ERROR(process_group::barrier(world_.process_group));  // rank 0 looks when all others have
+    RETURN_IF_ERROR(process_group::barrier(world_.process_group));  // rank 0 reads its clock after all others
     ASSIGN_OR_RETURN(const auto answered, numbers_of_rank_zero(world_.process_group, {nanoseconds_now()}));
     readings.push_back({sent, answered.front(), nanoseconds_now()});
   }
@@ -110,7 +110,7 @@ StepTrace::Part StepTrace::make_part() {
   try {
     const metrics::TracedRank traced{world_.rank, world_.host, clock_.offset, recorder_->take(step_ended_)};
     Part part{metrics::shares_of(traced.spans), metrics::trace_events(traced, name_of_thread)};
-    if (world_.device.type() != at::kCPU) {  // it computes and communicates later than the host says
+    if (world_.device.type() != at::kCPU) {  // the device computes and communicates later than the host's spans
       part.shares.compute = part.shares.communication = part.shares.exposed = std::nan("");
     }
     return part;

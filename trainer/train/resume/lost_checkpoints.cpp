@@ -13,7 +13,7 @@ namespace {
 
 std::string records_of(const std::string& folder) { return (std::filesystem::path(folder) / "metrics.jsonl").string(); }
 
-/// Takes in the records one after the other.
+/// Evaluates the records one after the other.
 class SavesReader {
  public:
   SavesReader(const std::string& folder, Restart restart)
@@ -41,11 +41,11 @@ class SavesReader {
               (!restart_.run.empty() && record.text("run") == restart_.run);
     count_start(record);
     std::int64_t& newest = is_here_ ? saves_.of_training : saves_.elsewhere;
-    const std::int64_t step = record.integer("step");  // what was saved beyond it was given up, or was lost
+    const std::int64_t step = record.integer("step");  // later checkpoints were abandoned or lost
     newest = step == 0 ? -1 : std::min(newest, step);
   }
 
-  /// A start by Slurm counts once, whatever steps or generations it had, and the present one not yet.
+  /// Counts a start by Slurm once, however many steps or generations it had, and not the current one.
   void count_start(const report::ReadRecord& record) {
     const std::int64_t restarts = record.integer("restart_count", 0);
     const bool is_counted = restarts == last_restarts_ || restarts == restart_.count;

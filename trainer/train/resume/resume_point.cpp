@@ -20,7 +20,7 @@ Result<std::vector<checkpoint::format::ListedCheckpoint>> listed_for(const check
                                     : checkpoint::format::list_checkpoints(options.folder);
 }
 
-/// What loading will look at, the newest first.
+/// Returns the files that loading will try, the newest first.
 Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& options) {
   std::vector<std::string> paths;
   if (options.resume == "never") {
@@ -43,15 +43,16 @@ Result<EarlierTraining> read_earlier(const std::string& path, checkpoint::format
   return earlier_training_of(reader);
 }
 
-/// Whether a file may be read at another time. What is gone by now, is a folder or leads nowhere is no checkpoint.
+/// Returns whether a file may become readable later. A path that is gone, a folder or a dangling link is not a
+/// checkpoint.
 bool may_pass(const Error& error, const std::string& path) {
   std::error_code ignored;
   return error.kind == ErrorKind::InputOutput ||
          (error.kind == ErrorKind::NoInput && std::filesystem::is_regular_file(path, ignored));
 }
 
-/// Whether one of this user's checkpoints in `folder` is the work of `job`. Errors: one cannot be read for a reason
-/// that may pass.
+/// Returns whether one of this user's checkpoints in `folder` was written by `job`. Errors: one cannot be read for a
+/// reason that may pass.
 Result<bool> holds_work_of(const std::string& job, const std::string& folder) {
   ASSIGN_OR_RETURN(const auto listed, checkpoint::format::list_own_checkpoints(folder));
   for (const checkpoint::format::ListedCheckpoint& checkpoint : listed) {
@@ -66,13 +67,13 @@ Result<bool> holds_work_of(const std::string& job, const std::string& folder) {
   return false;
 }
 
-/// Whether no step and no validation is left of `config`'s training; the end of an epoch may be.
+/// Returns whether no step and no validation is left of `config`'s training; the end of an epoch may be left.
 bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& config) {
   const bool steps_done = config.run.max_steps > 0 && progress.global_step >= config.run.max_steps;
   return (steps_done || progress.epoch >= config.run.epochs) && progress.validation_due == 0;
 }
 
-/// restarted_job_goes_on(), of what the records say.
+/// Implements restarted_job_goes_on() from the records in `saves`.
 Result<bool> goes_on_with_own(const config::TrainConfig& config, const Restart& restart,
                               const Result<RecordedSaves>& saves) {
   if (restart.is_first()) {
@@ -112,7 +113,7 @@ Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::L
       return std::optional(*std::move(earlier));
     }
     if (earlier.error().kind == ErrorKind::Mismatch) {
-      return earlier.error();  // loading would say the same
+      return earlier.error();  // loading would fail alike
     }
   }
   return std::optional<EarlierTraining>();
@@ -125,7 +126,7 @@ Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Envi
 
 namespace {
 
-/// What rank 0 finds to go on from.
+/// The training from which rank 0 resumes.
 struct LookBack {
   std::optional<EarlierTraining> earlier{};
   bool from_own_job = false;  ///< restarted_job_goes_on()
@@ -143,7 +144,7 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
     return own.error();
   }
   LookBack found;
-  found.from_own_job = own && *own;  // where that is not known, "auto" goes on all the same, and refuses others' work
+  found.from_own_job = own && *own;  // if unknown, "auto" continues and refuses other users' checkpoints
   options.resume = found.from_own_job ? "auto" : options.resume;
   options.passes_over_others = found.from_own_job;
   ASSIGN_OR_RETURN(auto earlier, find_earlier_training(options));
@@ -157,12 +158,12 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   if (found.earlier) {
     return found;
   }
-  ASSIGN_OR_RETURN(const auto listed, listed_for(options));  // a file that cannot be read is told of where it is loaded
+  ASSIGN_OR_RETURN(const auto listed, listed_for(options));  // loading reports a file that cannot be read
   RETURN_IF_ERROR(listed.empty() ? check_none_lost(config, given_resume, restart, saves, warnings) : Result<void>());
   return found;
 }
 
-/// Steps keep their images on as many ranks as before, though --batch-size alone says something else.
+/// Warns if steps keep their images on as many ranks as before, although --batch-size alone would change them.
 void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, const config::TrainConfig& config,
                           std::int64_t ranks, std::vector<std::string>& warnings) {
   if (earlier.progress.world_size == ranks && kept != config.grad_accumulation()) {
@@ -189,7 +190,7 @@ Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_
   const EarlierTraining* const earlier = mine && mine->earlier ? &*mine->earlier : nullptr;
   const bool same_batch_size = earlier != nullptr && config::setting_then(earlier->config_json, "batch-size") ==
                                                          std::to_string(config.batch_size());
-  const auto shared =  // what all ranks go by
+  const auto shared =  // values that all ranks use
       numbers_of_rank_zero(world.process_group,
                            {earlier != nullptr ? earlier->progress.global_batch_asked : 0,
                             earlier != nullptr ? earlier->images_of_step() : 0, std::int64_t{same_batch_size},
@@ -283,12 +284,12 @@ checkpoint::Progress first_progress(const config::TrainConfig& config, const dat
 
 namespace {
 
-/// The position counts in an order of so many images: in another data set it means nothing. Whether only the end of its
-/// epoch is left of it.
+/// Checks that the position is in an order of `dataset_size` images; in another data set it means nothing. Returns
+/// whether only the end of its epoch is left.
 Result<bool> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size, const config::TrainConfig& config,
                            const data::Datasets& datasets) {
   const std::int64_t images_of_step = progress.world_size * progress.batch_size;
-  // Files of earlier versions do not say how many images there were, and count the last step's padding.
+  // Files of earlier versions do not store the number of images, and count the last step's padding.
   const bool other = progress.dataset_size > 0 ? progress.dataset_size != dataset_size
                                                : progress.sample_position >= dataset_size + images_of_step;
   if (other) {
@@ -303,7 +304,7 @@ Result<bool> keep_position(checkpoint::Progress& progress, std::int64_t dataset_
   }
   progress.dataset_size = dataset_size;
   progress.sample_position = std::min(progress.sample_position, dataset_size);
-  // By the steps of the run that wrote it: this run's may be larger, and leave more out.
+  // In steps of the run that wrote it: this run's may be larger and leave out more images.
   const std::int64_t left = dataset_size - progress.sample_position;
   return progress.step_in_epoch > 0 && left < (config.data.sampling.drop_last ? images_of_step : 1);
 }
@@ -333,7 +334,7 @@ Result<Continued> continue_at(checkpoint::Progress& progress, const checkpoint::
                             stored.seed),
                 fmt::format("--seed={}, or using data with a train and a val part", stored.seed), ErrorKind::Mismatch);
   }
-  progress.seed = fresh.seed;  // find_resume_point() has told where it is another one
+  progress.seed = fresh.seed;  // find_resume_point() has reported a different one
   return Continued{.note = change.note.empty() ? "" : "; " + change.note,
                    .ends_an_epoch = ends_an_epoch,
                    .is_finished = is_at_end(progress, config) && !ends_an_epoch};

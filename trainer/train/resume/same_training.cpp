@@ -13,12 +13,12 @@
 namespace rollcall::train {
 namespace {
 
-/// Batches of a step that the scaling of the learning rate counts: over ranks, and accumulated.
+/// Returns the batches of a step for the scaling of the learning rate: over ranks, and accumulated.
 std::int64_t batches_of(std::int64_t images, std::int64_t batch_size) {
   return batch_size > 0 ? images / batch_size : 0;
 }
 
-/// A step of as many images in other batches, by whose number the learning rate is scaled.
+/// Adds a change if a step has as many images in another number of batches, by which the learning rate is scaled.
 void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& earlier,
                  const config::TrainConfig& config, std::int64_t images) {
   const bool scales = config.optim.scale_optim_params || config.optim.scaling != optim::LearningRateScaling::None;
@@ -32,7 +32,7 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
   }
 }
 
-/// Steps of other sizes, where the user asked for them: other ranks alone are no other training.
+/// Adds changes of the size of a step that the user requested; another number of ranks alone is not another training.
 void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
                    const config::TrainConfig& config, const World& world) {
   const std::int64_t now = step_size(config, world).images();
@@ -46,7 +46,7 @@ void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& 
     const std::size_t before = changes.size();
     add_scaling(changes, earlier, config, now);
     if (changes.size() == before && config.parallel.replica.exact.virtual_ranks > 0) {
-      compare("batch-size", config.batch_size());  // BatchNorm sees other batches
+      compare("batch-size", config.batch_size());  // BatchNorm uses other batches
     }
     return;
   }
@@ -56,7 +56,7 @@ void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& 
   }
 }
 
-/// The data may lie elsewhere than before; made-up images are never those of a folder.
+/// Compares the data: its path may change, but synthetic images are never those of a folder.
 void add_data(std::vector<config::Change>& changes, std::vector<std::string>& warnings, const EarlierTraining& earlier,
               const config::TrainConfig& config) {
   const std::string then = config::setting_then(earlier.config_json, "data");
@@ -72,7 +72,8 @@ void add_data(std::vector<config::Change>& changes, std::vector<std::string>& wa
   }
 }
 
-/// A training that goes on does not read it again: it may have moved, or no longer be given.
+/// Warns if init-from changed: a training that resumes does not read it again, as it may have moved or no longer be
+/// given.
 void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTraining& earlier,
                              const config::TrainConfig& config) {
   const std::string then = config::setting_then(earlier.config_json, "init-from");
@@ -191,7 +192,7 @@ constexpr const char* kOtherData =
     "using the data set of that training, or changing --run-name or --checkpoint-dir and adding --init-from=FILE to "
     "start from its weights";
 
-/// What is different, or an empty text. A number below 0 is one that a source does not tell.
+/// Returns the first difference, or an empty text. A number below 0 is unknown.
 std::string difference_of(const checkpoint::DataSet& one, const checkpoint::DataSet& other) {
   const auto differ = [](std::int64_t a, std::int64_t b) { return a >= 0 && b >= 0 && a != b; };
   if (differ(one.class_names, other.class_names)) {
@@ -203,7 +204,7 @@ std::string difference_of(const checkpoint::DataSet& one, const checkpoint::Data
   return differ(one.picture_names, other.picture_names) ? "the names of the images" : "";
 }
 
-/// "the validation images (60, not 50)", or an empty text; files of earlier versions do not say.
+/// Returns "the validation images (60, not 50)", or an empty text; files of earlier versions do not store them.
 std::string validation_difference_of(const checkpoint::DataSet& then, const checkpoint::DataSet& now) {
   if (then.images != 0 && then.images != now.images) {
     return fmt::format("the validation images ({}, not {})", now.images, then.images);
@@ -219,7 +220,7 @@ checkpoint::DataSet kept_of(const DataIdentity& identity) {
           .picture_names = identity.picture_names};
 }
 
-/// The classes of a training without names for them were called by their numbers, which no name contradicts.
+/// Drops class names that are only numbers: the classes of a training without names were called by their numbers.
 DataParts without_numbers(DataParts then, std::size_t classes) {
   std::vector<std::string> numbers;
   for (std::size_t i = 0; i < classes; ++i) {

@@ -32,10 +32,11 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "lease.json";
 constexpr std::size_t kMostLeaseBytes = 4096;
-constexpr std::chrono::milliseconds kLook{500};    ///< between two looks at another's lease
-constexpr std::chrono::seconds kPatienceAtEnd{2};  ///< with a file system that stands still
+constexpr std::chrono::milliseconds kLook{500};    ///< interval between two looks at another run's lease
+constexpr std::chrono::seconds kPatienceAtEnd{2};  ///< limit for a file system that does not respond
 
-/// When it was renewed; nothing where it is gone. Opened, since a network file system looks at its server then.
+/// Returns the time of its last renewal; nothing if it does not exist. Opens the file, because a network file system
+/// then asks its server.
 std::optional<timespec> renewed(const std::string& path) {
   const storage::File file(path, O_RDONLY | O_NONBLOCK);
   struct stat status {};
@@ -59,7 +60,7 @@ Error held(const Lease::Folder& folder, const Holder& holder) {
               "waiting until it has ended, or changing --run-name or " + folder.setting, ErrorKind::CannotCreate);
 }
 
-/// Whether the file was made: it is there already where not. One who dies before it is written leaves an empty one.
+/// Creates the file; returns false if it exists. A process that dies before the file is written leaves an empty one.
 Result<bool> create(const Lease::Folder& folder, const Holder& self) {
   const std::string path = file_in(folder);
   const storage::File file(path, O_WRONLY | O_CREAT | O_EXCL);
@@ -67,12 +68,12 @@ Result<bool> create(const Lease::Folder& folder, const Holder& self) {
     return errno == EEXIST ? Result<bool>(false) : cannot_create(folder, errno);
   }
   const std::string text = to_json(self);
-  // NFS tells of a full disk only here; an empty file would be held by nobody, and a second run would take it for dead.
+  // NFS reports a full disk only here. An empty file has no holder, and a second run would consider it dead.
   if (!file.write_at(std::as_bytes(std::span(text)), 0) || !file.sync(storage::Cached::Keep)) {
     const int code = errno;
     struct stat own {};
     struct stat there {};
-    // Another run may have taken it for a dead one's while the server did not answer.
+    // Another run may have considered it dead while the server did not respond.
     if (fstat(file.descriptor(), &own) == 0 && stat(path.c_str(), &there) == 0 && own.st_ino == there.st_ino) {
       ::unlink(path.c_str());
     }
@@ -81,8 +82,8 @@ Result<bool> create(const Lease::Folder& folder, const Holder& self) {
   return true;
 }
 
-/// Takes a dead holder's file away; of several runs that try, one does. What turns out to be a new holder's comes back.
-/// Errors (CannotCreate): it cannot be renamed, as another user's in a sticky folder.
+/// Removes a dead holder's file; of several runs that try, one succeeds. A file that turns out to be a new holder's is
+/// restored. Errors (CannotCreate): it cannot be renamed, for instance as another user's in a sticky folder.
 Result<void> remove_dead(const Lease::Folder& folder, const Holder& holder, const Holder& self) {
   const std::string path = file_in(folder);
   const std::string away = path + ".dead-" + self.nonce;
@@ -101,15 +102,15 @@ Result<void> remove_dead(const Lease::Folder& folder, const Holder& holder, cons
   return {};
 }
 
-/// A look at another one's lease, and what has been seen of it so far.
+/// Watches another run's lease and keeps what has been seen of it.
 class Watch {
  public:
   Watch(std::string path, const Holder& self, const Environment& environment)
       : path_(std::move(path)), self_(self), environment_(environment) {}
 
-  /// How the holder stands, as far as is known by now. Where the waiting is `over`, Unknown means that renewals
-  /// have come and one is overdue: one more, or three that do not come, decide. Slurm may not know a job that lives
-  /// (PrivateData hides it), so its word counts only where nothing is renewed.
+  /// Returns the state of the holder as far as it is known by now. After the waiting is `over`, Unknown means that
+  /// renewals were seen and one is overdue: one more, or three that do not come, decide. Slurm may not show a running
+  /// job (PrivateData hides it), so its answer counts only if nothing is renewed.
   [[nodiscard]] Standing look(bool over) {
     take_in();
     const Standing known = is_earlier_start(*holder_, self_) ? Standing::Dead : by_kernel(*holder_, self_);
@@ -163,10 +164,10 @@ class Watch {
   const Holder& self_;
   const Environment& environment_;
   std::optional<Holder> holder_;
-  std::chrono::steady_clock::time_point last_sign_;  ///< a renewal, or that it was first seen
+  std::chrono::steady_clock::time_point last_sign_;  ///< time of the last renewal, or when it was first seen
   std::optional<timespec> time_;
-  bool renewals_ = false;                ///< seen
-  std::optional<Standing> slurms_word_;  ///< asked for where no renewal came, once
+  bool renewals_ = false;                ///< renewals were seen
+  std::optional<Standing> slurms_word_;  ///< Slurm's answer, asked once if no renewal comes
 };
 
 }  // namespace
@@ -181,7 +182,8 @@ struct Lease::State {
   bool ending = false;
   bool ended = false;
 
-  /// The thread's: it keeps the state alive by itself, as a file system that stands still may hold it for ever.
+  /// Runs in the thread. The thread keeps the state alive, because a file system that does not respond may block it for
+  /// ever.
   void renew_until_ending() {
     std::unique_lock lock(mutex);
     while (!changed.wait_for(lock, kRenewal, [this] { return ending; })) {
@@ -230,11 +232,12 @@ struct Lease::State {
     }
   }
 
-  /// Whether the file, of folder `number`, says that it is this run's; notes where it is another's, or was and is gone.
+  /// Returns whether the file of folder `number` names this run; records the loss if it names another run, or existed
+  /// and is gone.
   bool look(const std::string& path, std::size_t number) {
     std::string content;
     FileReading reading = read_small_file(path, kMostLeaseBytes, content);
-    if (reading.error_number == ENOENT) {  // or is put back this moment: see remove_dead()
+    if (reading.error_number == ENOENT) {  // or another run is restoring it: see remove_dead()
       std::this_thread::sleep_for(kLook);
       content.clear();
       reading = read_small_file(path, kMostLeaseBytes, content);
@@ -282,7 +285,7 @@ Error Lease::taken_over() const { return train::taken_over(state_->held_folders(
 
 namespace {
 
-/// Waits at most `patience` for one folder. `dead`: holders of whom that is known; one that is found out is added.
+/// Waits at most `patience` for one folder. `dead`: holders that are known to be dead; newly found ones are added.
 Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const Environment& environment,
                          std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say,
                          std::set<std::string>& dead) {
@@ -298,7 +301,7 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
     const bool over = std::chrono::steady_clock::now() - begin >= patience;
     const Standing standing = watch.look(over);
     if (standing == Standing::Dead || dead.contains(to_json(watch.holder()))) {
-      if (!watch.holder().nonce.empty()) {  // a lease that is being written has none yet
+      if (!watch.holder().nonce.empty()) {  // a lease that is being written has no nonce yet
         dead.insert(to_json(watch.holder()));
       }
       if (Result<void> removed = remove_dead(folder, watch.holder(), self); !removed) {
@@ -324,7 +327,7 @@ Result<Lease> Lease::take(const std::vector<Folder>& folders, const Environment&
   const Holder self = this_run(environment);
   auto state = std::make_shared<State>();
   state->nonce = self.nonce;
-  Lease lease(state);  // renews what is held while the next one is waited for
+  Lease lease(state);  // renews the leases held while it waits for the next one
   const auto begin = std::chrono::steady_clock::now();
   std::set<std::string> dead;
   for (const Folder& folder : folders) {

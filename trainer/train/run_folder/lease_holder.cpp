@@ -22,16 +22,16 @@
 namespace rollcall::train {
 namespace {
 
-constexpr std::chrono::seconds kPatienceWithSlurm{5};  ///< with a controller that does not answer
+constexpr std::chrono::seconds kPatienceWithSlurm{5};  ///< limit for a controller that does not respond
 
-/// The fields of /proc/PID/stat behind the name, which may hold anything: the state comes first (proc(5)).
+/// Returns the fields of /proc/PID/stat after the name, which may contain anything: the state comes first (proc(5)).
 std::vector<std::string> process_fields(std::int64_t pid) {
   const std::string text = content_of(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = text.rfind(") ");
   return name_end == std::string::npos ? std::vector<std::string>() : split(text.substr(name_end + 2), ' ');
 }
 
-/// Field 22 of /proc/PID/stat; empty where no such process runs any more.
+/// Returns field 22 of /proc/PID/stat; empty if the process no longer runs.
 std::string start_of(std::int64_t pid) {
   constexpr std::size_t kState = 0;
   constexpr std::size_t kStart = 22 - 3;
@@ -45,7 +45,7 @@ std::string target_of(const char* link) {
   return std::filesystem::read_symlink(link, ignored).string();
 }
 
-/// "12", or "12_3" of an element of an array. Anybody may have written it.
+/// Returns whether it is "12", or "12_3" for an element of an array. Anyone may have written it.
 bool is_job_name(const std::string& text) {
   const std::size_t line = text.find('_');
   return parse_integer<std::uint64_t>(text.substr(0, line)) &&
@@ -121,7 +121,7 @@ Standing by_kernel(const Holder& holder, const Holder& self) {
     return Standing::Unknown;
   }
   const std::string started = start_of(holder.pid);
-  if (started.empty()) {  // it is gone, or another user's, whom /proc with hidepid does not show
+  if (started.empty()) {  // it has ended, or is another user's, which /proc with hidepid hides
     return ::kill(static_cast<pid_t>(holder.pid), 0) != 0 && errno == ESRCH ? Standing::Dead : Standing::Unknown;
   }
   return started == holder.started ? Standing::Alive : Standing::Dead;
@@ -152,7 +152,7 @@ Standing by_slurm(const Holder& holder, const Holder& self, const Environment& e
     return asked->text.find("Invalid job id") != std::string::npos ? Standing::Dead : Standing::Unknown;
   }
   const std::string_view state = trim(asked->text);
-  if (state.empty() || state == "PENDING") {  // it has ended, or is to begin once more
+  if (state.empty() || state == "PENDING") {  // it has ended, or waits to start again
     return Standing::Dead;
   }
   return state == "SUSPENDED" || state == "STOPPED" ? Standing::Alive : Standing::Unknown;

@@ -31,7 +31,7 @@ Result<std::string> prepare_stage(const config::TrainConfig& train, const Enviro
     return unusable_stage(config, objection.reason, "naming another folder on this node");
   }
   ASSIGN_OR_RETURN(const bool keeps, config.load.resume == "auto" ? true : restarted_job_goes_on(train, environment));
-  if (!keeps) {  // what lies there is another run's, and goes when this one saves
+  if (!keeps) {  // its files are another run's and are removed when this one saves
     return std::string();
   }
   ASSIGN_OR_RETURN(const auto published, checkpoint::background::publish_left_over(config.stage, config.load.folder));
@@ -51,7 +51,7 @@ bool lies_below(const std::string& path, const std::string& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-/// The folder of checkpoints, and that of records where it is another one.
+/// Creates the folder of checkpoints, and that of records if it is a different one.
 Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& config) {
   const std::string& checkpoints = config.checkpoint.load.folder;
   RETURN_IF_ERROR(checkpoint::format::prepare_folder(checkpoints));
@@ -79,13 +79,13 @@ Result<std::string> prepare_folders(const config::TrainConfig& train, const Worl
                           "leaving it out, since --checkpoint-mode=async writes from memory");
   }
   if (world.rank != 0) {
-    lease.reset();  // of the world before, whose rank 0 this process was
+    lease.reset();  // of the previous world, if this process was its rank 0
     return std::string();
   }
   ASSIGN_OR_RETURN(const std::vector<Lease::Folder> folders, make_folders(train));
   std::chrono::duration<double> patience(config.lease_timeout);
   if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
-    // Less than three renewals cannot find out that a holder elsewhere is dead.
+    // In less time than three renewals a holder elsewhere cannot be found dead.
     const std::chrono::duration<double> most = std::max<std::chrono::duration<double>>(
         world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
     patience = std::min(patience, most);

@@ -17,7 +17,7 @@
 namespace rollcall::train {
 namespace {
 
-/// What is due between two steps, and at an epoch's end. Its members are the run that it works on, and where that is.
+/// Does what is due between two steps and at an epoch's end. Its members are the run and its position.
 class Loop {
  public:
   explicit Loop(const Run& run) : run_(run) {}
@@ -33,18 +33,18 @@ class Loop {
   }
 
  private:
-  // Each returns nothing to go on, or the outcome that ends the run.
+  // The functions return nothing to continue, or the outcome that ends the run.
   using Stop = std::optional<Outcome>;
 
   Outcome run_epochs() {
     if (config_.run.valid_epochs == 0) {
-      progress_.validation_due = 0;  // none is wanted any more
+      progress_.validation_due = 0;  // no longer requested
     }
     if (Stop stop = finish_interrupted()) {
       return *stop;
     }
     if (checkpoints_.ends_an_epoch() && at_last_step() &&
-        progress_.epoch < config_.run.epochs) {  // a kill came between its last step and its end
+        progress_.epoch < config_.run.epochs) {  // the run was killed between the epoch's last step and its end
       observer_.begin_epoch(progress_.step_in_epoch);
       if (Stop stop = after_epoch()) {
         return *stop;
@@ -58,8 +58,8 @@ class Loop {
     return Outcome{};
   }
 
-  /// What the step where this run begins had come to, but not to the end of: its validation and, where ranks go on with
-  /// what they have in memory, its save.
+  /// Completes what the step at which this run starts had begun: its validation and, if ranks continue from memory, its
+  /// save.
   Stop finish_interrupted() {
     const bool last = progress_.epoch == config_.run.epochs || at_last_step();
     const bool due = progress_.step_in_epoch > 0 ? checkpoints_.due_after_step(progress_.global_step)
@@ -102,14 +102,14 @@ class Loop {
     return after_epoch();
   }
 
-  /// Whether a save, a copy or an end lies between this step and the next.
+  /// Returns whether a save, a copy or an end is due between this step and the next.
   bool is_due_after_step() const {
     const std::int64_t step = progress_.global_step;
     return progress_.step_in_epoch == steps_in_epoch_ || at_last_step() || checkpoints_.due_after_step(step) ||
            checkpoints_.replica_due_after_step(step);
   }
 
-  /// Of all steps but, on a device, the last one; of that too where something is due behind it.
+  /// Collects all steps except, on a device, the last one; also that one if something is due after it.
   Stop hear_of_steps() {
     const std::size_t later = steps_.lags() && !is_due_after_step() ? 1 : 0;
     while (steps_.under_way() > (heard_.ask_to_act() ? 0 : later)) {
@@ -146,7 +146,7 @@ class Loop {
     return adjust_workers(step.waited, wait);
   }
 
-  /// For --train-num-workers=auto: after a step for whose data this rank `waited` seconds.
+  /// Implements --train-num-workers=auto after a step for whose data this rank `waited` seconds.
   Stop adjust_workers(double waited, const metrics::DataWait& step) {
     DataPipeline& data = run_.training.data;
     const std::optional<int> workers = data.tuning.after_step(waited, step.elapsed, step.loading);
@@ -175,12 +175,12 @@ class Loop {
       return failed_everywhere(error);
     }
     if (heard_.evicted > 0) {
-      return failed(checkpoints_.taken_over());  // every rank has it
+      return failed(checkpoints_.taken_over());  // every rank has this error
     }
     if (ends_in_mid_epoch()) {
       progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
     }
-    // Where the run's last step ends an epoch too, only its end is left: after_epoch(), whose validation hears a stop.
+    // If the run's last step also ends an epoch, only after_epoch() is left, whose validation reacts to a stop.
     if (heard_.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
       return interrupted();
     }
@@ -213,8 +213,8 @@ class Loop {
     return save_and_validate(last || checkpoints_.due_after_epoch(progress_.epoch), last);
   }
 
-  /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and
-  /// saves the outcome where the run ends here or the model is among the best.
+  /// Saves if `saving` (so that nothing is lost if the job ends during the validation), validates if that is due, and
+  /// saves the result if the run ends here or the model is among the best.
   Stop save_and_validate(bool saving, bool last) {
     const bool validating = progress_.validation_due != 0;
     if (saving) {
@@ -232,7 +232,7 @@ class Loop {
     return last || among_best_ ? save(last ? Urgency::Final : Urgency::Due) : std::nullopt;
   }
 
-  /// An interruption during it is one before it: a resumed run validates from the beginning.
+  /// An interruption during the validation counts as one before it: a resumed run validates from the beginning.
   Stop validate() {
     const double begun = seconds_now();
     metrics::RunningAverage sums;
@@ -258,7 +258,7 @@ class Loop {
     return std::nullopt;
   }
 
-  /// Ends a run that leaves out more of its `images` than --max-bad-samples allows.
+  /// Ends a run that skips more of its `images` than --max-bad-samples allows.
   Stop too_many_bad(const metrics::RunningAverage& sums, std::int64_t images, const char* part) {
     if (static_cast<double>(sums.bad()) <= config_.run.max_bad_samples * static_cast<double>(images)) {
       return std::nullopt;
@@ -266,7 +266,8 @@ class Loop {
     return all_fail(too_many_bad_samples(sums, images, part, config_.data.given));
   }
 
-  /// What every rank came to by the same numbers. All are there still, so that a save under way is not lost with them.
+  /// Ends the run with an error that every rank computed from the same numbers. All ranks are alive, so a save in
+  /// progress is completed first.
   Stop all_fail(Error error) {
     checkpoints_.writer().finish_save();
     tell_saves();
@@ -278,11 +279,11 @@ class Loop {
     return stop ? stop : Outcome{Ending::Interrupted, std::nullopt};
   }
 
-  /// After so many seconds of it. A run that has done nothing else, as the one before it had not come to its end
-  /// either, is no step further than that: ends so that the job is not requeued for ever.
+  /// Handles an interruption after so many seconds of validation. If this run and the ones before it did nothing else,
+  /// the run ends with an error, so that the job is not requeued for ever.
   Stop interrupted_validation(double seconds) {
     const bool in_vain = validates_again_ && progress_.validation_due >= kValidationsInVain;
-    if (validates_again_) {  // who submits it again after that has changed something
+    if (validates_again_) {  // a user who submits it again after that has changed something
       progress_.validation_due = in_vain ? 1 : progress_.validation_due + 1;
     }
     if (!in_vain) {
@@ -301,10 +302,10 @@ class Loop {
     return stop;
   }
 
-  /// Nodes come or go: where the model is divided, what ranks do not have whole is copied first, if that takes no time
-  /// to speak of.
+  /// Handles a change of the world: if the model is sharded, the ranks first replicate their parts, provided that this
+  /// takes little time.
   Stop regrouped() {
-    // An agent ends workers that do not let go in time (--shutdown-timeout), and with them the copy of before.
+    // An agent kills workers that do not stop in time (--shutdown-timeout), and with them the previous replica.
     constexpr double kMostSeconds = 5;
     const Outcome regrouped{Ending::Regrouped, std::nullopt};
     observer_.record_steps(progress_);
@@ -320,17 +321,18 @@ class Loop {
     return stop ? stop : regrouped;
   }
 
-  /// To a neighbour's memory.
+  /// Copies the state to a peer's memory.
   Stop replicate(bool may_skip) {
     bool begun = false;
     return keep_state([&] { return checkpoints_.replicate(progress_, others_saving_, may_skip); }, begun);
   }
 
-  /// `done`: what `save` says. Every rank has its error, and one tells it.
+  /// Runs `save` and stores its result in `done`. Every rank has its error, and one reports it.
   Stop keep_state(const std::function<Result<bool>()>& save, bool& done) {
     observer_.record_steps(progress_);
     Result<bool> saved = false;
-    if (Stop failed = catch_training_errors(run_.world, [&] { saved = save(); })) {  // the device, say
+    if (Stop failed =
+            catch_training_errors(run_.world, [&] { saved = save(); })) {  // for instance a failure of the device
       return failed;
     }
     tell_saves();
@@ -367,7 +369,7 @@ class Loop {
 
   bool at_last_step() const { return config_.run.max_steps > 0 && progress_.global_step >= config_.run.max_steps; }
 
-  /// --max-steps ends the run here, before the end of an epoch.
+  /// Returns whether --max-steps ends the run here, before the end of an epoch.
   bool ends_in_mid_epoch() const { return at_last_step() && progress_.step_in_epoch < steps_in_epoch_; }
 
   const Run& run_;
@@ -378,13 +380,13 @@ class Loop {
   StepTrace trace_{config_.run, run_.world, observer_};
   Steps steps_{run_};
   std::int64_t steps_in_epoch_ = 0;
-  Totals heard_;                        ///< of the last step that was heard of
-  std::int64_t first_step_of_run_ = 0;  ///< that this run does
+  Totals heard_;                        ///< of the last step that was collected
+  std::int64_t first_step_of_run_ = 0;  ///< first step of this run
   bool warned_of_slow_save_ = false;
-  bool validates_again_ = false;  ///< what an earlier run did not come to the end of; no step was done since
-  bool among_best_ = false;       ///< the last validation's checkpoint is to be kept
-  double copy_seconds_ = 0;       ///< that the last copy to a neighbour took
-  bool others_saving_ = false;    ///< a rank's save was under way when the last step ended
+  bool validates_again_ = false;  ///< repeating a validation that an earlier run did not finish; no step was done since
+  bool among_best_ = false;       ///< the last validation's checkpoint will be kept
+  double copy_seconds_ = 0;       ///< duration of the last replication, seconds
+  bool others_saving_ = false;    ///< a save of any rank was in progress when the last step ended
 };
 
 }  // namespace

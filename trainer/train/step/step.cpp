@@ -79,7 +79,7 @@ void Steps::begin(Step& step) {
   if (run_.agent != nullptr) {
     buffers_before_ = parallel::copies_of(training_.model->buffers());
   }
-  if (!is_graph_ready()) {  // of which it is a part
+  if (!is_graph_ready()) {  // a graph includes this
     replica_.zero_grad();
   }
 }
@@ -93,7 +93,7 @@ Result<data::Batch> Steps::next_batch() {
   return *std::move(batch);
 }
 
-/// Batch `done` of the step, counted from 0. A graph computes all of them once the last one is there.
+/// Adds batch `done` of the step, counted from 0. A graph computes all batches once the last one has arrived.
 void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   const data::StageTimes& times = read.times;
   step.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
@@ -115,7 +115,7 @@ void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   step.counted = step.counted.defined() ? step.counted + counted : counted;
 }
 
-/// Batch `done`, of which the host may know nothing but its tensors; what it counts.
+/// Runs batch `done`, of which the host may know only the tensors; returns its counts.
 at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, metrics::StepTimes& times) {
   replica_.set_gradient_sync(done + 1 == batches_);
   const double begun = seconds_now();
@@ -138,9 +138,9 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
   return count(outputs, batch.labels, losses, batch.counted);
 }
 
-/// All of a step, its batches on the device, as a graph.
+/// Runs all batches of a step, which are on the device, as a graph.
 at::Tensor Steps::forward_backward_of_all(const std::vector<data::Batch>& batches) {
-  metrics::StepTimes unknown;  // of the device's work, which is only captured
+  metrics::StepTimes unknown;  // times of captured work are unknown
   replica_.zero_grad();
   at::Tensor counted = forward_backward(batches.front(), 0, unknown);
   for (std::int64_t done = 1; done < batches_; ++done) {
@@ -150,7 +150,7 @@ at::Tensor Steps::forward_backward_of_all(const std::vector<data::Batch>& batche
   return counted;
 }
 
-/// Waits for what the ranks exchange: gradients are those of all then.
+/// Waits for the exchange between ranks: the gradients are then those of all ranks.
 void Steps::finish_gradients(Step& step) {
   if (is_graph_ready()) {
     return;
@@ -163,7 +163,7 @@ void Steps::finish_gradients(Step& step) {
   }
 }
 
-/// What this rank's host has to say, on its way to where the training computes.
+/// Starts the copy of this rank's host values to the training's device.
 void Steps::tell_ranks(Step& step, const Asked& asked) {
   CheckpointWriter& writer = run_.checkpoints.writer();
   step.totals.stopping = asked.to_stop ? 1 : 0;
@@ -178,7 +178,7 @@ void Steps::tell_ranks(Step& step, const Asked& asked) {
                               run_.world.device);
 }
 
-/// What the ranks' totals say decides whether the update is taken.
+/// Updates the parameters if the totals of the ranks allow it.
 void Steps::update_by_host(Step& step) {
   const bool finite = gradients_are_finite();
   const double done = seconds_now();
@@ -203,7 +203,7 @@ void Steps::update_by_host(Step& step) {
   step.times.optimizer += seconds_now() - told;
 }
 
-/// The same without a look by the host.
+/// Does the same without reading anything on the host.
 void Steps::update_on_device(Step& step) {
   const double begun = seconds_now();
   is_ahead_ = true;
@@ -217,7 +217,7 @@ void Steps::update_on_device(Step& step) {
   step.times.optimizer += seconds_now() - begun;
 }
 
-/// All that the device does of it; what the host is to hear.
+/// Enqueues the update on the device; returns the values for the host.
 at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& of_host) {
   precision::LossScaler& scaler = training_.loss_scaler;
   const at::Tensor sums = exchange(counted, scaler.unscale_there(*training_.optimizer), of_host);
@@ -242,13 +242,13 @@ at::Tensor Steps::enqueue_update_as_graph(const at::Tensor& counted, const at::T
   return back_;
 }
 
-/// The sums over all ranks, where the training computes.
+/// Returns the sums over all ranks, on the training's device.
 at::Tensor Steps::exchange(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host) {
   RECORD_USER_SCOPE("phase: totals of all ranks");
   return add_up(counted, non_finite, of_host, run_.world.process_group);
 }
 
-/// The gradients of this rank; takes the loss scale out of them.
+/// Checks the gradients of this rank and removes the loss scale from them.
 bool Steps::gradients_are_finite() {
   precision::LossScaler& scaler = training_.loss_scaler;
   return scaler.on() ? scaler.unscale(*training_.optimizer, run_.world.process_group)
@@ -262,7 +262,7 @@ void Steps::clip(at::Tensor& norm) {
   }
 }
 
-/// The update was taken or enqueued: it belongs to the run's progress.
+/// Counts a step whose update was done or enqueued in the run's progress.
 void Steps::count_step() {
   checkpoint::Progress& progress = run_.progress;
   buffers_before_.clear();
@@ -294,7 +294,7 @@ std::optional<Outcome> Steps::hear(Step& heard) {
     }
     end = after(step);
   });
-  Step& last = under_way_.back();  // of the time that the host spent, this is the last step's
+  Step& last = under_way_.back();  // this time of the host belongs to the last step
   last.times.wait += seconds_now() - begun;
   last.times.elapsed = seconds_now() - last.begin;
   heard = std::move(step);
@@ -311,22 +311,22 @@ std::optional<Outcome> Steps::after(const Step& step) {
     on_device_->left_out();
   }
   if (!std::isfinite(step.totals.average.loss_sum)) {
-    return std::nullopt;  // which ends the run
+    return std::nullopt;  // this ends the run
   }
   const bool scaled = training_.loss_scaler.on();
   run_.progress.skipped_steps += 1;
   skipped_in_a_row_ += 1;
-  // On a device the gradients are those of the step behind it by now.
+  // On a device the gradients are those of the next step by now.
   const std::string where =
       lags() ? "on the device" : place_of(precision::first_gradient_not_finite(replica_.named_parameters()));
   run_.observer.skipped_step(step.numbers.step, run_.progress, scaled, where);
-  constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
+  constexpr double kSmallest = 1.0 / (1 << 20);  // about 36 steps in a row overflowed
   const std::int64_t most = config_.run.max_skipped_steps;
   const bool too_small = scaled && run_.progress.loss_scale < kSmallest;
   if (!too_small && (scaled || most == 0 || skipped_in_a_row_ < most)) {
     return std::nullopt;
   }
-  // Every rank comes here: none is to take a save under way from the others by its end, and one tells.
+  // Every rank reaches this: a rank that exits must not break a save in progress, and one rank reports the error.
   run_.checkpoints.writer().finish_save();
   return failed(too_small ? gradients_not_finite_at_any_scale()
                           : gradients_not_finite(where, skipped_in_a_row_, step.numbers.step));

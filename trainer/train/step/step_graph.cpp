@@ -10,7 +10,7 @@
 namespace rollcall::train {
 namespace {
 
-/// Why steps cannot be captured; empty: they can.
+/// Returns why steps cannot be captured; empty: they can.
 std::string obstacle(const config::TrainConfig& config, const World& world, bool regroups) {
   const device::Plugin* const plugin = world.device.plugin();
   const parallel::ReplicaOptions& replica = config.parallel.replica;
@@ -32,7 +32,7 @@ std::string obstacle(const config::TrainConfig& config, const World& world, bool
   return "";
 }
 
-/// `place`: where the graph reads what `tensor` is.
+/// Copies `tensor` to `place`, where the graph reads it.
 void keep_in(at::Tensor& place, const at::Tensor& tensor) {
   if (!place.defined()) {
     place = at::empty_like(tensor);
@@ -59,7 +59,8 @@ void CapturedWork::enqueue(const std::function<void()>& work, std::chrono::durat
 }
 
 void CapturedWork::capture(const std::function<void()>& work) {
-  current_stream(world_.device.device()).synchronize();  // what failed before is no failure of the capture
+  current_stream(world_.device.device())
+      .synchronize();  // so that an earlier failure does not appear as one of the capture
   try {
     replay_ = world_.device.plugin()->capture([&] { collectives_.capture(work); });
   } catch (const c10::OutOfMemoryError& error) {

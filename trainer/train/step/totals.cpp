@@ -48,9 +48,9 @@ void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums) 
 
 namespace {
 
-constexpr std::int64_t kOfDevice = 5;  // what count() gives, and whether gradients are not finite
+constexpr std::int64_t kOfDevice = 5;  // values of count(), and whether gradients are not finite
 
-/// What a rank's host has to tell, in the order of totals_of().
+/// Returns the values of a rank's host, in the order of totals_of().
 std::vector<double> numbers_of(const Totals& mine) {
   return {static_cast<double>(mine.average.damaged), static_cast<double>(mine.average.unread),
           static_cast<double>(mine.stopping),        mine.waited,
@@ -77,7 +77,7 @@ at::Tensor add_up(const at::Tensor& counted, const at::Tensor& non_finite, const
                   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group) {
   const torch::NoGradGuard no_grad;
   const at::Tensor of_device = counted.defined() ? counted : torch::zeros({kOfDevice - 1}, of_host.options());
-  // Gradients that are not finite may say so by a number that is none itself.
+  // `non_finite` may itself be a NaN.
   at::Tensor sums = torch::cat({of_device, non_finite.ne(0).to(at::kDouble), of_host});
   if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
     throw process_group::CollectiveFailure(reduced.error());

@@ -34,8 +34,8 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
   return {};
 }
 
-/// The options for a step's whole batch, by one of the two scaling rules: batches whose gradients are accumulated count
-/// as ranks do, so that a training is the same on more ranks with less accumulation.
+/// Returns the options for a step's whole batch, by one of the two scaling rules. Accumulated batches count like ranks,
+/// so that a training is the same on more ranks with less accumulation.
 Result<optim::OptimizerOptions> scaled_options(const config::TrainConfig& config, const World& world) {
   optim::OptimizerOptions options = config.optim.optimizer;
   const auto batches = static_cast<std::uint32_t>(virtual_ranks(config, world).all * config.grad_accumulation());
@@ -64,7 +64,7 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
   return schedule;
 }
 
-/// What --elastic-exact makes slower than it need be.
+/// Warns if --elastic-exact is slower than necessary.
 void warn_of_shares(const config::TrainConfig& config, const World& world, std::vector<std::string>& warnings) {
   const std::int64_t all = config.parallel.replica.exact.virtual_ranks;
   if (all == 0) {
@@ -137,7 +137,7 @@ Result<void> add_optimizer(Training& training, const config::TrainConfig& config
 }
 
 Result<void> warm_up(Training& training, const config::TrainConfig& config, const World& world) {
-  // Each rank needs more than one value per channel in every BatchNorm, so two images where they shrink to a pixel.
+  // Each rank needs several values per channel in every BatchNorm, so two images in case they shrink to one pixel.
   constexpr std::int64_t kSmallest = 32;
   const std::int64_t size = std::min<std::int64_t>(kSmallest, config.data.datasets.image_size);
   const at::Tensor images = torch::zeros({2, 3, size, size}, world.device.options());
@@ -171,7 +171,7 @@ Result<Ready> rehearse(const config::TrainConfig& config) {
 at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,
                       const at::Tensor& images) {
   const precision::Autocast autocast(config.model.compute_type, world.device.type());
-  // One channels-last image would make all that is computed from it channels-last, whatever the weights are.
+  // A channels-last image would make everything computed from it channels-last, whatever the weights' format.
   const bool is_computed_in = images.scalar_type() == config.model.compute_type;
   const at::Tensor input =
       (is_computed_in ? images : images.to(training.replica->input_type())).contiguous(config.model.memory_format);

@@ -20,7 +20,8 @@ std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainC
   });
 }
 
-/// The ending that any rank was asked for; nothing: to go on. The hosts tell each other: no device is waited for.
+/// Returns the ending that any rank was asked for; nothing: continue. The hosts exchange it without waiting for a
+/// device.
 Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& world) {
   Totals mine;
   mine.stopping = asked.to_stop ? 1 : 0;
@@ -54,7 +55,7 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Asked(
     if (!batch) {
       return failed(batch.error());
     }
-    if (!batch->has_value()) {  // after equally many batches on every rank: the sampler pads
+    if (!batch->has_value()) {  // after the same number of batches on every rank, because the sampler pads
       break;
     }
     run.observer.bad_samples((*batch)->bad);
