@@ -8,7 +8,7 @@ rollcall::metrics::Moment g_linked;
 
 void note_linked() noexcept { g_linked = rollcall::metrics::now(); }
 
-// Called by the dynamic linker when all libraries are relocated and none of their constructors has run.
+// The dynamic linker calls it after all libraries are relocated and before any of their constructors runs.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const g_note_linked)() noexcept = note_linked;
 
 }  // namespace

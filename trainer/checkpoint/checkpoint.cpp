@@ -32,7 +32,7 @@ auto without_exceptions(const std::string& value, const Work& work, const char* 
   }
 }
 
-/// A checkpoint that was read, and is not in use yet.
+/// A checkpoint that was read but is not in use yet.
 struct Loaded {
   ReadPlan reads;
   OptimizerPlan optimizer;
@@ -56,7 +56,7 @@ Result<Loaded> read_all(const format::CheckpointSource& source, const TrainingSt
   return loaded;
 }
 
-/// The first touch of the training's own state.
+/// Changes the training's own state for the first time.
 void carry_out(Loaded loaded, TrainingState& state) {
   loaded.reads.carry_out();
   loaded.optimizer.carry_out(state.optimizer);
@@ -64,8 +64,8 @@ void carry_out(Loaded loaded, TrainingState& state) {
   state.rng_per_rank = std::move(loaded.rng_per_rank);
 }
 
-/// What tells a file from any other that may have its name: when it was made, where it says so, and the checksums of
-/// all that is in it.
+/// Returns a digest that distinguishes a file from any other of that name: its creation time, if known, and the
+/// checksums of its content.
 std::uint32_t digest_of(const format::CheckpointSource& source) {
   const auto* const file = dynamic_cast<const format::CheckpointReader*>(&source);
   std::uint32_t digest = file == nullptr ? 0 : storage::crc32c(std::as_bytes(std::span(file->info().created)));
@@ -76,8 +76,8 @@ std::uint32_t digest_of(const format::CheckpointSource& source) {
   return digest;
 }
 
-/// Nodes may have files of their own under one name, and somebody may move a link between one rank's look and
-/// another's: replicas that began differently would never meet again. The same outcome on all ranks.
+/// Checks that all ranks opened the same file. Nodes may have different files under one name, and someone may move a
+/// link between the reads of two ranks; replicas that start differently would diverge. The same outcome on all ranks.
 Result<void> agree_on_file(format::RankGroup& group, std::uint32_t digest, const std::string& path) {
   ASSIGN_OR_RETURN(const auto digests, group.gather(std::as_bytes(std::span(&digest, 1))));
   const auto other = std::ranges::find_if(digests, [&](const auto& one) { return one != digests.front(); });
@@ -90,7 +90,7 @@ Result<void> agree_on_file(format::RankGroup& group, std::uint32_t digest, const
                   "naming a file on a shared file system that no other program replaces", ErrorKind::Mismatch));
 }
 
-/// The named checkpoint, or nothing else.
+/// Uses the named checkpoint, and no other.
 Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path, format::RankGroup& group,
                                                         const format::UseCheckpoint& use) {
   const auto reader = format::CheckpointReader::open(path);
@@ -134,9 +134,9 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   return std::optional(LoadedInfo{used->path, std::move(used->warnings)});
 }
 
-/// A checkpoint, or a state dict of another program's.
+/// Opens a checkpoint, or a state dict of another program.
 Result<exchange::Weights> open_weights(const std::string& path) {
-  if (exchange::is_state_dict(path) || exchange::several_files(path)) {  // of which reading tells what to do
+  if (exchange::is_state_dict(path) || exchange::several_files(path)) {  // reading several files fails with advice
     return exchange::open_state_dict(path);
   }
   auto reader = format::CheckpointReader::open(path);

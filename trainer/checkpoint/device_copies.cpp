@@ -28,7 +28,7 @@ at::Tensor DeviceCopies::copy(const std::string& name, const at::Tensor& rows, b
     streams_->copied_in_order.record(computing);
     return host;
   }
-  c10::Event written(streams_->device.type());  // what computes `rows` is done
+  c10::Event written(streams_->device.type());  // recorded after the computation of `rows`
   written.record(computing);
   written.block(streams_->beside);
   const c10::StreamGuard guard(streams_->beside);

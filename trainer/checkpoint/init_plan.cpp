@@ -19,9 +19,9 @@ namespace {
 using format::schema::kModel;
 using format::schema::model_path;
 
-constexpr std::size_t kLongestShown = 200;  ///< of a prefix
+constexpr std::size_t kLongestShown = 200;  ///< characters of a prefix
 
-/// What the keys of the last layer begin with: "fc." of "fc.bias".
+/// Returns the beginning of the last layer's keys: "fc." of "fc.bias".
 std::string prefix_of_last_layer(const std::vector<std::string>& keys) {
   const std::string last = keys.empty() ? "" : keys.back();
   return last.substr(0, last.rfind('.') + 1);
@@ -31,8 +31,8 @@ bool is_counter(std::string_view key) { return key.ends_with(".num_batches_track
 
 bool is_of_model(const format::ManifestEntry& entry) { return entry.name.starts_with(kModel); }
 
-/// What is before the model's keys in `source`: what most are found with. Of several whole models all, in the file's
-/// order. Counters do not count: one of two may be without.
+/// Returns the prefix with which most of the model's keys are found in `source`; all such prefixes, in the file's
+/// order, if it holds several whole models. Counters do not count, because one of two models may lack them.
 std::vector<std::string> prefixes_in(const format::CheckpointSource& source, const std::vector<std::string>& keys,
                                      const std::string& last_layer) {
   constexpr int kMostParts = 8;  // of a key
@@ -46,7 +46,7 @@ std::vector<std::string> prefixes_in(const format::CheckpointSource& source, con
     const auto key = is_of_model(entry) ? std::string_view(entry.state_dict_key) : std::string_view();
     std::size_t begin = key.size();
     for (int part = 0; part < kMostParts && begin > 0; ++part) {
-      begin = begin < 2 ? 0 : key.rfind('.', begin - 2) + 1;  // behind the dot before, or 0
+      begin = begin < 2 ? 0 : key.rfind('.', begin - 2) + 1;  // after the previous dot, or 0
       if (ours.contains(key.substr(begin)) && ++counts[std::string(key.substr(0, begin))] == 1) {
         found.emplace_back(key.substr(0, begin));
       }
@@ -61,8 +61,8 @@ std::vector<std::string> prefixes_in(const format::CheckpointSource& source, con
   return found;
 }
 
-/// A tensor of the model behind `prefix` that is no part of ours; empty where there is none. Where the last layer
-/// begins afresh, its parts may be others.
+/// Returns a tensor of the model with `prefix` that our model does not have; empty if there is none. The last layer may
+/// differ if it starts with new weights.
 std::string more_than_ours(const format::CheckpointSource& source, const std::string& prefix,
                            const std::vector<std::string>& keys, std::string_view fresh_layer) {
   const std::set<std::string_view> ours(keys.begin(), keys.end());

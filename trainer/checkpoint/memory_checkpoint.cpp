@@ -26,7 +26,7 @@ Json row_of(const std::string& name, const format::Value& value) {
           Json::binary({bytes, bytes + encoded.bytes.size()})};
 }
 
-/// A tensor that no rank has bytes of has none at all.
+/// Returns whether the table lists a tensor: a tensor without bytes on every rank has none at all.
 bool is_told(const format::TensorView& tensor) {
   return !tensor.bytes.empty() || format::element_count(tensor.shape).value_or(0) == 0;
 }
@@ -126,7 +126,7 @@ bool MemoryCheckpoint::is_whole() const {
   return true;
 }
 
-/// Adds the part of the next owner.
+/// Adds the table of the next owner's part.
 bool MemoryCheckpoint::add(const std::vector<std::uint8_t>& table) {
   const Json told = Json::from_cbor(table);
   Part& part = parts_.emplace_back();
@@ -203,7 +203,7 @@ void MemoryCheckpoint::take(std::uint32_t owner, std::uint64_t first_byte, std::
   }
 }
 
-/// `bytes` lie in the stretch's data set from `first_byte` on.
+/// Copies `bytes`, which begin at `first_byte` of the stretch's data set, to the requests.
 void MemoryCheckpoint::give(const Stretch& stretch, std::uint64_t first_byte, std::span<const std::byte> bytes) {
   for (const format::ReadRequest& request : requests_[stretch.dataset]) {
     const std::uint64_t begin = std::max(first_byte, request.first_byte);

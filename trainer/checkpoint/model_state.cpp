@@ -13,7 +13,7 @@ namespace {
 using format::schema::kModel;
 using format::schema::model_path;
 
-/// This rank's part where the parameter is divided.
+/// Returns this rank's part if the parameter is sharded.
 std::optional<Shard> shard_of(const Sharding* sharding, const std::string& key) {
   return sharding != nullptr ? sharding->shard(key) : std::nullopt;
 }

@@ -20,7 +20,7 @@ std::size_t parameter_count(const torch::optim::Optimizer& optimizer) {
   return count;
 }
 
-/// The kind of `optimizer`, after checking that `keys` names its parameters.
+/// Returns the kind of `optimizer` after checking that `keys` names its parameters.
 Result<const OptimizerKind*> checked_kind(const torch::optim::Optimizer& optimizer,
                                           const std::vector<std::string>& keys) {
   const OptimizerKind* const kind = optim::kind_of(optimizer);
@@ -34,7 +34,7 @@ Result<const OptimizerKind*> checked_kind(const torch::optim::Optimizer& optimiz
   return kind;
 }
 
-/// The names of each group's parameters.
+/// Returns the names of each group's parameters.
 std::vector<std::vector<std::string>> keys_by_group(const torch::optim::Optimizer& optimizer,
                                                     const std::vector<std::string>& keys) {
   std::vector<std::vector<std::string>> groups;
@@ -74,9 +74,9 @@ std::string state_path(const std::string& key, const std::string& name) {
   return "/optimizer/state/" + key + "/" + name;
 }
 
-// The state for one parameter on its way out and in: /optimizer/state/<key>/<name>, a tensor of the parameter's shape
-// or a number. `key` names the parameter in the state dict; `sharding` is null where every rank has all of it. All
-// outlives what these give.
+// Save and load the state of one parameter: /optimizer/state/<key>/<name>, a tensor of the parameter's shape or a
+// number. `key` is the parameter's name in the state dict; `sharding` is null if every rank has the whole parameter.
+// All arguments outlive the results.
 
 optim::StateSink sink_of(StateParts& parts, const std::string& key, const Sharding* sharding) {
   return {.tensor =
@@ -91,8 +91,8 @@ optim::StateSink sink_of(StateParts& parts, const std::string& key, const Shardi
                                   std::int64_t number) { parts.values[state_path(key, name)] = number; }};
 }
 
-/// A tensor is like `parameter`, which the optimizer updates (device, strides), and gets the stored values when `reads`
-/// is carried out. Throws c10::Error where the shape differs.
+/// Returns tensors like `parameter`, which the optimizer updates (device, strides), that get the stored values when
+/// `reads` is carried out. Throws c10::Error if the shape differs.
 optim::StateSource source_of(const OpenCheckpoint& stored, ReadPlan& reads, const at::Tensor& parameter,
                              const std::string& key, const Sharding* sharding) {
   const auto tensor = [&stored, &reads, &parameter, key, sharding](const std::string& name) -> at::Tensor {

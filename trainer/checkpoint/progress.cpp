@@ -9,7 +9,8 @@
 namespace rollcall::checkpoint {
 namespace {
 
-/// visit(path, part) for each number of a progress, by its path in a checkpoint. `Of`: Progress, const or not.
+/// Calls visit(path, number) for each number of a progress, with its path in a checkpoint. `Of`: Progress, const or
+/// not.
 template <typename Of, typename Visit>
 void for_each_number(Of& progress, const Visit& visit) {
   visit("/progress/epoch", progress.epoch);
@@ -47,7 +48,7 @@ void for_each_number(Of& progress, const Visit& visit) {
   sums("/progress/unrecorded", progress.unrecorded);
 }
 
-/// What a file says that no training of ours wrote would be a place outside of the data.
+/// Returns the progress if its numbers are possible: those of a forged file could be a position outside of the data.
 std::optional<Progress> if_possible(Progress progress) {
   const bool possible = progress.epoch >= 0 && progress.step_in_epoch >= 0 && progress.global_step >= 0 &&
                         progress.sample_position >= 0 && progress.world_size >= 1 && progress.batch_size >= 0 &&
@@ -59,7 +60,7 @@ std::optional<Progress> if_possible(Progress progress) {
 
 void add_progress(std::map<std::string, format::Value>& values, const Progress& progress) {
   for_each_number(progress, [&](const std::string& path, const auto& number) { values[path] = number; });
-  values["/sampler/epoch"] = progress.epoch;  // for people, beside the position in it
+  values["/sampler/epoch"] = progress.epoch;  // for people, next to the position in the epoch
   values[format::kBestPath] = format::best_to_json(progress.best);
 }
 
@@ -94,7 +95,7 @@ std::string progress_to_text(const Progress& progress) {
   json[format::kBestPath] = format::best_to_json(progress.best);
   for_each_number(progress, [&](const std::string& path, const auto& number) {
     if constexpr (std::is_same_v<std::decay_t<decltype(number)>, double>) {
-      json[path] = std::bit_cast<std::uint64_t>(number);  // bits also carry what JSON has no number for
+      json[path] = std::bit_cast<std::uint64_t>(number);  // the bits also represent NaN and infinity, which JSON cannot
     } else {
       json[path] = number;
     }

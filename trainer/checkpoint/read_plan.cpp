@@ -53,7 +53,7 @@ void ReadPlan::carry_out() {
     current_stream(*device).synchronize();
   }
   copies_.clear();
-  // LibTorch would keep what was page-locked, of all that was read, for the whole run.
+  // Otherwise LibTorch would keep all page-locked memory of this load for the whole run.
   if (device && device->is_cuda()) {
     at::getHostAllocator(device->type())->empty_cache();
   }

@@ -17,7 +17,7 @@ static_assert(is_number_of(DType::UInt8, at::kByte) && is_number_of(DType::Int8,
 
 std::int64_t rows_of(const at::Tensor& tensor) { return tensor.dim() == 0 ? 1 : tensor.size(0); }
 
-/// The first row of a tensor that begins at or after byte `cut` of all tensors in a row; the tensor begins at `begin`.
+/// Returns the first row of a tensor at or after byte `cut` of all tensors in sequence; the tensor begins at `begin`.
 std::int64_t first_row_from(std::int64_t cut, std::int64_t begin, const at::Tensor& tensor) {
   const std::int64_t rows = rows_of(tensor);
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());

@@ -25,7 +25,7 @@
 namespace rollcall::checkpoint::background {
 namespace {
 
-/// Of all ranks' parts of all tensors.
+/// Returns the bytes of all tensors over all ranks.
 std::uint64_t whole_bytes(const format::Content& content) {
   std::uint64_t bytes = 0;
   for (const format::TensorView& tensor : content.tensors) {
@@ -40,14 +40,14 @@ std::uint64_t whole_bytes(const format::Content& content) {
 
 Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
   RETURN_IF_ERROR(format::prepare_folder(folder));
-  format::remove_stale_temporaries(folder);  // before the look: they may be what fills the disk
+  format::remove_stale_temporaries(folder);  // before the check, because they may fill the disk
   const std::optional<format::FreeSpace> space = format::free_space_at(folder);
   return space ? format::check_free_space(folder, *space, bytes) : Result<void>();
 }
 
 Result<void> asked(const std::function<Result<void>()>& is_ours) { return is_ours ? is_ours() : Result<void>(); }
 
-/// Removes the checkpoints of a stage; that of step `kept` stays.
+/// Removes the checkpoints of a staging directory except that of step `kept`.
 void remove_all_but(std::int64_t kept, const std::string& staged) {
   const auto listed = format::list_checkpoints(staged);
   for (const format::ListedCheckpoint& left : listed ? *listed : std::vector<format::ListedCheckpoint>()) {
@@ -57,7 +57,7 @@ void remove_all_but(std::int64_t kept, const std::string& staged) {
   }
 }
 
-/// What another training left where this one saves for the first time.
+/// Sets aside what another training left, when this one saves for the first time.
 Result<void> give_way(const Destination& destination) {
   if (!destination.line_begins_at) {
     return {};
@@ -70,7 +70,7 @@ Result<void> give_way(const Destination& destination) {
   return superseded;
 }
 
-/// Rank 0's part before anything is written.
+/// Does rank 0's part before anything is written.
 Result<void> prepare(const Destination& destination, std::uint64_t bytes) {
   Result<void> ready = asked(destination.is_ours);
   if (ready) {
@@ -107,7 +107,7 @@ Result<void> commit(const Destination& destination, const format::Content& conte
   Result<void> written =
       format::write_checkpoint((first / format::checkpoint_name(destination.step)).string(), content, in_folder, group);
   if (written && stages && leads) {
-    remove_all_but(destination.step, destination.stage);  // what could not be copied; the new one has more
+    remove_all_but(destination.step, destination.stage);  // files that could not be copied; the new one is more recent
   }
   if (written && stages) {
     written = format::agree(
@@ -118,7 +118,8 @@ Result<void> commit(const Destination& destination, const format::Content& conte
     format::tidy_folder(destination.folder, destination.step, destination.best_step, destination.retention);
   }
   if (written) {
-    // Nobody waits elsewhere for a rank 0 whose file system stands still. What was written is there, whoever is lost.
+    // The ranks wait here, and not elsewhere, if rank 0's file system does not respond. The file is written in any
+    // case.
     static_cast<void>(format::agree(group, {}));
   }
   return written;
@@ -157,13 +158,13 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
   return target.sync(storage::Cached::Drop) ? Result<void>() : failure(to, "cannot be written to the device", errno);
 }
 
-/// ISO 8601, in UTC: texts of it are ordered as the times are. Empty where the file cannot be read.
+/// Returns the creation time as ISO 8601 in UTC, so that texts sort like times. Empty if the file cannot be read.
 std::string time_made(const std::string& path) {
   const auto reader = format::CheckpointReader::open(path);
   return reader ? reader->info().created : "";
 }
 
-/// Removes the temporary file unless it got its name.
+/// Removes the temporary file unless it was renamed.
 class Temporary {
  public:
   explicit Temporary(std::string path) : path_(std::move(path)) { ::unlink(path_.c_str()); }
@@ -207,7 +208,7 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
 }
 
 Result<LeftOver> publish_left_over(const std::string& staged, const std::string& folder) {
-  const auto there = format::list_own_checkpoints(folder);  // another's is not gone on from
+  const auto there = format::list_own_checkpoints(folder);  // this user does not resume from another user's
   const auto left_over = format::list_checkpoints(staged);
   if (!there || !left_over) {
     return there ? left_over.error() : there.error();

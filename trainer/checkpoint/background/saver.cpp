@@ -8,7 +8,7 @@
 namespace rollcall::checkpoint::background {
 namespace {
 
-/// Ranks, devices and memory that are gone do not come back while others wait; a file system may.
+/// Returns whether a later try may succeed: lost ranks, devices and memory do not come back, but a file system may.
 bool may_pass_with_time(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::PeerLost:
@@ -73,7 +73,7 @@ bool BackgroundThread::busy() const {
 }
 
 void BackgroundThread::run() {
-  pthread_setname_np(pthread_self(), "rollcall-save");  // for top, gdb and whoever gives it another priority
+  pthread_setname_np(pthread_self(), "rollcall-save");  // for top, gdb and tools that change its priority
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return work_ || ending_; });

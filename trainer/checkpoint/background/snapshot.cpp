@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// Each tensor begins at a cache line of its own.
+/// Returns the size padded to cache lines, so that each tensor begins at one.
 std::size_t padded(std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   return (bytes + kLine - 1) / kLine * kLine;

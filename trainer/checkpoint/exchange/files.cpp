@@ -74,7 +74,7 @@ Result<void> check_output_name(const std::string& path, bool overwrite) {
 Result<OutputFile> OutputFile::create(const std::string& path, bool overwrite) {
   RETURN_IF_ERROR(check_output_name(path, overwrite));
   std::string temporary = format::temporary_name(path);
-  ::unlink(temporary.c_str());  // of a dead process that had our number
+  ::unlink(temporary.c_str());  // left by a dead process with our PID
   storage::File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) {
     return fail("output", path, "cannot be created: " + errno_text(errno),

@@ -12,7 +12,7 @@
 namespace rollcall::checkpoint::exchange {
 namespace {
 
-/// What the names of other programs' checkpoints are: torchvision's references, Lightning, timm, PyTorch's tutorials.
+/// The names in other programs' checkpoints: torchvision's references, Lightning, timm, PyTorch's tutorials.
 constexpr std::array kUsualKeys{"state_dict", "model_state_dict", "model"};
 constexpr std::size_t kMostNamed = 10;
 constexpr std::size_t kLongestPath = 200;
@@ -29,7 +29,7 @@ std::ptrdiff_t tensors_in(const PickleTree& tree, const PickleDict& dict) {
   });
 }
 
-/// The dicts in `dict` and in these, by names that are texts: an optimizer's moments are not among them.
+/// Returns the dicts in `dict` and in these, by text keys; so an optimizer's moments are not among them.
 std::vector<NamedDict> dicts_in(const PickleTree& tree, const PickleDict& dict) {
   constexpr std::size_t kLevels = 2;
   constexpr std::size_t kMostDicts = 1000;
@@ -72,8 +72,8 @@ std::string keys_text(const PickleTree& tree, const PickleDict& dict) {
   return fmt::format("{}{}", fmt::join(keys, ", "), dict.items.size() > keys.size() ? ", ..." : "");
 }
 
-/// Whose the item is that is unknown where a state dict is looked for: a model as a whole, tensors of other types. The
-/// first of those that `names` has; where it has none, the first of all.
+/// Returns the class of an unknown item in a place where a state dict is looked for: a whole model, or tensors of other
+/// types. Takes the first item that `names` has, or the first of all if `names` is empty.
 std::string unknown_item(const PickleTree& tree, const PickleDict& dict, const std::vector<std::string_view>& names) {
   for (const auto& [key, value] : dict.items) {
     const auto* const text = tree.as<std::string>(key);
@@ -85,7 +85,8 @@ std::string unknown_item(const PickleTree& tree, const PickleDict& dict, const s
   return "";
 }
 
-/// Where ZeRO divides the parameters, or in a file of the optimizer's, the model is not there or without elements.
+/// Returns whether the file is one rank's part of a DeepSpeed checkpoint: where ZeRO divides the parameters, or in a
+/// file of the optimizer, the model is missing or has no elements.
 bool is_part_of_deepspeed(const PickleTree& tree, const PickleDict& root) {
   if (tree.find(root, "ds_version") == nullptr) {
     return false;
@@ -107,7 +108,7 @@ const NamedDict* usual_one(const std::vector<NamedDict>& dicts) {
   return nullptr;
 }
 
-/// `one` of these, and those that are a model beside it: no metrics, and no criterion.
+/// Returns `one`, with the other dicts that are a model, and not metrics or a criterion.
 FoundDict taken(const PickleTree& tree, const NamedDict& one, const std::vector<NamedDict>& dicts) {
   FoundDict found{one.dict, one.path};
   for (const NamedDict& other : dicts) {
@@ -119,7 +120,7 @@ FoundDict taken(const PickleTree& tree, const NamedDict& one, const std::vector<
   return found;
 }
 
-/// Where a model lies in `root` itself, a dict in it is no more likely to be meant.
+/// Returns `found` unless `root` itself holds a model, because a dict in it is then not more likely to be meant.
 Result<FoundDict> unless_root_is_a_model(const PickleTree& tree, const PickleDict& root, FoundDict found,
                                          const InputFile& file) {
   const std::ptrdiff_t beside = tensors_in(tree, root);
@@ -130,7 +131,7 @@ Result<FoundDict> unless_root_is_a_model(const PickleTree& tree, const PickleDic
                        fmt::format("rollcall-checkpoint import --key={}, or saving the file without it", found.key));
 }
 
-/// The one that is usually meant, or the only one.
+/// Returns the dict that is usually meant, or the only one.
 Result<FoundDict> choose(const PickleTree& tree, const PickleDict& root, const InputFile& file) {
   const std::vector<NamedDict> dicts = dicts_in(tree, root);
   std::vector<NamedDict> found;
@@ -146,7 +147,7 @@ Result<FoundDict> choose(const PickleTree& tree, const PickleDict& root, const I
     return FoundDict{&root};
   }
   if (const NamedDict* const usual = found.empty() ? usual_one(dicts) : nullptr) {
-    return taken(tree, *usual, {});  // which has no tensor: whoever reads it says what it has instead
+    return taken(tree, *usual, {});  // it has no tensor: reading it reports what it holds instead
   }
   if (found.empty()) {
     const std::string usual_item = unknown_item(tree, root, {kUsualKeys.begin(), kUsualKeys.end()});

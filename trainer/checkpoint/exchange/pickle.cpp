@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{32} << 20;
 
-/// Decodes instructions, which are those of Python's Lib/pickletools.py, and carries them out.
+/// Decodes and executes the instructions of Python's Lib/pickletools.py.
 class Reader : public PickleMachine {
  public:
   explicit Reader(std::span<const std::byte> bytes) : PickleMachine(bytes.size()), bytes_(bytes) {}
 
-  /// The tree, or nothing: failure() says why. Once.
+  /// Returns the tree; nothing on failure(). Call it once.
   std::optional<PickleTree> run() {
     while (at_ < bytes_.size()) {
       const auto code = std::to_integer<unsigned char>(bytes_[at_++]);
@@ -31,7 +31,7 @@ class Reader : public PickleMachine {
         return std::nullopt;
       }
     }
-    take(1);  // says what is wrong
+    take(1);  // sets the failure
     return std::nullopt;
   }
 
@@ -88,7 +88,7 @@ class Reader : public PickleMachine {
     }
   }
 
-  /// What protocols 3 to 5 have besides: bytes, sets, names made of texts, a memo that counts for itself.
+  /// Executes instructions of protocols 3 to 5: bytes, sets, names from texts, a memo with implicit numbers.
   bool execute_of_later_protocol(unsigned char code) {
     switch (code) {
       case 0x8f:
@@ -97,14 +97,14 @@ class Reader : public PickleMachine {
         return with_items([this](const Items&) { return top_is_unknown() || damaged(); });
       case 0x91:
         return with_items([this](const Items&) { return unknown("builtins.frozenset"); });
-      case 0x92:  // a dict of named arguments lies above the tuple
+      case 0x92:  // a dict of named arguments is above the tuple
         return with_top([this](PickleIndex) { return execute('R'); });
       case 0x93:
         return with_two([this](PickleIndex module, PickleIndex name) { return global_of_texts(module, name); });
       case 0x94:
         return put(static_cast<std::uint32_t>(memo_.size()));
       case 0x95:
-        return take(sizeof(std::uint64_t)) != nullptr;  // a frame's length, which is of use to streams
+        return take(sizeof(std::uint64_t)) != nullptr;  // a frame's length, which only streams need
       case 'C':
         return skip_bytes<std::uint8_t>();
       case 'B':
@@ -138,7 +138,7 @@ class Reader : public PickleMachine {
         return long_integer<std::uint8_t>();
       case 0x8b:
         return long_integer<std::uint32_t>();
-      case 'G':  // the one with a big-endian operand
+      case 'G':  // the only big-endian operand
         return with_number<std::uint64_t>(
             [this](auto bits) { return push(std::bit_cast<double>(__builtin_bswap64(bits))); });
       case 'X':
@@ -164,7 +164,7 @@ class Reader : public PickleMachine {
 
   // Operands.
 
-  /// The next `count` bytes; a null pointer where there are not so many.
+  /// Returns the next `count` bytes, or null if there are fewer.
   const std::byte* take(std::size_t count) {
     if (count > bytes_.size() - at_) {
       refuse("is damaged: it is truncated");
@@ -185,7 +185,7 @@ class Reader : public PickleMachine {
     return with_number<Number>([this](auto number) { return push(static_cast<std::int64_t>(number)); });
   }
 
-  /// A little-endian two's-complement number of any length; one of more than 64 bits (a generator's state) is unknown.
+  /// Pushes a little-endian two's-complement number; one of more than 64 bits (a generator's state) is unknown.
   template <typename Length>
   bool long_integer() {
     return with_number<Length>([this](std::size_t count) {
@@ -217,14 +217,14 @@ class Reader : public PickleMachine {
     const auto* const begin = reinterpret_cast<const char*>(bytes_.data()) + at_;
     const auto* const end = static_cast<const char*>(std::memchr(begin, '\n', bytes_.size() - at_));
     if (end == nullptr) {
-      take(bytes_.size());  // says what is wrong
+      take(bytes_.size());  // sets the failure
       return std::nullopt;
     }
     at_ += static_cast<std::size_t>(end - begin) + 1;
     return std::string(begin, end);
   }
 
-  /// Two lines: the name of a module, and one in it.
+  /// Reads two lines: the name of a module, and a name in it.
   template <typename Action>
   bool with_name(Action action) {
     const auto module = line();

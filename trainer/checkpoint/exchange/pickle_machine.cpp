@@ -5,13 +5,13 @@
 namespace rollcall::checkpoint::exchange {
 namespace {
 
-constexpr std::size_t kMostValues = 4'000'000;  ///< some 200,000 tensors
-// Tuples and texts can be referred to again and again: what is copied of them must be short, and not without end.
+constexpr std::size_t kMostValues = 4'000'000;  ///< about 200,000 tensors
+// Tuples and texts can be referenced many times, so the size and number of their copies are limited.
 constexpr std::size_t kMostDimensions = 64;  ///< as in PyTorch
 constexpr std::size_t kLongestKey = 255;     ///< of a storage; torch.save counts from 0
-constexpr std::size_t kLongestName = 200;    ///< of what is unknown
-constexpr std::size_t kMostNames = 10'000;   ///< of what is unknown
-constexpr std::size_t kCopiedPerByte = 16;   ///< of the pickle; a number of a shape takes two bytes there at least
+constexpr std::size_t kLongestName = 200;    ///< of unknown values
+constexpr std::size_t kMostNames = 10'000;   ///< of unknown values
+constexpr std::size_t kCopiedPerByte = 16;   ///< of the pickle, where a number of a shape takes at least two bytes
 
 std::optional<PickleGlobal> known_global(const std::string& module, const std::string& name) {
   if (module == "collections" && name == "OrderedDict") {
@@ -68,7 +68,7 @@ bool PickleMachine::global(const std::string& module, const std::string& name) {
 bool PickleMachine::global_of_texts(PickleIndex first, PickleIndex second) {
   const auto* const module = tree_.as<std::string>(first);
   const auto* const name = tree_.as<std::string>(second);
-  // Texts can be referred to again and again.
+  // Texts can be referenced many times.
   const bool sound =
       module != nullptr && name != nullptr && module->size() <= kLongestName && name->size() <= kLongestName;
   return sound ? global(std::string(*module), std::string(*name)) : refuse("is damaged: a name is not a string");

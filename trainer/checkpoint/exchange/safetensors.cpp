@@ -19,14 +19,14 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the reference implementation's limit
 constexpr const char* kMetadata = "__metadata__";
 
-/// One tensor as the header tells it; the place is counted from the end of the header.
+/// One tensor of the header; its offsets count from the end of the header.
 struct Entry {
   StateTensor tensor;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-/// The unsigned numbers of a JSON list; nothing where there are other things.
+/// Returns the unsigned numbers of a JSON list; nothing if it has other elements.
 std::optional<std::vector<std::int64_t>> numbers(const Json& parent, const char* name) {
   const auto list = parent.find(name);
   if (list == parent.end() || !list->is_array()) {
@@ -63,7 +63,7 @@ Result<Entry> entry_of(const InputFile& file, const std::string& key, const Json
   return Entry{{key, *dtype, *shape, {}}, begin, end};
 }
 
-/// All tensors of the header, in the order of their bytes, which fill the rest of the file without gap or overlap.
+/// Returns all tensors of the header in the order of their bytes, which must fill the rest of the file without gaps.
 Result<std::vector<Entry>> entries_of(const InputFile& file, const Json& header, std::uint64_t data_bytes) {
   std::vector<Entry> entries;
   for (const auto& [key, json] : header.items()) {
@@ -89,7 +89,7 @@ Result<std::vector<Entry>> entries_of(const InputFile& file, const Json& header,
   return entries;
 }
 
-/// Eight bytes of length and the JSON, filled up with blanks so that the tensors begin at a multiple of eight.
+/// Returns eight bytes of length and the JSON, padded with blanks so that the tensors begin at a multiple of eight.
 std::string header_of(std::span<const StateTensor* const> tensors) {
   nlohmann::json header{{"__metadata__", {{"format", "pt"}}}};
   std::uint64_t at = 0;

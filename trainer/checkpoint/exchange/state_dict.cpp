@@ -24,7 +24,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// "model-00001-of-00003.safetensors"; not "-of-00001", which is all.
+/// Returns whether it is "model-00001-of-00003.safetensors"; "-of-00001" is a whole model.
 bool is_shard(std::string_view name) {
   constexpr std::string_view kOf = "-of-";
   constexpr std::size_t kDigits = 5;
@@ -72,8 +72,8 @@ bool remove_prefix(StateDict& state, std::string_view prefix) {
   return true;
 }
 
-/// Whether HDF5's signature is where its specification (section II.A) says: at 0, or at 512, 1024, 2048 ... after what
-/// a program put before it.
+/// Returns whether HDF5's signature is at an offset of its specification (section II.A): 0, or 512, 1024, 2048 ...
+/// after a user block.
 bool is_hdf5(const InputFile& file) {
   constexpr std::uint64_t kSignature = 0x0a1a0a0d46444889;  // "\x89HDF\r\n\x1a\n"
   constexpr std::uint64_t kFarthest = 1 << 20;
@@ -96,7 +96,7 @@ constexpr std::size_t kSignatureBytes = 9;
 Result<Signature> signature_of(const InputFile& file) {
   std::array<std::byte, kSignatureBytes> first{};
   RETURN_IF_ERROR(file.read(first, 0));
-  // Before the others: the eight bytes of length at its beginning may look like any of them.
+  // First, because its leading eight bytes of length may look like any of the others.
   if (first[8] == std::byte{'{'}) {
     return Signature::Safetensors;
   }
@@ -175,7 +175,7 @@ bool is_state_dict(const std::string& path) {
 }
 
 void remove_wrapper_prefixes(StateDict& state) {
-  constexpr int kMostWrappers = 8;  // one after the other costs a copy of all names each
+  constexpr int kMostWrappers = 8;  // each costs a copy of all names
   for (int i = 0; i < kMostWrappers; ++i) {
     if (!remove_prefix(state, "module.") && !remove_prefix(state, "_orig_mod.") && !remove_prefix(state, "model.")) {
       return;

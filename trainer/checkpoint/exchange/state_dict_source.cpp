@@ -10,7 +10,7 @@ namespace rollcall::checkpoint::exchange {
 
 namespace {
 
-/// All of it is in memory. Thread-safe.
+/// A state dict in memory as a source. Thread-safe.
 class StateDictSource final : public format::CheckpointSource {
  public:
   StateDictSource(std::string path, StateDict state);
@@ -21,7 +21,7 @@ class StateDictSource final : public format::CheckpointSource {
     const auto found = number_of_.find(name);
     return found == number_of_.end() ? nullptr : &datasets_[found->second];
   }
-  /// Copies; its checksums were compared when the file was read, where it has any.
+  /// Copies from memory; checksums, if any, were compared when the file was read.
   [[nodiscard]] Result<void> read(std::span<const format::ReadRequest> requests, format::VerifyLevel level,
                                   std::size_t threads) const override;
   [[nodiscard]] Result<std::map<std::string, format::Value>> values() const override {
@@ -31,12 +31,12 @@ class StateDictSource final : public format::CheckpointSource {
  private:
   std::string path_;
   StateDict state_;
-  std::vector<format::ManifestEntry> datasets_;  ///< as many as the state dict has tensors, in its order
+  std::vector<format::ManifestEntry> datasets_;  ///< one for each tensor, in the order of the state dict
   std::map<std::string, std::size_t, std::less<>> number_of_;
 };
 
 StateDictSource::StateDictSource(std::string path, StateDict state) : path_(std::move(path)), state_(std::move(state)) {
-  // Whoever looks for a model finds what is before its names, and another one beside it.
+  // With whole names, so that a search for a model also finds its prefix and other models.
   state_.tensors = with_whole_names(state_);
   for (const StateTensor& tensor : state_.tensors) {
     format::ManifestEntry entry;

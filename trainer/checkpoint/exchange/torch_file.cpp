@@ -19,14 +19,14 @@ namespace {
 
 constexpr std::string_view kPickle = "/data.pkl";
 
-/// Gives tensors their bytes out of the archive.
+/// Reads the bytes of tensors from the archive.
 class TensorReader {
  public:
   TensorReader(const ZipArchive& archive, std::string prefix, const PickleTree& tree)
       : archive_(archive), prefix_(std::move(prefix)), tree_(tree) {}
 
   Result<void> add(const std::string& key, const PickleTensor& tensor) {
-    const PickleStorage& storage = *tree_.as<PickleStorage>(tensor.storage);  // the pickle machine made sure
+    const PickleStorage& storage = *tree_.as<PickleStorage>(tensor.storage);  // the pickle machine has checked it
     ASSIGN_OR_RETURN(const auto bytes, bytes_of(key, storage));
     const auto count = byte_count(storage.dtype, tensor.shape);
     if (!count || !format::lies_within(tensor.offset, tensor.shape, tensor.strides, storage.elements)) {
@@ -35,7 +35,7 @@ class TensorReader {
     }
     const std::size_t size = format::dtype_size(storage.dtype);
     const std::size_t offset = *count == 0 ? 0 : static_cast<std::size_t>(tensor.offset) * size;
-    // Whoever reads them writes them out: names of one storage without end would let a small file fill a disk.
+    // Readers write these bytes: without a limit many names of one storage would let a small file fill a disk.
     given_out_ += *count;
     if (given_out_ > 4 * archive_.file().size()) {
       return archive_.file().unusable("holds too many tensors that share one storage",
@@ -49,11 +49,11 @@ class TensorReader {
     return {};
   }
 
-  /// After the last add().
+  /// Call it after the last add().
   [[nodiscard]] StateDict finish() && { return std::move(state_); }
 
  private:
-  /// The elements of a storage, read once however many tensors share it.
+  /// Returns the elements of a storage, read once for all tensors that share it.
   Result<std::span<const std::byte>> bytes_of(const std::string& tensor, const PickleStorage& storage) {
     const ZipEntry* const entry = archive_.find(prefix_ + "/data/" + storage.key);
     const auto elements = byte_count(storage.dtype, std::array{storage.elements});
@@ -87,7 +87,7 @@ class TensorReader {
   std::uint64_t given_out_ = 0;
 };
 
-/// "archive" for a file whose pickle is the member "archive/data.pkl". torch calls it after the file, sometimes.
+/// Returns "archive" for a file whose pickle is the member "archive/data.pkl". PyTorch sometimes uses the file's name.
 Result<std::string> find_prefix(const ZipArchive& archive) {
   for (const ZipEntry& entry : archive.entries()) {
     const bool in_one_folder = entry.name.find('/') == entry.name.size() - std::min(kPickle.size(), entry.name.size());
@@ -102,7 +102,7 @@ Result<std::string> find_prefix(const ZipArchive& archive) {
 Result<void> check_byte_order(const ZipArchive& archive, const std::string& prefix) {
   const ZipEntry* const entry = archive.find(prefix + "/byteorder");
   if (entry == nullptr) {
-    return {};  // before PyTorch 2.1, and little-endian on every machine that counts
+    return {};  // written before PyTorch 2.1, and little-endian on all relevant machines
   }
   ASSIGN_OR_RETURN(const auto order, archive.read(*entry));
   const std::string_view text(reinterpret_cast<const char*>(order.get()), entry->bytes);
@@ -113,7 +113,7 @@ Result<void> check_byte_order(const ZipArchive& archive, const std::string& pref
 Result<StateDict> read_tensors(const ZipArchive& archive, const std::string& prefix, const PickleTree& tree,
                                const PickleDict& dict) {
   TensorReader reader(archive, prefix, tree);
-  std::map<std::string_view, PickleIndex> last;  // of equal keys Python keeps the last value, in the first one's place
+  std::map<std::string_view, PickleIndex> last;  // for equal keys Python keeps the last value at the first position
   for (const auto& [key_index, value] : dict.items) {
     const auto* const key = tree.as<std::string>(key_index);
     if (key == nullptr || tree.as<PickleTensor>(value) == nullptr) {
@@ -135,7 +135,7 @@ Result<StateDict> read_tensors(const ZipArchive& archive, const std::string& pre
   return std::move(reader).finish();
 }
 
-/// Instructions of Lib/pickletools.py, protocol 2, without the memo: nothing is referred to twice.
+/// Writes instructions of Lib/pickletools.py, protocol 2, without the memo, because nothing is referenced twice.
 class Pickle {
  public:
   Pickle& code(std::string_view instructions) {
@@ -183,8 +183,8 @@ std::vector<std::int64_t> contiguous_strides(std::span<const std::int64_t> shape
   return strides;
 }
 
-/// torch._utils._rebuild_tensor_v2(storage, 0, shape, strides, False, OrderedDict()), the storage being told by its
-/// key.
+/// Writes torch._utils._rebuild_tensor_v2(storage, 0, shape, strides, False, OrderedDict()) with the key of its
+/// storage.
 void add_tensor(Pickle& pickle, const StateTensor& tensor, const std::string& storage_key) {
   const auto elements = static_cast<std::int64_t>(tensor.bytes.size() / format::dtype_size(tensor.dtype));
   pickle.text(tensor.key).global("torch._utils", "_rebuild_tensor_v2").code("((");

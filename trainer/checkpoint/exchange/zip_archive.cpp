@@ -36,7 +36,7 @@ constexpr std::uint16_t kCountIn64Bits = 0xffff;
 
 using Bytes = std::span<const std::byte>;
 
-/// Where the central directory lies.
+/// The location of the central directory.
 struct Directory {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -44,7 +44,7 @@ struct Directory {
 
 Bytes view(const std::unique_ptr<std::byte[]>& memory, std::uint64_t count) { return {memory.get(), count}; }
 
-/// The position of the last end record in `tail`; an archive's comment may follow it.
+/// Returns the position of the last end record in `tail`; an archive's comment may follow it.
 std::optional<std::size_t> find_end_record(Bytes tail) {
   for (std::size_t at = tail.size() < zip::kEndBytes ? 0 : tail.size() - zip::kEndBytes + 1; at-- > 0;) {
     const bool here = number_at<std::uint32_t>(tail, at) == zip::kEnd;
@@ -55,7 +55,7 @@ std::optional<std::size_t> find_end_record(Bytes tail) {
   return std::nullopt;
 }
 
-/// The directory's place in 64 bits, from the record to which the locator before the end record points.
+/// Returns the directory's 64-bit location from the record to which the locator before the end record points.
 Result<Directory> read_zip64_end(const InputFile& file, std::uint64_t end_record) {
   if (end_record < zip::kZip64LocatorBytes) {
     return file.unusable("is a damaged zip archive");
@@ -87,7 +87,7 @@ Result<Directory> find_directory(const InputFile& file) {
   return in_64_bits ? read_zip64_end(file, file.size() - tail_bytes + *end) : directory;
 }
 
-/// Replaces the numbers that say "in 64 bits" by those of the Zip64 extra field, which has only these, in this order.
+/// Replaces numbers that are marked as 64-bit by those of the Zip64 extra field, which has only these, in this order.
 bool apply_zip64(ZipEntry& entry, std::uint64_t& stored_bytes, Bytes extra) {
   while (extra.size() >= 4) {
     const auto kind = number_at<std::uint16_t>(extra, 0);
@@ -107,7 +107,7 @@ bool apply_zip64(ZipEntry& entry, std::uint64_t& stored_bytes, Bytes extra) {
   return true;
 }
 
-/// Takes one member off the front of `directory`.
+/// Removes the first member from `directory` and returns it.
 Result<ZipEntry> next_entry(const InputFile& file, Bytes& directory) {
   if (directory.size() < zip::kCentralHeaderBytes || number_at<std::uint32_t>(directory, 0) != zip::kCentralHeader) {
     return file.unusable("is a damaged zip archive: its list of members is invalid");
@@ -135,10 +135,10 @@ Result<ZipEntry> next_entry(const InputFile& file, Bytes& directory) {
 }
 
 constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint16_t kPaddingExtra = 0x4246;  ///< "FB", the mark of torch's own padding
+constexpr std::uint16_t kPaddingExtra = 0x4246;  ///< "FB", the mark of PyTorch's padding
 constexpr std::uint16_t kFirstDay = 0x21;  ///< 1 January 1980: no time of day, so that equal content gives equal files
 
-/// The Zip64 extra field: sizes, and in the central directory the offset as well.
+/// Returns the Zip64 extra field: sizes, and in the central directory the offset as well.
 std::string zip64_extra(const ZipEntry& entry, bool with_offset) {
   std::string extra;
   append_number<std::uint16_t>(extra, zip::kZip64Extra);
@@ -151,7 +151,7 @@ std::string zip64_extra(const ZipEntry& entry, bool with_offset) {
   return extra;
 }
 
-/// An extra field that makes what follows it begin at a multiple of kAlignment; `at` is where the field begins.
+/// Returns an extra field that aligns the next byte to kAlignment; `at` is the offset of the field.
 std::string padding_extra(std::uint64_t at) {
   const auto filler = static_cast<std::uint16_t>((kAlignment - (at + 4) % kAlignment) % kAlignment);
   std::string extra;
@@ -160,7 +160,7 @@ std::string padding_extra(std::uint64_t at) {
   return extra + std::string(filler, 'Z');
 }
 
-/// What local and central headers share, from "version needed" to the length of the extra field.
+/// Returns the common part of local and central headers, from "version needed" to the length of the extra field.
 std::string common_header(const ZipEntry& entry, std::size_t extra_bytes) {
   std::string header;
   append_number<std::uint16_t>(header, zip::kVersionNeeded);
@@ -198,7 +198,7 @@ std::string central_header(const ZipEntry& entry) {
   return header + entry.name + extra;
 }
 
-/// The three records after the central directory: its place in 64 bits, where that stands, and the old end record.
+/// Returns the three records after the central directory: its 64-bit location, a locator of that, and the end record.
 std::string end_records(std::uint64_t count, std::uint64_t offset, std::uint64_t bytes) {
   std::string text;
   append_number<std::uint32_t>(text, zip::kZip64End);
@@ -238,7 +238,7 @@ Result<ZipArchive> ZipArchive::open(InputFile file) {
   for (Bytes directory = view(memory, place.bytes); !directory.empty();) {
     ASSIGN_OR_RETURN(auto entry, next_entry(archive.file_, directory));
     // Members that overlap could make a small file use much memory.
-    const std::uint64_t bytes = entry.is_stored ? entry.bytes : 0;  // others are never read
+    const std::uint64_t bytes = entry.is_stored ? entry.bytes : 0;  // other members are never read
     if (bytes > archive.file_.size() - total) {
       return archive.file_.unusable("is a damaged zip archive: its members are larger than the file");
     }

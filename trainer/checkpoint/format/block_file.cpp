@@ -16,18 +16,18 @@
 namespace rollcall::checkpoint::format {
 namespace {
 
-/// Where the block that holds byte `offset` ends at the latest.
+/// Returns the highest possible end of the block that contains byte `offset`.
 std::uint64_t block_end(std::uint64_t offset) { return (offset / kBlockBytes + 1) * kBlockBytes; }
 
-/// Whether `next` is to be written together with `block`, before it in the file. A short gap is padding only between
-/// data sets: within one it holds bytes of other ranks.
+/// Returns whether `next`, which follows `block` in the file, is written together with it. A short gap is padding only
+/// between data sets: within one it belongs to other ranks.
 bool belongs_to(const Block& block, const PlacedSlice& next) {
   const std::uint64_t gap = next.file_offset - block.end;
   const bool padding = gap < kAlignment && block.slices.back().reaches_end && next.first_byte == 0;
   return (gap == 0 || padding) && next.file_offset < block_end(block.begin);
 }
 
-/// The first `count` bytes of `slice`, which loses them.
+/// Removes the first `count` bytes from `slice` and returns them.
 PlacedSlice cut_off(PlacedSlice& slice, std::uint64_t count) {
   PlacedSlice first = slice;
   first.bytes = slice.bytes.first(count);
@@ -40,7 +40,7 @@ PlacedSlice cut_off(PlacedSlice& slice, std::uint64_t count) {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kWorthDirect = std::uint64_t{64}
-                                       << 10U;  ///< shorter writes gain nothing by going past the page cache
+                                       << 10U;  ///< shorter writes gain nothing by bypassing the page cache
 
 std::uint64_t page_begin(std::uint64_t offset) { return offset / kPage * kPage; }
 std::uint64_t page_end(std::uint64_t offset) { return page_begin(offset + kPage - 1); }
@@ -53,7 +53,7 @@ std::vector<Fragment> fragments_of(const Block& block) {
   return fragments;
 }
 
-/// The block as it is to be in the file, zeros for padding; its first byte lies at `into`.
+/// Copies the block as it will be in the file, with zeros for padding, to `into`.
 void assemble(const Block& block, std::byte* into) {
   std::uint64_t at = block.begin;
   for (const PlacedSlice& slice : block.slices) {
@@ -109,7 +109,7 @@ Result<BlockFile> BlockFile::open(const std::string& path, ReadBack read_back, s
   file.path_ = path;
   file.read_back_ = read_back;
   file.threads_ = std::max<std::size_t>(threads, 1);
-  // Rank 0 has made it; in a folder of many somebody may have put a link in its place since.
+  // Rank 0 created it; in a shared folder someone may have replaced it by a link since.
   file.cached_ = storage::File(path, O_RDWR | O_NOFOLLOW);
   if (!file.cached_) {
     return file.failure("cannot be opened for writing", errno);
@@ -152,7 +152,7 @@ Result<void> BlockFile::write_cached(const Block& block) {
       return failure("cannot be written", errno);
     }
   }
-  // The device begins while the next block is summed up; only fsync() tells whether it succeeded.
+  // The device starts while the checksum of the next block is computed; only fsync() reports success.
   static_cast<void>(::sync_file_range(cached_.descriptor(), static_cast<off_t>(block.begin),
                                       static_cast<off_t>(block.size()), SYNC_FILE_RANGE_WRITE));
   return {};
@@ -160,11 +160,11 @@ Result<void> BlockFile::write_cached(const Block& block) {
 
 Result<void> BlockFile::write_past_caches(const Block& block) {
   if (!direct_) {
-    return write_cached(block);  // rank 0 looks at the whole file in the end
+    return write_cached(block);  // rank 0 verifies the whole file at the end
   }
   for (const PlacedSlice& slice : block.slices) {
     const bool direct = direct_.write_at(slice.bytes, slice.file_offset);
-    const bool refused = !direct && errno == EINVAL;  // SMB and FUSE leave it to who stands behind them
+    const bool refused = !direct && errno == EINVAL;  // SMB and FUSE leave it to the underlying file system
     if (!direct && !(refused && cached_.write_at(slice.bytes, slice.file_offset))) {
       return failure("cannot be written", errno);
     }
@@ -180,13 +180,13 @@ Result<void> BlockFile::write_direct(const Block& block, std::byte* buffer) {
   const auto part = [&](std::uint64_t begin, std::uint64_t end) {
     return std::span<const std::byte>(buffer + (begin - base), end - begin);
   };
-  // Pages that this rank does not fill alone are shared with structures or other ranks: through the page cache.
+  // Pages that this rank shares with structures or other ranks go through the page cache.
   if (!cached_.write_at(part(block.begin, first_page), block.begin) ||
       !cached_.write_at(part(last_page, block.end), last_page)) {
     return failure("cannot be written", errno);
   }
   const bool direct = direct_.write_at(part(first_page, last_page), first_page);
-  const bool refused = !direct && errno == EINVAL;  // some file systems say so only now
+  const bool refused = !direct && errno == EINVAL;  // some file systems refuse only now
   if (!direct && !(refused && cached_.write_at(part(first_page, last_page), first_page))) {
     return failure("cannot be written", errno);
   }
@@ -205,7 +205,7 @@ Result<void> BlockFile::sync_and_verify(const std::vector<std::string>& names) {
 }
 
 Result<void> BlockFile::sync() const {
-  // What is read past the page cache need not leave it, where rank 0 still works on HDF5's structures.
+  // Pages that are read back by O_DIRECT may stay in the page cache, which rank 0 still uses for HDF5's structures.
   const bool keep = read_back_ == ReadBack::Memory || direct_;
   const auto cached = keep ? storage::Cached::Keep : storage::Cached::Drop;
   return cached_.sync(cached) ? Result<void>() : failure("cannot be written to the device", errno);

@@ -20,7 +20,7 @@ constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kSuffix = ".h5";
 constexpr std::string_view kTemporaryMark = ".tmp-";
 
-/// HOST-PID
+/// Parses HOST-PID.
 bool parse_writer(std::string_view text, FileName& name) {
   const auto dash = text.rfind('-');
   const auto pid = dash == std::string_view::npos ? std::nullopt : parse_integer<pid_t>(text.substr(dash + 1));

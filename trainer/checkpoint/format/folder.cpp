@@ -42,7 +42,7 @@ Result<std::vector<ListedCheckpoint>> list_of_kind(const std::string& folder, Na
 
 std::string file_name(const std::string& path) { return fs::path(path).filename().string(); }
 
-/// Renames a damaged checkpoint; the text tells what happened to it.
+/// Renames a damaged checkpoint and returns a description for people.
 std::string set_aside(const ListedCheckpoint& checkpoint, const Error& error) {
   const std::string aside = checkpoint.path + std::string(kDamagedEnding);
   const bool renamed = std::rename(checkpoint.path.c_str(), aside.c_str()) == 0;
@@ -50,7 +50,7 @@ std::string set_aside(const ListedCheckpoint& checkpoint, const Error& error) {
                      renamed ? "it was renamed to " + file_name(aside) : "it cannot be renamed: " + errno_text(errno));
 }
 
-/// The path that rank 0 wants tried next; empty where it has none. Collective.
+/// Returns the path that rank 0 tries next; empty if it has none. Collective.
 Result<std::string> share_path(const std::string& path, RankGroup& group) {
   const auto view = std::as_bytes(std::span(path));
   std::vector<std::byte> bytes(view.begin(), view.end());
@@ -63,8 +63,8 @@ Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
   return reader ? use(*reader) : reader.error();
 }
 
-/// Rank 0's word on a file that some rank has read as damaged: memory or the file system of one node may be at fault,
-/// and a sound file must not be set aside.
+/// Lets rank 0 check a file that a rank has found damaged: the memory or file system of one node may be at fault, and a
+/// sound file must not be set aside.
 Result<void> confirm_damage(const std::string& path, const Result<void>& mine, std::uint32_t rank, const Error& told) {
   if (rank != 0 || (!mine && mine.error().kind == ErrorKind::BadData) || !verify_file(path, VerifyLevel::Full)) {
     return {};
@@ -75,14 +75,14 @@ Result<void> confirm_damage(const std::string& path, const Result<void>& mine, s
               ErrorKind::InputOutput);
 }
 
-/// A file of this user's: what others have left in a folder that they share is neither ours to count nor to remove.
+/// Returns whether a file is this user's: files of others in a shared folder are neither counted nor removed.
 bool is_own_file(const std::string& path) {
   struct stat status {};
   std::error_code ignored;
   return fs::is_regular_file(path, ignored) && ::lstat(path.c_str(), &status) == 0 && is_own(status, folder_of(path));
 }
 
-/// A link that would lead nowhere goes where there is nothing to point to.
+/// Points best.h5 to a step; without one, removes a dangling link.
 void point_best_to(const std::string& folder, std::optional<std::int64_t> best_step) {
   const std::string link = (fs::path(folder) / "best.h5").string();
   if (!best_step) {
@@ -93,7 +93,7 @@ void point_best_to(const std::string& folder, std::optional<std::int64_t> best_s
     return;
   }
   const std::string name = checkpoint_name(*best_step);
-  // Named as what it points to is while it is written, so that what a crash leaves is removed like that.
+  // Uses the temporary name of its target, so that a link left by a crash is removed like a temporary file.
   const std::string temporary = temporary_name((fs::path(folder) / name).string());
   ::unlink(temporary.c_str());
   if (::symlink(name.c_str(), temporary.c_str()) == 0 && std::rename(temporary.c_str(), link.c_str()) != 0) {
@@ -101,7 +101,7 @@ void point_best_to(const std::string& folder, std::optional<std::int64_t> best_s
   }
 }
 
-/// A slash at the end has lstat(2) follow a link.
+/// Removes slashes at the end, with which lstat(2) would follow a link.
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') {
     path.pop_back();
@@ -109,7 +109,7 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-/// dqb_curspace is in bytes, the limits in blocks of this size (quotactl(2)).
+/// The block size of quota limits; dqb_curspace is in bytes (quotactl(2)).
 constexpr std::uint64_t kQuotaBlock = 1024;
 
 std::optional<std::uint64_t> left_by_quota([[maybe_unused]] int folder) {
@@ -152,7 +152,7 @@ Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& fo
       if (is_own(status, folder_of(checkpoint.path))) {
         own.push_back(checkpoint);
       }
-    } else if (errno != ENOENT) {  // whose it is is not known; to take an older one instead could discard good work
+    } else if (errno != ENOENT) {  // its owner is unknown; using an older one instead could discard good work
       return fail("checkpoint", checkpoint.path, "cannot be examined: " + errno_text(errno),
                   "checking that file system, then submitting again", ErrorKind::InputOutput);
     }
@@ -181,7 +181,7 @@ std::string exposure(const std::string& path) {
     return fmt::format("user {} owns the link", status.st_uid);
   }
   std::error_code ignored;
-  const fs::path resolved = fs::canonical(path, ignored);  // behind a link, it is the target that lies in a folder
+  const fs::path resolved = fs::canonical(path, ignored);  // of a link, the folder of its target counts
   if (::stat(path.c_str(), &status) != 0) {
     return "";
   }
@@ -277,13 +277,13 @@ Result<void> supersede(const std::string& folder, std::int64_t last) {
 
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention) {
   if (!supersede(folder, step)) {
-    return;  // what may be another training's is not removed
+    return;  // do not remove what may be another training's
   }
   Retention with_best = retention;
   with_best.best_steps.insert(with_best.best_steps.begin(), best_step);
   const auto listed = list_checkpoints(folder);
   if (!listed) {
-    return;  // what is not known completely is not judged
+    return;  // an incomplete list is not evaluated
   }
   std::vector<std::int64_t> steps;
   std::vector<std::int64_t> own;
@@ -296,7 +296,8 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
       own.push_back(checkpoint.step);
     }
   }
-  const std::vector<std::int64_t> best = best_of(steps, with_best);  // it may be of whom this run goes on from
+  const std::vector<std::int64_t> best =
+      best_of(steps, with_best);  // it may belong to the user from whom this run resumes
   point_best_to(folder, best.empty() ? std::nullopt : std::optional(best.front()));
   for (const std::int64_t old : superfluous_steps(std::move(own), with_best)) {
     ::unlink((fs::path(folder) / checkpoint_name(old)).c_str());

@@ -54,13 +54,13 @@ hid_t standard_type(DType dtype) {
   return H5T_IEEE_F32LE;
 }
 
-/// File types: little-endian; bfloat16 as uint16 and bool as uint8 (the `dtype` attribute tells); float16 as IEEE 754
-/// binary16. The bytes go through unconverted.
+/// Returns the file type: little-endian; bfloat16 as uint16 and bool as uint8 (the `dtype` attribute has the type);
+/// float16 as IEEE 754 binary16. The bytes are not converted.
 Handle hdf5_type(DType dtype) {
   return dtype == DType::Float16 ? half_precision() : Handle(H5Tcopy(standard_type(dtype)), H5Tclose);
 }
 
-/// The file type of a tensor or value; an invalid handle where this version does not know its type.
+/// Returns the file type of a tensor or value; an invalid handle for an unsupported type.
 Handle hdf5_type(const ManifestEntry& entry) {
   if (entry.kind == Kind::Tensor) {
     const auto dtype = dtype_from_name(entry.type);
@@ -90,8 +90,8 @@ bool write_tensor_attributes(hid_t object, const ManifestEntry& entry) {
          storage::write_text_attribute(object, schema::kStateDictKeyAttribute, entry.state_dict_key);
 }
 
-/// HDF5 takes room for its structures in blocks of this size, so that they do not lie scattered among the data: what
-/// about so many data sets with their attributes need.
+/// Returns the block size with which HDF5 allocates its structures, so that they are not scattered among the data:
+/// about what this number of data sets with their attributes needs.
 hsize_t structure_block_bytes(std::size_t datasets) {
   constexpr hsize_t kPerDataset = 768;
   constexpr hsize_t kBlock = 4096;
@@ -102,7 +102,7 @@ Handle file_access(std::size_t datasets) {
   Handle properties = storage::hdf5_file_access();
   H5Pset_alignment(properties.get(), /*threshold=*/1, kAlignment);
   H5Pset_meta_block_size(properties.get(), structure_block_bytes(datasets));
-  H5Pset_small_data_block_size(properties.get(), 0);  // no room between small data sets
+  H5Pset_small_data_block_size(properties.get(), 0);  // no gaps between small data sets
   return properties;
 }
 
@@ -122,8 +122,8 @@ bool write_checksum(Handle& attribute, std::uint32_t checksum) {
   return attribute && H5Awrite(attribute.get(), H5T_STD_U32LE, &checksum) >= 0 && attribute.close();
 }
 
-/// Nobody writes to a checkpoint again: a umask that lets the members of a project write is for their folders. HDF5
-/// would make the file with that umask, and whoever opens it at that moment keeps it open.
+/// Creates the file so that only this user may write to it: nobody changes a checkpoint, and a umask for the members of
+/// a project is meant for their folders. HDF5 would create the file with that umask, and others could keep it open.
 storage::File create_for_us_alone(const std::string& path) {
   return storage::File(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
 }
@@ -153,7 +153,7 @@ Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const Fil
   if (!made) {
     return cannot_be_created(path, why_refused(path, errno));
   }
-  // HDF5 follows links, and would empty what somebody has put in the file's place since.
+  // HDF5 follows links and would truncate what someone has put in the file's place since.
   const std::string opened = storage::hdf5_path(made, path);
   Hdf5Structures structures(
       path, std::move(made),

@@ -49,7 +49,7 @@ bool fits(const json& value) {
   }
 }
 
-/// False where the field is absent or of another type.
+/// Returns false if the field is absent or of another type.
 template <typename T>
 bool take(const json& row, const char* name, T& into) {
   const auto found = row.find(name);
@@ -103,7 +103,7 @@ bool continues(const Fragment& before, const Fragment& next) {
          piece_of(before) == piece_of(next);
 }
 
-/// One data set's checksums from its fragments, which are joined and sorted.
+/// Sets the checksums of a data set from its fragments, which are joined and sorted.
 std::string set_checksums_of(ManifestEntry& entry, std::span<const Fragment> fragments) {
   std::uint64_t written = 0;
   entry.crc32c = 0;

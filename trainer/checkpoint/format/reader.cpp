@@ -23,10 +23,10 @@ namespace rollcall::checkpoint::format {
 namespace {
 
 constexpr std::uint64_t kChunkBytes = std::uint64_t{256}
-                                      << 10U;  ///< read and summed up while a core's cache still holds it
+                                      << 10U;  ///< small enough that a core's cache still holds it for the checksum
 constexpr std::uint64_t kLargestManifest = std::uint64_t{1} << 30U;
 
-/// An HDF5 file without a user block.
+/// Returns whether it is an HDF5 file without a user block.
 bool starts_as_hdf5(std::span<const std::byte> bytes) {
   constexpr std::array<unsigned char, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
   return bytes.size() >= kSignature.size() && std::memcmp(bytes.data(), kSignature.data(), kSignature.size()) == 0;
@@ -36,8 +36,8 @@ bool all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Cuts a request where pieces end, so that threads share even a single large tensor. Requests of the same piece cost
-/// reading it several times: nobody makes such.
+/// Divides a request at the ends of pieces, so that threads share even a single large tensor. Several requests of one
+/// piece would read it several times, which no caller does.
 void cut_at_pieces(const ReadRequest& request, std::uint64_t piece_bytes, std::vector<ReadRequest>& parts) {
   assert(request.first_byte <= request.entry->bytes &&
          request.into.size() <= request.entry->bytes - request.first_byte);
@@ -64,7 +64,7 @@ Error CheckpointReader::unreadable(int error_number) const {
 
 namespace {
 
-/// Of what was opened, and of the name, which may be a link.
+/// Checks the owner of the opened file and of its name, which may be a link.
 Result<void> check_owner(const storage::File& opened, const std::string& path) {
   struct stat file {};
   struct stat name {};
@@ -91,7 +91,7 @@ Result<void> check_owner(const storage::File& opened, const std::string& path) {
 Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner owner) {
   CheckpointReader reader;
   reader.path_ = path;
-  reader.file_ = storage::File(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name is told, not waited for
+  reader.file_ = storage::File(path, O_RDONLY | O_NONBLOCK);  // so that a pipe of that name does not block
   const auto size = reader.file_ ? reader.file_.regular_size() : std::nullopt;
   if (!size) {
     return fail("checkpoint", path, errno == EINVAL ? "is not a regular file" : errno_text(errno),
@@ -172,7 +172,7 @@ Result<void> CheckpointReader::read(std::span<const ReadRequest> requests, Verif
                       [&](std::size_t i, std::size_t /*worker*/) { return read_part(parts[i], level); });
 }
 
-/// `request` lies within one piece.
+/// `request` is within one piece.
 Result<void> CheckpointReader::read_part(const ReadRequest& request, VerifyLevel level) const {
   const ManifestEntry& entry = *request.entry;
   const std::uint64_t wanted_end = request.first_byte + request.into.size();
@@ -248,7 +248,7 @@ Result<void> CheckpointReader::verify(VerifyLevel level, std::size_t threads) co
   if (!sound || level == VerifyLevel::Metadata) {
     return sound;
   }
-  // Reading one byte of a piece with verification reads it whole.
+  // Reading one byte of a piece with verification reads the whole piece.
   std::vector<ReadRequest> pieces;
   for (const ManifestEntry& entry : manifest_.datasets) {
     for (std::uint64_t at = 0; at < entry.bytes; at += std::min(manifest_.piece_bytes, entry.bytes - at)) {

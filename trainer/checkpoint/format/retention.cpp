@@ -8,7 +8,7 @@
 namespace rollcall::checkpoint::format {
 namespace {
 
-/// Whether no checkpoint before number `index` (oldest first) lies in the same stretch of `every` steps.
+/// Returns whether checkpoint `index` (oldest first) is the first one in its range of `every` steps.
 bool first_of_its_stretch(const std::vector<std::int64_t>& steps, std::size_t index, std::int64_t every) {
   return index == 0 || steps[index - 1] / every != steps[index] / every;
 }
@@ -16,7 +16,7 @@ bool first_of_its_stretch(const std::vector<std::int64_t>& steps, std::size_t in
 }  // namespace
 
 bool note_validation(std::vector<Best>& best, const Best& validation, std::size_t keep) {
-  std::erase_if(best, [&](const Best& other) { return other.step == validation.step; });  // validated once more
+  std::erase_if(best, [&](const Best& other) { return other.step == validation.step; });  // validated again
   const auto worse = [&](const Best& other) { return other.metric < validation.metric; };
   const auto place = std::find_if(best.begin(), best.end(), worse);
   const bool stays = static_cast<std::size_t>(place - best.begin()) < keep;

@@ -13,8 +13,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the seal is little-endian");
 
-// As in PNG: a byte above ASCII, both kinds of line ends, and the byte that ends a text, so that transfers as text
-// show.
+// As in PNG: a byte above ASCII, both kinds of line ends and an end-of-file character, so that a transfer as text is
+// noticed.
 constexpr std::array<unsigned char, 8> kMagic{0x89, 'R', 'C', 'K', '\r', '\n', 0x1a, '\n'};
 
 constexpr std::size_t kMajorAt = 8;
@@ -40,7 +40,7 @@ struct Stretch {
   std::uint64_t end = 0;
 };
 
-/// What no data set occupies, from the seal's end to the file's.
+/// Returns the ranges that no data set occupies, from the end of the seal to the end of the file.
 std::vector<Stretch> unoccupied(std::uint64_t file_bytes, const Manifest& manifest,
                                 const ManifestEntry& manifest_entry) {
   std::vector<Stretch> occupied{{manifest_entry.offset, manifest_entry.offset + manifest_entry.bytes}};

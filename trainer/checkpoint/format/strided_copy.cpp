@@ -12,8 +12,8 @@ struct Dimension {
   std::int64_t stride;
 };
 
-/// The same elements in the same order, with as few dimensions as possible: those that follow one another in memory
-/// become one, and those of size 1 go.
+/// Returns the same elements in the same order with as few dimensions as possible: adjacent ones are merged, and those
+/// of size 1 are dropped.
 std::vector<Dimension> merged(const StridedBytes& tensor) {
   std::vector<Dimension> dimensions;
   for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
@@ -30,7 +30,7 @@ std::vector<Dimension> merged(const StridedBytes& tensor) {
   return dimensions;
 }
 
-/// The innermost dimension, its element size known to the compiler.
+/// Copies the innermost dimension, with an element size known to the compiler.
 template <std::size_t kBytes>
 void copy_row(const std::byte* from, std::int64_t count, std::int64_t step, std::byte* to) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ void copy_row(const std::byte* from, const Dimension& row, std::size_t element_b
   }
 }
 
-/// Copies dimensions `depth` and below; returns where the next bytes go.
+/// Copies all `dimensions`; returns the position for the next bytes.
 std::byte* copy_from(const std::byte* from, std::span<const Dimension> dimensions, std::size_t element_bytes,
                      std::byte* to) {
   if (dimensions.size() == 1) {

@@ -40,7 +40,7 @@ ManifestEntry entry_of(const TensorView& tensor) {
   return entry;
 }
 
-/// All data sets of `content`: its tensors, then `values`.
+/// Returns all data sets of `content`: its tensors, then `values`.
 std::vector<ManifestEntry> datasets_of(const Content& content, const std::vector<EncodedValue>& values) {
   std::vector<ManifestEntry> entries;
   entries.reserve(content.tensors.size() + values.size());
@@ -53,7 +53,7 @@ std::vector<ManifestEntry> datasets_of(const Content& content, const std::vector
   return entries;
 }
 
-/// What rank 0 tells the others: which file, and where in it each data set is. No checksums yet.
+/// The plan that rank 0 sends to the other ranks: the file and the offsets of its data sets. No checksums yet.
 struct WritePlan {
   std::string temporary;
   std::vector<ManifestEntry> datasets;
@@ -63,7 +63,7 @@ Error not_placed(const WritePlan& plan, const std::string& reason) {
   return fail("checkpoint", plan.temporary, reason, "starting all ranks with the same settings", ErrorKind::Mismatch);
 }
 
-/// `plan` becomes rank 0's. Collective. Errors: as of RankGroup; Internal where something else arrives.
+/// Replaces `plan` by rank 0's. Collective. Errors: those of RankGroup; Internal: the data is invalid.
 Result<void> share(WritePlan& plan, RankGroup& group) {
   if (group.size() == 1) {
     return {};
@@ -96,8 +96,8 @@ Result<void> share(WritePlan& plan, RankGroup& group) {
   return {};
 }
 
-/// This rank's bytes and their places; `values` only on rank 0. Errors (Mismatch): a tensor that `plan` does not have,
-/// or more bytes than it has.
+/// Returns this rank's bytes with their offsets; `values` only on rank 0. Errors (Mismatch): a tensor that `plan` does
+/// not have, or more bytes than it has.
 Result<std::vector<PlacedSlice>> place(const Content& content, const std::vector<EncodedValue>& values,
                                        const WritePlan& plan) {
   std::map<std::string_view, std::size_t> number_of;
@@ -128,15 +128,15 @@ Result<std::vector<PlacedSlice>> place(const Content& content, const std::vector
   return slices;
 }
 
-/// ISO 8601 in UTC: "2025-01-31T23:59:59Z".
+/// Returns the time as ISO 8601 in UTC: "2025-01-31T23:59:59Z".
 std::string now_text() { return fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr))); }
 
 Error system_failure(const std::string& path, const std::string& what, int error_number) {
   return write_failure(path, what + ": " + errno_text(error_number));
 }
 
-/// Takes the room on the device before anything is written, so that a full one is noticed at once and the file lies in
-/// few stretches. File systems that cannot do this say so; then writing tells.
+/// Allocates the space on the device before anything is written, so that a full device is noticed at once and the file
+/// has few extents. On file systems that do not support this, writing finds out.
 Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>& datasets) {
   std::uint64_t end = 0;
   for (const ManifestEntry& entry : datasets) {
@@ -159,7 +159,8 @@ std::vector<std::string> names_of(const std::vector<ManifestEntry>& datasets) {
   return names;
 }
 
-/// The write of one checkpoint on one rank. Every rank takes every step; after each they agree whether to go on.
+/// The write of one checkpoint on one rank. Every rank takes every step; after each step they agree whether to
+/// continue.
 class Write {
  public:
   Write(const std::string& path, const Content& content, const WriterOptions& options, RankGroup& group)
@@ -186,7 +187,7 @@ class Write {
       return {};
     }
     plan_.temporary = temporary_name(path_);
-    ::unlink(plan_.temporary.c_str());  // of a dead process that had our number
+    ::unlink(plan_.temporary.c_str());  // left by a dead process with our PID
     for (const auto& [name, value] : content_.values) {
       values_.push_back(encode_value(name, value));
     }
@@ -234,7 +235,7 @@ class Write {
     Result<void> verified;
     if (!leads_ || blocks_->past_caches()) {
       verified = verify_data();
-    } else {  // while the device is busy with the data, HDF5's part is ended, which takes time of a core
+    } else {  // finish HDF5's part, which needs a core, while the device is busy with the data
       auto data = std::async(std::launch::async, verify_data);
       const Result<void> finished = finish_structures();
       verified = data.get();
@@ -246,8 +247,8 @@ class Write {
     return verified;
   }
 
-  /// HDF5's structures lie in pages that hold data of other hosts, too, and go through this host's page cache: only
-  /// once all data are on the server, whose state is looked at as a file is opened (nfs(5), close-to-open).
+  /// Writes HDF5's structures, whose pages also hold data of other hosts, through this host's page cache: only after
+  /// all data is on the server, whose state is read when a file is opened (nfs(5), close-to-open).
   Result<void> finish_after_all() {
     if (!leads_ || !blocks_->past_caches()) {
       return {};
@@ -262,14 +263,14 @@ class Write {
     return structures_->check(manifest_.datasets);
   }
 
-  /// Only now that everything else is on the device: the seal says that it is.
+  /// Writes the seal after everything else is on the device, because it certifies that.
   Result<void> seal() {
     if (!leads_) {
       return {};
     }
     RETURN_IF_ERROR(put_seal(own_entry_));
     passed(WritePoint::Sealed);
-    // What other hosts wrote is not theirs alone to look at where each sees its own pages.
+    // If each host has its own pages, rank 0 also verifies what other hosts wrote.
     const VerifyLevel level = blocks_->past_caches() ? VerifyLevel::Full : VerifyLevel::Metadata;
     if (auto verified = verify_file(plan_.temporary, level); !verified) {
       return write_failure(plan_.temporary, "reading back what was written failed: " + verified.error().reason);
@@ -325,7 +326,7 @@ class Write {
   WritePlan plan_;
   std::vector<EncodedValue> values_;  ///< of rank 0
   Manifest manifest_;                 ///< of rank 0
-  ManifestEntry own_entry_;           ///< of rank 0: /manifest's
+  ManifestEntry own_entry_;           ///< of rank 0: entry of /manifest
   std::optional<Hdf5Structures> structures_;
   std::optional<BlockFile> blocks_;
   bool renamed_ = false;
