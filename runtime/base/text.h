@@ -29,6 +29,14 @@ template <std::integral T>
 /// alignment). First of equals wins. For "did you mean ...".
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+/// "1 rank", "2 ranks": a number with its noun. `plural` is what ending in "s" does not give: "classes".
+template <std::integral T>
+[[nodiscard]] std::string counted(T number, std::string_view noun, std::string_view plural = {}) {
+  std::string text = std::to_string(number) + " ";
+  text += number == 1 || plural.empty() ? noun : plural;
+  return number == 1 || !plural.empty() ? text : text + "s";
+}
+
 /// "10.78.0.1:20000", "[fe80::1]:20000": an IPv6 address stands in brackets (RFC 3986, 3.2.2).
 [[nodiscard]] std::string host_and_port(std::string_view host, std::string_view port);
 

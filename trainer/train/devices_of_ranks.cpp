@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
@@ -167,7 +168,7 @@ std::vector<std::string> lines_of(const std::vector<nlohmann::json>& shown) {
     lines.push_back(line_of(shown[rank], rank));
   }
   if (shown.size() > kMost) {
-    lines.push_back(fmt::format("and {} more ranks", shown.size() - kMost));
+    lines.push_back(fmt::format("and {} more", counted(shown.size() - kMost, "rank")));
   }
   return lines;
 }
@@ -195,9 +196,8 @@ std::string idle_devices_warning(const device::Place& place, std::uint32_t visib
   return fmt::format(
       "--device: {}: {} devices are visible to this task, but {} on this node {} one each, so {} {} idle; try running "
       "one rank for each device: srun --ntasks-per-node={}",
-      place.asked, visible, place.local_world_size == 1 ? "one rank" : fmt::format("{} ranks", place.local_world_size),
-      place.local_world_size == 1 ? "uses" : "use", visible - place.local_world_size,
-      visible - place.local_world_size == 1 ? "is" : "are", visible);
+      place.asked, visible, counted(place.local_world_size, "rank"), place.local_world_size == 1 ? "uses" : "use",
+      visible - place.local_world_size, visible - place.local_world_size == 1 ? "is" : "are", visible);
 }
 
 std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks) {

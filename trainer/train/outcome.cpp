@@ -11,6 +11,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/own_file.h"
+#include "runtime/base/text.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
@@ -124,12 +125,11 @@ Error validation_not_finite(double loss, std::int64_t step) {
 }
 
 Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step) {
-  return diverged(
-      "gradients", where,
-      fmt::format("are not finite in {} steps in a row, up to step {}; the weights are unchanged since then", in_a_row,
-                  step),
-      "--clip-grad-norm, or lowering --lr with --resume=continue-with-changes, or raising "
-      "--max-skipped-steps");
+  return diverged("gradients", where,
+                  fmt::format("are not finite in {} in a row, up to step {}; the weights are unchanged since then",
+                              counted(in_a_row, "step"), step),
+                  "--clip-grad-norm, or lowering --lr with --resume=continue-with-changes, or raising "
+                  "--max-skipped-steps");
 }
 
 Error gradients_not_finite_at_any_scale() {

@@ -80,8 +80,8 @@ void say_done(const World& world, float ranks) {
   std::string line =
       fmt::format("DONE {}.{:06} (seconds of CLOCK_MONOTONIC) rank {}\n", now.tv_sec, now.tv_nsec / 1000, world.rank);
   if (world.rank == 0) {
-    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, backend {}\n", ranks, world.world_size,
-                        world.num_nodes, world.rendezvous, world.backend);
+    line += fmt::format("{:.0f} of {} on {}, rendezvous {}, backend {}\n", ranks, counted(world.world_size, "rank"),
+                        counted(world.num_nodes, "node"), world.rendezvous, world.backend);
   }
   std::fputs(line.c_str(), stdout);
 }

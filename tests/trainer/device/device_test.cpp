@@ -101,7 +101,7 @@ TEST(IdleDevicesWarning, SaysHowToStartARankForEachDevice) {
   const auto warning = [](std::uint32_t ranks, std::uint32_t visible) {
     return train::idle_devices_warning({.asked = "auto", .local_world_size = ranks}, visible);
   };
-  EXPECT_THAT(warning(1, 4), AllOf(HasSubstr("4 devices are visible"), HasSubstr("one rank on this node uses one"),
+  EXPECT_THAT(warning(1, 4), AllOf(HasSubstr("4 devices are visible"), HasSubstr("1 rank on this node uses one"),
                                    HasSubstr("3 are idle"), HasSubstr("srun --ntasks-per-node=4")));
   EXPECT_THAT(warning(2, 8), AllOf(HasSubstr("2 ranks on this node use one each"), HasSubstr("6 are idle")));
   for (const auto& [ranks, visible] : {std::pair{4U, 4U}, {1U, 1U}, {4U, 1U}, {1U, 0U}}) {

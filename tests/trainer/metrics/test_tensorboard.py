@@ -211,7 +211,7 @@ def test_a_full_disk_is_a_warning(tmp_path):
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count("cannot be written: No space left on device") == 1
-    assert "the file for TensorBoard lacks 1 records that could not be written" in done.stderr
+    assert "the file for TensorBoard lacks 1 record that could not be written" in done.stderr
     kept = tmp_path / "room.kept"
     assert curve(shown(kept), "training/loss") == points(lines(kept), "step", "loss")
     assert os.listdir(kept / "tensorboard") and shown(kept).Tags()["histograms"] == []

@@ -124,7 +124,7 @@ def parallel(tmp_path, _trees):
     outputs = [train(tmp_path / kind, f"--parallel={kind}", "--max-steps=1", ranks=2) for kind in ("ddp", "fsdp")]
     assert all("2 ranks on" in printed for printed in outputs)
     assert "2 ranks would each train alone" in train(tmp_path / "none", "--parallel=none", "--max-steps=1", ranks=2, code=76)
-    assert "1 ranks on" in train(tmp_path / "alone", "--parallel=none", "--max-steps=1")
+    assert "1 rank on" in train(tmp_path / "alone", "--parallel=none", "--max-steps=1")
 
 
 def backend(tmp_path, _trees):

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/text.h"
 #include "trainer/train/data/data_pipeline.h"
 #include "trainer/train/process.h"
 
@@ -90,8 +91,8 @@ void print_json(const Pass& median, const std::vector<Pass>& passes, const DataP
 
 void print_table(const Pass& median, const std::vector<Pass>& passes, const DataPipeline& pipeline) {
   const std::int64_t n = median.times.samples;
-  fmt::print("{} images an epoch, {} workers, median of {} epochs\n", median.images, pipeline.train_loading.workers,
-             passes.size());
+  fmt::print("{} an epoch, {}, median of {}\n", counted(median.images, "image"),
+             counted(pipeline.train_loading.workers, "worker"), counted(passes.size(), "epoch"));
   fmt::print("  images per second        {:9.1f}   (slowest {:.1f}, fastest {:.1f})\n", median.images_per_second(),
              passes.front().images_per_second(), passes.back().images_per_second());
   fmt::print("  images per CPU second    {:9.1f}\n", static_cast<double>(median.images) / median.cpu_seconds);

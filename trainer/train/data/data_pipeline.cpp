@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/metrics/human_numbers.h"
@@ -68,13 +69,13 @@ void warn_of_workers(DataPipeline& pipeline, const NodeShare& share) {
   const int workers = pipeline.train_loading.workers;
   if (workers > static_cast<int>(share.cpus)) {
     pipeline.warnings.push_back(fmt::format(
-        "--train-num-workers: {}: each rank has {} CPUs; try --cpus-per-task={} in sbatch, or --train-num-workers=auto",
-        workers, share.cpus, workers + 1));
+        "--train-num-workers: {}: each rank has {}; try --cpus-per-task={} in sbatch, or --train-num-workers=auto",
+        workers, counted(share.cpus, "CPU"), workers + 1));
   }
 }
 
 std::string describe_ring(const data::LoaderOptions& options) {
-  return fmt::format("{} batches read ahead ({})", options.workers * options.prefetch,
+  return fmt::format("{} read ahead ({})", counted(options.workers * options.prefetch, "batch", "batches"),
                      metrics::human_bytes(bytes_read_ahead(options)));
 }
 
@@ -87,8 +88,9 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   const std::int64_t needed = config.sampling.batch_size * batches;
   if (needed > images) {
     return fail("--batch-size", std::to_string(config.sampling.batch_size),
-                fmt::format("{}{} ranks need {} images a step, but the training set has {}", ranks.all,
-                            ranks.all == world.world_size ? "" : " virtual", needed, images),
+                fmt::format("{} {} {} a step, but the training set has {}",
+                            counted(ranks.all, ranks.all == world.world_size ? "rank" : "virtual rank"),
+                            ranks.all == 1 ? "needs" : "need", counted(needed, "image"), images),
                 fmt::format("--batch-size={}, or using fewer ranks", std::max<std::int64_t>(1, images / batches)));
   }
   DataPipeline pipeline;
@@ -122,13 +124,14 @@ Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_
 
 std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share) {
   const data::LoaderOptions& train = pipeline.train_loading;
-  const std::string why = config.train_workers ? ""
-                                               : fmt::format(" (auto: {} CPUs, {} of them compute)", share.cpus,
-                                                             std::min(share.cpus, share.compute_cpus));
+  const std::string why = config.train_workers
+                              ? ""
+                              : fmt::format(" (auto: {}, {} of them for computing)", counted(share.cpus, "CPU"),
+                                            std::min(share.cpus, share.compute_cpus));
   const std::string where =
       train.worker_cpus.empty() ? "" : fmt::format(" on CPUs {} near its device", ranges_text(train.worker_cpus));
-  return fmt::format("each rank loads with {} workers{}{}, {}; for validation {}, {}", train.workers, where, why,
-                     describe_ring(train), pipeline.valid_loading.workers, describe_ring(pipeline.valid_loading));
+  return fmt::format("each rank loads with {}{}{}, {}; for validation {}, {}", counted(train.workers, "worker"), where,
+                     why, describe_ring(train), pipeline.valid_loading.workers, describe_ring(pipeline.valid_loading));
 }
 
 }  // namespace rollcall::train

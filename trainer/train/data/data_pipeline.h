@@ -46,8 +46,8 @@ struct DataPipeline {
                                                       const World& world, const parallel::VirtualRanks& ranks,
                                                       c10::ScalarType computes_in = at::kFloat);
 
-/// Returns "each rank loads with 2 workers (auto: 8 CPUs, 6 of them compute), 4 batches read ahead (735.0 MiB); for
-/// validation ...".
+/// Returns "each rank loads with 2 workers (auto: 8 CPUs, 6 of them for computing), 4 batches read ahead (735.0 MiB);
+/// for validation ...".
 [[nodiscard]] std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config,
                                            const NodeShare& share);
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "trainer/data/sources/sample_index.h"
 #include "trainer/data/sources/source_indices.h"
 #include "trainer/distributed/process_group/collectives.h"
@@ -114,7 +115,7 @@ class FirstLook {
   void tell_progress() {
     seconds_ += 1;
     if (world_.rank == 0 && seconds_ % 10 == 0) {
-      fmt::print("indexing {}: {} images so far\n", config_.given, indices_->found.load());
+      fmt::print("indexing {}: {} so far\n", config_.given, counted(indices_->found.load(), "image"));
       std::fflush(stdout);
     }
   }

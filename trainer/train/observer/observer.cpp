@@ -135,10 +135,10 @@ void Observer::tell_recovery(const checkpoint::Progress& progress) {
   const Recovery done = std::exchange(recovery_, {});
   const double first_step = seconds_now() - done.noticed;
   note(fmt::format(
-      "step {}: {} ranks continue {:.3f} s after the change was noticed (groups released {:.3f}, agents agreed "
+      "step {}: training continues on {} {:.3f} s after the change was noticed (groups released {:.3f}, agents agreed "
       "{:.3f}, ranks connected {:.3f}, state restored {:.3f}): {}",
-      progress.global_step, world_.world_size, first_step, done.released, done.hold, done.joined, done.restored,
-      done.cause));
+      progress.global_step, counted(world_.world_size, "rank"), first_step, done.released, done.hold, done.joined,
+      done.restored, done.cause));
   record({{"event", std::string("regrouped")},
           {"step", progress.global_step},
           {"ranks", std::int64_t{world_.world_size}},
@@ -251,8 +251,8 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
   warn(meters_.leave_out_gpu());
   const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
                                                        : fmt::format("step {}", progress.global_step);
-  note(fmt::format("validation after {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({} images)", when, totals.loss(),
-                   100 * totals.top1(), 100 * totals.top5(), totals.samples));
+  note(fmt::format("validation after {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({})", when, totals.loss(),
+                   100 * totals.top1(), 100 * totals.top5(), counted(totals.samples, "image")));
   record({{"event", std::string("validation")},
           {"epoch", progress.epoch},
           {"step", progress.global_step},
@@ -384,7 +384,8 @@ void Observer::note_written(Output<Writer>& output, const Result<void>& written)
       warn(written.error().text());
     }
   } else if (output.lost > 0) {
-    warn(fmt::format("{} lacks {} records that could not be written", output.name, std::exchange(output.lost, 0)));
+    warn(fmt::format("{} lacks {} that could not be written", output.name,
+                     counted(std::exchange(output.lost, 0), "record")));
   }
 }
 

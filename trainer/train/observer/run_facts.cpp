@@ -133,12 +133,13 @@ std::vector<std::string> header_lines(const RunFacts& facts) {
   const World& world = facts.world;
   const DataPipeline& data = facts.training.data;
   std::vector<std::string> lines{
-      fmt::format("{} on {}: {} training and {} validation images, {} classes", facts.config.model.name,
+      fmt::format("{} on {}: {} training and {} validation images, {}", facts.config.model.name,
                   facts.config.data.given, data.datasets.train->size(), data.datasets.valid->size(),
-                  data.datasets.class_names.size()),
-      fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, device {}, backend {}, rendezvous {}",
-                  world.world_size, world.num_nodes, facts.progress.world_size * facts.progress.batch_size,
-                  data.train_sampler->steps(), world.device.text(), world.backend, world.rendezvous),
+                  counted(data.datasets.class_names.size(), "class", "classes")),
+      fmt::format("{} on {}, {} a step, {} an epoch, device {}, backend {}, rendezvous {}",
+                  counted(world.world_size, "rank"), counted(world.num_nodes, "node"),
+                  counted(facts.progress.world_size * facts.progress.batch_size, "image"),
+                  counted(data.train_sampler->steps(), "step"), world.device.text(), world.backend, world.rendezvous),
       describe_loading(data, facts.config.data, world.share)};
   lines.insert(lines.end(), world.device_lines.begin(), world.device_lines.end());
   if (const auto times = facts.environment.get_non_empty(env::kSlurmRestartCount)) {

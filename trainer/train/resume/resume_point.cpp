@@ -167,10 +167,10 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
 void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, const config::TrainConfig& config,
                           std::int64_t ranks, std::vector<std::string>& warnings) {
   if (earlier.progress.world_size == ranks && kept != config.grad_accumulation()) {
-    warnings.push_back(
-        fmt::format("a step keeps its {} images, as {} micro-batches of {} for each rank; for smaller steps use "
-                    "--grad-accumulation=1",
-                    kept * ranks * config.batch_size(), kept, config.batch_size()));
+    warnings.push_back(fmt::format(
+        "a step keeps its {} images, as {} of {} for each rank; for smaller steps use "
+        "--grad-accumulation=1",
+        kept * ranks * config.batch_size(), counted(kept, "micro-batch", "micro-batches"), config.batch_size()));
   }
 }
 

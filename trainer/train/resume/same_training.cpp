@@ -27,8 +27,8 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
   const std::int64_t now = batches_of(images, config.batch_size());
   if (scales && before > 0 && before != now) {
     changes.push_back({"--batch-size", then,
-                       fmt::format("{} (the learning rate would be scaled for {} batches a step, not {})",
-                                   config.batch_size(), now, before)});
+                       fmt::format("{} (the learning rate would be scaled for {} a step, not {})", config.batch_size(),
+                                   counted(now, "batch", "batches"), before)});
   }
 }
 
@@ -115,7 +115,7 @@ Result<void> check_same_training(const EarlierTraining& earlier, const settings:
 
 namespace {
 
-std::string ranks(std::int64_t number) { return fmt::format("{} rank{}", number, number == 1 ? "" : "s"); }
+std::string ranks(std::int64_t number) { return counted(number, "rank"); }
 
 /// The setting that does not fit, its value, and what would.
 struct Remedy {
@@ -163,7 +163,7 @@ StepSizeChange step_size_change(const StepSize& then, std::int64_t asked, const 
     return {};
   }
   if (then.images() == now.images()) {
-    return {.note = fmt::format("a step keeps its {} images from {} (--grad-accumulation={})", then.images(),
+    return {.note = fmt::format("a step keeps its {} from {} (--grad-accumulation={})", counted(then.images(), "image"),
                                 ranks(then.world_size), now.accumulation),
             .warning = {}};
   }
@@ -176,11 +176,12 @@ StepSizeChange step_size_change(const StepSize& then, std::int64_t asked, const 
   const Remedy remedy = remedy_for(asked, now);
   return {.note = {},
           .warning = fmt::format(
-              "{}: {}: a step has {} images with {}, but had {} with {} in the checkpoint{}; the number of steps in an "
+              "{}: {}: a step has {} with {}, but had {} with {} in the checkpoint{}; the number of steps in an "
               "epoch "
               "changes, and the learning rate's schedule continues by epochs; to keep the size of a step, try {}",
-              remedy.setting, remedy.value, now.images(), ranks(now.world_size), then.images(), ranks(then.world_size),
-              asked == then.images() ? "" : fmt::format(" ({} were requested)", asked), remedy.action)};
+              remedy.setting, remedy.value, counted(now.images(), "image"), ranks(now.world_size), then.images(),
+              ranks(then.world_size), asked == then.images() ? "" : fmt::format(" ({} were requested)", asked),
+              remedy.action)};
 }
 
 namespace {
@@ -254,7 +255,7 @@ std::string read_since_text(const data::Datasets& now) {
 std::string difference_of(const DataParts& one, const DataParts& other) {
   for (const auto part : {&DataParts::train, &DataParts::valid}) {
     if ((one.*part).images != (other.*part).images) {
-      return fmt::format("{} images for {}, not {}", (one.*part).images,
+      return fmt::format("{} for {}, not {}", counted((one.*part).images, "image"),
                          part == &DataParts::train ? "training" : "validation", (other.*part).images);
     }
   }
@@ -278,10 +279,11 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
     return {};
   }
   if (then.train.images != mine.train.images) {
-    return fail("--data", given,
-                fmt::format("has {} images, but the checkpoint is of a training with {}{}", mine.train.images,
-                            then.train.images, then.train.images < mine.train.images ? read_since_text(now) : ""),
-                kOtherData, ErrorKind::Mismatch);
+    return fail(
+        "--data", given,
+        fmt::format("has {}, but the checkpoint is of a training with {}{}", counted(mine.train.images, "image"),
+                    then.train.images, then.train.images < mine.train.images ? read_since_text(now) : ""),
+        kOtherData, ErrorKind::Mismatch);
   }
   const DataParts known = without_numbers(then, now.class_names.size());
   std::string what = difference_of(known.train, mine.train);

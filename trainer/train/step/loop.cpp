@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/elastic/worker_link.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
@@ -156,8 +157,8 @@ class Loop {
     const std::int64_t next_batch = steps_.next_batch_of_epoch();
     const Result<void> changed = data.continue_with_workers(*workers, next_batch);
     if (changed) {
-      observer_.note(fmt::format("step {}: training waited for data; it continues with {} workers instead of {}",
-                                 progress_.global_step, *workers, step.workers));
+      observer_.note(fmt::format("step {}: training waited for data; it continues with {} instead of {}",
+                                 progress_.global_step, counted(*workers, "worker"), step.workers));
       return std::nullopt;
     }
     observer_.warn(fmt::format("the number of workers stays {}: {}", step.workers, changed.error().reason));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/model/state.h"
 #include "trainer/precision/autocast.h"
@@ -18,8 +19,8 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
   const config::ModelConfig& wanted = config.model;
   const auto classes = static_cast<std::int64_t>(training.data.datasets.class_names.size());
   if (wanted.num_classes != 0 && wanted.num_classes < classes) {
-    return fail("--num-classes", std::to_string(wanted.num_classes), fmt::format("the data has {} classes", classes),
-                "leaving it out");
+    return fail("--num-classes", std::to_string(wanted.num_classes),
+                fmt::format("the data has {}", counted(classes, "class", "classes")), "leaving it out");
   }
   device.seed(config.run.seed);
   const std::int64_t outputs = wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
@@ -73,17 +74,17 @@ void warn_of_shares(const config::TrainConfig& config, const World& world, std::
   const std::int64_t most = (all + world.world_size - 1) / world.world_size;
   const std::int64_t as_fast = (all + most - 1) / most;
   if (as_fast < world.world_size) {
-    warnings.push_back(fmt::format(
-        "--elastic-exact: {}: each of {} ranks computes up to {} virtual ranks, so steps take as long as with {} "
-        "ranks; try using a number of ranks that divides it",
-        all, world.world_size, most, as_fast));
+    warnings.push_back(
+        fmt::format("--elastic-exact: {}: each of {} ranks computes up to {}, so steps take as long as with {}; "
+                    "try using a number of ranks that divides it",
+                    all, world.world_size, counted(most, "virtual rank"), counted(as_fast, "rank")));
   }
   const std::uint32_t idle = world.share.cpus - std::min(world.share.cpus, world.share.compute_cpus + 1);
   if (idle > world.share.compute_cpus) {
     warnings.push_back(
-        fmt::format("--elastic-exact-threads: {}: each rank has {} CPUs; try raising it in a new "
+        fmt::format("--elastic-exact-threads: {}: each rank has {}; try raising it in a new "
                     "training",
-                    world.share.compute_cpus, world.share.cpus));
+                    world.share.compute_cpus, counted(world.share.cpus, "CPU")));
   }
 }
 

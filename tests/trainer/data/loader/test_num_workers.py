@@ -39,7 +39,7 @@ def test_auto_takes_more_workers_where_training_waits_and_the_batches_stay_the_s
         output = trainer_ranks.run(tmp_path / "auto", f"--data={large_pictures}", *SLOW_TO_LOAD, ranks=1)
     finally:
         os.sched_setaffinity(0, before)
-    assert "each rank loads with 1 workers (auto: 2 CPUs, 1 compute), 2 batches read ahead" in output
+    assert "each rank loads with 1 worker (auto: 2 CPUs, 1 of them for computing), 2 batches read ahead" in output
     grown = re.search(r"step (\d+): training waited for data; it continues with 2 workers instead of 1", output)
     assert grown and int(grown[1]) < STEPS, output
     # No CPU is left for more; what else is advised depends on who else uses these.
