@@ -32,7 +32,8 @@ Error diverged(const char* what, const std::string& value, std::string reason, s
 
 Error lost_peer_error(const World& world, const std::string& what) {
   const bool debug = Environment::of_this_process().get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL";  // as --debug sets it
-  return fail("process group", world.backend, "a collective failed, so a peer was lost" + (debug ? ": " + what : ""),
+  return fail("process group", world.backend,
+              "a collective failed because a peer was lost" + (debug ? ": " + what : ""),
               "looking for the first rank that ended, in this output and in Slurm's", ErrorKind::PeerLost);
 }
 

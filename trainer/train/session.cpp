@@ -40,9 +40,9 @@ Result<void> confirm_equal_settings(const World& world, const settings::Settings
   if (others.empty()) {
     return {};
   }
-  const auto shown = [](const std::string& value) { return value.empty() ? std::string("not given") : value; };
+  const auto shown = [](const std::string& value) { return value.empty() ? std::string("no value") : value; };
   return fail(others.front().option, shown(others.front().now),
-              fmt::format("rank {} on {} has this value, but rank 0 has {}", world.rank, world.host,
+              fmt::format("is the value of rank {} on {}, but rank 0 has {}", world.rank, world.host,
                           shown(others.front().then)),
               "using the same options, ROLLCALL_* variables and profiles for all ranks", ErrorKind::Mismatch);
 }

@@ -76,12 +76,14 @@ std::string slow_save_warning(double seconds, std::optional<double> notice, bool
     return "";
   }
   const double enough = std::ceil(4 * seconds / 60) * 60;
+  const std::string who = save_before_limit ? "this run ends" : "the batch scripts of rollcall signal a job";
+  const std::string action = save_before_limit ? fmt::format("--save-before-limit={:.0f}", enough)
+                                               : fmt::format("--signal=USR1@{:.0f} in the batch script", enough);
   return fmt::format(
       "a checkpoint took {:.1f} s until it was written, but {} {} s before the time limit; the job may be killed "
       "before "
-      "its last checkpoint is written; try {}{:.0f}",
-      seconds, save_before_limit ? "this run ends" : "the batch scripts of rollcall signal a job", *notice,
-      save_before_limit ? "--save-before-limit=" : "#SBATCH --signal=USR1@", enough);
+      "its last checkpoint is written; try {}",
+      seconds, who, *notice, action);
 }
 
 TimeLimit time_limit_of_job(const config::CheckpointConfig& config, const Environment& environment, std::uint32_t rank,

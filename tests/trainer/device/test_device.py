@@ -316,7 +316,7 @@ def test_workers_run_on_the_cpus_near_the_device(tmp_path):
     trainer_ranks.finish([process], code=75)
     assert found["rollcall-data"] == {str(first)}
     assert str(first) not in found["rollcall-train"]
-    assert f"with 1 workers on CPUs {first} near its device" in output
+    assert f"with 1 worker on CPUs {first} near its device" in output
 
 
 def test_copies_of_batches_to_a_device_are_in_the_trace(tmp_path):

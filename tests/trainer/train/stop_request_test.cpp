@@ -51,7 +51,7 @@ TEST(TimeLimit, TellsHowMuchNoticeARunHas) {
 TEST(SlowSave, IsWarnedOfWhereItTakesMoreThanHalfOfTheNotice) {
   EXPECT_EQ(slow_save_warning(60, 120, false), "");
   EXPECT_EQ(slow_save_warning(1e9, std::nullopt, false), "");
-  EXPECT_THAT(slow_save_warning(61, 120, false), testing::HasSubstr("try #SBATCH --signal=USR1@300"));
+  EXPECT_THAT(slow_save_warning(61, 120, false), testing::HasSubstr("try --signal=USR1@300 in the batch script"));
   EXPECT_THAT(slow_save_warning(61, 120, true), testing::HasSubstr("try --save-before-limit=300"));
 }
 

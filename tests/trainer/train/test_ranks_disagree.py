@@ -25,7 +25,7 @@ def with_rank_1_given(folder, *more, env=(), code=0, options=OPTIONS):
     ("--resume=never", "--resume: never: ", "rank 0 has auto"),
     ("--resume=continue-with-changes", "--resume: continue-with-changes: ", "rank 0 has auto"),
     ("--resume=/none.h5", "--resume: /none.h5: ", "rank 0 has auto"),
-    ("--init-from=/none.h5", "--init-from: /none.h5: ", "rank 0 has not given"),
+    ("--init-from=/none.h5", "--init-from: /none.h5: ", "rank 0 has no value"),
 ])
 def test_another_setting_on_one_rank_is_told_by_name_before_anything_is_written(tmp_path, parallel, more, named, values):
     text = with_rank_1_given(tmp_path, more, code=76, options=(*OPTIONS, f"--parallel={parallel}"))

@@ -132,7 +132,7 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
     return fail("--resume", resume,
                 fmt::format("{} holds no checkpoint, but {} records that one of step {} was written", folder,
                             records_of(config.run.folder), lost),
-                "finding out where the files are (deleted by the site, or on a file system that is not mounted), or "
+                "finding out whether the site deleted the files or their file system is not mounted, or "
                 "--resume=FILE with a copy of one, or submitting a new job with --resume=never to start at step 0",
                 ErrorKind::NoInput);
   }
