@@ -27,10 +27,10 @@ struct Place {
   std::string path;
 };
 
-/// A walk from the root folder, one name at a time. Every entry is judged before the next one is looked for in it.
+/// Opens a path from the root folder, one name at a time. Every entry is checked before the next one is opened in it.
 class WalkFromRoot {
  public:
-  /// `access`: of open(2), with which the file at the end is opened.
+  /// `access` holds the flags of open(2) for the last entry of the path.
   WalkFromRoot(Believed believed, int access) : believed_(std::move(believed)), access_(access) {}
   ~WalkFromRoot() {
     while (!places_.empty()) {
@@ -40,7 +40,7 @@ class WalkFromRoot {
   WalkFromRoot(const WalkFromRoot&) = delete;
   WalkFromRoot& operator=(const WalkFromRoot&) = delete;
 
-  /// Opens `path`. The descriptor is open as long as this lives; -1: see error_number() and disbelief().
+  /// Opens `path`. The descriptor stays open as long as this object lives. -1: see error_number() and disbelief().
   int open(const std::string& path) {
     if (!path.starts_with('/')) {
       error_number_ = EINVAL;
@@ -78,7 +78,7 @@ class WalkFromRoot {
     names_.insert(names_.begin(), parts.begin(), parts.end());
   }
 
-  /// Judges what was opened just now, and keeps it. Its type; 0 where it was not opened.
+  /// Checks an entry that was just opened and keeps it. Returns its mode, or 0 where it was not opened.
   mode_t add(Place place) {
     struct stat status {};
     if (place.descriptor < 0) {
@@ -100,11 +100,11 @@ class WalkFromRoot {
     places_.pop_back();
   }
 
-  /// The entry `name` of the folder that was entered last: a folder, a link that leads on, or the file.
+  /// Opens the entry `name` of the last folder: a folder, a link to follow, or the file.
   void enter(const std::string& name) {
     const int folder = places_.back().descriptor;
     const std::string path = places_.back().path + "/" + name;
-    // With O_DIRECTORY the kernel mounts what an automounter has there; with O_PATH alone it does not.
+    // O_DIRECTORY triggers an automount; O_PATH alone does not.
     int entry = ::openat(folder, name.c_str(), kOfEntry | O_PATH | O_DIRECTORY);
     if (entry < 0 && (errno == ENOTDIR || errno == ELOOP)) {
       entry = ::openat(folder, name.c_str(), kOfEntry | (names_.empty() ? access_ : O_PATH));
@@ -137,16 +137,16 @@ class WalkFromRoot {
 
   Believed believed_;
   int access_;
-  std::vector<Place> places_{};  ///< the root folder, and those below it that were entered
+  std::vector<Place> places_{};  ///< the root folder and the open folders below it
   std::deque<std::string> names_{};
   int links_ = 0;
   int error_number_ = 0;
   std::optional<Disbelief> disbelief_{};
 };
 
-/// Of a folder with a sticky bit others are meant to write to it.
+/// A sticky bit means that others shall write to the folder, so that chmod is no remedy.
 std::string without_bit(const char* bit, const struct stat& status, const std::string& path) {
-  return (status.st_mode & S_ISVTX) != 0 ? "another place than below " + path : fmt::format("chmod {} {}", bit, path);
+  return (status.st_mode & S_ISVTX) != 0 ? "a folder outside " + path : fmt::format("chmod {} {}", bit, path);
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ FileReading read_believed_file(const std::string& path, const Believed& believed
     return read_small_file(path, most, content);
   }
   if (!path.starts_with('/')) {
-    return {0, "is no absolute path"};
+    return {0, "is not an absolute path"};
   }
   WalkFromRoot walk(believed, O_RDONLY);
   const int file = walk.open(path);

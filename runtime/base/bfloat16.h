@@ -5,11 +5,11 @@
 
 namespace rollcall {
 
-// bfloat16 is the upper half of a float32. Both are branch-free and always inlined, so that loops over them become
-// vectors, also in functions that are compiled for other instruction sets than their file.
+// bfloat16 is the upper half of a float32. Both functions are branch-free and always inlined, so that the compiler
+// vectorizes loops over them, even in functions that are compiled for another instruction set than their file.
 
-/// The nearest bfloat16, halves to even: as PyTorch's conversion and AVX-512's. Too large a number becomes infinity,
-/// and every NaN the quiet one: rounding could carry its payload away into infinity.
+/// Returns the nearest bfloat16, with ties to even, like PyTorch and AVX-512. Numbers that are too large become
+/// infinity. Every NaN becomes the quiet NaN, because rounding its payload could yield infinity.
 [[nodiscard, gnu::always_inline]] constexpr inline std::uint16_t to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;

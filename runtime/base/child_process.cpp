@@ -24,11 +24,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostOutput = std::size_t{1} << 20;
 
 Error cannot_start(const std::string& program, int error_number) {
-  return fail(program, "", "cannot be started: " + errno_text(error_number), "checking that it is there",
+  return fail(program, "", "cannot be started: " + errno_text(error_number), "checking that it is installed",
               ErrorKind::Unavailable);
 }
 
-/// The program with its outputs in the pipe; 0 or an errno value.
+/// Starts the program with its output in the pipe. Returns 0 or an errno value.
 int spawn(const std::vector<std::string>& command, const Environment& environment, int output, bool alone, pid_t& pid) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : environment.variables()) {
@@ -47,7 +47,7 @@ int spawn(const std::vector<std::string>& command, const Environment& environmen
   return status;
 }
 
-/// What poll() is to wait: -1 for ever; a passed deadline is no time.
+/// Returns the timeout for poll(): -1 without a deadline, 0 after it.
 int milliseconds_until(const std::optional<Clock::time_point>& deadline) {
   if (!deadline) {
     return -1;
@@ -56,7 +56,7 @@ int milliseconds_until(const std::optional<Clock::time_point>& deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
 }
 
-/// Reads to the end; false where the deadline came first.
+/// Reads to the end of the file. Returns false where the deadline comes first.
 bool read_all(int file, const std::optional<Clock::time_point>& deadline, std::string& text) {
   std::array<char, 4096> buffer{};
   for (;;) {
@@ -126,16 +126,16 @@ Result<ChildOutput> run_and_capture(const std::vector<std::string>& command, con
 Result<std::string> output_of(const std::vector<std::string>& command, const Environment& environment,
                               std::chrono::duration<double> patience) {
   const auto failed = [&](const std::string& reason) {
-    return fail(command.front(), "", reason, "running it by hand on that node", ErrorKind::Unavailable);
+    return fail(command.front(), "", reason, "running it by hand on this node", ErrorKind::Unavailable);
   };
   ASSIGN_OR_RETURN(const ChildOutput output,
                    run_and_capture(command, environment, {.patience = patience, .alone = true}));
   if (output.killed) {
-    return failed(fmt::format("does not end within {:g} s", patience.count()));
+    return failed(fmt::format("did not finish within {:g} s", patience.count()));
   }
   if (output.exit_code != 0) {
     const std::vector<std::string> lines = split(trim(output.text), '\n');
-    return failed(lines.empty() ? "fails" : "fails: " + lines.back());
+    return failed(lines.empty() ? "failed" : "failed: " + lines.back());
   }
   return output.text;
 }

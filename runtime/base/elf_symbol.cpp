@@ -8,7 +8,7 @@
 namespace rollcall {
 namespace {
 
-/// A structure at `offset`; nothing where the file ends before.
+/// Returns the structure at `offset`, or nothing where the file is too short.
 template <typename T>
 std::optional<T> at(std::string_view bytes, std::uint64_t offset) {
   T value;

@@ -5,9 +5,9 @@
 
 namespace rollcall {
 
-/// What stands at the dynamic symbol `name` of a shared object with content `file`, to the end of its section. Nothing
-/// where the file is no 64-bit ELF file, or has no such symbol with bytes in it. Believes nothing that the file says of
-/// itself. Pure.
+/// Returns the bytes from the dynamic symbol `name` to the end of its section; `file` is the content of a shared
+/// object. Nothing where it is not a 64-bit ELF file or has no bytes for such a symbol. All offsets in the file are
+/// checked. Pure.
 [[nodiscard]] std::optional<std::string_view> elf_symbol(std::string_view file, std::string_view name);
 
 }  // namespace rollcall

@@ -46,7 +46,7 @@ Environment with_home_and_user(Environment environment) {
   const bool complete = environment.get_non_empty("HOME") && environment.get_non_empty("USER");
   passwd entry{};
   passwd* found = nullptr;
-  std::array<char, 1 << 14> text{};  // a home's path and a name, and what few use
+  std::array<char, 1 << 14> text{};  // room for all texts of the entry
   if (complete || ::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr) {
     return environment;
   }

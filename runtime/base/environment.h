@@ -7,21 +7,22 @@
 
 namespace rollcall {
 
-/// A snapshot of environment variables, taken once and then passed around: nothing below the shells calls getenv.
-/// Ordered by name, so that printing it is deterministic. Plain value: copy freely.
+/// A snapshot of environment variables. A program takes it once and passes it on; its functions do not call getenv().
+/// The variables are ordered by name, so that printing them is deterministic. A plain value.
 class Environment {
  public:
   Environment() = default;
   explicit Environment(std::map<std::string, std::string, std::less<>> variables) : variables_(std::move(variables)) {}
 
-  /// This process's own environment (environ(7)). Entries without '=' are ignored.
+  /// Returns this process's environment (environ(7)). Entries without '=' are ignored.
   static Environment of_this_process();
-  /// From a null-terminated "NAME=value" array, as S_JOB_ENV and execve use. `entries` may be null (SPANK does that).
+  /// Parses a null-terminated array of "NAME=value" entries, as SPANK and execve(2) use it. `entries` may be null, as
+  /// SPANK's S_JOB_ENV may be.
   static Environment from_entries(const char* const* entries);
 
-  /// The value, or nothing where the variable is unset. An empty value counts as set.
+  /// Returns the value, or nothing where the variable is unset. An empty value counts as set.
   [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
-  /// The value, or nothing where the variable is unset **or empty**: what Slurm's and torch's variables mean by it.
+  /// Returns the value, or nothing where the variable is unset **or empty**, which Slurm and PyTorch treat alike.
   [[nodiscard]] std::optional<std::string> get_non_empty(std::string_view name) const;
   void set(std::string name, std::string value);
   void unset(std::string_view name);
@@ -32,8 +33,8 @@ class Environment {
   std::map<std::string, std::string, std::less<>> variables_;
 };
 
-/// `environment` with HOME and USER of this process's user where it lacks them: srun's and sbatch's --export=NONE, and
-/// each list of names, keep them from the tasks. Asks getpwuid(3), which may wait for a name server, only then.
+/// Returns `environment` with HOME and USER of this process's user added where they are missing: tasks do not get them
+/// under --export=NONE or --export=NAMES. Only then it calls getpwuid(3), which may wait for a name server.
 [[nodiscard]] Environment with_home_and_user(Environment environment);
 
 }  // namespace rollcall

@@ -36,7 +36,7 @@ Address address_of(const std::string& occasion) {
   return address;
 }
 
-/// Connects to the socket of that name; again where its owner does not listen yet.
+/// Connects to the socket of that name, and retries while its owner does not listen yet.
 int connect_to(int descriptor, const Address& address) {
   constexpr int kTries = 20;
   int status = -1;
@@ -52,8 +52,8 @@ int connect_to(int descriptor, const Address& address) {
   return status;
 }
 
-/// A connection to the socket of that name if it belongs to this user, which the caller closes; -1 otherwise, and where
-/// it has gone meanwhile.
+/// Returns a connection to the socket of that name, which the caller closes; -1 where it belongs to another user or no
+/// longer exists.
 int connection_to_own(const Address& address) {
   const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) {
@@ -77,7 +77,7 @@ bool is_this_users(const Address& address) {
   return descriptor >= 0;
 }
 
-/// A socket of that name, listening; -1 and errno where there is none to be had.
+/// Returns a listening socket of that name, or -1 with errno set.
 int claim(const Address& address) {
   const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0 ||
@@ -93,8 +93,9 @@ int claim(const Address& address) {
 constexpr std::size_t kLongestAnswer = 4096;
 constexpr char kAnswered = '=';  // before an answer, which may be empty
 
-/// The caller may become another program at once, and with it ends the thread that tells later ones.
-void tell_all_who_wait(int listener, const std::string& answer) {
+/// Answers the processes that wait already: the caller may execute another program at once, which ends the thread that
+/// answers later ones.
+void answer_waiting(int listener, const std::string& answer) {
   for (pollfd waiting{listener, POLLIN, 0}; ::poll(&waiting, 1, 0) > 0;) {
     const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     (void)::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -102,7 +103,7 @@ void tell_all_who_wait(int listener, const std::string& answer) {
   }
 }
 
-void tell_all_who_come(int listener, const std::string& answer) {
+void answer_all(int listener, const std::string& answer) {
   while (true) {
     const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (descriptor >= 0) {
@@ -114,8 +115,7 @@ void tell_all_who_come(int listener, const std::string& answer) {
   }
 }
 
-/// The answer that comes over the connection; nothing where that takes longer than `patience`, or the other end has
-/// ended without a word.
+/// Receives the answer. Nothing where that takes longer than `patience` or the other process ended without an answer.
 std::optional<std::string> read_answer(int descriptor, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::string text;
@@ -140,7 +140,7 @@ std::optional<std::string> read_answer(int descriptor, std::chrono::milliseconds
 bool is_first_on_host(const std::string& occasion) {
   const Address address = address_of(occasion);
   if (claim(address) >= 0) {
-    return true;  // and keeps the socket
+    return true;  // the socket stays open
   }
   return errno != EADDRINUSE || !is_this_users(address);
 }
@@ -150,16 +150,16 @@ std::string asked_once_on_host(const std::string& occasion, std::chrono::millise
   const Address address = address_of(occasion);
   if (const int listener = claim(address); listener >= 0) {
     std::string answer = ask().substr(0, kLongestAnswer);
-    tell_all_who_wait(listener, kAnswered + answer);
-    thread_without_signals([listener, answer = kAnswered + answer] { tell_all_who_come(listener, answer); }).detach();
+    answer_waiting(listener, kAnswered + answer);
+    thread_without_signals([listener, answer = kAnswered + answer] { answer_all(listener, answer); }).detach();
     return answer;
   }
   const int connection = connection_to_own(address);
-  std::optional<std::string> told = connection < 0 ? std::nullopt : read_answer(connection, patience);
+  std::optional<std::string> received = connection < 0 ? std::nullopt : read_answer(connection, patience);
   if (connection >= 0) {
     ::close(connection);
   }
-  return told ? *std::move(told) : ask();
+  return received ? *std::move(received) : ask();
 }
 
 }  // namespace rollcall

@@ -6,17 +6,17 @@
 
 namespace rollcall {
 
-/// Whether this is the first of this user's processes on this host to ask with these words. It stays so until the
-/// process ends or becomes another program: who asks later gets false. For what many processes find out alike and one
-/// is to say. True as well where nothing can be found out: said twice is better than not at all.
+/// Returns whether this is the first of this user's processes on this host that calls it with this `occasion`. Later
+/// callers get false until this process ends or executes another program. Use it for a message that many processes
+/// could print and one should. Returns true where the answer is unknown: a repeated message is better than none.
 ///
-/// By the name of a socket in the abstract namespace (unix(7)), which leaves nothing behind; one of another user's does
-/// not count.
+/// The first process binds a socket of that name in the abstract namespace (unix(7)), which leaves no file behind. A
+/// socket of another user does not count.
 [[nodiscard]] bool is_first_on_host(const std::string& occasion);
 
-/// What ask() answers, asked by one of this user's processes on this host that come with these words, for all of them:
-/// the first asks, and tells the others as long as it lives; they wait `patience` at most. Who is told nothing (the
-/// first has ended, or is slower) asks itself. Of an answer's bytes the first 4096 count.
+/// Returns the answer of ask(), which only one of this user's processes on this host calls for each `occasion`: the
+/// first one calls it and sends the answer to the others as long as it lives. They wait at most `patience`, and call
+/// ask() themselves where the first process has ended or is slower. Answers are cut to 4096 bytes.
 [[nodiscard]] std::string asked_once_on_host(const std::string& occasion, std::chrono::milliseconds patience,
                                              const std::function<std::string()>& ask);
 

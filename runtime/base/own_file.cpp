@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kAlways = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
 
-/// As `folder`'s file system says, of a file that this process makes there. Nothing where none can be made.
+/// Returns whether files that this process creates in `folder` belong to `owner`; false where it cannot create any.
 bool gives_us_files_of(const std::string& folder, uid_t owner) {
   const OpenedOutput probe = create_beside(folder + "/.owner", O_WRONLY);
   if (probe.descriptor < 0) {
@@ -31,19 +31,19 @@ bool gives_us_files_of(const std::string& folder, uid_t owner) {
   return same;
 }
 
-/// What speaks against writing to an open file; empty: nothing.
+/// Returns why an open file must not be written to; empty where it may be.
 std::string objection_to(int descriptor, const std::string& path) {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
     return errno_text(errno);
   }
   if (!S_ISREG(status.st_mode)) {
-    return "is no regular file";
+    return "is not a regular file";
   }
   if (!is_own(status, folder_of(path))) {
     return fmt::format("belongs to user {}", status.st_uid);
   }
-  return status.st_nlink > 1 ? "has another name as well, which would change with it (a hard link)" : "";
+  return status.st_nlink > 1 ? "has a second name (a hard link), which would change with it" : "";
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ bool is_own(const struct stat& status, const std::string& folder) {
 
 std::string why_not_private(const struct stat& status) {
   if (!S_ISREG(status.st_mode)) {
-    return "is no file";
+    return "is not a regular file";
   }
   if (status.st_uid != ::geteuid()) {
     return fmt::format("belongs to user {}, not to you", status.st_uid);
@@ -72,7 +72,7 @@ std::string read_private(const std::string& path, std::string& refusal) {
   const int file = ::open(path.c_str(), O_RDONLY | kAlways);
   if (file < 0) {
     const int error = errno;
-    const bool there = error != ENOENT && ::lstat(path.c_str(), &status) == 0;  // another's, who alone may read it
+    const bool there = error != ENOENT && ::lstat(path.c_str(), &status) == 0;  // perhaps another user's private file
     refusal = there ? why_not_private(status) : "";
     refusal = error != ENOENT && refusal.empty() ? "cannot be read: " + errno_text(error) : refusal;
     return "";
@@ -102,14 +102,14 @@ std::string why_refused(const std::string& path, int error_number) {
     return "is a link";
   }
   if (there && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-    return "is no regular file";
+    return "is not a regular file";
   }
   const bool of_another = there && (error_number == EACCES || error_number == EPERM) && !is_own(status);
   return of_another ? fmt::format("belongs to user {}", status.st_uid) : errno_text(error_number);
 }
 
 OpenedOutput open_output(const std::string& path, int flags) {
-  // What this process creates is its own, whatever owner a file system gives it.
+  // A file that this process creates is its own, whatever owner the file system shows.
   int descriptor = ::open(path.c_str(), flags | kAlways | O_CREAT | O_EXCL, 0666);
   if (descriptor >= 0) {
     return {descriptor, path, ""};

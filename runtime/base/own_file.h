@@ -6,50 +6,50 @@
 
 namespace rollcall {
 
-// Files in folders that others may write to as well, a project's or /tmp: whose they are, and how they are written
-// without touching anybody else's.
+// These functions check who owns a file, and write files safely in folders that other users may write to, such as a
+// project's folder or /tmp.
 
-/// Whether a group other than `user`'s own may write to what `status` describes. A group numbered as the user is taken
-/// for the user's private one, which many systems make, with a umask of 0002.
+/// Returns whether a group other than `user`'s private one may write to a file with this `status`. A group with the
+/// user's number is the private group, which many systems create together with a umask of 0002.
 [[nodiscard]] inline bool a_group_may_write(const struct stat& status, uid_t user) {
   return (status.st_mode & S_IWGRP) != 0 && status.st_gid != user;
 }
 
-/// Whether it belongs to root or to `user`.
+/// Returns whether a file with this `status` belongs to root or to `user`.
 [[nodiscard]] inline bool is_roots_or(uid_t user, const struct stat& status) {
   return status.st_uid == 0 || status.st_uid == user;
 }
 
-/// Whether what `status` is of belongs to this process's user or to root, who can do everything anyway.
+/// Returns whether a file with this `status` belongs to this process's user, or to root, who may do everything.
 [[nodiscard]] bool is_own(const struct stat& status);
 
-/// The same for what lies in `folder`. Where the owner is somebody else, a new file there tells whom the file system
-/// takes this user for: some give all files one owner, or root's files to nobody. That file has no name that others
-/// could guess, and is removed at once.
+/// Likewise for a file in `folder`, whose file system may map owners: some give all files one owner, or root's files to
+/// `nobody`. Where the owner differs, this function creates a file in `folder`, compares its owner and removes it. Its
+/// name is random.
 [[nodiscard]] bool is_own(const struct stat& status, const std::string& folder);
 
-/// Why what `status` is of is not this user's alone, a clause; empty where it is a regular file of this user's that
-/// nobody else may read or write.
+/// Returns a clause that says why a file with this `status` is not private. Empty where it is a regular file of this
+/// user that nobody else may read or write.
 [[nodiscard]] std::string why_not_private(const struct stat& status);
 
-/// The first 4 KiB of the file `path`, which is this user's alone and no link; never waits. Where nothing is read
-/// `refusal` says why, a clause; empty: there is nothing of that name.
+/// Reads the first 4 KiB of the file `path`, which must be private and not a link. Never waits. Where nothing is read,
+/// `refusal` is a clause with the reason, or empty where the file does not exist.
 [[nodiscard]] std::string read_private(const std::string& path, std::string& refusal);
 
-/// Who else may write to what `status` is of, for people: "everybody", "members of group 1001"; empty: nobody. A group
-/// numbered as the user is taken for the user's private one. (Whoever may write to the folder may put another file
-/// there.)
+/// Names the other users who may write to a file with this `status`: "everybody", "members of group 1001"; empty where
+/// nobody else may. A group with the user's number is the user's private one. (Whoever may write to the folder can
+/// replace the file.)
 [[nodiscard]] std::string other_writers(const struct stat& status);
 
-/// The folder that `path` lies in: "." for a name alone.
+/// Returns the folder of `path`: "." where it has none.
 [[nodiscard]] std::string folder_of(const std::string& path);
 
-/// Why the system refused, with `error_number`, to open the file `path`, to rename a file to it or to remove it, which
-/// may be there already: a clause, "is a link", "belongs to user 1001".
+/// Explains why the system refused, with `error_number`, to open, replace or remove the file `path`. Returns a clause:
+/// "is a link", "belongs to user 1001".
 [[nodiscard]] std::string why_refused(const std::string& path, int error_number);
 
-/// A file that was opened for writing. The caller closes `descriptor`; where it is negative, `reason` says why not, a
-/// clause: "belongs to user 1001"; `error_number` is errno's value where the system refused it, else 0.
+/// A file that was opened for writing. The caller closes `descriptor`. Where that is negative, `reason` is a clause
+/// that says why ("belongs to user 1001"), and `error_number` is errno where the system refused it, else 0.
 struct OpenedOutput {
   int descriptor = -1;
   std::string path;
@@ -57,14 +57,14 @@ struct OpenedOutput {
   int error_number = 0;
 };
 
-/// Opens the file `path` for writing and creates it where nothing has that name. `flags`: of open(2), O_CREAT and the
-/// like not among them. In a folder of many anybody may have put something there first, so a link is not followed, and
-/// what is no regular file, belongs to another user (is_own()) or has another name as well (a hard link) is refused.
-/// Nothing is changed then. Never waits for a FIFO's other end.
+/// Opens the file `path` for writing and creates it where it does not exist. `flags` are those of open(2) without
+/// O_CREAT. Another user may have created `path` in a shared folder. Therefore links are not followed, and a file is
+/// refused, and left unchanged, where it is not a regular file, belongs to another user (is_own()) or has a second hard
+/// link. Never waits for the other end of a FIFO.
 [[nodiscard]] OpenedOutput open_output(const std::string& path, int flags);
 
-/// Creates a file beside `path`, to be renamed to it, of a name that nobody can have taken: "<path>.<16 random
-/// digits>". `flags` and the result as of open_output(); `mode` less the umask.
+/// Creates a file beside `path` that the caller renames to `path`. Its name, "<path>.<16 random digits>", cannot be
+/// guessed. `flags` and the result are those of open_output(); the umask applies to `mode`.
 [[nodiscard]] OpenedOutput create_beside(const std::string& path, int flags, mode_t mode = 0666);
 
 }  // namespace rollcall

@@ -12,13 +12,13 @@ namespace rollcall {
 Result<void*> find_plugin_function(const PluginFile& plugin) {
   const auto [file, passed_over] = find_above_own_file(std::filesystem::path(plugin.folder) / plugin.name);
   if (!passed_over.empty()) {
-    return fail(plugin.setting, plugin.value, fmt::format("{} is not believed: {}", plugin.name, passed_over),
+    return fail(plugin.setting, plugin.value, fmt::format("{} is not trusted: {}", plugin.name, passed_over),
                 "chown or chmod go-w there, or " + plugin.instead, ErrorKind::Configuration);
   }
   if (!file) {
     return fail(
         plugin.setting, plugin.value,
-        fmt::format("{} is not in {} of this installation: it is built {}", plugin.name, plugin.folder, plugin.built),
+        fmt::format("{} is not in {} of this installation; it is built {}", plugin.name, plugin.folder, plugin.built),
         plugin.instead);
   }
   void* const library = ::dlopen(file->c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -27,17 +27,17 @@ Result<void*> find_plugin_function(const PluginFile& plugin) {
   }
   void* const function = ::dlsym(library, plugin.function.c_str());
   if (function == nullptr) {
-    return fail(plugin.setting, plugin.value, fmt::format("{} is no such plugin", plugin.name), plugin.instead,
-                ErrorKind::Configuration);
+    return fail(plugin.setting, plugin.value, fmt::format("{} does not define {}", plugin.name, plugin.function),
+                plugin.instead, ErrorKind::Configuration);
   }
   return function;
 }
 
 Error plugin_of_another_build(const PluginFile& plugin) {
   Error error = fail(plugin.setting, plugin.value,
-                     fmt::format("{} in {} is of another build than this program", plugin.name, plugin.folder),
-                     "installing both of one build", ErrorKind::Mismatch);
-  error.of_this_node = true;  // others may have what belongs together
+                     fmt::format("{} in {} is from another build than this program", plugin.name, plugin.folder),
+                     "installing both from one build", ErrorKind::Mismatch);
+  error.of_this_node = true;  // other nodes may have a matching pair
   return error;
 }
 

@@ -6,26 +6,26 @@
 
 namespace rollcall {
 
-/// A shared object that belongs to this program and that not every machine can open.
+/// A shared object of this installation that some machines cannot load.
 struct PluginFile {
-  std::string setting;   ///< what asked for it, for messages: "--backend"
-  std::string value;     ///< "mpi"
-  std::string folder;    ///< below the installation: "lib/rollcall"
-  std::string name;      ///< "rollcall_mpi.so"
-  std::string function;  ///< that it exports
-  std::string built;     ///< when it is: "where CMake finds MPI (libopenmpi-dev)"
-  std::string to_open;   ///< what to try where it is there and cannot be opened
-  std::string instead;   ///< what to try where it is not there: "--backend=auto"
+  std::string setting;   ///< the option that needs it, for messages: "--backend"
+  std::string value;     ///< the option's value: "mpi"
+  std::string folder;    ///< relative to the installation's prefix: "lib/rollcall"
+  std::string name;      ///< the file's name: "rollcall_mpi.so"
+  std::string function;  ///< the name of the function that it exports
+  std::string built;     ///< the condition of its build: "where CMake finds MPI (libopenmpi-dev)"
+  std::string to_open;   ///< the action of the error where it exists but cannot be loaded
+  std::string instead;   ///< the action of the error where it does not exist: "--backend=auto"
 };
 
-/// The address of the function that it exports; it is opened for all libraries that are loaded later to see
-/// (RTLD_GLOBAL), and never closed. Only a file of this installation is believed (find_above_own_file()).
+/// Loads the plugin and returns the address of its function. Libraries that are loaded later see its symbols
+/// (RTLD_GLOBAL), and it is never unloaded. Only a file of this installation is loaded (find_above_own_file()).
 ///
-/// Errors: (Usage) there is none; (Configuration) others may write to it, or it has no such function; (Unavailable) it
-/// cannot be opened, as where a library that it needs is not found.
+/// Errors: (Usage) it does not exist; (Configuration) others may write to it, or it lacks the function; (Unavailable) it
+/// cannot be loaded, for example because a library that it needs is missing.
 [[nodiscard]] Result<void*> find_plugin_function(const PluginFile& plugin);
 
-/// (Mismatch): what the function answers is of another build than this program.
+/// Returns the error (Mismatch) for a plugin of another build than this program.
 [[nodiscard]] Error plugin_of_another_build(const PluginFile& plugin);
 
 }  // namespace rollcall

@@ -11,7 +11,7 @@ namespace rollcall {
 
 namespace {
 
-/// What is given may have any length: its beginning says what it is.
+/// Cuts a text to at most `most` bytes and appends its full length.
 std::string cut(const std::string& text, std::size_t most) {
   if (text.size() <= most) {
     return text;

@@ -11,39 +11,39 @@
 
 namespace rollcall {
 
-/// An expected failure, as a value. The four texts are what a user needs at 2 a.m.: which setting, which value, why it
-/// does not work, what to do. None ends in punctuation; `action` starts with a verb ("set it to ...").
+/// An expected failure as a value. Its four texts say which setting is concerned, which value it has, what is wrong and
+/// what to try. None ends with punctuation. `action` follows the word "try": it is a gerund ("setting it to ..."), an
+/// option ("--x=4") or a command ("sinfo -N -l").
 struct Error {
-  std::string setting;  ///< option, key, variable or thing concerned: "port.range", "--data", "MASTER_PORT"
-  std::string value;    ///< the value that was refused; empty where none is concerned
-  std::string reason;   ///< what is wrong with it
-  std::string action;   ///< what to try; empty only where nothing can be advised
+  std::string setting;  ///< the option, key, variable or object concerned: "port.range", "--data", "MASTER_PORT"
+  std::string value;    ///< the refused value; empty where there is none
+  std::string reason;   ///< a clause that says what is wrong: "is empty"
+  std::string action;   ///< what to try; empty only where there is no advice
   ErrorKind kind = ErrorKind::Usage;
-  bool of_this_node = false;  ///< other nodes of the step need not have it: a file, a port range, an interface is wrong
+  bool of_this_node = false;  ///< other nodes of the step may not have this error: a file, port or interface of this one
 
-  /// What a program that ends with this error exits with.
+  /// Returns the exit code of a program that ends with this error.
   [[nodiscard]] ExitCode exit_code() const { return rollcall::exit_code(kind); }
-  /// "<setting>: <value>: <reason>; try <action>" on one line, as a part of another one: control characters replaced by
-  /// '?', and what is too long to be read cut.
+  /// Returns "<setting>: <value>: <reason>; try <action>" on one line. Control characters become '?', and very long
+  /// parts are cut.
   [[nodiscard]] std::string text() const;
-  /// The same as a line of its own: "rollcall: <setting>: ...".
+  /// Returns text() after "rollcall: ".
   [[nodiscard]] std::string message() const;
 };
 
-/// Makes an Error. Reads well at the point of return: `return fail("port.range", text, "is empty", "setting it to
-/// ...")`.
+/// Returns an Error: `return fail("port.range", text, "is empty", "setting it to 20000-29999")`.
 [[nodiscard]] Error fail(std::string setting, std::string value, std::string reason, std::string action,
                          ErrorKind kind = ErrorKind::Usage);
 
-/// The text of an errno value, thread-safe ("No space left on device").
+/// Returns the text of an errno value ("No space left on device"). Thread-safe.
 [[nodiscard]] std::string errno_text(int error_number);
 
-/// A T, or the Error that says why there is none (std::expected of C++23 in miniature). Test it before use: reading the
-/// value of a failed Result is a bug, caught by an assertion in debug builds.
+/// A T or an Error, like std::expected of C++23. Test it before use: reading the value of a failed Result is a bug,
+/// which an assertion catches in debug builds.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  // Implicit on purpose: functions return either a value or `fail(...)`.
+  // Implicit, so that functions can return a value or `fail(...)`.
   Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : content_(std::in_place_index<1>, std::move(error)) {}
 
@@ -73,7 +73,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> content_;
 };
 
-/// Success, or the Error that says why not. `return {};` is success.
+/// Success or an Error. `return {};` is success.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -92,10 +92,10 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
-// The one way in which a function hands on the error of another that it called. Both take an expression of type
-// Result; commas in it need no parentheses.
+// These macros return the error of a called function. Both take an expression of type Result; commas in it need no
+// parentheses.
 
-/// Returns the error of a Result from the enclosing function, where it is one.
+/// Returns the error of a Result from the enclosing function, where it holds one.
 #define RETURN_IF_ERROR(...)                                             \
   do {                                                                   \
     if (const auto& rollcall_result = (__VA_ARGS__); !rollcall_result) { \
@@ -116,12 +116,12 @@ class [[nodiscard]] Result<void> {
 #define ROLLCALL_UNIQUE(name, number) ROLLCALL_JOIN(name, number)
 #define ROLLCALL_JOIN(name, number) name##number
 
-// How a rank tells others whether it succeeded.
+// These functions transfer a result between ranks.
 
-/// Empty for success, else the Error's kind and texts with a NUL between them; a NUL inside of one becomes '?'.
+/// Returns the empty text for success, else the Error's kind and texts separated by NUL. A NUL in a text becomes '?'.
 [[nodiscard]] std::string serialise(const Result<void>& outcome);
 
-/// The other way round; nothing for a text that serialise() does not make.
+/// Parses the text of serialise(). Nothing where it is invalid.
 [[nodiscard]] std::optional<Result<void>> parse_outcome(std::string_view text);
 
 }  // namespace rollcall

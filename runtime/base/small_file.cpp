@@ -19,7 +19,7 @@ FileReading refused(int error_number) { return {error_number, errno_text(error_n
 
 FileReading too_long(std::size_t most) { return {0, fmt::format("is longer than {} bytes", most)}; }
 
-/// From an open file, which may grow.
+/// Reads an open file, which may grow meanwhile.
 FileReading read_to_end(int file, std::size_t most, std::string& content) {
   std::array<char, 4096> block;
   std::size_t length = 0;
@@ -47,7 +47,7 @@ bool may_exist(const std::string& path) {
 }
 
 FileReading read_small_file(const std::string& path, std::size_t most, std::string& content) {
-  // O_NONBLOCK: opening a FIFO would wait for somebody who writes.
+  // O_NONBLOCK: opening a FIFO would wait for a writer.
   const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (file < 0) {
     return refused(errno);
@@ -65,7 +65,7 @@ FileReading read_small_file(int descriptor, std::size_t most, std::string& conte
   if (S_ISDIR(status.st_mode)) {
     return refused(EISDIR);
   }
-  return S_ISREG(status.st_mode) ? read_to_end(descriptor, most, content) : FileReading{0, "is no regular file"};
+  return S_ISREG(status.st_mode) ? read_to_end(descriptor, most, content) : FileReading{0, "is not a regular file"};
 }
 
 std::string content_of(const std::filesystem::path& path, std::size_t most) {

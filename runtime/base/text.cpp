@@ -28,8 +28,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-/// The length of the well-formed UTF-8 character at the front of `text` (The Unicode Standard, table 3-7); 1 for a byte
-/// that begins none.
+/// Returns the length of the UTF-8 character at the front of `text` (The Unicode Standard, table 3-7), or 1 where there
+/// is none.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto continues = [&](std::size_t i) { return (byte(i) & 0xc0U) == 0x80; };
@@ -41,7 +41,7 @@ std::size_t character_length(std::string_view text) {
   if (first < 0xe0) {
     return 2;
   }
-  // Longer than need be, half of a UTF-16 pair, or beyond the last character.
+  // An overlong encoding, a UTF-16 surrogate, or a code point beyond U+10FFFF.
   const bool no_character = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
                             (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
   if (no_character || !continues(2)) {
@@ -50,8 +50,8 @@ std::size_t character_length(std::string_view text) {
   return first < 0xf0 ? 3 : continues(3) ? 4 : 1;
 }
 
-/// Of the character at the front, which has `length` bytes: a control of ASCII or of ISO 6429's second set ("C1", 0x80
-/// to 0x9f), which a terminal obeys as a byte or as UTF-8.
+/// Returns whether the first character of `text`, which has `length` bytes, is a control character of ASCII or of ISO
+/// 6429's second set ("C1", 0x80 to 0x9f), which terminals obey as a byte or as UTF-8.
 bool is_control(std::string_view text, std::size_t length) {
   const auto first = static_cast<unsigned char>(text[0]);
   const bool c1 = length == 1 ? first >= 0x80 && first < 0xa0
@@ -59,8 +59,8 @@ bool is_control(std::string_view text, std::size_t length) {
   return c1 || first < 0x20 || first == 0x7f;
 }
 
-/// A character that changes the order in which others are shown, or ends their line (Unicode's Bidi_Control, U+2028 and
-/// U+2029): with it a name may look like another one.
+/// Returns whether a character reorders the characters around it or ends their line (Unicode's Bidi_Control, U+2028 and
+/// U+2029). Such a character can make a name look like another one.
 bool reorders(std::string_view character) {
   constexpr std::array<std::string_view, 14> kReordering{"\u061c", "\u200e", "\u200f", "\u2028", "\u2029",
                                                          "\u202a", "\u202b", "\u202c", "\u202d", "\u202e",

@@ -28,8 +28,8 @@
 namespace rollcall {
 namespace {
 
-/// Why what `path` leads to is not believed: it is neither root's nor `owner`'s, or others may write to it. Empty: it
-/// is.
+/// Returns why the file at `path` is not trusted: neither root nor `owner` owns it, or others may write to it. Empty
+/// where it is trusted.
 std::string objection(const std::filesystem::path& path, uid_t owner) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
@@ -39,7 +39,7 @@ std::string objection(const std::filesystem::path& path, uid_t owner) {
   return found ? found->reason : "";
 }
 
-/// The same of all on the way from the folder `above` to `path` below it, and of what lies in it where it is a folder.
+/// Checks all entries from the folder `above` down to `path`, and the files in `path` where it is a folder.
 std::string objection_on_the_way(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
   std::string found;
   for (const std::filesystem::path& part : path) {
@@ -56,8 +56,8 @@ std::string objection_on_the_way(std::filesystem::path above, const std::filesys
   return found;
 }
 
-/// Whether `path` is below `above`, by no link: in a folder of others it may lead to a file server that does not
-/// answer. And root's or `owner`'s: strangers' files say nothing of this installation.
+/// Returns whether `path` exists below `above` without links and belongs to root or `owner`. Links are not followed,
+/// because those of other users may lead to a file server that does not respond. Other users' files do not count.
 bool was_installed(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
   struct stat status {};
   for (const std::filesystem::path& part : path) {
@@ -69,7 +69,7 @@ bool was_installed(std::filesystem::path above, const std::filesystem::path& pat
   return is_roots_or(owner, status);
 }
 
-/// The CPUs of a mask that has room for `cpus` of them; nothing, and errno, where the kernel refuses it.
+/// Reads the affinity with a mask for `cpus` CPUs. Nothing, with errno set, where the kernel refuses it.
 std::optional<std::vector<std::uint32_t>> affinity(std::size_t cpus) {
   struct Free {
     void operator()(cpu_set_t* mask) const { CPU_FREE(mask); }
@@ -164,7 +164,7 @@ FoundAbove find_above(const std::filesystem::path& program, const std::filesyste
     } else if (struct stat found{}; ::stat((above / path).c_str(), &found) == 0) {
       known = objection_on_the_way(above, path, owner);
       return known.empty() ? FoundAbove{above / path, ""} : FoundAbove{std::nullopt, known};
-    } else if (errno != ENOENT && errno != ENOTDIR) {  // what is behind it is nearer than all above
+    } else if (errno != ENOENT && errno != ENOTDIR) {  // the file may exist here, nearer than in the folders above
       return {std::nullopt, fmt::format("{}: {}", (above / path).string(), errno_text(errno))};
     }
     above = above.parent_path();
@@ -178,7 +178,7 @@ std::filesystem::path own_file() {
   const int known = ::dladdr(reinterpret_cast<const void*>(&own_file), &info);
   const std::filesystem::path loaded = known != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
   const bool shared_object = loaded.is_absolute() && loaded.extension() == ".so";
-  // For a program the loader knows only what was typed, which may lack the folder: then the kernel tells.
+  // The loader knows a program only by the typed name, which may lack the folder; /proc/self/exe is complete.
   return std::filesystem::canonical(shared_object ? loaded : std::filesystem::path("/proc/self/exe"), error);
 }
 
@@ -186,7 +186,7 @@ FoundAbove find_above_own_file(const std::filesystem::path& path) { return find_
 
 namespace {
 
-/// "MemTotal:       24602816 kB" of /proc/meminfo.
+/// Reads the line "MemTotal:       24602816 kB" of /proc/meminfo.
 std::optional<std::uint64_t> memory_of_machine(const std::string& root) {
   for (const std::string& line : split(content_of(root + "/proc/meminfo"), '\n')) {
     if (line.starts_with("MemTotal:")) {
@@ -198,8 +198,8 @@ std::optional<std::uint64_t> memory_of_machine(const std::string& root) {
   return std::nullopt;
 }
 
-/// The smallest number in files `name` of the folder `mount` + `group` and of those above it, up to `mount`. What is no
-/// number ("max") limits nothing; nor does a folder that is not there, as in a container that sees part of the tree.
+/// Returns the smallest number in the files `name` of the folder `mount` + `group` and its parents up to `mount`. Files
+/// without a number ("max") and missing folders (a container sees part of the tree) are skipped.
 std::optional<std::uint64_t> smallest(const std::string& mount, const std::string& group, const std::string& name) {
   std::optional<std::uint64_t> limit;
   for (std::filesystem::path folder = group; !folder.empty(); folder = folder.parent_path()) {
@@ -214,7 +214,7 @@ std::optional<std::uint64_t> smallest(const std::string& mount, const std::strin
   return limit;
 }
 
-/// By a line of /proc/self/cgroup: "0::/path" of version 2, "4:memory:/path" of version 1.
+/// Returns the limit for a line of /proc/self/cgroup: "0::/path" (version 2) or "4:memory:/path" (version 1).
 std::optional<std::uint64_t> limit_of_line(const std::string& root, const std::string& line) {
   const std::size_t first = line.find(':');
   const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);

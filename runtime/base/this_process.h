@@ -10,53 +10,52 @@
 
 namespace rollcall {
 
-// What this process can say of itself: the host that it is on, the CPUs and devices that it may
-// use, the file that it came from.
+// Facts about this process: its host, the CPUs, devices and memory that it may use, and its program file.
 
-/// gethostname(2), asked for here alone; empty where it fails, which Linux does for no reason but a short buffer.
+/// Returns the host name by gethostname(2). Other code calls this function. Empty where it fails, which does not happen
+/// on Linux with a buffer of this size.
 [[nodiscard]] std::string this_host_name();
 
-/// The CPUs that this process may run on (sched_getaffinity(2)), ascending, also on machines with more than 1024 of
-/// them; empty where the kernel refuses. In a task whose step binds CPUs these are the task's, otherwise all of the
-/// node. Thread-safe.
+/// Returns the CPUs that this process may run on (sched_getaffinity(2)), in ascending order, even on machines with more
+/// than 1024 CPUs. Empty where the kernel refuses. In a step that binds CPUs these are the task's CPUs, otherwise all
+/// CPUs of the node. Thread-safe.
 [[nodiscard]] std::vector<std::uint32_t> cpus_of_this_process();
 
-/// How many they are; at least 1.
+/// Returns the number of CPUs that this process may run on, at least 1.
 [[nodiscard]] std::uint32_t number_of_cpus();
 
-/// Lets this process open as many files as its hard limit allows: the usual soft limit of 1024 is less than the
-/// connections of a rank 0 with a thousand others. Gives the limits of before, which programs that are started later do
-/// not get by themselves; nothing where the kernel refuses. setrlimit(2).
+/// Raises the limit of open files to the hard limit (setrlimit(2)): rank 0 of a thousand ranks has more connections than
+/// the usual soft limit of 1024. Returns the previous limits, which the caller restores for programs that it starts.
+/// Nothing where the kernel refuses.
 std::optional<rlimit> raise_open_files_limit();
 
-/// Whether a device file of a GPU or another accelerator is there and this process may open it, also by the rules of
-/// its cgroup. None is opened: that would wake the device. A file that may be something else (a display's) counts.
+/// Returns whether a device file of a GPU or another accelerator exists that this process and its cgroup may open. The
+/// device is not opened, because that would wake it. A device file that may belong to a display counts too.
 [[nodiscard]] bool sees_accelerator();
 
-/// What find_above() has found.
+/// The result of find_above().
 struct FoundAbove {
-  std::optional<std::filesystem::path> file;
-  std::string
-      passed_over;  ///< why something of that name is not believed: "others may write to /opt/project"; or empty
+  std::optional<std::filesystem::path> file;  ///< unset where nothing was found
+  std::string passed_over;                    ///< why a file is not trusted: "others may write to /opt/project"
 };
 
-/// `path` below one of the folders above the file `program` (absolute, without links), at most six levels up, the
-/// nearest that has it. Who owns the program, and root, are believed, nobody else: the way up ends at the first folder
-/// that belongs to another or to which others may write (/tmp, a project's group), and nothing is found where that is
-/// so of what lies at `path`, of a folder on the way down to it, or of a file in it.
+/// Looks for `path` in the folders above the file `program` (absolute, without links), at most six levels up, and
+/// returns the nearest match. Only files of root and of the program's owner are trusted. The search ends at the first
+/// folder that another user owns or that others may write to (/tmp, a project's group). Nothing is found where that
+/// holds for `path`, a folder on the way to it, or a file in it.
 [[nodiscard]] FoundAbove find_above(const std::filesystem::path& program, const std::filesystem::path& path);
 
-/// The file of the program or plugin that this code was linked into, without links. Not influenced by the environment.
+/// Returns the file of the program or plugin that contains this code, with links resolved. The environment has no
+/// influence.
 [[nodiscard]] std::filesystem::path own_file();
 
-/// find_above() of that file: where `cmake --install` puts what belongs to it;
-/// the build folder has the same layout. Nothing where there is none. Not influenced by the environment.
+/// Looks for a file of this installation: calls find_above() for own_file(). The build folder has the same layout as an
+/// installation. The environment has no influence.
 [[nodiscard]] FoundAbove find_above_own_file(const std::filesystem::path& path);
 
-/// Bytes of memory that this process and those that share its cgroups may use together: the smallest limit of its
-/// memory cgroups and of those above them (cgroups(7), versions 1 and 2), or all that the machine has. Slurm's tasks
-/// are in such cgroups where the site constrains memory (cgroup.conf, ConstrainRAMSpace). 0 where nothing tells.
-/// `root`: before /proc and /sys. Thread-safe.
+/// Returns the bytes of memory that this process may use together with the others in its cgroups: the smallest limit of
+/// its memory cgroups and their parents (cgroups(7), versions 1 and 2), or the machine's memory. Slurm puts tasks into
+/// such cgroups under ConstrainRAMSpace (cgroup.conf). 0: unknown. `root` is the prefix of /proc and /sys. Thread-safe.
 [[nodiscard]] std::uint64_t memory_limit(const std::string& root = "");
 
 }  // namespace rollcall

@@ -6,9 +6,9 @@
 
 namespace rollcall {
 
-/// A thread that runs `work` with all signals blocked. The kernel gives a signal to any thread of the process that does
-/// not block it: in this one SIGCHLD would be lost to the signalfd(2) of another, and SIGTERM end the process. Throws
-/// std::system_error where the system has no further thread.
+/// Starts a thread that runs `work` with all signals blocked. The kernel delivers a signal to any thread that does not
+/// block it: in this thread SIGCHLD would bypass another thread's signalfd(2), and SIGTERM would end the process. Throws
+/// std::system_error where the system cannot create a thread.
 template <typename Work>
 [[nodiscard]] std::thread thread_without_signals(Work work) {
   struct Blocked {
@@ -16,7 +16,7 @@ template <typename Work>
     Blocked() {
       sigset_t all;
       ::sigfillset(&all);
-      ::pthread_sigmask(SIG_SETMASK, &all, &before);  // which the thread inherits
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread inherits the mask
     }
     ~Blocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
     Blocked(const Blocked&) = delete;

@@ -15,7 +15,7 @@ TimeLimit::TimeLimit(Seconds patience, OnExpiry on_expiry) : on_expiry_(std::mov
   try {
     thread_ = thread_without_signals([this] { watch(); });
   } catch (const std::system_error&) {
-    // A limit of processes: the program that follows will tell.
+    // The limit of processes is reached; the program that follows reports it.
   }
 }
 
@@ -31,8 +31,8 @@ TimeLimit::~TimeLimit() {
   }
 }
 
-/// join() returns before the kernel has taken the thread off its process, and what follows may need a process of one
-/// thread: setns(2) and unshare(2) refuse any other.
+/// Waits until the kernel has removed the thread, which may be after join() returns: setns(2) and unshare(2) refuse a
+/// process with several threads.
 void TimeLimit::wait_until_gone() const {
   constexpr int kTries = 100'000;
   for (int tried = 0; tried < kTries && ::syscall(SYS_tgkill, ::getpid(), tid_, 0) == 0; ++tried) {

@@ -17,10 +17,9 @@
 
 namespace rollcall {
 
-/// Runs `work` on a thread of its own and returns its value, or nothing where it throws or takes longer than `longest`:
-/// for questions to a name server, a file system or a store that may hang, and would hold up who asks for ever. `work`
-/// then goes on in the thread, which is left behind (nothing can end a thread that waits inside the kernel), so it owns
-/// all that it touches.
+/// Runs `work` on a new thread and returns its value, or nothing where it throws or takes longer than `longest`. Use it
+/// for calls to a name server, file system or store that may hang. A late `work` continues in the detached thread (a
+/// thread that waits in the kernel cannot be ended), so it must own all data that it uses.
 template <typename Duration, typename Work>
 [[nodiscard]] std::optional<std::invoke_result_t<Work>> run_within(Duration longest, Work work) {
   using Value = std::invoke_result_t<Work>;
@@ -29,21 +28,21 @@ template <typename Duration, typename Work>
     std::future<Value> value = task->get_future();
     thread_without_signals([task] { (*task)(); }).detach();
     return value.wait_for(longest) == std::future_status::ready ? std::optional<Value>(value.get()) : std::nullopt;
-  } catch (const std::exception&) {  // of `work`, or no memory for another thread
+  } catch (const std::exception&) {  // from `work`, or the thread could not be created
     return std::nullopt;
   }
 }
 
-/// Watches over work that may hang in a file system or a resolver, from a thread of its own: a signal would not reach
-/// a process that waits for a file server. Where the work is not over in time, `on_expiry` is called in that thread,
-/// and is to end the process (_exit).
+/// A watchdog for work that may hang in a file system or a resolver. It has a thread of its own, because a signal does
+/// not reach a process that waits for a file server. Where the object still exists when `patience` has passed,
+/// `on_expiry` is called in that thread and must end the process (_exit).
 ///
-/// For a process that is about to become another program: its destructor, which ends the thread, runs before. Where the
-/// thread cannot be started the work goes on unwatched. The thread takes no signals.
+/// The destructor ends the thread; it must run before the process executes another program. Where the thread cannot be
+/// created, there is no time limit. The thread blocks all signals.
 class TimeLimit {
  public:
   using Seconds = std::chrono::duration<double>;
-  /// `doing` is what was announced last.
+  /// `doing` is the text of the last call of doing().
   using OnExpiry = std::function<void(const std::string& doing, Seconds patience)>;
 
   TimeLimit(Seconds patience, OnExpiry on_expiry);
@@ -51,9 +50,9 @@ class TimeLimit {
   TimeLimit(const TimeLimit&) = delete;
   TimeLimit& operator=(const TimeLimit&) = delete;
 
-  /// Another patience, counted from the beginning as well.
+  /// Changes the time limit, which is also counted from the construction.
   void set_patience(Seconds patience);
-  /// What the work does from now on, for the message: "looks up jwb0001i".
+  /// Sets the description of the current work for the message: "looks up jwb0001i".
   void doing(std::string what);
 
  private:
@@ -62,12 +61,12 @@ class TimeLimit {
 
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const OnExpiry on_expiry_;
-  std::mutex mutex_;  ///< guards what follows, up to the thread
+  std::mutex mutex_;  ///< guards the members below, except the thread
   std::condition_variable changed_;
   Seconds patience_;
   std::string doing_;
   bool over_ = false;
-  int tid_ = 0;  ///< the thread's, to the kernel; final when it has ended
+  int tid_ = 0;  ///< the kernel's id of the thread; 0 until it runs
   std::thread thread_;
 };
 

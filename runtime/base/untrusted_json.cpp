@@ -5,7 +5,7 @@
 namespace rollcall {
 namespace {
 
-/// Up to the first byte that is no JSON, where a parser ends as well, this sees strings and brackets as it does.
+/// Recognizes strings and brackets like a parser up to the first invalid byte, where a parser stops as well.
 bool is_within(std::string_view text, const JsonLimits& limits) {
   std::size_t depth = 0;
   std::size_t values = 1;

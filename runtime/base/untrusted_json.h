@@ -7,16 +7,15 @@
 
 namespace rollcall {
 
-/// What a text may hold to be read: objects and arrays in one another, and values in all.
+/// Limits for JSON text from other processes.
 struct JsonLimits {
-  std::size_t depth = 16;
-  std::size_t values = std::size_t{1} << 19;
+  std::size_t depth = 16;                      ///< nesting of objects and arrays
+  std::size_t values = std::size_t{1} << 19;  ///< number of values
 };
 
-/// The JSON of `text`, which somebody else wrote: it came over a connection, or out of a file that another program
-/// made. Nothing where it is none, or exceeds `limits`: a value takes up to a hundred bytes of memory, a bracket in the
-/// text one. Counted are brackets and commas, in one look before anything is made of them. Never throws for what `text`
-/// says.
+/// Parses JSON text from a connection or from another program's file. Nothing where it is not JSON or exceeds `limits`,
+/// which are checked first by counting brackets and commas: one byte of text may otherwise take a hundred bytes of
+/// memory. Never throws because of `text`.
 [[nodiscard]] std::optional<nlohmann::json> parse_untrusted(std::string_view text, JsonLimits limits = {});
 
 }  // namespace rollcall

@@ -70,7 +70,7 @@ TEST_F(ReadBelievedFile, WhatOthersMayWriteToIsNamedWithTheWayOut) {
   change("etc", 0777);
   EXPECT_EQ(refusal("link/site.toml"), "others may write to " + folder + "; chmod o-w " + folder) << "also by a link";
   change("etc", 01777);
-  EXPECT_EQ(refusal(), "others may write to " + folder + "; another place than below " + folder);
+  EXPECT_EQ(refusal(), "others may write to " + folder + "; a folder outside " + folder);
   change("etc", 0755);
   change("", 0777);
   EXPECT_EQ(refusal(), "others may write to " + top_.string() + "; chmod o-w " + top_.string()) << "up to the root";
@@ -127,9 +127,9 @@ TEST_F(ReadBelievedFile, WhatCannotBeReadSaysWhy) {
   EXPECT_EQ(reason(top_ / "etc"), "Is a directory");
   EXPECT_EQ(reason(top_ / "loop"), "Too many levels of symbolic links");
   EXPECT_EQ(reason(top_ / "etc/site.toml"), "is longer than 5 bytes");
-  EXPECT_EQ(reason("site.toml"), "is no absolute path");
+  EXPECT_EQ(reason("site.toml"), "is not an absolute path");
   ASSERT_EQ(::mkfifo((top_ / "fifo").c_str(), 0600), 0);
-  EXPECT_EQ(reason(top_ / "fifo"), "is no regular file");
+  EXPECT_EQ(reason(top_ / "fifo"), "is not a regular file");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ TEST(ChildProcess, GivesOutputAndFailures) {
 TEST(ChildProcess, IsEndedWhenItTakesTooLong) {
   const Result<std::string> text = output_of({"sleep", "600"}, kOwn, std::chrono::milliseconds(50));
   ASSERT_FALSE(text);
-  EXPECT_THAT(text.error().reason, HasSubstr("does not end within 0.05 s"));
+  EXPECT_THAT(text.error().reason, HasSubstr("did not finish within 0.05 s"));
 }
 
 }  // namespace

@@ -62,14 +62,14 @@ TEST_F(OwnFile, IsNoLinkWhereverItLeads) {
 
 TEST_F(OwnFile, HasNoOtherName) {
   fs::create_hard_link(file("victim"), file("second name"));
-  EXPECT_NE(written("second name").find("has another name as well"), std::string::npos);
+  EXPECT_NE(written("second name").find("has a second name"), std::string::npos);
   EXPECT_EQ(content("victim"), "the victim's");
 }
 
 TEST_F(OwnFile, IsNoPipeAndNoFolder) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0666), 0);
   fs::create_directory(file("folder"));
-  EXPECT_EQ(written("pipe"), "is no regular file");
+  EXPECT_EQ(written("pipe"), "is not a regular file");
   EXPECT_EQ(written("folder"), "Is a directory");
 }
 

@@ -45,8 +45,8 @@ TEST_F(SmallFile, MayBeNoLonger) {
 TEST_F(SmallFile, IsNothingElse) {
   ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/zero", folder_ / "zeros");
-  EXPECT_EQ(read("fifo").reason, "is no regular file");  // at once, though nobody writes
-  EXPECT_EQ(read("zeros").reason, "is no regular file");
+  EXPECT_EQ(read("fifo").reason, "is not a regular file");  // at once, though nobody writes
+  EXPECT_EQ(read("zeros").reason, "is not a regular file");
   EXPECT_EQ(read(".").error_number, EISDIR);
   EXPECT_EQ(read("absent").error_number, ENOENT);
   EXPECT_EQ(content_, "");

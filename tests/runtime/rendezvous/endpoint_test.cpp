@@ -91,10 +91,10 @@ TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
   }
   unlink(path.c_str());
   ASSERT_EQ(symlink("/etc/hostname", path.c_str()), 0);
-  EXPECT_EQ(refusal_of(path), "is no file");
+  EXPECT_EQ(refusal_of(path), "is not a regular file");
   unlink(path.c_str());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_EQ(refusal_of(path), "is no file");
+  EXPECT_EQ(refusal_of(path), "is not a regular file");
 }
 
 TEST(EndpointFile, OfAnotherWorldIsRefusedByBothNames) {

@@ -64,9 +64,9 @@ TEST(SharedSecret, IsBelievedOnlyWhereNobodyElseCanKnowIt) {
   EXPECT_THAT(refusal_of_secret(folder.file("none")), StartsWith("does not exist"));
   written(folder.file("s"), kDrawnBefore);
   ASSERT_EQ(symlink("s", folder.file("link").c_str()), 0);
-  EXPECT_EQ(refusal_of_secret(folder.file("link")), "is no file");
+  EXPECT_EQ(refusal_of_secret(folder.file("link")), "is not a regular file");
   ASSERT_EQ(mkfifo(folder.file("fifo").c_str(), 0600), 0);
-  EXPECT_EQ(refusal_of_secret(folder.file("fifo")), "is no file") << "and nobody waits for its other end";
+  EXPECT_EQ(refusal_of_secret(folder.file("fifo")), "is not a regular file") << "and nobody waits for its other end";
   if (geteuid() == 0) {
     ASSERT_EQ(chown(folder.file("s").c_str(), 1234, 1234), 0);
     EXPECT_EQ(refusal_of_secret(folder.file("s")), "belongs to user 1234, not to you");

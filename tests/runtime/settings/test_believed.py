@@ -107,7 +107,7 @@ def behind_a_link(world):
     (elsewhere / "site.toml").write_bytes(world.profile.read_bytes())
     world.profile.unlink()
     world.profile.symlink_to("open/site.toml")
-    return elsewhere, "others may write to", f"another place than below {elsewhere}"
+    return elsewhere, "others may write to", f"a folder outside {elsewhere}"
 
 
 PLACES = {"profile": lambda world: world.profile, "profile's folder": lambda world: world.profile.parent}

@@ -147,13 +147,13 @@ def test_a_plugin_that_cannot_be_opened_or_believed_is_not_used(tmp_path):
     process = trainer_ranks.subprocess.run([*command, "--device=broken"], text=True, capture_output=True)
     assert process.returncode == 69 and "rollcall: --device: broken: " in process.stderr
     process = trainer_ranks.subprocess.run([*command, "--device=shared"], text=True, capture_output=True)
-    assert process.returncode == 78 and "rollcall_shared.so is not believed" in process.stderr
+    assert process.returncode == 78 and "rollcall_shared.so is not trusted" in process.stderr
     process = trainer_ranks.subprocess.run([*command, "--device=stand_in"], text=True, capture_output=True)
-    assert process.returncode == 76 and "is of another build than this program" in process.stderr, process.stderr
+    assert process.returncode == 76 and "is from another build than this program" in process.stderr, process.stderr
     if mpi.exists():
         shutil.copy(mpi, plugins / "rollcall_other.so")
         process = trainer_ranks.subprocess.run([*command, "--device=other"], text=True, capture_output=True)
-        assert process.returncode == 78 and "rollcall: --device: other: rollcall_other.so is no such plugin" in process.stderr
+        assert process.returncode == 78 and "rollcall: --device: other: rollcall_other.so does not define " in process.stderr
 
 
 @pytest.mark.parametrize("count, ranks, reason", [("0", 1, "no device is visible to this task"),

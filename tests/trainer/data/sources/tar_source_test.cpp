@@ -213,11 +213,11 @@ TEST(TarSource, FileOfClassNamesThatIsNoneIsRefused) {
   write_text(folder.file("a.tar"), two_pictures().finished());
   ASSERT_EQ(::mkfifo(folder.file("classes.txt").c_str(), 0600), 0);
   EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
-              HasSubstr("classes.txt: cannot be read: is no regular file"));
+              HasSubstr("classes.txt: cannot be read: is not a regular file"));
   std::filesystem::remove(folder.file("classes.txt"));
   std::filesystem::create_symlink("/dev/zero", folder.file("classes.txt"));
   EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
-              HasSubstr("classes.txt: cannot be read: is no regular file"));
+              HasSubstr("classes.txt: cannot be read: is not a regular file"));
 }
 
 TEST(TarSource, ShardThatIsCutWhileItIsReadIsAnError) {
