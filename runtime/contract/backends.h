@@ -4,7 +4,7 @@
 
 namespace rollcall {
 
-/// What `rollcall-train --backend` and `rollcall doctor --collectives` take; docs/user/backends.md says what each is.
+/// The values of `rollcall-train --backend` and `rollcall doctor --collectives`, which docs/user/backends.md explains.
 inline constexpr std::string_view kBackendNames = "auto|gloo|ucx|mpi|nccl";
 
 }  // namespace rollcall

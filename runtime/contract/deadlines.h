@@ -2,66 +2,70 @@
 
 #include <chrono>
 
-/// How long a process waits for others of its step where a task or a rank has failed, each with its reason. Who failed
-/// first is never decided by these: they end waits of which nothing else says that they are over.
+/// Time limits for waiting for other processes of the step after a task or rank has failed. They never decide which
+/// rank failed first; they only end waits that no event ends.
 namespace rollcall::deadline {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Before the ranks know each other. The first task that ends has Slurm end the others.
+// Before the rendezvous. When the first task ends, Slurm ends the others.
 
-/// A rank that is not to tell what all see alike: those that start later than it need so long to come to it, too.
+/// A rank that does not report an error common to all ranks waits this long before it ends, so that ranks that start
+/// later reach the same error.
 inline constexpr milliseconds kSameFailure{300};
-/// The task that has told what others of its node may have as well: they see that it has, as long as it lives.
+/// A task that has reported an error of its node stays alive this long: as long as it lives, the other tasks of the
+/// node see that the error has been reported.
 inline constexpr milliseconds kSameFailureOnNode{1000};
-/// A task under `srun --ddp` that is not to tell. Where another one has told and ended, Slurm's SIGTERM ends this wait;
-/// on a busy node that one may be slower by seconds.
+/// A task under `srun --ddp` that leaves the report to another task waits this long. Slurm's SIGTERM ends the wait once
+/// that task has ended; on a busy node that may take seconds.
 inline constexpr seconds kOtherTaskTells{15};
 
-// While they train.
+// During training.
 
-/// A Gloo that waits for a peer whose process has ended: what came from it before has been read by then.
+/// After a peer's process has ended, Gloo gets this long to read the data that the peer sent before.
 inline constexpr milliseconds kEndedPeerIsRead{100};
-/// The same where nobody can say whether it left in good order, or who is lost, only that somebody is.
+/// Likewise where it is unknown which peer was lost, or whether it left in an orderly way.
 inline constexpr seconds kLostPeerIsRead{1};
-/// A store that is asked whether a peer left in good order. It answers within milliseconds, unless rank 0 has stopped.
+/// The store is asked whether a peer left in an orderly way. It answers within milliseconds unless rank 0 has stopped.
 inline constexpr seconds kWordOfPeer{2};
-/// The watchdog's last word to the store, likewise.
+/// The watchdog writes its report to the store.
 inline constexpr seconds kLastWord{1};
-/// Connections of devices, which all ranks let go of together: one of them may have ended meanwhile.
+/// All ranks close the connections of their devices together; one of the ranks may have ended meanwhile.
 inline constexpr seconds kDevicesLetGo{5};
 
-// While backends of ours close a group.
+// While rollcall's own backends close a group.
 
-/// A peer over UCX whose endpoint broke: over TCP its last message may come by another connection than that one.
+/// After a UCX endpoint broke, the peer's last message may still arrive: over TCP it may use another connection.
 inline constexpr milliseconds kEndpointIsJudged{10};
-/// A rank over UCX that leaves: to close before all have read so could take it from them. A peer that hangs never does.
+/// A leaving rank waits until all peers have read its message over UCX, because closing earlier could discard it. A
+/// peer that hangs never reads it.
 inline constexpr milliseconds kGoodbyeIsRead{300};
-/// The same of one that has failed, and then until its endpoints are closed by force.
+/// Likewise for a rank that has failed, which then closes its endpoints by force.
 inline constexpr milliseconds kFailureIsRead{100};
-/// Its endpoints, which are closed with all that is under way.
+/// UCX endpoints are closed by force, together with their pending operations.
 inline constexpr seconds kEndpointsClose{2};
-/// A rank over MPI that leaves, for the others to come to the group's last barrier: where they do not, it stays behind.
+/// A leaving MPI rank waits for the others at the final barrier of its group, and abandons the barrier without them.
 inline constexpr milliseconds kLastBarrier{300};
 
 // When a world ends.
 
-/// A store that is asked what the cause is. Rank 0 may be stopped.
+/// The store is asked for the cause of a failure. Rank 0 may have stopped.
 inline constexpr seconds kStoreAnswers{5};
-/// Rank 0, which serves the store, for ranks that neither say that they leave nor close their connections: they are
-/// stopped, or their node has fallen silent.
+/// Rank 0 serves the store until all ranks have left. A stopped rank or an unreachable node neither announces that nor
+/// closes its connection.
 inline constexpr seconds kOthersLeave{10};
-/// A rank whose peer was lost lets go of its groups. Gloo now and then holds on to a collective whose peer is gone
-/// until it times out, and its destructor waits for that.
+/// A rank that lost a peer destroys its process groups. Gloo's destructor may wait for a collective with that peer
+/// until the collective times out.
 inline constexpr seconds kGroupsGo{2};
-/// A rank whose device fails: a driver may hold what it was given for ever.
+/// A rank whose device failed releases it. The driver may never return.
 inline constexpr seconds kDeviceGoes{15};
-/// A rank that lives on finishes a save that is under way; its agent gives it --shutdown-timeout, 30 s by default.
+/// A surviving rank finishes its running save. Its agent allows --shutdown-timeout, 30 s by default.
 inline constexpr seconds kSaveEnds{15};
-/// A rank that lives on and has lost a peer: agents notice whatever has ended by then, else it complains.
+/// A surviving rank that lost a peer waits for the agents to notice that a process has ended, and else reports an
+/// error.
 inline constexpr seconds kAgentsNotice{5};
-/// And then until they have agreed that the generation is over.
+/// It then waits until the agents have agreed that the generation is over.
 inline constexpr seconds kAgentsAgree{60};
 
 }  // namespace rollcall::deadline

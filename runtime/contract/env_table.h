@@ -7,7 +7,7 @@
 
 namespace rollcall::env {
 
-/// The words of more than one row.
+/// Texts that several rows share.
 inline constexpr std::string_view kNoCacheFolder =
     "its setting is off, or the folder of its policy (`cache.shared`, `cache.local`) is empty (the default) or "
     "unusable";
@@ -21,14 +21,14 @@ enum class Use { Read, ReadAndWritten };
 struct Variable {
   std::string_view name;
   Use use = Use::Read;
-  std::string_view used_by;          ///< the part of rollcall; after the semicolon, who else reads (or sets) it
+  std::string_view used_by;          ///< the part of rollcall; after the semicolon, other programs that use it
   std::string_view meaning;          ///< one clause, no full stop
-  std::string_view value_from = "";  ///< written ones: where our value comes from
-  std::string_view left_alone = "";  ///< written ones: when we leave it alone, besides where the user set it
+  std::string_view value_from = "";  ///< for written variables: the source of rollcall's value
+  std::string_view left_alone = "";  ///< for written variables: when rollcall does not set it; users' values aside
 };
 
-/// Every variable that rollcall reads or writes. Not listed: ROLLCALL_<SETTING>, which follow from the settings tables,
-/// the folders that ${...} in paths may name (runtime/settings), and what a site adds by the setting `variables`.
+/// All variables that rollcall reads or writes, except ROLLCALL_<SETTING> (see the settings tables), the variables that
+/// paths may use as ${NAME} (runtime/settings), and those that a site adds by the setting `variables`.
 inline constexpr std::array kVariables{
     Variable{kMarker, Use::ReadAndWritten, "resolve; rollcall",
              "variables that rollcall set: NAME:HASH,... with the 32-bit FNV-1a of the value; a value changed since is "
@@ -98,7 +98,7 @@ inline constexpr std::array kVariables{
              "host of rank 0, under a name that all nodes reach",
              "first of SLURM_STEP_NODELIST (arbitrary distribution: the step's layout) through `host.template`, "
              "looked up on each node",
-             "nothing says where rank 0 is: ends the task (69)"},
+             "the node of rank 0 is unknown: ends the task (69)"},
     Variable{kMasterPort, Use::ReadAndWritten, "resolve, rendezvous; torch, Lightning, Accelerate, DeepSpeed",
              "TCP port at which rank 0 listens",
              "first of SLURM_STEP_RESV_PORTS, else a place in `port.range` by job and step"},
@@ -278,10 +278,10 @@ inline constexpr std::array kVariables{
     Variable{"PMI_KVSNAME", Use::Read, "launchers; PMI-1", "the same in all ranks of a run"},
 };
 
-/// A variable that a reader of this table would expect, and why rollcall never sets it.
+/// A variable that a reader may expect in this table, but that rollcall never sets.
 struct NeverSet {
-  std::string_view name;  ///< of a family: with a star at its end
-  std::string_view reason;
+  std::string_view name;    ///< a name, or a prefix with a star at its end
+  std::string_view reason;  ///< why rollcall does not set it
 };
 
 inline constexpr std::array kNeverSet{
@@ -299,7 +299,7 @@ inline constexpr std::array kNeverSet{
     NeverSet{"LD_LIBRARY_PATH", "is set by module systems"},
 };
 
-/// The row of `name`, or null.
+/// Returns the row of `name`, or null.
 [[nodiscard]] constexpr const Variable* find_variable(std::string_view name) {
   for (const Variable& variable : kVariables) {
     if (variable.name == name) {

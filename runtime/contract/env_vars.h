@@ -4,10 +4,10 @@
 
 namespace rollcall::env {
 
-// Names that the code uses more than once. env_table.h says what each means.
+// Names that the code uses more than once. env_table.h explains each of them.
 inline constexpr std::string_view kMarker = "ROLLCALL_SET";
-/// What srun's half of the plugin gives to MASTER_ADDR and others until a node's half replaces it. Resolves nowhere
-/// (RFC 6761).
+/// The value that the plugin in srun gives to MASTER_ADDR and others until the plugin on the node replaces it. It
+/// resolves nowhere (RFC 6761).
 inline constexpr std::string_view kPluginMissing = "rollcall-plugin-missing-on-this-node.invalid";
 inline constexpr std::string_view kStep = "ROLLCALL_STEP";
 inline constexpr std::string_view kSecretFd = "ROLLCALL_SECRET_FD";
@@ -59,7 +59,7 @@ inline constexpr std::string_view kSlurmStepNodeList = "SLURM_STEP_NODELIST";
 inline constexpr std::string_view kSlurmStepTasksPerNode = "SLURM_STEP_TASKS_PER_NODE";
 inline constexpr std::string_view kSlurmNodeName = "SLURMD_NODENAME";
 inline constexpr std::string_view kSlurmHetSize = "SLURM_HET_SIZE";
-inline constexpr std::string_view kSlurmHetNodeList = "SLURM_JOB_NODELIST_HET_GROUP_";  // and the component's number
+inline constexpr std::string_view kSlurmHetNodeList = "SLURM_JOB_NODELIST_HET_GROUP_";  // + the component's number
 inline constexpr std::string_view kSlurmRestartCount = "SLURM_RESTART_COUNT";
 inline constexpr std::string_view kSlurmCpusPerTask = "SLURM_CPUS_PER_TASK";
 inline constexpr std::string_view kSlurmClusterName = "SLURM_CLUSTER_NAME";
@@ -80,27 +80,27 @@ inline constexpr std::string_view kAgentLink = "ROLLCALL_AGENT_LINK";
 inline constexpr std::string_view kStandby = "ROLLCALL_STANDBY";
 inline constexpr std::string_view kSlurmJobEndTime = "SLURM_JOB_END_TIME";
 
-/// Slurm's own: whether srun ends a step with its first failing task.
+/// Slurm's variable that says whether srun ends a step with its first failing task.
 inline constexpr std::string_view kKillOnBadExit = "SLURM_KILL_BAD_EXIT";
 
-// Between srun and the nodes where only the user has rollcall (`rollcall install --user`): the srun half of the plugin
-// names a task prolog, which is `rollcall` under another name, and hands it the option. srun passes SLURM_* on even
-// with --export=NONE; the prolog takes all three out of the task's environment.
+// With `rollcall install --user` the nodes have no plugin. The plugin in srun then names a task prolog, which is
+// `rollcall` under another name, and passes the option to it in these variables. srun exports SLURM_* even with
+// --export=NONE. The prolog removes all three from the task's environment.
 
-/// Slurm's own: the program that srun has run before each task.
+/// Slurm's variable with the program that runs before each task.
 inline constexpr std::string_view kTaskProlog = "SLURM_TASK_PROLOG";
-/// The argument of --ddp, "" for a bare one; unset: --ddp was not given, or off.
+/// The argument of --ddp, "" where it has none. Unset: --ddp was not given, or is off.
 inline constexpr std::string_view kHandedOption = "SLURM_ROLLCALL_DDP";
-/// What SLURM_TASK_PROLOG was before: the user's own prolog, which runs first.
+/// The user's own SLURM_TASK_PROLOG, which runs first.
 inline constexpr std::string_view kUsersTaskProlog = "SLURM_ROLLCALL_TASK_PROLOG";
 
-/// A step's secret on its way from srun to slurmstepd, which takes it out of the step's environment. srun passes
-/// SLURM_* on even with --export=NONE.
+/// A step's secret between srun and slurmstepd, which removes it from the step's environment. srun exports SLURM_* even
+/// with --export=NONE.
 inline constexpr std::string_view kStepSecret = "SLURM_ROLLCALL_STEP_SECRET";
-/// Slurm's own, which stays in a task's environment after any task prolog.
+/// Slurm's variable that a task prolog leaves in the task's environment.
 inline constexpr std::string_view kScriptContext = "SLURM_SCRIPT_CONTEXT";
 
-/// The file name by which `rollcall` is asked to be a task prolog.
+/// The file name under which `rollcall` runs as a task prolog.
 inline constexpr std::string_view kTaskPrologName = "rollcall-task-prolog";
 
 }  // namespace rollcall::env

@@ -10,10 +10,10 @@
 
 namespace rollcall {
 
-/// A sealed memory file (memfd_create(2)) with `text`, "JOB.STEP SECRET", as rendezvous::shared_secret() reads it where
-/// ROLLCALL_SECRET_FD names it: for the plugin, which links libc alone, and `rollcall run`. Its number is beyond those
-/// that people choose (bash's are below 256), as far as the limit allows. `inherited`: programs that this process
-/// becomes have it, too. The caller closes it; -1: the kernel refuses, and errno says why.
+/// Creates a sealed memory file (memfd_create(2)) with `text`, "JOB.STEP SECRET", which rendezvous::shared_secret()
+/// reads from the descriptor in ROLLCALL_SECRET_FD. Used by `rollcall run` and by the plugin, which links only libc. The
+/// descriptor's number is above those that scripts use (bash's are below 256), as far as the limit allows. `inherited`
+/// keeps it open across exec. The caller closes it. Returns -1 with errno set where the kernel refuses.
 inline int secret_memory(std::string_view text, bool inherited) {
   const int file = ::memfd_create("rollcall-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) {

@@ -1,8 +1,10 @@
 #include "runtime/job/job_facts.h"
 
+#include <array>
 #include <chrono>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/child_process.h"
@@ -17,6 +19,21 @@ std::uint32_t sum(const std::vector<std::uint32_t>& numbers) {
 }
 
 }  // namespace
+
+std::string_view launcher_name(std::string_view source) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNames{{{"environment", "the environment"},
+                                                                                 {"pmix", "PMIx"},
+                                                                                 {"ompi", "Open MPI's mpirun"},
+                                                                                 {"pmi", "the PMI launcher"},
+                                                                                 {"slurm", "Slurm"},
+                                                                                 {"spank", "Slurm"}}};
+  for (const auto& [name, shown] : kNames) {
+    if (name == source) {
+      return shown;
+    }
+  }
+  return "a single process";
+}
 
 void adopt_layout(const StepLayout& layout, JobFacts& facts) {
   const bool sizes_agree = layout.hosts.size() == facts.num_nodes && layout.tasks_per_node.size() == facts.num_nodes &&
@@ -44,7 +61,7 @@ std::optional<std::int64_t> parse_time_left(std::string_view text) {
     if (!days) {
       return std::nullopt;
     }
-    seconds = *days * kHoursPerDay;  // in hours, until the parts below multiply it
+    seconds = *days * kHoursPerDay;  // in hours; the loop below converts it
     text.remove_prefix(dash + 1);
   }
   const auto parts = split(text, ':');
@@ -72,7 +89,7 @@ std::optional<double> ask_job_end_time(const Environment& environment, double no
   if (job.empty()) {
     return std::nullopt;
   }
-  constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late; training waits for it
+  constexpr std::chrono::seconds kPatience{10};  // a busy slurmctld answers late; training waits for it
   const Result<std::string> answer =
       output_of({"squeue", "--noheader", "--format=%L", "--jobs=" + job}, environment, kPatience);
   const auto left = parse_time_left(answer ? trim(*answer) : "");
@@ -80,8 +97,8 @@ std::optional<double> ask_job_end_time(const Environment& environment, double no
 }
 
 std::optional<double> job_end_time(const Environment& environment, double now) {
-  if (const auto told = parse_integer<std::uint32_t>(environment.get(env::kSlurmJobEndTime).value_or(""))) {
-    return static_cast<double>(*told);
+  if (const auto end = parse_integer<std::uint32_t>(environment.get(env::kSlurmJobEndTime).value_or(""))) {
+    return static_cast<double>(*end);
   }
   return ask_job_end_time(environment, now);
 }

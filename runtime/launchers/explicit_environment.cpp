@@ -13,13 +13,14 @@
 namespace rollcall::launchers {
 namespace {
 
-/// torchrun writes every one of its values, perhaps the same as an enclosing rollcall's: there no marker counts.
+/// Returns a value that the user or torchrun set. torchrun sets all of its variables, perhaps to the same values as an
+/// enclosing rollcall, so that the marker is ignored under torchrun.
 std::optional<std::string> explicit_value(const Environment& environment, std::string_view name) {
   const bool under_torchrun = environment.get_non_empty(env::kTorchElasticRunId).has_value();
   return under_torchrun ? environment.get_non_empty(name) : job::set_by_user(environment, name);
 }
 
-/// A number below `limit`, `otherwise` where the variable is unset or was set by another rollcall.
+/// Reads a number below `limit`; `otherwise` where the variable is unset or was set by another rollcall.
 Result<std::uint32_t> number(const Environment& environment, std::string_view name, std::uint32_t limit,
                              std::uint32_t otherwise) {
   const std::optional<std::string> text = explicit_value(environment, name);
@@ -28,15 +29,15 @@ Result<std::uint32_t> number(const Environment& environment, std::string_view na
   }
   const auto value = parse_integer<std::uint32_t>(*text);
   if (!value || *value >= limit) {
-    return fail(std::string(name), *text, fmt::format("is no number below {}", limit), fmt::format("unset {}", name),
-                ErrorKind::Mismatch);
+    return fail(std::string(name), *text, fmt::format("must be a number below {}", limit),
+                fmt::format("unsetting {}", name), ErrorKind::Mismatch);
   }
   return *value;
 }
 
-/// What all ranks of a run have in common and another run may not: torchrun's run and the port. Neither MASTER_ADDR,
-/// which may have another name on rank 0's own host, nor torchrun's count of restarts, which its agents need not agree
-/// on; nor what only ranks of one host or one terminal share. 0 where nothing is said.
+/// Returns a hash of the values that all ranks of a run share and other runs may not: torchrun's run id and the port. 0
+/// where neither is set. MASTER_ADDR is left out, because rank 0's host may have another name for itself, and so is
+/// torchrun's restart count, which may differ between its agents.
 std::uint32_t salt_of(const Environment& environment) {
   const auto run = environment.get_non_empty(env::kTorchElasticRunId);
   const auto port = explicit_value(environment, env::kMasterPort);
@@ -60,13 +61,13 @@ Result<job::JobFacts> facts_from_environment(const Environment& environment) {
   facts.source = "environment";
   const auto world = number(environment, env::kWorldSize, kAnyNumber, 1);
   if (!world || *world == 0) {
-    return world ? fail("WORLD_SIZE", "0", "is no number of ranks", "unset WORLD_SIZE", ErrorKind::Mismatch)
+    return world ? fail("WORLD_SIZE", "0", "must be at least 1", "unsetting WORLD_SIZE", ErrorKind::Mismatch)
                  : world.error();
   }
   facts.world_size = *world;
   const auto local_world = number(environment, env::kLocalWorldSize, facts.world_size + 1, facts.world_size);
   if (!local_world || *local_world == 0) {
-    return local_world ? fail("LOCAL_WORLD_SIZE", "0", "is no number of ranks", "unset it", ErrorKind::Mismatch)
+    return local_world ? fail("LOCAL_WORLD_SIZE", "0", "must be at least 1", "unsetting it", ErrorKind::Mismatch)
                        : local_world.error();
   }
   facts.local_world_size = *local_world;
@@ -81,7 +82,7 @@ Result<job::JobFacts> facts_from_environment(const Environment& environment) {
                    number(environment, node_name, facts.world_size, facts.rank / facts.local_world_size));
   facts.node_rank = node;
   facts.port_salt = salt_of(environment);
-  facts.num_nodes = std::max(facts.num_nodes, facts.node_rank + 1);  // nodes need not have equally many ranks
+  facts.num_nodes = std::max(facts.num_nodes, facts.node_rank + 1);  // nodes may have different numbers of ranks
   return facts;
 }
 

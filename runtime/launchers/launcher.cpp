@@ -21,7 +21,7 @@ std::optional<std::uint32_t> Numbers::optional(std::string_view name) {
   }
   const auto number = parse_integer<std::uint32_t>(*text);
   if (!number && !error_) {
-    error_ = damaged_variable(name, *text, "is no number", launcher_);
+    error_ = damaged_variable(name, *text, "must be a number", launcher_);
   }
   return number;
 }

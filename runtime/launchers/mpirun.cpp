@@ -11,20 +11,20 @@
 namespace rollcall::launchers {
 namespace {
 
-/// The variables by which an MPI launcher tells a process its ranks. Where several names are given, the first that is
-/// set counts; an empty name is none.
+/// The variables in which an MPI launcher passes ranks to a process. Of two names, the first one that is set is used; an
+/// empty name is skipped.
 struct LauncherVariables {
   std::string_view source;    ///< JobFacts::source: "ompi"
-  std::string_view launcher;  ///< for messages: "Open MPI's mpirun"
+  std::string_view launcher;  ///< the launcher in messages: "Open MPI's mpirun"
   std::string_view rank;
   std::string_view size;
   std::array<std::string_view, 2> local_rank;
   std::array<std::string_view, 2> local_size;
-  std::array<std::string_view, 2> run;  ///< the same text in all ranks of a run, another in the next
+  std::array<std::string_view, 2> run;  ///< the run's id, which all of its ranks share
 };
 
-/// What Open MPI's mpirun sets, 4.x (ORTE) and 5.x (PRRTE) alike (mpirun(1), "Exported Environment Variables"). Its
-/// OMPI_COMM_WORLD_NODE_RANK is a rank on the node, not the node's index: it is of no use here.
+/// The variables of Open MPI's mpirun 4.x (ORTE) and 5.x (PRRTE): mpirun(1), "Exported Environment Variables".
+/// OMPI_COMM_WORLD_NODE_RANK is a rank on the node, not the node's index, so that it is not used.
 constexpr LauncherVariables kOmpiVariables{
     .source = "ompi",
     .launcher = "Open MPI's mpirun",
@@ -35,9 +35,9 @@ constexpr LauncherVariables kOmpiVariables{
     .run = {env::kPmixNamespace, "OMPI_MCA_ess_base_jobid"},
 };
 
-/// What launchers that speak PMI-1 or PMI-2 set: MPICH's hydra and Intel MPI (which add MPI_LOCALRANKID and
-/// MPI_LOCALNRANKS), Slurm's pmi2 plugin (which adds PMI_JOBID and leaves local ranks to Slurm's own variables), Cray's
-/// PALS (which adds PMI_LOCAL_RANK and PMI_LOCAL_SIZE).
+/// The variables of launchers with PMI-1 or PMI-2: MPICH's hydra and Intel MPI (which add MPI_LOCALRANKID and
+/// MPI_LOCALNRANKS), Slurm's pmi2 plugin (which adds PMI_JOBID and no local ranks), and Cray's PALS (which adds
+/// PMI_LOCAL_RANK and PMI_LOCAL_SIZE).
 constexpr LauncherVariables kPmiVariables{
     .source = "pmi",
     .launcher = "the PMI launcher (mpiexec)",
@@ -58,13 +58,13 @@ Result<void> check_range(const LauncherVariables& launcher, const job::JobFacts&
   const std::string who(launcher.launcher);
   if (facts.rank >= facts.world_size) {
     return damaged_variable(launcher.rank, std::to_string(facts.rank),
-                            fmt::format("is beyond {} {}", launcher.size, facts.world_size), who);
+                            fmt::format("must be below {} {}", launcher.size, facts.world_size), who);
   }
   const bool sound = facts.local_world_size <= facts.world_size && facts.local_rank < facts.local_world_size;
   if (!sound) {
     return damaged_variable(
         launcher.local_rank.front(), std::to_string(facts.local_rank),
-        fmt::format("is impossible with {} ranks on this node and {} in all", facts.local_world_size, facts.world_size),
+        fmt::format("does not fit a local size of {} and a world size of {}", facts.local_world_size, facts.world_size),
         who);
   }
   return {};
@@ -76,7 +76,7 @@ void guess_node(const LauncherVariables& launcher, job::JobFacts& facts) {
   }
   facts.num_nodes = (facts.world_size + facts.local_world_size - 1) / facts.local_world_size;
   facts.node_rank = std::min(facts.rank / facts.local_world_size, facts.num_nodes - 1);
-  facts.warnings.push_back(fmt::format("{}: does not say which node this is; node {} of {} is a guess from the ranks",
+  facts.warnings.push_back(fmt::format("{}: does not name this node; assuming node {} of {}, from the ranks",
                                        launcher.launcher, facts.node_rank, facts.num_nodes));
 }
 

@@ -21,8 +21,8 @@ namespace rollcall::launchers {
 
 namespace {
 
-/// The functions of libpmix.so.2 that rollcall calls, with the types of <pmix.h>. The library is opened at the first
-/// use and stays open: it starts threads of its own.
+/// The functions of libpmix.so.2 that rollcall calls, with the types of <pmix.h>. The library is loaded at the first use
+/// and never unloaded, because it starts threads.
 struct PmixLibrary {
   decltype(&PMIx_Init) init = nullptr;
   decltype(&PMIx_Finalize) finalize = nullptr;
@@ -47,7 +47,7 @@ Result<PmixLibrary> load_pmix_library() {
     return fail("PMIx", "libpmix.so.2", why != nullptr ? why : "cannot be opened",
                 "installing PMIx (package libpmix2), or rendezvous=address", ErrorKind::Unavailable);
   };
-  // RTLD_GLOBAL: PMIx opens components of its own that take its symbols from here.
+  // RTLD_GLOBAL: PMIx loads components that need its symbols.
   void* const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
     return refuse();
@@ -64,22 +64,21 @@ Result<PmixLibrary> load_pmix_library() {
   return functions;
 }
 
-/// The answer to one non-blocking PMIx call, which PMIx's own thread gives and the caller waits for with a deadline.
-/// Shared between both: an answer that comes after the caller gave up still finds its place. Create by make_shared, use
-/// for one call.
+/// The answer to one non-blocking PMIx call. PMIx's thread sets it, and the caller waits for it with a deadline. Both
+/// share the object, so that an answer after the deadline is still valid memory. Create it by make_shared for one call.
 class PmixAnswer : public std::enable_shared_from_this<PmixAnswer> {
  public:
-  /// The `cbdata` of the call: a reference that the callback gives back, or wait() where no callback will come.
+  /// Returns the `cbdata` of the call: a reference that the callback releases, or wait() where there is no callback.
   [[nodiscard]] void* for_callback();
-  /// PMIX_COLLECT_DATA = true; lives as long as this object, as PMIx wants it.
+  /// Returns PMIX_COLLECT_DATA = true, which lives as long as this object, as PMIx requires.
   [[nodiscard]] const pmix_info_t* collect_data();
 
-  /// `begun` is what the call returned. The status of the operation, or nothing where it took longer than `limit`.
+  /// Returns the status of the operation, or nothing after `limit`. `begun` is the return value of the call.
   [[nodiscard]] std::optional<pmix_status_t> wait(pmix_status_t begun, std::chrono::duration<double> limit);
-  /// The text of PMIx_Get_nb's value, null where it was none. Valid after wait() returned a status.
+  /// Returns the text of PMIx_Get_nb's value; null where it is not a text. Valid after wait() returned a status.
   [[nodiscard]] const char* text() const { return text_ ? text_->c_str() : nullptr; }
 
-  /// For the callbacks.
+  /// Sets the answer; called by the callbacks.
   void arrive(pmix_status_t status, std::optional<std::string> text);
 
  private:
@@ -88,7 +87,7 @@ class PmixAnswer : public std::enable_shared_from_this<PmixAnswer> {
   std::optional<pmix_status_t> status_;
   std::optional<std::string> text_;
   pmix_info_t collect_{};
-  std::shared_ptr<PmixAnswer>* lent_ = nullptr;  ///< what for_callback() handed out
+  std::shared_ptr<PmixAnswer>* lent_ = nullptr;  ///< the result of for_callback()
 };
 
 /// Callbacks of PMIx_Fence_nb and PMIx_Get_nb; `cbdata` is from for_callback().
@@ -109,7 +108,7 @@ const pmix_info_t* PmixAnswer::collect_data() {
 
 std::optional<pmix_status_t> PmixAnswer::wait(pmix_status_t begun, std::chrono::duration<double> limit) {
   if (begun != PMIX_SUCCESS) {
-    delete lent_;  // no callback comes after an immediate answer
+    delete lent_;  // there is no callback after an immediate answer
     return begun == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : begun;
   }
   std::unique_lock lock(mutex_);
@@ -135,7 +134,7 @@ void on_pmix_value(pmix_status_t status, pmix_value_t* value, void* cbdata) noex
   (*answer)->arrive(status, has_text ? std::optional<std::string>(value->data.string) : std::nullopt);
 }
 
-/// A value from PMIx_Get, freed as PMIX_VALUE_RELEASE does for the types that are asked for here.
+/// Frees a value of PMIx_Get, like PMIX_VALUE_RELEASE for the types that are used here.
 struct FreeValue {
   void operator()(pmix_value_t* value) const {
     if (value->type == PMIX_STRING) {
@@ -146,7 +145,7 @@ struct FreeValue {
 };
 using Value = std::unique_ptr<pmix_value_t, FreeValue>;
 
-/// PMIx's attributes differ in width between servers (PMIX_LOCAL_RANK is uint16, PMIX_JOB_SIZE uint32).
+/// Converts a PMIx value of any integer type: PMIX_LOCAL_RANK is uint16, PMIX_JOB_SIZE uint32.
 std::optional<std::uint32_t> to_number(const pmix_value_t& value) {
   switch (value.type) {
     case PMIX_UINT16:
@@ -170,7 +169,7 @@ std::optional<std::uint32_t> to_number(const pmix_value_t& value) {
 
 struct Attribute {
   const char* key;
-  bool of_job;  ///< asked of the whole job (PMIX_RANK_WILDCARD), not of this process
+  bool of_job;  ///< whether it belongs to the job (PMIX_RANK_WILDCARD) instead of this process
 };
 
 Attribute attribute_of(PmixFact which) {
@@ -204,7 +203,8 @@ class LibraryClient final : public PmixClient {
     if (const auto number = to_number(*value)) {
       return *number;
     }
-    return fail("PMIx", attribute.key, "is no number", "reporting it, with srun --mpi=list", ErrorKind::Unavailable);
+    return fail("PMIx", attribute.key, "is not a number", "reporting it, with the output of srun --mpi=list",
+                ErrorKind::Unavailable);
   }
 
   Result<std::string> host_of(std::uint32_t of_rank) override {
@@ -227,7 +227,7 @@ class LibraryClient final : public PmixClient {
     const pmix_status_t begun =
         library_.fence_nb(nullptr, 0, answer->collect_data(), 1, on_pmix_fence, answer->for_callback());
     const std::optional<pmix_status_t> ended = answer->wait(begun, limit);
-    return ended ? check(*ended, "PMIx_Fence") : late("PMIx_Fence", "a rank did not come", limit);
+    return ended ? check(*ended, "PMIx_Fence") : late("PMIx_Fence", "a rank did not arrive", limit);
   }
 
   Result<std::string> get(std::uint32_t of_rank, const std::string& key, std::chrono::duration<double> limit) override {
@@ -238,7 +238,7 @@ class LibraryClient final : public PmixClient {
         library_.get_nb(&process, key.c_str(), nullptr, 0, on_pmix_value, answer->for_callback());
     const std::optional<pmix_status_t> ended = answer->wait(begun, limit);
     if (!ended) {
-      return late("PMIx_Get " + key, "no answer came", limit);
+      return late("PMIx_Get " + key, "got no answer", limit);
     }
     const Result<void> got = check(*ended, "PMIx_Get " + key);
     return got ? to_text(answer->text()) : got.error();
@@ -246,7 +246,7 @@ class LibraryClient final : public PmixClient {
 
  private:
   static Error no_text(const std::string& key) {
-    return fail("PMIx", key, "is no text", "the same rollcall on all ranks", ErrorKind::Mismatch);
+    return fail("PMIx", key, "is not a text", "installing one version of rollcall for all ranks", ErrorKind::Mismatch);
   }
 
   static Result<std::string> to_text(const char* text) {
@@ -255,7 +255,7 @@ class LibraryClient final : public PmixClient {
 
   static Error late(const std::string& call, const std::string& what, std::chrono::duration<double> limit) {
     return fail("PMIx", call, fmt::format("{} within {:g} s", what, limit.count()),
-                "looking at the ranks that ended early, or a longer rendezvous.timeout", ErrorKind::Unavailable);
+                "looking at the ranks that ended early, or raising rendezvous.timeout", ErrorKind::Unavailable);
   }
 
   Result<void> check(pmix_status_t status, const std::string& call) const {
@@ -297,7 +297,7 @@ Result<std::unique_ptr<PmixClient>> open_pmix() {
 
 Result<std::unique_ptr<PmixClient>> open_pmix() {
   return fail("PMIx", "", "this rollcall was built without PMIx's headers",
-              "a build with libpmix-dev, or rendezvous=address", ErrorKind::Unavailable);
+              "building it with libpmix-dev, or rendezvous=address", ErrorKind::Unavailable);
 }
 
 #endif  // ROLLCALL_HAVE_PMIX

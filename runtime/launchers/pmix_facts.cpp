@@ -13,8 +13,8 @@
 namespace rollcall::launchers {
 namespace {
 
-/// mpirun counts its own node even where it runs no rank there, so that PMIX_NODEID may start at 1. Nodes are counted
-/// here in the order of their first rank, from every rank's host (10 microseconds each). False: some host is unknown.
+/// Numbers the nodes in the order of their first ranks, from the host of every rank (10 microseconds each). PMIX_NODEID
+/// may start at 1, because mpirun counts its own node even without a rank there. Returns false where a host is unknown.
 bool count_nodes(PmixClient& client, job::JobFacts& facts) {
   std::vector<std::string> hosts;
   std::vector<std::uint32_t> tasks;
@@ -62,9 +62,9 @@ Result<job::JobFacts> facts_from_pmix(PmixClient& client) {
     return fail("PMIx",
                 fmt::format("rank {} of {}, local rank {} of {}", facts.rank, facts.world_size, facts.local_rank,
                             facts.local_world_size),
-                "is impossible", "reporting it, with srun --mpi=list", ErrorKind::Mismatch);
+                "is impossible", "reporting it, with the output of srun --mpi=list", ErrorKind::Mismatch);
   }
-  // A server that does not know hosts is no fault: Slurm's own variables or the rendezvous tell them.
+  // A server may not know hosts: Slurm's variables or the rendezvous provide them.
   if (const Result<std::string> host = client.host_of(facts.rank)) {
     facts.this_host = *host;
   }

@@ -20,8 +20,8 @@
 namespace rollcall::launchers {
 namespace {
 
-/// Step ids from here on are special steps: interactive, batch, extern, pending (SLURM_INTERACTIVE_STEP and its
-/// neighbours in slurm.h).
+/// The smallest id of a special step: interactive, batch, extern, pending (SLURM_INTERACTIVE_STEP and others in
+/// slurm.h).
 constexpr std::int64_t kFirstSpecialStep = 0xfffffffa;
 
 Error damaged(std::string_view name, const std::string& value, const std::string& reason) {
@@ -36,7 +36,8 @@ Result<void> read_layout(const Environment& environment, job::JobFacts& facts) {
   }
   if (hosts->size() != facts.num_nodes) {
     return damaged(env::kSlurmStepNodeList, list,
-                   fmt::format("has {} nodes, {} says {}", hosts->size(), env::kSlurmStepNodes, facts.num_nodes));
+                   fmt::format("has a length of {}, but {} is {}", hosts->size(), env::kSlurmStepNodes,
+                               facts.num_nodes));
   }
   facts.hosts = std::move(*hosts);
   const auto text = environment.get_non_empty(env::kSlurmStepTasksPerNode);
@@ -51,7 +52,8 @@ Result<void> read_layout(const Environment& environment, job::JobFacts& facts) {
   const std::uint64_t sum = std::accumulate(tasks->begin(), tasks->end(), std::uint64_t{0});
   if (tasks->size() != facts.num_nodes || sum != facts.world_size) {
     return damaged(env::kSlurmStepTasksPerNode, *text,
-                   fmt::format("does not describe {} tasks on {} nodes", facts.world_size, facts.num_nodes));
+                   fmt::format("does not fit {}={} and {}={}", env::kSlurmStepTasks, facts.world_size,
+                               env::kSlurmStepNodes, facts.num_nodes));
   }
   facts.tasks_per_node = std::move(*tasks);
   return {};
@@ -59,17 +61,19 @@ Result<void> read_layout(const Environment& environment, job::JobFacts& facts) {
 
 Result<void> check_ranks(const job::JobFacts& facts) {
   if (facts.rank >= facts.world_size) {
-    return damaged(env::kSlurmProcId, std::to_string(facts.rank), fmt::format("is beyond {} tasks", facts.world_size));
+    return damaged(env::kSlurmProcId, std::to_string(facts.rank),
+                   fmt::format("must be below the number of tasks, {}", facts.world_size));
   }
   if (facts.local_rank >= facts.local_world_size) {
     return damaged(env::kSlurmLocalId, std::to_string(facts.local_rank),
-                   fmt::format("is beyond the {} tasks of this node", facts.local_world_size));
+                   fmt::format("must be below the number of tasks on this node, {}", facts.local_world_size));
   }
   return {};
 }
 
-/// Which of `hosts` this node is: its node rank, or its name's place where Slurm sorted the nodes of a het step.
-std::size_t place_of_this_node(const job::JobFacts& facts) {
+/// Returns the index of this node in `hosts`: its node rank, or the index of its name where Slurm sorted the nodes of a
+/// het step.
+std::size_t index_of_this_node(const job::JobFacts& facts) {
   if (facts.het && facts.hosts[facts.node_rank] != facts.this_host) {
     const auto found = std::find(facts.hosts.begin(), facts.hosts.end(), facts.this_host);
     return found == facts.hosts.end() ? facts.node_rank : static_cast<std::size_t>(found - facts.hosts.begin());
@@ -77,21 +81,21 @@ std::size_t place_of_this_node(const job::JobFacts& facts) {
   return facts.node_rank;
 }
 
-constexpr std::string_view kUnknownHead = "the node of rank 0 is not in the environment";
+constexpr std::string_view kUnknownHead = "no environment variable names the node of rank 0";
 
 void find_head(const Environment& environment, job::JobFacts& facts) {
-  const bool sorted_otherwise = place_of_this_node(facts) != facts.node_rank;
+  const bool sorted_otherwise = index_of_this_node(facts) != facts.node_rank;
   if (facts.num_nodes == 1 || (!is_arbitrary(environment) && !sorted_otherwise)) {
     facts.head_host = facts.hosts.front();
     return;
   }
-  // Slurm's lists are sorted whatever the order of tasks is, so the first host need not be rank 0's.
+  // Slurm sorts its lists whatever the order of tasks is, so the first host may not be rank 0's.
   facts.head_known_to_all = false;
   if (facts.rank == 0) {
     facts.head_host = facts.this_host;
     return;
   }
-  facts.warnings.push_back(fmt::format("{}: {}: try srun --ddp, or srun --mpi=pmix for rollcall's own programs",
+  facts.warnings.push_back(fmt::format("{}: {}; try srun --ddp, or srun --mpi=pmix for rollcall's own programs",
                                        sorted_otherwise ? "SLURM_HET_SIZE" : "SLURM_DISTRIBUTION: arbitrary",
                                        kUnknownHead));
 }
@@ -100,7 +104,7 @@ void cross_check_pmix(const Environment& environment, job::JobFacts& facts) {
   const auto text = environment.get_non_empty(env::kPmixRank);
   if (text && parse_integer<std::uint32_t>(*text) != facts.rank) {
     facts.warnings.push_back(
-        fmt::format("PMIX_RANK: {}: disagrees with SLURM_PROCID {}, which is used", *text, facts.rank));
+        fmt::format("PMIX_RANK: {}: differs from SLURM_PROCID, {}, which is used", *text, facts.rank));
   }
 }
 
@@ -109,15 +113,15 @@ std::uint32_t number_of_components(const Environment& environment) {
   return std::min(number.value_or(0), kMostComponents);
 }
 
-/// The allocation's nodes of one component; none where nothing is said.
+/// Returns the nodes of one component of the allocation; empty where they are unknown.
 std::vector<std::string> nodes_of_component(const Environment& environment, std::uint32_t index) {
   const std::string name = fmt::format("{}{}", env::kSlurmHetNodeList, index);
   Result<std::vector<std::string>> hosts = job::expand_node_list(environment.get(name).value_or(""));
   return hosts ? std::move(*hosts) : std::vector<std::string>{};
 }
 
-/// The host of each rank: a name, a node list or NAME*COUNT a line. Ends early at what is none of these, or once there
-/// are more than `most`: then it is not this step's file.
+/// Reads the host of each rank from a host file, whose lines are a name, a node list or NAME*COUNT. Stops at an invalid
+/// line, or after more than `most` hosts: the file is then not this step's.
 std::vector<std::string> read_hosts(const std::string& path, std::size_t most) {
   constexpr std::size_t kLongest = std::size_t{16} << 20;
   std::vector<std::string> hosts;
@@ -175,7 +179,7 @@ std::optional<std::string> why_not_a_slurm_task(const Environment& environment) 
   const std::string step = environment.get(env::kSlurmStepId).value_or("");
   const auto number = parse_integer<std::int64_t>(step);
   if (number && (*number < 0 || *number >= kFirstSpecialStep)) {
-    return fmt::format("{} {} is the batch script or another special step, not a task of srun", env::kSlurmStepId,
+    return fmt::format("{} {} is a batch script or another special step, not a step of srun", env::kSlurmStepId,
                        step);
   }
   return std::nullopt;
@@ -202,7 +206,7 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
   RETURN_IF_ERROR(read_layout(environment, facts));
   if (facts.node_rank >= facts.num_nodes) {
     return damaged(env::kSlurmNodeId, std::to_string(facts.node_rank),
-                   fmt::format("is beyond {} nodes", facts.num_nodes));
+                   fmt::format("must be below the number of nodes, {}", facts.num_nodes));
   }
   facts.this_host = environment.get_non_empty(env::kSlurmNodeName).value_or(facts.hosts[facts.node_rank]);
   facts.het = environment.get_non_empty(env::kSlurmHetSize).has_value();
@@ -210,7 +214,7 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
   if (layout && layout->hosts[facts.node_rank] == facts.this_host) {
     job::adopt_layout(*layout, facts);
   }
-  facts.local_world_size = facts.tasks_per_node[place_of_this_node(facts)];
+  facts.local_world_size = facts.tasks_per_node[index_of_this_node(facts)];
   RETURN_IF_ERROR(check_ranks(facts));
   const std::string ranks_here = environment.get("SLURM_GTIDS").value_or("");
   facts.first_rank_here = parse_integer<std::uint32_t>(ranks_here.substr(0, ranks_here.find(',')))

@@ -11,11 +11,11 @@
 namespace rollcall::resolve {
 namespace {
 
-/// cache.shared or cache.local: the folder, or nothing where it is empty or (told once) cannot be named.
+/// The folder of cache.shared or cache.local.
 struct Root {
   std::string_view setting;
   std::string configured;
-  std::optional<std::string> folder;
+  std::optional<std::string> folder;  ///< unset where the setting is empty or (with a warning) cannot be expanded
 };
 
 Root root_of(std::string_view setting, const std::string& configured, const Inputs& inputs, PatchBuilder& patch) {
@@ -26,7 +26,8 @@ Root root_of(std::string_view setting, const std::string& configured, const Inpu
       root.folder = std::move(*folder);
     } else {
       patch.warn(
-          fmt::format("{}: {}: {}; the caches there are left alone", setting, root.configured, folder.error().reason));
+          fmt::format("{}: {}: {}; variables of caches in it are not set", setting, root.configured,
+                      folder.error().reason));
     }
   }
   return root;

@@ -5,16 +5,15 @@
 
 namespace rollcall::resolve {
 
-/// One variable that names a cache folder. Which folder it is follows from the policy of `setting`: shared, local, job
-/// or off.
+/// A variable that names a cache folder. The policy in `setting` selects the folder: shared, local, job or off.
 struct Cache {
   std::string_view variable;
   std::string_view setting;
-  std::string_view folder;  ///< below cache.shared, cache.local or the job's folder in it
+  std::string_view folder;  ///< relative to cache.shared, cache.local or the job's folder in it
 };
 
-// Downloads are worth sharing; what a JIT compiles is not: processes of several nodes race for it on a shared file
-// system. The defaults of the settings say so.
+// By default downloads are shared. Compiled code is not, because processes of several nodes would race for it on a
+// shared file system.
 inline constexpr std::array kCaches{
     Cache{"TORCH_HOME", "cache.torch", "torch"},
     Cache{"HF_HOME", "cache.huggingface", "huggingface"},
@@ -29,7 +28,7 @@ inline constexpr std::array kCaches{
     Cache{"JAX_COMPILATION_CACHE_DIR", "cache.jax", "jax"},
 };
 
-/// The row of that variable, or null.
+/// Returns the row of `variable`, or null.
 [[nodiscard]] constexpr const Cache* find_cache(std::string_view variable) {
   for (const Cache& cache : kCaches) {
     if (cache.variable == variable) {

@@ -17,9 +17,9 @@
 namespace rollcall::resolve {
 namespace {
 
-constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // what execvp(3) would search, in effect
+constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // in effect the default of execvp(3)
 
-/// `path` with `front` at its front once, and without `leftover`, the bin folder of an outer rollcall's environment.
+/// Returns `path` with `front` once, at its front, and without `leftover`, the bin folder that an outer rollcall added.
 std::string with_front(const std::string& path, const std::string& front, const std::optional<std::string>& leftover) {
   std::string result = front;
   for (const std::string& folder : split(path, ':')) {
@@ -44,7 +44,7 @@ Error refused(const std::string& entry, std::string reason, std::string action) 
 
 }  // namespace
 
-// What `bin/activate` does, less the prompt (PEP 405).
+// Sets the variables of `bin/activate` (PEP 405), except the prompt.
 Result<void> add_venv(const Inputs& inputs, PatchBuilder& patch) {
   const std::string& configured = inputs.settings.venv;
   if (configured.empty()) {
@@ -69,11 +69,11 @@ Result<void> add_variables(const Inputs& inputs, PatchBuilder& patch) {
     const std::size_t equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
     if (equals == std::string::npos || !is_name(name)) {
-      return refused(entry, "is not NAME=VALUE", "NAME=VALUE with a name of letters, digits and underscores");
+      return refused(entry, "must be NAME=VALUE", "writing the name with letters, digits and underscores only");
     }
     if (env::find_variable(name) != nullptr || name.starts_with("ROLLCALL_") || name.starts_with("SLURM")) {
-      return refused(entry, "is a variable with a meaning of its own here",
-                     "the setting that shapes it: see docs/reference/environment.md");
+      return refused(entry, "is a variable that rollcall or Slurm uses",
+                     "using the setting for it (see docs/reference/environment.md)");
     }
     patch.propose({name, entry.substr(equals + 1), "setting variables", "as configured", kSetting});
   }

@@ -15,8 +15,8 @@ namespace {
 using network::Address;
 using network::Interface;
 
-/// An address by which the other nodes reach this one: of Gloo's interface, otherwise of the one that routes to them;
-/// IPv4 before IPv6, never link-local, and loopback only where all nodes are one machine.
+/// Returns an address by which the other nodes reach this one: that of Gloo's interface, or of the interface that routes
+/// to them. IPv4 is preferred; link-local addresses are never used, and loopback only where all nodes are one machine.
 std::optional<std::string> own_address(const Inputs& inputs, const PatchBuilder& patch) {
   const network::NetworkView& view = inputs.network;
   const bool loopback_allowed = inputs.settings.loopback_allowed;
@@ -47,7 +47,7 @@ std::string first_numbers(std::size_t count) {
   return list;
 }
 
-/// The GPUs that the task will see, as CUDA_VISIBLE_DEVICES names them; nothing: unset or empty.
+/// Returns the CUDA_VISIBLE_DEVICES that the task will have; empty where it is unset or empty.
 std::string visible_gpus(const Inputs& inputs, const PatchBuilder& patch) {
   const EnvChange* const changed = patch.find(env::kCudaVisible);
   return changed != nullptr ? changed->value : inputs.user.get(env::kCudaVisible).value_or("");
@@ -57,21 +57,21 @@ bool names_no_gpu(std::string_view visible) { return visible.starts_with('-') ||
 
 std::size_t number_of(std::string_view list) { return static_cast<std::size_t>(std::ranges::count(list, ',')) + 1; }
 
-/// Programs take GPU number LOCAL_RANK of those that they see.
+/// Warns where the task sees too few GPUs for programs that use GPU number LOCAL_RANK.
 void warn_of_ordinals(const Inputs& inputs, PatchBuilder& patch) {
   const std::string visible = visible_gpus(inputs, patch);
   const std::uint32_t tasks = inputs.facts.local_world_size;
   if (!visible.empty() && !names_no_gpu(visible) && number_of(visible) < tasks) {
     patch.warn(fmt::format(
-        "LOCAL_RANK: a task sees {} of the GPUs of its node's {} tasks (CUDA_VISIBLE_DEVICES={}): a program "
-        "that takes GPU number LOCAL_RANK finds none; try gpus.visible=node, or --gpus-per-node in place of "
-        "--gpus-per-task",
-        number_of(visible), tasks, visible));
+        "LOCAL_RANK: each of the {} tasks of a node sees only CUDA_VISIBLE_DEVICES={}: a program that uses GPU number "
+        "LOCAL_RANK does not find it; try gpus.visible=node, or --gpus-per-node in place of --gpus-per-task",
+        tasks, visible));
   }
 }
 
-/// Without it jax.distributed.initialize() takes GPU number SLURM_LOCALID of those that it sees: one that does not
-/// exist where a task sees its own GPU only, and one of several where a node's only task sees all.
+/// Proposes JAX_LOCAL_DEVICE_IDS. Without it jax.distributed.initialize() uses GPU number SLURM_LOCALID of the visible
+/// ones, which does not exist where a task sees only its own GPU, and is one of several where a node's only task sees
+/// all.
 void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
   const std::string visible = visible_gpus(inputs, patch);
   if (visible.empty() || names_no_gpu(visible)) {
@@ -86,10 +86,10 @@ void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
   }
 }
 
-/// torchrun's c10d rendezvous opens the store where the endpoint's name is the node's own (_matches_machine_hostname in
-/// torch/distributed/elastic/rendezvous/utils.py), which "jwb0001i" is nowhere: the head node is told. The others guess
-/// right by themselves, and have to guess: told not to open a store they open none for --standalone either. Only where
-/// all nodes are one machine would each take itself for the head.
+/// Proposes PET_RDZV_CONF. torchrun's c10d rendezvous opens the store where the endpoint's name is the node's own name
+/// (_matches_machine_hostname in torch/distributed/elastic/rendezvous/utils.py), which "jwb0001i" never is. So the head
+/// node gets is_host=1. The others guess right, and is_host=0 would also keep them from opening a store for
+/// --standalone. They need it only where all nodes are one machine, and each would consider itself the head.
 void add_store_host(const Inputs& inputs, PatchBuilder& patch) {
   const bool is_head = inputs.facts.rank == 0;
   if (is_head || inputs.settings.loopback_allowed) {
@@ -100,10 +100,10 @@ void add_store_host(const Inputs& inputs, PatchBuilder& patch) {
 
 }  // namespace
 
-// torchrun takes the default of its option --NAME from PET_<NAME> (torch/distributed/argparse_util.py). It numbers
-// nodes as their tasks are numbered: under an arbitrary distribution rank 0 need not be on the step's first node.
-// - Without PET_NODE_RANK its static rendezvous believes every node to be the first.
-// - It tells the other nodes this node's own name, which they need not know: PET_LOCAL_ADDR is told instead.
+// torchrun reads the default of its option --NAME from PET_<NAME> (torch/distributed/argparse_util.py). Its node ranks
+// must be the ranks of the tasks: under an arbitrary distribution rank 0 may not be on the step's first node.
+// - Without PET_NODE_RANK, its static rendezvous assumes node rank 0 everywhere.
+// - It sends this node's own name to the other nodes, which may not know it. PET_LOCAL_ADDR replaces the name.
 Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
   const job::JobFacts& facts = inputs.facts;
   const EnvChange* const host = patch.find(env::kMasterAddr);
@@ -124,13 +124,13 @@ Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
   patch.propose({"PET_MASTER_ADDR", address, "MASTER_ADDR", kReason});
   patch.propose({"PET_MASTER_PORT", port_text, "MASTER_PORT", kReason});
   if (const std::optional<std::string> own = own_address(inputs, patch)) {
-    patch.propose({"PET_LOCAL_ADDR", *own, "network", "this node, as the others reach it"});
+    patch.propose({"PET_LOCAL_ADDR", *own, "network", "this node's address for the other nodes"});
   }
   return {};
 }
 
-// Accelerate joins ranks that see no accelerator only where it is told to use CPUs (PartialState._prepare_backend in
-// accelerate/state.py). Nothing is said where a device might be usable: it would not be used.
+// Accelerate connects ranks without an accelerator only where it is set to use CPUs (PartialState._prepare_backend in
+// accelerate/state.py). The variable stays unset where a device may be usable, because it would not be used then.
 Result<void> add_accelerate(const Inputs& inputs, PatchBuilder& patch) {
   const std::string visible = visible_gpus(inputs, patch);
   const bool none = visible.empty() ? !inputs.facts.sees_accelerator : names_no_gpu(visible);

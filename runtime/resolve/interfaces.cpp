@@ -44,8 +44,8 @@ bool needs_other_machines(const Inputs& inputs) {
   return inputs.facts.num_nodes > 1 && !inputs.settings.loopback_allowed;
 }
 
-/// Gloo stops with "invalid argument" long after the start where the interface is not there, and waits half an hour for
-/// nodes that it cannot reach by a loopback interface: say it early.
+/// Warns about a user's interface that does not work: Gloo fails late with "invalid argument" where the interface does
+/// not exist, and waits half an hour for nodes that it cannot reach by a loopback interface.
 void warn_if_useless(const Library& library, const std::string& users_value, const Inputs& inputs,
                      PatchBuilder& patch) {
   if (library.choose != &network::choose_interface || inputs.network.interfaces.empty()) {
@@ -55,7 +55,7 @@ void warn_if_useless(const Library& library, const std::string& users_value, con
     const auto found = std::ranges::find(inputs.network.interfaces, name, &network::Interface::name);
     if (found == inputs.network.interfaces.end()) {
       patch.warn_of_this_node(
-          fmt::format("{}: {}: is no interface of {}", library.variable, name, inputs.network.host_name));
+          fmt::format("{}: {}: {} does not have this interface", library.variable, name, inputs.network.host_name));
     } else if (found->loopback && needs_other_machines(inputs)) {
       patch.warn(fmt::format("{}: {}: is the loopback interface, which reaches no other node", library.variable, name));
     }
@@ -72,7 +72,7 @@ Result<void> add_one(const Library& library, const network::NetworkView& view, c
   const auto choice = library.choose(setting, inputs.settings.*library.configured, view);
   if (!choice && !users_value) {
     Error error = choice.error();
-    error.of_this_node = true;  // whoever chose it: it may be down here and up on rank 0's node
+    error.of_this_node = true;  // the interface may be up on the other nodes
     return error;
   }
   if (choice && !choice->value.empty()) {

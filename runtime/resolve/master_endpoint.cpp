@@ -19,10 +19,10 @@ using network::ResolvedName;
 
 constexpr std::string_view kTemplate = "host.template";
 
-/// What an address is judged by.
-struct Place {
+/// Decides which addresses are usable on this node.
+struct AddressRules {
   const job::JobFacts& facts;
-  std::string this_host;  ///< for messages
+  std::string this_host;  ///< the name of this node in messages
   bool loopback_works;
 
   [[nodiscard]] bool is_usable(const Address& address) const {
@@ -30,7 +30,7 @@ struct Place {
   }
 };
 
-Place place_of(const job::JobFacts& facts, const network::NetworkView& network, bool loopback_allowed) {
+AddressRules address_rules(const job::JobFacts& facts, const network::NetworkView& network, bool loopback_allowed) {
   const bool this_is_head = facts.rank == 0 || (!facts.head_host.empty() && facts.head_host == facts.this_host);
   return {facts, facts.this_host.empty() ? network.host_name : facts.this_host,
           facts.num_nodes == 1 || loopback_allowed || this_is_head};
@@ -45,26 +45,27 @@ std::string describe(const std::vector<Address>& addresses) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// "does not resolve on jwb0002 (Name or service not known)", "is loopback only (127.0.1.1) on jwb0002".
-std::string why_unusable(const ResolvedName& name, const Place& place) {
+/// Returns a clause: "does not resolve on jwb0002 (Name or service not known)", "resolves to loopback only (127.0.1.1)
+/// on jwb0002".
+std::string why_unusable(const ResolvedName& name, const AddressRules& rules) {
   if (name.addresses.empty()) {
     const std::string detail = name.error.empty() ? "" : " (" + name.error + ")";
-    return fmt::format("does not resolve on {}{}", place.this_host, detail);
+    return fmt::format("does not resolve on {}{}", rules.this_host, detail);
   }
   const bool loopback =
       std::any_of(name.addresses.begin(), name.addresses.end(), [](const Address& a) { return a.loopback; });
   return fmt::format("resolves to {} only ({}) on {}", loopback ? "loopback" : "link-local addresses",
-                     describe(name.addresses), place.this_host);
+                     describe(name.addresses), rules.this_host);
 }
 
-Error no_usable_name(const std::vector<ResolvedName>& names, const Place& place) {
+Error no_usable_name(const std::vector<ResolvedName>& names, const AddressRules& rules) {
   if (names.empty()) {
-    return fail("host.template", "", "gives no name for the head node", "setting it to, say, {host}",
+    return fail("host.template", "", "does not give a name for the head node", "setting it to {host}",
                 ErrorKind::Unavailable);
   }
-  std::string reason = why_unusable(names.front(), place);
+  std::string reason = why_unusable(names.front(), rules);
   for (std::size_t i = 1; i < names.size(); ++i) {
-    reason += fmt::format(", and {} {}", names[i].name, why_unusable(names[i], place));
+    reason += fmt::format(", and {} {}", names[i].name, why_unusable(names[i], rules));
   }
   const auto is_loopback = [](const ResolvedName& name) {
     return std::any_of(name.addresses.begin(), name.addresses.end(), [](const Address& a) { return a.loopback; });
@@ -73,35 +74,35 @@ Error no_usable_name(const std::vector<ResolvedName>& names, const Place& place)
   Error error = fail(
       "host.template", names.front().name, reason,
       loopback ? "a template whose name resolves across nodes, or host.loopback=allow where all nodes are one machine"
-               : "a template whose name resolves, checking it with getent hosts NAME",
+               : "a template whose name resolves (getent hosts NAME shows that)",
       ErrorKind::Unavailable);
-  error.of_this_node = loopback;  // rank 0 takes its own loopback address
+  error.of_this_node = loopback;  // rank 0 itself may use its loopback address
   return error;
 }
 
-/// PyTorch's store tries the IPv6 addresses of a name before the others, for two minutes where packets to them are lost
-/// (tryConnect in torch/csrc/distributed/c10d/socket.cpp). ::1 loses none.
+/// Returns whether PyTorch's store would try IPv6 first although the name also has IPv4 addresses. That takes two
+/// minutes where packets are lost (tryConnect in torch/csrc/distributed/c10d/socket.cpp), which cannot happen with ::1.
 bool would_be_tried_by_ipv6_first(const ResolvedName& name) {
   const auto& all = name.addresses;
   return std::ranges::any_of(all, &Address::ipv4) &&
          std::ranges::any_of(all, [](const Address& address) { return !address.ipv4 && !address.loopback; });
 }
 
-MasterAddressChoice take(const ResolvedName& name, const Place& place) {
-  const auto usable = [&](const Address& address) { return place.is_usable(address); };
+MasterAddressChoice take(const ResolvedName& name, const AddressRules& rules) {
+  const auto usable = [&](const Address& address) { return rules.is_usable(address); };
   const Address& first = *std::find_if(name.addresses.begin(), name.addresses.end(), usable);
-  const std::string rank0 = place.facts.head_host.empty() ? "the head node" : "rank 0 is on " + place.facts.head_host;
+  const std::string rank0 = rules.facts.head_host.empty() ? "the head node" : "rank 0 is on " + rules.facts.head_host;
   if (std::all_of(name.addresses.begin(), name.addresses.end(), usable) && !would_be_tried_by_ipv6_first(name)) {
-    const std::string told = network::name_for_programs(name);
-    return {told, fmt::format("{}, {} resolves to {}", rank0, name.name, describe(name.addresses)), {}};
+    return {network::name_for_programs(name),
+            fmt::format("{}, {} resolves to {}", rank0, name.name, describe(name.addresses)),
+            {}};
   }
-  return {
-      first.text,
-      fmt::format("{}, the one of {}'s addresses that serves best ({})", rank0, name.name, describe(name.addresses)),
-      {}};
+  return {first.text,
+          fmt::format("{}, the best of the addresses of {} ({})", rank0, name.name, describe(name.addresses)),
+          {}};
 }
 
-/// Every address by which the head node is known here: of its names, and of all interfaces where it is this host.
+/// Returns the known addresses of the head node: those of its names, and of all interfaces where it is this host.
 std::vector<Address> addresses_of_head(const Inputs& inputs) {
   std::vector<Address> all;
   for (const ResolvedName& name : inputs.network.head_names) {
@@ -115,7 +116,7 @@ std::vector<Address> addresses_of_head(const Inputs& inputs) {
   return all;
 }
 
-/// Whether the user's MASTER_ADDR is the head node's, by its FQDN or on another of its networks.
+/// Returns whether the user's MASTER_ADDR belongs to the head node, perhaps as its FQDN or in another network.
 bool is_head_node(const std::string& value, const Inputs& inputs) {
   const network::NetworkView& view = inputs.network;
   const bool loopback_works = inputs.facts.num_nodes == 1 || inputs.settings.loopback_allowed;
@@ -131,7 +132,7 @@ bool is_head_node(const std::string& value, const Inputs& inputs) {
 
 void warn_if_elsewhere(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
   if (!inputs.facts.head_host.empty() && !inputs.network.head_names.empty() && !is_head_node(value, inputs)) {
-    patch.warn(fmt::format("MASTER_ADDR: {}: is kept because you set it, though rank 0 is on {}", value,
+    patch.warn(fmt::format("MASTER_ADDR: {}: is kept because you set it, but rank 0 is on {}", value,
                            inputs.facts.head_host));
   }
 }
@@ -140,28 +141,28 @@ void warn_if_elsewhere(const std::string& value, const Inputs& inputs, PatchBuil
 
 Result<MasterAddressChoice> choose_master_address(const job::JobFacts& facts, const network::NetworkView& network,
                                                   bool loopback_allowed) {
-  const Place place = place_of(facts, network, loopback_allowed);
+  const AddressRules rules = address_rules(facts, network, loopback_allowed);
   const std::vector<ResolvedName>& names = network.head_names;
   const auto has_usable = [&](const ResolvedName& name) {
     return std::any_of(name.addresses.begin(), name.addresses.end(),
-                       [&](const Address& address) { return place.is_usable(address); });
+                       [&](const Address& address) { return rules.is_usable(address); });
   };
   const auto found = std::find_if(names.begin(), names.end(), has_usable);
   if (found == names.end()) {
     if (facts.num_nodes > 1) {
-      return no_usable_name(names, place);
+      return no_usable_name(names, rules);
     }
     MasterAddressChoice alone{"127.0.0.1", "the step has one node", {}};
     for (const ResolvedName& name : names) {
       alone.warnings.push_back(fmt::format("host.template: {}: {}; 127.0.0.1 is used on this one node", name.name,
-                                           why_unusable(name, place)));
+                                           why_unusable(name, rules)));
     }
     return alone;
   }
-  MasterAddressChoice choice = take(*found, place);
+  MasterAddressChoice choice = take(*found, rules);
   for (auto skipped = names.begin(); skipped != found; ++skipped) {
     choice.warnings.push_back(fmt::format("host.template: {}: {}; {} is used instead", skipped->name,
-                                          why_unusable(*skipped, place), found->name));
+                                          why_unusable(*skipped, rules), found->name));
   }
   return choice;
 }
@@ -174,7 +175,7 @@ Result<void> add_master_address(const Inputs& inputs, PatchBuilder& patch) {
     return {};
   }
   if (inputs.facts.head_host.empty() && inputs.facts.num_nodes > 1) {
-    patch.warn("MASTER_ADDR: is not set, because nothing says where rank 0 is");
+    patch.warn("MASTER_ADDR: is not set, because the node of rank 0 is unknown");
     return {};
   }
   ASSIGN_OR_RETURN(const auto choice,
@@ -191,20 +192,20 @@ Result<void> add_master_address(const Inputs& inputs, PatchBuilder& patch) {
 
 namespace {
 
-/// Where the ports of job `id` begin, from 0 to `size` - 1: the fraction of id times the golden section, as part of the
-/// range. The first N of consecutive ids lie evenly in it, at least size / (2.7 N) - 1 ports apart (Knuth, The Art of
-/// Computer Programming, vol. 3, 6.4, theorem S and exercise 9); any others as chance would have it.
-std::uint32_t place_of_job(std::uint32_t id, std::uint32_t size) {
+/// Returns the offset of the ports of job `id` in a range of `size` ports: the fractional part of id times the golden
+/// ratio, times `size`. N consecutive ids are spread evenly, at least size / (2.7 N) - 1 ports apart (Knuth, The Art of
+/// Computer Programming, vol. 3, 6.4, theorem S and exercise 9). Other ids are spread at random.
+std::uint32_t offset_of_job(std::uint32_t id, std::uint32_t size) {
   constexpr std::uint64_t kGoldenSection = 0x9e3779b97f4a7c15U;  // of 2^64
   const std::uint64_t fraction = (id * kGoldenSection) >> 32;
   return static_cast<std::uint32_t>((fraction * size) >> 32);
 }
 
-/// The port at `index` of a list such as "17500-17503,17600"; beyond its end it begins anew.
+/// Returns the port at `index` of a list such as "17500-17503,17600", modulo its length.
 Result<std::uint16_t> port_at(const std::string& list, std::uint32_t index) {
   const auto ranges = network::parse_port_list(list);
   if (!ranges || ranges->empty()) {
-    return fail("SLURM_STEP_RESV_PORTS", list, "is not a port list", "report it: Slurm sets this variable");
+    return fail("SLURM_STEP_RESV_PORTS", list, "is not a port list", "reporting it: Slurm sets this variable");
   }
   std::uint32_t count = 0;
   for (const network::PortRange range : *ranges) {
@@ -220,17 +221,19 @@ Result<std::uint16_t> port_at(const std::string& list, std::uint32_t index) {
 
 Result<PortChoice> port_of_ids(const job::JobFacts& facts, network::PortRange range) {
   if (range.first == 0 || range.last < range.first) {
-    return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty", "set it to, say, 20000-29999");
+    return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty",
+                "setting it to 20000-29999");
   }
   const std::uint32_t job = facts.job_id.value_or(facts.port_salt);
   const std::uint32_t step = facts.step_id.value_or(facts.port_salt);
-  // A het job has an id for each component, and nobody else's step has them: a further world takes the next one.
-  const std::uint64_t place = std::uint64_t{place_of_job(job + facts.world_index, range.size())} + step;
-  const auto port = static_cast<std::uint16_t>(range.first + place % range.size());
-  return PortChoice{port, fmt::format("place of job {} step {} in port.range", job, step)};
+  // Each component of a het job has an id of its own, so that further worlds of a step can use the following ids.
+  const std::uint64_t offset = std::uint64_t{offset_of_job(job + facts.world_index, range.size())} + step;
+  const auto port = static_cast<std::uint16_t>(range.first + offset % range.size());
+  return PortChoice{port, fmt::format("port of job {} step {} in port.range", job, step)};
 }
 
-/// Only rank 0's host matters. A refusal would leave no range at all to a site whose ephemeral ports are 1024-65535.
+/// Warns on rank 0's host where the port is an ephemeral port. It is not an error, because a site whose ephemeral ports
+/// are 1024-65535 would have no valid range.
 void warn_of_ephemeral(const PortChoice& choice, network::PortRange configured, const Inputs& inputs,
                        PatchBuilder& patch) {
   const network::EphemeralPorts& ephemeral = inputs.network.ephemeral_ports;
@@ -238,8 +241,8 @@ void warn_of_ephemeral(const PortChoice& choice, network::PortRange configured, 
     return;
   }
   patch.warn(fmt::format(
-      "MASTER_PORT: {}: may be in use when rank 0 takes it, for {} gives the ephemeral ports {}-{} to connections; try "
-      "a port.range outside of them, or net.ipv4.ip_local_reserved_ports={}-{} on all nodes",
+      "MASTER_PORT: {}: may be in use when rank 0 needs it, because {} gives the ephemeral ports {}-{} to connections; "
+      "try a port.range outside of them, or setting net.ipv4.ip_local_reserved_ports={}-{} on all nodes",
       choice.port, inputs.network.host_name, ephemeral.range.first, ephemeral.range.last, configured.first,
       configured.last));
 }
@@ -258,7 +261,7 @@ namespace {
 
 constexpr std::string_view kRange = "port.range";
 
-/// Who starts ranks without Slurm has to say a port.
+/// Warns where the user's port differs from rollcall's. Without Slurm, the user has to set a port.
 void warn_if_another_port(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
   const auto configured = inputs.settings.port_range;
   const auto ours = choose_rendezvous_port(inputs.facts, {configured.first, configured.second});
@@ -273,7 +276,7 @@ void warn_if_another_port(const std::string& value, const Inputs& inputs, PatchB
 Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
   const auto users = patch.users(env::kMasterPort);
   if (users && parse_integer<std::uint16_t>(*users).value_or(0) == 0) {
-    return fail("MASTER_PORT", *users, "is no port", "unset it, or a number from 1 to 65535", ErrorKind::Usage);
+    return fail("MASTER_PORT", *users, "must be a port number", "unsetting it", ErrorKind::Usage);
   }
   if (keep_known(env::kMasterPort, kRange, inputs, patch)) {
     if (users) {
@@ -283,7 +286,7 @@ Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
   }
   if (inputs.facts.agreed_port != 0) {
     patch.propose({env::kMasterPort, std::to_string(inputs.facts.agreed_port), "pmix",
-                   "rank 0 found it free and told all ranks over PMIx"});
+                   "rank 0 found it free and sent it to all ranks over PMIx"});
     return {};
   }
   const auto [first, last] = inputs.settings.port_range;

@@ -55,7 +55,7 @@ void PatchBuilder::replace(const Proposal& proposal, const std::string& users) {
   set(proposal);
   if (facts_.local_rank == 0 || (facts_.local_rank == 1 && users == proposal.firsts)) {
     patch_.task_warnings.push_back(
-        fmt::format("{}: {}: was set for all tasks alike, before srun; {} is used here ({}); try unset {} before srun",
+        fmt::format("{}: {}: was set before srun for all tasks; {} is used here ({}); try unsetting {} before srun",
                     proposal.name, users, proposal.value, proposal.reason, proposal.name));
   }
 }
@@ -100,26 +100,25 @@ void PatchBuilder::remove_stale() {
   }
 }
 
-void PatchBuilder::remove_what_outer_launchers_told() {
+void PatchBuilder::remove_outer_launcher_values() {
   for (const std::string& name : job::emptied(user_)) {
     if (patch_.find(name) == nullptr) {
       patch_.changes.push_back({name, "", Action::Unset, "rollcall", "was set before this step began"});
     }
     if (name == env::kTorchElasticRunId || name == env::kOmpiRank) {
-      warn(
-          fmt::format("{}: was set before this step began, by a {} around sbatch or srun: what that told its ranks is "
-                      "not believed; try unset {} there",
-                      name, name == env::kOmpiRank ? "mpirun" : "torchrun", name));
+      warn(fmt::format("{}: was set before this step by {} around sbatch or srun; its ranks are ignored; try unsetting "
+                       "{} there",
+                       name, name == env::kOmpiRank ? "mpirun" : "torchrun", name));
     }
   }
 }
 
 EnvPatch PatchBuilder::finish() && {
   remove_stale();
-  remove_what_outer_launchers_told();
+  remove_outer_launcher_values();
   patch_.changes.push_back({std::string(env::kStep), step_, Action::Set, "rollcall", "the step of these values"});
   patch_.changes.push_back({std::string(env::kMarker), job::to_text(ours_), Action::Set, "rollcall",
-                            "tells these values from yours, with a hash of each"});
+                            "lists these variables, with a hash of each value"});
   return std::move(patch_);
 }
 

@@ -11,24 +11,30 @@
 namespace rollcall::resolve {
 namespace {
 
-/// A wrong rank hangs or corrupts a run silently, so that here a disagreement is no warning.
+/// Checks the user's rank or world size. A wrong one would hang or silently corrupt a run, so that it is an error.
 Result<void> check_users(std::string_view name, std::uint32_t ours, const Inputs& inputs, const PatchBuilder& patch) {
   const std::optional<std::string> value = patch.users(name);
   if (!value || *value == std::to_string(ours)) {
     return {};
   }
-  return fail(std::string(name), *value, fmt::format("contradicts the step: {} says {}", inputs.facts.source, ours),
-              fmt::format("unset {} before srun", name), ErrorKind::Mismatch);
+  if (inputs.facts.source == "single") {
+    return fail(std::string(name), *value, std::string(job::kNoLauncher),
+                fmt::format("unsetting {}, or setting both RANK and WORLD_SIZE", name), ErrorKind::Mismatch);
+  }
+  return fail(std::string(name), *value,
+              fmt::format("{} is {}", name == env::kRank ? "this task's rank" : "the number of ranks", ours),
+              fmt::format("unsetting {} before srun", name), ErrorKind::Mismatch);
 }
 
 struct Row {
   std::string_view name;
   std::uint32_t value = 0;
   std::string reason;
-  std::optional<std::uint32_t> firsts{};  ///< as Proposal's
+  std::optional<std::uint32_t> firsts{};  ///< Proposal::firsts
 };
 
-/// One GPU that the task sees is number 0 for all programs that take number LOCAL_RANK: whoever says so means it.
+/// Returns whether the user set LOCAL_RANK=0 for a task that sees one GPU: programs that use GPU number LOCAL_RANK then
+/// find that GPU, so the value is kept.
 bool is_only_gpu(const Row& row, const Inputs& inputs, const PatchBuilder& patch) {
   const std::string visible = inputs.user.get(env::kCudaVisible).value_or("");
   const bool one = !visible.empty() && visible.find(',') == visible.npos && !inputs.settings.all_gpus_of_node;

@@ -24,34 +24,36 @@ struct EnvChange {
   std::string name;
   std::string value;  ///< with Keep: the user's value
   Action action = Action::Set;
-  std::string origin;  ///< who knows it: "slurm", "pmix", "setting host.template", "user", "network"
-  std::string reason;  ///< one clause for a person: "rank 0 is on jwb0001, rule {host}i, resolves to 10.78.0.1"
+  std::string origin;  ///< the source: "slurm", "pmix", "setting host.template", "user", "network"
+  std::string reason;  ///< one clause for users: "rank 0 is on jwb0001, jwb0001i resolves to 10.78.0.1"
 };
 
-/// Everything that rollcall does to one task's environment.
+/// All changes of one task's environment. Warnings are one line each, without the prefix "rollcall: warning: ".
 struct EnvPatch {
   std::vector<EnvChange> changes;
-  std::vector<std::string> warnings;       ///< one-line texts without the "rollcall:" prefix; the step's: rank 0 tells
-  std::vector<std::string> node_warnings;  ///< of what other nodes need not have: the first task of each node tells
-  std::vector<std::string> task_warnings{};  ///< this task tells: the first of its node that has a reason
+  std::vector<std::string> warnings;         ///< about the step; rank 0 reports them
+  std::vector<std::string> node_warnings;    ///< about this node; its first task reports them
+  std::vector<std::string> task_warnings{};  ///< reported by this task, the first one of its node that is concerned
 
+  /// Returns the change of `name`, or null.
   [[nodiscard]] const EnvChange* find(std::string_view name) const;
-  /// Of the step, of this node and of this task.
+  /// Returns the warnings about the step, this node and this task.
   [[nodiscard]] std::vector<std::string> all_warnings() const;
 };
 
-/// The environment after the patch.
+/// Returns the environment after the patch.
 [[nodiscard]] Environment apply(const EnvPatch& patch, Environment environment);
 
-/// The heart of rollcall: facts in, environment out. Pure: no I/O, no globals, same input, same output on every node.
+/// Computes the changes of a task's environment from its facts. Pure: the same input gives the same output on every
+/// node.
 ///
-/// `user` is the environment that the task would have without rollcall. A variable that it holds is kept, unless an
-/// outer rollcall set it (variable ROLLCALL_SET names those, with a hash of the value it gave: a value changed since is
-/// the user's). Where a kept value disagrees with ours, a warning says so. What tells tasks apart and is not this
-/// task's (LOCAL_RANK=0 in all of them) is replaced.
+/// `user` is the task's environment without rollcall. Its variables are kept, except those that an outer rollcall set:
+/// ROLLCALL_SET names these with hashes of their values, so that a value changed since counts as the user's. A warning
+/// reports a kept value that differs from rollcall's. A variable that differs between tasks, but has another task's
+/// value (LOCAL_RANK=0 in all tasks), is replaced.
 ///
-/// Errors: no candidate name of the head node resolves usably; port.range is empty; a
-/// user's RANK or WORLD_SIZE contradicts the step (exit code Mismatch); a configured interface exists nowhere.
+/// Errors: no name of the head node has a usable address; port.range is empty; the user's RANK or WORLD_SIZE contradicts
+/// the step (Mismatch); no configured interface exists.
 [[nodiscard]] Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                        const network::NetworkView& network, const Environment& user,
                                        std::uint32_t cpus_of_task);

@@ -21,8 +21,8 @@ std::uint32_t number(const Inputs& inputs, std::string_view name) {
   return parse_integer<std::uint32_t>(inputs.user.get(name).value_or("")).value_or(0);
 }
 
-/// Since Slurm 22.05 srun does not take --cpus-per-task from sbatch: the step then has one CPU a task, and nothing
-/// tells but the speed. SLURM_CPUS_PER_TASK still says what sbatch was asked for.
+/// Warns where the step has fewer CPUs per task than the job. Since Slurm 22.05 srun does not inherit --cpus-per-task
+/// from sbatch, and a step then silently has one CPU per task. SLURM_CPUS_PER_TASK still has sbatch's value.
 void warn_of_lost_cpus(const Inputs& inputs, PatchBuilder& patch) {
   const std::uint32_t asked = number(inputs, env::kSlurmCpusPerTask);
   const std::uint32_t on_node = number(inputs, env::kSlurmCpusOnNode);
@@ -31,15 +31,14 @@ void warn_of_lost_cpus(const Inputs& inputs, PatchBuilder& patch) {
   const bool bound_to_fewer = inputs.cpus_of_task < asked && inputs.cpus_of_task == 1;
   if (too_few_on_node || bound_to_fewer) {
     patch.warn(
-        fmt::format("SLURM_CPUS_PER_TASK: {}: a task of this step has {} CPU{}: srun does not take --cpus-per-task "
-                    "from sbatch; try "
-                    "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun",
+        fmt::format("SLURM_CPUS_PER_TASK: {}: a task of this step has {} CPU{}, because srun does not inherit "
+                    "--cpus-per-task from sbatch; try export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun",
                     asked, inputs.cpus_of_task, inputs.cpus_of_task == 1 ? "" : "s"));
   }
 }
 
-/// The CPUs that this task may count on. Where the step does not bind CPUs, all tasks of a node see all of them: then
-/// what Slurm promised per task counts, or an equal share.
+/// Returns the number of CPUs of this task. In a step that does not bind CPUs, all tasks of a node see all CPUs; then it
+/// is Slurm's number per task, or an equal share.
 Threads automatic(const Inputs& inputs) {
   const std::uint32_t bound = std::max(1U, inputs.cpus_of_task);
   const std::uint32_t per_task = number(inputs, env::kSlurmCpusPerTask);
@@ -64,8 +63,8 @@ struct NodeGpus {
   std::string_view source;
 };
 
-/// Where Slurm gives each task GPUs of its own, SLURM_STEP_GPUS holds in a task only that task's. SLURM_GPUS_ON_NODE
-/// tells: it counts those of the step. Then the job's on this node are the best that is known.
+/// Returns the step's GPUs on this node. Where Slurm gives each task its own GPUs, SLURM_STEP_GPUS has only the task's,
+/// fewer than SLURM_GPUS_ON_NODE, which counts those of the step. Then the job's GPUs on this node are used.
 std::optional<NodeGpus> gpus_of_node(const Inputs& inputs) {
   if (!inputs.facts.step_gpus.empty()) {
     return NodeGpus{inputs.facts.step_gpus, env::kSlurmStepGpus};
@@ -84,16 +83,16 @@ void show_gpus_of_node(const Inputs& inputs, PatchBuilder& patch) {
   const std::optional<NodeGpus> node = gpus_of_node(inputs);
   if (!node) {
     patch.warn(
-        "gpus.visible: node: nothing in the task's environment names all GPUs of the step on this node "
-        "(SLURM_STEP_GPUS, SLURM_JOB_GPUS); try srun --ddp");
+        "gpus.visible: node: neither SLURM_STEP_GPUS nor SLURM_JOB_GPUS names all GPUs of the step on this node; try "
+        "srun --ddp");
     return;
   }
-  // A value that Slurm itself gave is a part of the node's; anything else the user wrote.
+  // Slurm's own value is a subset of the node's GPUs. Any other value is the user's.
   const auto own = inputs.user.get_non_empty(env::kCudaVisible);
   if (own && !is_subset(split(*own, ','), split(node->list, ','))) {
     patch.keep(env::kCudaVisible, *own, true);
     patch.warn(
-        fmt::format("CUDA_VISIBLE_DEVICES: {}: is kept because you set it, though gpus.visible=node would give {}",
+        fmt::format("CUDA_VISIBLE_DEVICES: {}: is kept because you set it; gpus.visible=node would set {}",
                     *own, node->list));
     return;
   }

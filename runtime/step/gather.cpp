@@ -17,7 +17,7 @@ using launchers::Launcher;
 using launchers::PmixClient;
 using launchers::TraceEntry;
 
-/// What the sources said, before one is chosen. Absent: it declined; why is in the trace.
+/// The facts from each source, before one is chosen. Unset where a source has none; the trace says why.
 struct Answers {
   std::optional<job::JobFacts> environment;
   std::optional<job::JobFacts> pmix;
@@ -63,7 +63,7 @@ std::optional<job::JobFacts> ask_pmix(const Environment& environment, PmixClient
   return std::optional(std::move(*facts));
 }
 
-/// The first error of a source whose variables are damaged, in the order of asking.
+/// Asks all sources in order. Returns the first error of a source whose variables are invalid.
 Result<void> ask_all(const Environment& environment, PmixClient* pmix, Answers& answers,
                      std::vector<TraceEntry>& trace) {
   const auto keep = [&](const Launcher& launcher, std::optional<job::JobFacts>& where) {
@@ -79,7 +79,7 @@ Result<void> ask_all(const Environment& environment, PmixClient* pmix, Answers& 
   }
   answers.pmix = ask_pmix(environment, pmix, trace);
   if (launched_by("ompi", environment) == Launched::BySlurm) {
-    trace.push_back({"ompi", false, "PMIX_NAMESPACE is Slurm's: no mpirun started this process"});
+    trace.push_back({"ompi", false, "PMIX_NAMESPACE belongs to Slurm, so mpirun did not start this process"});
   } else if (Result<void> kept = keep(launchers::kOmpi, answers.ompi); !kept) {
     return kept;
   }
@@ -94,8 +94,10 @@ Error contradiction(const job::JobFacts& users, const job::JobFacts& other) {
   const std::string name(about_rank ? env::kRank : env::kWorldSize);
   const std::uint32_t value = about_rank ? users.rank : users.world_size;
   const std::uint32_t theirs = about_rank ? other.rank : other.world_size;
-  return fail(name, std::to_string(value), fmt::format("contradicts {}, which says {}", other.source, theirs),
-              "unset RANK WORLD_SIZE before srun", ErrorKind::Mismatch);
+  return fail(name, std::to_string(value),
+              fmt::format("{} is {} according to {}", about_rank ? "this task's rank" : "the number of ranks", theirs,
+                          job::launcher_name(other.source)),
+              "unsetting RANK and WORLD_SIZE before srun", ErrorKind::Mismatch);
 }
 
 job::JobFacts single_process(const Environment& environment) {
@@ -106,8 +108,8 @@ job::JobFacts single_process(const Environment& environment) {
   const auto nodes = parse_integer<std::uint32_t>(environment.get("SLURM_JOB_NUM_NODES").value_or(""));
   if (nodes.value_or(1) > 1) {
     facts.warnings.push_back(fmt::format(
-        "SLURM_JOB_NUM_NODES: {}: srun did not start this process, so it is the only rank and leaves the other "
-        "nodes idle; try srun in front of it, with --ddp where srun has that option",
+        "SLURM_JOB_NUM_NODES: {}: srun did not start this process, so it is the only rank and the other nodes stay "
+        "idle; try srun --ddp, or srun alone where it does not have that option",
         *nodes));
   }
   return facts;
@@ -117,8 +119,8 @@ Error contradicts_its_own_server(const job::JobFacts& server, const job::JobFact
   const bool about_rank = server.world_size == slurm.world_size;
   const std::string name(about_rank ? env::kSlurmProcId : env::kSlurmStepTasks);
   return fail(name, std::to_string(about_rank ? slurm.rank : slurm.world_size),
-              fmt::format("contradicts Slurm's own {}, which says {}", server.source,
-                          about_rank ? server.rank : server.world_size),
+              fmt::format("is {} according to Slurm's own {}", about_rank ? server.rank : server.world_size,
+                          server.source == "pmi" ? "PMI" : "PMIx"),
               "leaving SLURM_*, PMIX_* and PMI_* as srun set them", ErrorKind::Mismatch);
 }
 
@@ -126,14 +128,15 @@ void cross_check(const job::JobFacts& other, job::JobFacts& facts) {
   const auto compare = [&](std::string_view what, const std::string& theirs, const std::string& slurms) {
     if (!theirs.empty() && !slurms.empty() && theirs != slurms) {
       facts.warnings.push_back(
-          fmt::format("{}: {} says {}, Slurm {}: Slurm's is used", what, other.source, theirs, slurms));
+          fmt::format("{}: is {} according to {} and {} according to Slurm; Slurm's value is used", what, theirs,
+                      job::launcher_name(other.source), slurms));
     }
   };
   compare("this host", other.this_host, facts.this_host);
   if (facts.head_known_to_all) {
     compare("host of rank 0", other.head_host, facts.head_host);
   }
-  // PMI launchers leave local ranks to Slurm; what they did not say is a guess.
+  // PMI launchers leave local ranks to Slurm, so that theirs may be a guess.
   if (other.source == "pmix") {
     compare("local rank", std::to_string(other.local_rank), std::to_string(facts.local_rank));
     compare("tasks on this node", std::to_string(other.local_world_size), std::to_string(facts.local_world_size));
@@ -158,7 +161,7 @@ job::JobFacts not_slurms_task(const job::JobFacts& other, const job::JobFacts& s
   for (TraceEntry& entry : trace) {
     if (entry.source == "slurm") {
       entry.answered = false;
-      entry.detail = fmt::format("describes the task that started {}'s launcher: {}", other.source, entry.detail);
+      entry.detail = fmt::format("describes the task that started mpirun: {}", entry.detail);
     }
   }
   job::JobFacts facts = other;
@@ -171,23 +174,23 @@ job::JobFacts not_slurms_task(const job::JobFacts& other, const job::JobFacts& s
   }
   if (slurm.world_size != slurm.num_nodes) {
     facts.warnings.push_back(
-        fmt::format("{} says {}, Slurm {}: {} is believed; if each task of srun was to be one rank, start the program "
-                    "without mpirun",
-                    other.source, describe(other), describe(slurm), other.source));
+        fmt::format("{}: this process is {}, but {} according to Slurm; Slurm's values are ignored; try starting the "
+                    "program without mpirun if each task of srun is one rank",
+                    job::launcher_name(other.source), describe(other), describe(slurm)));
   }
   return facts;
 }
 
-/// One answer from a launcher's (`other`: pmix, ompi or pmi) and Slurm's.
+/// Merges the facts of a launcher (`other`: pmix, ompi or pmi) with Slurm's.
 ///
-/// BySlurm: Slurm's facts, since Slurm alone knows node list, ports and ids, under the launcher's `source`; PMIx's
-/// hosts cross-check Slurm's (a warning) and fill in rank 0's host where Slurm's variables hide it. Another rank or
-/// size is an error (Mismatch): somebody changed a variable. ByAnother: the launcher is believed, Slurm's entry in
-/// `trace` becomes a refusal that says so, and there is a warning unless Slurm's step has one task a node, which is how
-/// mpirun starts its daemons. Pure but for `trace`.
+/// BySlurm: returns Slurm's facts with the launcher's `source`, because only Slurm knows node list, ports and ids.
+/// PMIx's hosts are compared with Slurm's (a difference is a warning), and PMIx provides rank 0's host where Slurm's
+/// variables do not. Different ranks or sizes are an error (Mismatch): a variable was changed. ByAnother: returns the
+/// launcher's facts, marks Slurm's entry in `trace` as not answered, and warns unless Slurm's step has one task per
+/// node, as mpirun starts its daemons. Pure except for `trace`.
 Result<job::JobFacts> merge_with_slurm(const job::JobFacts& other, const job::JobFacts& slurm, Launched launched,
                                        std::vector<TraceEntry>& trace) {
-  // A launcher that says nothing of local ranks has all of them on one node.
+  // Without local ranks, a launcher's ranks are assumed to be on one node.
   const bool same_node = other.local_world_size == slurm.local_world_size || other.local_world_size == other.world_size;
   const bool agree = same_ranks(other, slurm) && (launched == Launched::BySlurm || same_node);
   if (launched == Launched::BySlurm && !agree) {
@@ -197,7 +200,7 @@ Result<job::JobFacts> merge_with_slurm(const job::JobFacts& other, const job::Jo
                                                   : not_slurms_task(other, slurm, trace);
 }
 
-/// The answer that counts besides the user's: of the launchers the first one asked, with what Slurm knows more.
+/// Returns the facts of the first launcher that answered, merged with Slurm's; without launchers, Slurm's facts.
 Result<std::optional<job::JobFacts>> answer_of_launchers(const Environment& environment, const Answers& answers,
                                                          std::vector<TraceEntry>& trace) {
   for (const auto* answer : {&answers.pmix, &answers.ompi, &answers.pmi}) {
@@ -244,7 +247,9 @@ Result<Gathered> gather(const Environment& environment, launchers::PmixClient* p
   RETURN_IF_ERROR(ask_all(environment, pmix_or_null, answers, trace));
   ASSIGN_OR_RETURN(job::JobFacts facts, choose(environment, answers, trace));
   const bool single = facts.source == "single";
-  trace.push_back({"single", single, single ? "one process" : "not needed: " + facts.source + " is believed"});
+  trace.push_back({"single", single,
+                   single ? std::string(job::kNoLauncher)
+                          : fmt::format("not needed: {} has the ranks", job::launcher_name(facts.source))});
   return Gathered{std::move(facts), std::move(trace)};
 }
 

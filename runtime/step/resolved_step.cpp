@@ -26,7 +26,7 @@ network::NetworkView observe_network(const job::JobFacts& facts, const settings:
   const std::string& rule = settings.host_template;
   network::HeadNode head{.names = network::candidate_names(rule, facts.head_host)};
   if (facts.head_host.empty()) {
-    // Outside Slurm only the user can have said where rank 0 is: that tells the way to it, too.
+    // Outside Slurm only the user knows where rank 0 is. The route to that address gives the interface.
     const auto users = job::set_by_user(user, env::kMasterAddr);
     head.names = users ? std::vector{*users} : std::vector<std::string>{};
   }
@@ -96,7 +96,7 @@ Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvP
   if (facts.head_known_to_all || (address != nullptr && address->action == resolve::Action::Keep)) {
     return {};
   }
-  return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
+  return fail("MASTER_ADDR", "", "no environment variable names the node of rank 0 under this distribution of tasks",
               "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE", ErrorKind::Unavailable);
 }
 

@@ -14,69 +14,70 @@
 
 namespace rollcall::step {
 
-// The one way from a task's environment to what rollcall does to it: gather, choose the world, observe the network,
-// resolve. `rollcall env`, `rollcall exec`, the trainer and the task prolog call resolve_this_step(); the plugin, which
-// has facts of its own from SPANK and slurmctld, and the doctor, which goes on where resolving fails, call its parts.
+// The steps from a task's environment to its changes: gather the facts, choose the world, observe the network, resolve.
+// `rollcall env`, `rollcall exec`, the trainer and the task prolog call resolve_this_step(). The plugin, which has facts
+// from SPANK and slurmctld, and the doctor, which continues where resolving fails, call the parts.
 
-/// A task and its network, before anything is decided.
+/// The facts of a task and its view of the network, before resolve().
 struct ObservedStep {
   job::JobFacts facts;
   std::vector<launchers::TraceEntry> trace;
   network::NetworkView network;
 };
 
-/// Everything that rollcall knows about this task, from the facts to the changes of its environment.
+/// A task with the changes of its environment.
 struct ResolvedStep : ObservedStep {
   resolve::EnvPatch patch;
 };
 
 /// Gathers the facts of this task's world and observes the network. `user` is this task's environment
-/// (of_this_process()), `settings` has the launch table with all layers applied. `pmix_or_null`: a client that the
-/// caller owns and may keep for meet(); null: do not ask PMIx. Reads the file that SLURM_HOSTFILE names, looks names
-/// up: for a process of the user's own. Errors: those of gather() and choose_world().
+/// (of_this_process()). `settings` has all layers of the launch table. `pmix_or_null` is a client that the caller owns
+/// and may keep for meet(); null: PMIx is not asked. Call it only in a process of the user, because it reads the file of
+/// SLURM_HOSTFILE and looks up names. Errors: those of gather() and choose_world().
 [[nodiscard]] Result<ObservedStep> observe_this_step(const Environment& user, const settings::LaunchSettings& settings,
                                                      launchers::PmixClient* pmix_or_null);
 
-/// The same, and resolves. Errors: those of observe_this_step() and resolve::resolve(), told apart by `of_this_node`.
+/// Calls observe_this_step() and resolve_here(), and returns their errors. `of_this_node` is set for an error that other
+/// nodes may not have.
 [[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::LaunchSettings& settings,
                                                      launchers::PmixClient* pmix_or_null);
 
-/// Makes the facts of a whole step those of the world that this task belongs to. With setting world=component in a het
-/// step that is the task's component. Without it, a rollcall that encloses this one in the same step (`srun
-/// --ddp=world=component` around `rollcall exec` or the trainer) has decided, and what it decided holds: its ranks are
-/// in the environment. Error (Usage, setting world): nothing says which nodes are which component's. Pure.
+/// Restricts the facts of a step to the world of this task. With the setting world=component in a het step, the world is
+/// the task's component. Otherwise the choice of an enclosing rollcall in the same step applies (`srun
+/// --ddp=world=component` around `rollcall exec` or the trainer): its ranks are in the environment. Error (Usage,
+/// setting world): the nodes of the components are unknown. Pure.
 [[nodiscard]] Result<void> choose_world(const Environment& environment, const settings::LaunchSettings& settings,
                                         job::JobFacts& facts);
 
-/// The network as resolve::resolve() needs it for these facts: the head node's candidate names resolved, the interface
-/// towards it found. Does I/O: name look-ups, /proc, getifaddrs. Never fails: what could not be observed is missing
-/// from the view, with the reason beside the name.
+/// Observes the network for resolve::resolve(): it resolves the candidate names of the head node and finds the interface
+/// towards it. Does I/O: name look-ups, /proc, getifaddrs(3). Never fails: the view lacks what could not be observed,
+/// with the reason beside the name.
 [[nodiscard]] network::NetworkView observe_network(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                                    const Environment& user,
                                                    const network::LookUp& look_up = network::resolve_name);
 
-/// Whether it is a matter of this node that no name of the head node leads anywhere: the name server does not answer
-/// it, or this node's own name, made by the same rule, leads somewhere. False where a name of the head has an address.
-/// Does I/O as observe_network() does.
+/// Returns whether no name of the head node resolves, and only this node may have that problem: the name server does not
+/// answer it, or its own name by the same rule resolves. False where a name of the head node has an address. Does I/O
+/// like observe_network().
 [[nodiscard]] bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                              const network::NetworkView& network, const Environment& user,
                                              const network::LookUp& look_up = network::resolve_name);
 
-/// resolve::resolve() for this process, whose CPUs are counted here.
+/// Calls resolve::resolve() with the number of CPUs of this process.
 [[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts,
                                                      const settings::LaunchSettings& settings,
                                                      const network::NetworkView& network, const Environment& user);
 
-/// Whether every task knows where rank 0 is, or keeps a MASTER_ADDR that somebody else gave. A program that starts
-/// without one trains alone, fails, or waits for half an hour: better none starts. Where the environment decides, every
-/// rank comes to the same conclusion, even rank 0, which knows its own host. Error: Unavailable. Pure.
+/// Checks that every task knows where rank 0 is, or keeps a given MASTER_ADDR. A program without it would train alone,
+/// fail, or wait for half an hour, so that no task starts. All ranks reach the same result from the environment, even
+/// rank 0, which knows its own host. Error: Unavailable. Pure.
 [[nodiscard]] Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvPatch& patch);
 
-/// The warnings that this task tells, of the patch: rank 0 those of the step, the first task of a node those of it, and
-/// its own.
+/// Returns the warnings of the patch that this task reports: rank 0 those of the step, the first task of a node those of
+/// the node, and each task its own.
 [[nodiscard]] std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const resolve::EnvPatch& patch);
 
-/// Changes the environment of this process itself, for libraries in it and for the program that it becomes. No other
+/// Applies the patch to the environment of this process, for its libraries and for a program that it executes. No other
 /// thread may read the environment meanwhile.
 void apply_to_this_process(const resolve::EnvPatch& patch);
 

@@ -15,13 +15,14 @@
 namespace rollcall::step {
 namespace {
 
-/// What an enclosing rollcall gave to `name`, where it is as it was.
+/// Returns the number that an enclosing rollcall set, where it is unchanged.
 std::optional<std::uint32_t> marked_number(const Environment& environment, std::string_view name) {
   const std::string value = environment.get(name).value_or("");
   return job::is_marked(job::marker_of(environment), name, value) ? parse_integer<std::uint32_t>(value) : std::nullopt;
 }
 
-/// The enclosing rollcall's smaller world in this step; hosts stay unknown, its MASTER_ADDR says where rank 0 is.
+/// Returns the facts of the enclosing rollcall's world where that is smaller than the step. Hosts are unknown; its
+/// MASTER_ADDR names rank 0's.
 std::optional<job::JobFacts> enclosing_component(const Environment& environment, const job::JobFacts& step) {
   const auto rank = marked_number(environment, env::kRank);
   const auto world = marked_number(environment, env::kWorldSize);
@@ -54,16 +55,15 @@ std::uint32_t sum(const std::vector<std::uint32_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::uint32_t{0});
 }
 
-/// Makes the facts of a het step those of the task's own component: a world of its own, whose ranks and nodes count
-/// from 0. In every other step nothing changes. Doing it twice is doing it once. Error (Usage, setting world): nothing
-/// says which nodes are which component's. Pure.
+/// Restricts the facts of a het step to the task's component, whose ranks and nodes then count from 0. Other steps stay
+/// unchanged. Idempotent. Error (Usage, setting world): the nodes of the components are unknown. Pure.
 Result<void> restrict_to_component(job::JobFacts& facts) {
   if (!facts.het) {
     return {};
   }
   if (facts.component_nodes.empty()) {
-    return fail("world", "component", "nothing in this task's environment says which nodes are which component's",
-                "srun --ddp=world=component, or salloc or sbatch and srun --het-group inside");
+    return fail("world", "component", "no environment variable names the nodes of each component",
+                "srun --ddp=world=component, or salloc or sbatch with srun --het-group inside");
   }
   std::uint32_t index = 0;
   std::uint32_t first_node = 0;

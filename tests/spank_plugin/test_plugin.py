@@ -175,7 +175,7 @@ def test_a_rank_that_contradicts_the_step_ends_it_with_one_line(cluster, rank):
     result = cluster.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "true", env={"RANK": rank}, check=False)
     assert result.returncode == 76
     (line,) = rollcall_lines(result.stderr)
-    assert f"rollcall: RANK: {rank}: contradicts the step" in line
+    assert f"rollcall: RANK: {rank}: this task's rank is " in line
 
 
 # ---------------------------------------------------------------- mistakes

@@ -199,7 +199,7 @@ def test_a_placement_that_only_slurmctld_knows_ends_the_step(installed):
     result = installed.run("srun", "--ddp", "-m", "arbitrary", "-n3", "-w", "jwb0002,jwb0001,jwb0002", "echo", "ran", check=False)
     assert result.returncode == 69 and "ran" not in result.stdout
     (line,) = rollcall_lines(result.stderr)
-    assert "MASTER_ADDR: nothing in a task's environment says where rank 0 is" in line
+    assert "MASTER_ADDR: no environment variable names the node of rank 0" in line
 
 
 # ---------------------------------------------------------------- the user's own task prolog

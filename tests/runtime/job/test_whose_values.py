@@ -117,7 +117,7 @@ LAUNCHERS = {
                  "ROLE_WORLD_SIZE": "2", "ROLE_NAME": "default", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
     "mpirun": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
                "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun-elsewhere-1@1", "PMIX_RANK": "1"}}
-NOT_BELIEVED = re.compile(r"rollcall: warning: (TORCHELASTIC_RUN_ID|OMPI_COMM_WORLD_RANK): was set before this step began, by a")
+NOT_BELIEVED = re.compile(r"rollcall: warning: (TORCHELASTIC_RUN_ID|OMPI_COMM_WORLD_RANK): was set before this step by ")
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -179,7 +179,7 @@ def test_what_is_no_tasks_own_is_replaced_and_each_node_says_so(cluster, rollcal
     got = tasks_values(read(), names)
     assert got == (expected or got) and [e["JAX_PROCESS_ID"] for e in got] == ["0", "1", "2", "3"]
     assert [e["LOCAL_RANK"] for e in got] == ["0", "1", "0", "1"] and [e["NODE_RANK"] for e in got] == ["0", "0", "1", "1"]
-    told = {name: result.stderr.count(f"warning: {name}: 0: was set for all tasks alike") for name in names}
+    told = {name: result.stderr.count(f"warning: {name}: 0: was set before srun for all tasks") for name in names}
     assert told == {"LOCAL_RANK": 2, "JAX_PROCESS_ID": 2, "ROLE_RANK": 2, "NODE_RANK": 1, "GROUP_RANK": 1, "CROSS_RANK": 1}
 
 

@@ -71,7 +71,7 @@ TEST(PmixAndSlurm, DifferentHostsAreAWarning) {
   const auto gathered = gather(task_under_pmix(), &pmix);
   EXPECT_EQ(gathered->facts.head_host, "jwb0007");
   EXPECT_THAT(gathered->facts.warnings,
-              ElementsAre(HasSubstr("this host: pmix says jwb0011, Slurm jwb0009"), HasSubstr("host of rank 0")));
+              ElementsAre(HasSubstr("this host: is jwb0011 according to PMIx and jwb0009 according to Slurm"), HasSubstr("host of rank 0")));
 }
 
 TEST(PmixAndSlurm, DifferentRanksFromSlurmsOwnServerAreAnError) {
@@ -80,7 +80,7 @@ TEST(PmixAndSlurm, DifferentRanksFromSlurmsOwnServerAreAnError) {
   ASSERT_FALSE(other_rank);
   EXPECT_EQ(other_rank.error().setting, "SLURM_PROCID");
   EXPECT_EQ(other_rank.error().kind, ErrorKind::Mismatch);
-  EXPECT_THAT(other_rank.error().reason, HasSubstr("which says 2"));
+  EXPECT_THAT(other_rank.error().reason, HasSubstr("is 2 according to Slurm's own PMIx"));
   SaidPmix size(3, 8);
   EXPECT_EQ(gather(task_under_pmix(), &size).error().setting, "SLURM_STEP_NUM_TASKS");
 }

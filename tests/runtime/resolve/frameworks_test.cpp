@@ -193,7 +193,7 @@ TEST(ResolveFrameworks, JaxCountsTheGpusThatTheTaskSees) {
 TEST(ResolveFrameworks, ALocalRankThatIsNoOrdinalOfAVisibleGpuIsTold) {
   Step step;  // two tasks a node
   const auto told = [&] {
-    return testing::Value(step.run()->warnings, testing::Contains(testing::HasSubstr("LOCAL_RANK: a task sees")));
+    return testing::Value(step.run()->warnings, testing::Contains(testing::HasSubstr("LOCAL_RANK: each of the")));
   };
   EXPECT_FALSE(told());
   for (const auto& [visible, is_told] :

@@ -233,10 +233,11 @@ TASK = [
 
     Row("gpus.visible", "node", step={**ONE_NODE, **FOUR_GPUS}, changes={
         "CUDA_VISIBLE_DEVICES": ("1", "0,1,2,3"), "JAX_LOCAL_DEVICE_IDS": ("0", None),
-        "standard error": (re.compile(r"rollcall: warning: LOCAL_RANK: a task sees 1 of the GPUs .* try gpus\.visible=node, .*\n"), "")}),
+        "standard error": (re.compile(r"rollcall: warning: LOCAL_RANK: each of the . tasks of a node sees only "
+                                      r"CUDA_VISIBLE_DEVICES=.* try gpus\.visible=node, .*\n"), "")}),
     Row("gpus.visible", "node", step={**ONE_TASK, **FOUR_GPUS}, changes={
         "CUDA_VISIBLE_DEVICES": ("1", "0,1,2,3"), "JAX_LOCAL_DEVICE_IDS": ("0", "0,1,2,3")}),
-    Row("gpus.visible", "node", changes={"standard error": ("", re.compile(r"rollcall: warning: gpus\.visible: node: nothing .*\n"))}),
+    Row("gpus.visible", "node", changes={"standard error": ("", re.compile(r"rollcall: warning: gpus\.visible: node: neither .*\n"))}),
     Row("gpus.architectures", "8.0;9.0", changes={"TORCH_CUDA_ARCH_LIST": (None, "8.0;9.0")}),
 
     Row("venv", "${HOME}/venvs/torch", changes={
@@ -254,7 +255,7 @@ TASK = [
     Row("variables", "MPICH_GPU_SUPPORT_ENABLED=0,FLAGS=a=b", changes={
         "MPICH_GPU_SUPPORT_ENABLED": (None, "0"), "FLAGS": (None, "a=b")}),
     Row("variables", "RANK=7", only=OUTCOME,
-        changes=failure("variables: RANK=7: is a variable with a meaning of its own here; .*", code="78")),
+        changes=failure("variables: RANK=7: is a variable that rollcall or Slurm uses; .*", code="78")),
 
     Row("debug", "true", changes={
         "TORCH_DISTRIBUTED_DEBUG": (None, "DETAIL"), "TORCH_CPP_LOG_LEVEL": (None, "INFO"), "TORCH_SHOW_CPP_STACKTRACES": (None, "1"),

@@ -30,7 +30,7 @@ TEST(Gather, WhoeverForgotSrunInAJobOfSeveralNodesIsTold) {
     return gather(environment, nullptr)->facts.warnings;
   };
   const Environment batch_step({{"SLURM_JOB_ID", "4711"}});
-  EXPECT_THAT(warnings(batch_step, "2"), ElementsAre(testing::HasSubstr("try srun in front of it")));
+  EXPECT_THAT(warnings(batch_step, "2"), ElementsAre(testing::HasSubstr("try srun --ddp")));
   EXPECT_THAT(warnings(batch_step, "1"), testing::IsEmpty());
   EXPECT_THAT(warnings(slurm_task(), "2"), testing::IsEmpty());
   EXPECT_THAT(warnings(Environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "2"), testing::IsEmpty());
