@@ -143,9 +143,9 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
   } else if (current && readable(*current)) {
     return *current;
   }
-  for (const char* const place : job::kSlurmConfPlaces) {
-    if (readable(root.on_this_machine(place))) {
-      return std::string(place);
+  for (const char* const path : job::kSlurmConfPaths) {
+    if (readable(root.on_this_machine(path))) {
+      return std::string(path);
     }
   }
   return fail("slurm.conf", "", "is in none of the usual places", "--slurm-conf=FILE (scontrol show config names it)",

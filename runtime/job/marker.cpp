@@ -58,7 +58,7 @@ Marker marker_of(const Environment& environment) { return parse_marker(environme
 
 bool is_marked(const Marker& marker, std::string_view name, std::string_view value) {
   const auto found = marker.find(name);
-  // The placeholder is nobody's own, also where --export=LIST names the variable and not the marker.
+  // The placeholder is never the user's, even where --export=LIST has the variable but not the marker.
   return value == env::kPluginMissing || (found != marker.end() && found->second == fnv1a(value));
 }
 

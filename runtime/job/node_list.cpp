@@ -26,7 +26,7 @@ bool is_digits(std::string_view text) {
 
 bool is_name_character(unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; }
 
-/// Ends of "007" or "7-12"; the width of `first` is what numbers are padded to.
+/// The ends of "007" or "7-12". Numbers are padded to the width of `first`.
 struct Range {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -52,13 +52,13 @@ Error refuse_long_name(std::string_view whole) {
   return refuse(whole, fmt::format("has a name of more than {} characters", kLongestNodeName));
 }
 
-/// The texts of "810,812-815".
+/// Expands the content of a bracket: "810,812-815".
 Result<std::vector<std::string>> expand_bracket(std::string_view inside, std::string_view whole) {
   std::vector<std::string> numbers;
   for (const std::string& part : split(inside, ',')) {
     const std::optional<Range> range = parse_range(part);
     if (!range) {
-      return refuse(whole, fmt::format("\"{}\" is no number or ascending range", part));
+      return refuse(whole, fmt::format("\"{}\" is not a number or an ascending range", part));
     }
     const std::uint64_t beyond_first = range->last - range->first;
     if (beyond_first >= kMaxNodes - numbers.size()) {
@@ -67,7 +67,7 @@ Result<std::vector<std::string>> expand_bracket(std::string_view inside, std::st
     if (range->width > kLongestNodeName) {
       return refuse_long_name(whole);
     }
-    // Counted from 0: a range may end at the largest number that there is, which no number exceeds.
+    // Count from 0, because a range may end at the largest integer.
     for (std::uint64_t i = 0; i <= beyond_first; ++i) {
       numbers.push_back(fmt::format("{:0{}}", range->first + i, range->width));
     }
@@ -96,7 +96,7 @@ Result<std::vector<std::string>> append_each(const std::vector<std::string>& ste
   return names;
 }
 
-/// One entry between top-level commas: literal text and brackets in turn.
+/// Expands one entry between top-level commas, which consists of literal texts and brackets.
 Result<std::vector<std::string>> expand_entry(std::string_view entry, std::string_view whole) {
   if (entry.empty()) {
     return refuse(whole, "has an empty name");
@@ -127,7 +127,7 @@ Result<std::vector<std::string>> expand_entry(std::string_view entry, std::strin
   return names;
 }
 
-/// The first comma outside brackets, or the end.
+/// Returns the index of the first comma outside brackets, or the length of `text`.
 std::size_t end_of_entry(std::string_view text) {
   bool inside = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -144,7 +144,7 @@ struct Run {
   std::uint32_t nodes = 1;
 };
 
-/// "2" or "2(x3)".
+/// Parses "2" or "2(x3)".
 std::optional<Run> parse_run(std::string_view text) {
   const std::size_t open = text.find("(x");
   std::optional<std::uint32_t> nodes = 1;
@@ -173,7 +173,7 @@ Result<std::vector<std::string>> expand_node_list(std::string_view text) {
       return refuse(text, fmt::format("has more than {} names", kMaxNodes));
     }
     if (names.empty()) {
-      names = std::move(entry);  // the whole list, as a rule
+      names = std::move(entry);  // usually the whole list
     } else {
       names.insert(names.end(), std::make_move_iterator(entry.begin()), std::make_move_iterator(entry.end()));
     }
@@ -195,7 +195,7 @@ Result<std::vector<std::uint32_t>> expand_tasks_per_node(std::string_view text) 
     counts.insert(counts.end(), run->nodes, run->tasks);
   }
   if (counts.empty()) {
-    return fail("tasks per node", std::string(text), "is not in Slurm's notation 2(x3),1",
+    return fail("tasks per node", std::string(text), "is not in Slurm's notation, such as 2(x3),1",
                 "reporting it: Slurm sets it", ErrorKind::Mismatch);
   }
   return counts;

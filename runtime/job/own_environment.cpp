@@ -14,11 +14,12 @@
 namespace rollcall::job {
 namespace {
 
-/// As Slurm 26.05 has it in a batch script (SLURM_BATCH_SCRIPT in slurm.h, without a sign).
+/// SLURM_STEP_ID in a batch script under Slurm 26.05 (SLURM_BATCH_SCRIPT in slurm.h, as an unsigned number).
 constexpr std::string_view kBatchStep = "4294967291";
-/// Ids from here on are special steps: interactive, batch, extern (slurm.h); 26.05 writes them as negative numbers.
+/// The smallest id of a special step: interactive, batch, extern (slurm.h). Slurm 26.05 writes these as negative
+/// numbers.
 constexpr std::uint32_t kFirstSpecialStep = 0xfffffffa;
-/// What the namespaces of Slurm's PMIx server begin with, before JOB.STEP.
+/// The prefix of the namespaces of Slurm's PMIx server, before JOB.STEP.
 constexpr std::string_view kSlurmsNamespace = "slurm.pmix.";
 
 std::optional<std::uint32_t> number(const Environment& environment, std::string_view name) {
@@ -40,7 +41,7 @@ void drop_prefix(Environment& environment, std::string_view prefix) {
   }
 }
 
-/// Whether `job` is the environment's, or one of the numbers that the components of a het job have.
+/// Returns whether `job` is the environment's job, or one of its components if it is a het job.
 bool is_this_job(const Environment& environment, std::uint32_t job) {
   const auto own = number(environment, env::kSlurmJobId);
   const std::uint32_t components = std::max(number(environment, env::kSlurmHetSize).value_or(1), 1U);
@@ -51,7 +52,7 @@ bool fits_nodes_of_job(const Environment& environment) {
   const auto of_step = expand_node_list(environment.get(env::kSlurmStepNodeList).value_or(""));
   const auto of_job = expand_node_list(environment.get("SLURM_JOB_NODELIST").value_or(""));
   if (!of_step || !of_job || of_job->empty() || environment.get(env::kSlurmHetSize)) {
-    return true;  // nothing to compare; in a het job either list may be one component's
+    return true;  // cannot be compared; in a het job either list may be one component's
   }
   const std::set<std::string> nodes(of_job->begin(), of_job->end());
   const auto here = environment.get_non_empty(env::kSlurmNodeName);
@@ -66,7 +67,7 @@ bool has_values_of_another_step(const Environment& environment, const std::optio
   return !fits_nodes_of_job(environment);
 }
 
-/// `name` holds "slurm.pmix.JOB.STEP" or "JOB.STEP" where Slurm set it.
+/// Returns whether a variable that Slurm sets to "slurm.pmix.JOB.STEP" or "JOB.STEP" names another step.
 bool names_another_step(const Environment& environment, std::string_view name) {
   const std::string value = environment.get(name).value_or("");
   const auto named = step_named(value.starts_with(kSlurmsNamespace) ? value.substr(kSlurmsNamespace.size()) : value);
@@ -80,16 +81,16 @@ void drop_step(Environment& environment, const std::optional<StepOfProcess>& own
   drop_prefix(environment, "SLURM_STEP");
   if (of_this_job && id) {
     environment.set(std::string(env::kSlurmStepId), ordinary ? std::string(kBatchStep) : *id);
-  } else if (own && !of_this_job) {  // salloc, which Slurm gives none of these
+  } else if (own && !of_this_job) {  // salloc's shell, for which Slurm sets none of these
     drop(environment, {env::kSlurmProcId, env::kSlurmLocalId, env::kSlurmNodeId, env::kSlurmNodeName,
                        env::kSlurmJobEndTime, env::kSlurmCpusOnNode});
   }
 }
 
-/// What a launcher tells its ranks. It knows no jobs, so that these values do not say whose they are.
+/// The variables that a launcher sets for its ranks. They do not name a job, so that their owner is unknown.
 struct Launcher {
-  std::string_view sign;                    ///< each of its ranks has it
-  std::span<const std::string_view> names;  ///< with '_' at its end: all that begin so
+  std::string_view sign;                    ///< a variable that all of its ranks have
+  std::span<const std::string_view> names;  ///< names, or prefixes that end with '_'
 };
 
 constexpr std::array<std::string_view, 10> kTorchruns{
@@ -98,25 +99,26 @@ constexpr std::array<std::string_view, 10> kTorchruns{
 constexpr std::array<std::string_view, 2> kMpiruns{"OMPI_COMM_WORLD_", "PMIX_"};
 constexpr std::array kLaunchers{Launcher{env::kTorchElasticRunId, kTorchruns}, Launcher{env::kOmpiRank, kMpiruns}};
 
-bool tells(const Launcher& launcher, const std::string& name) {
+bool is_set_by(const Launcher& launcher, const std::string& name) {
   return std::ranges::any_of(launcher.names, [&](std::string_view known) {
     return known.ends_with('_') ? name.starts_with(known) : name == known;
   });
 }
 
-/// But Slurm's own PMIx.
+/// Returns the names of the launcher's variables, without those of Slurm's own PMIx.
 std::vector<std::string> values_of(const Launcher& launcher, const Environment& environment) {
   const bool pmix_is_slurms = environment.get(env::kPmixNamespace).value_or("").starts_with(kSlurmsNamespace);
   std::vector<std::string> names;
   for (const auto& [name, value] : environment.variables()) {
-    if (tells(launcher, name) && !(pmix_is_slurms && name.starts_with("PMIX_"))) {
+    if (is_set_by(launcher, name) && !(pmix_is_slurms && name.starts_with("PMIX_"))) {
       names.push_back(name);
     }
   }
   return names;
 }
 
-/// A launcher inside of the step changes at least its own address, or where its ranks write their errors.
+/// Empties the variables of launchers that started before the step: all of them have the values of the step's first
+/// process. A launcher inside the step changes at least its address, or where its ranks write errors.
 void empty_values_of_outer_launchers(Environment& environment, const Environment& given) {
   for (const Launcher& launcher : kLaunchers) {
     const std::vector<std::string> names = values_of(launcher, environment);

@@ -12,7 +12,7 @@ namespace {
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 bool is_of_key(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-/// Takes the characters for which `belongs` holds off the front of `line`.
+/// Removes the characters for which `belongs` holds from the front of `line`, and returns them.
 template <typename Belongs>
 std::string_view take_while(std::string_view& line, Belongs belongs) {
   std::size_t length = 0;
@@ -30,7 +30,7 @@ bool take(std::string_view& line, std::string_view one_of) {
   return there;
 }
 
-/// A value in quotes ends a word; quotes that do not are part of the value.
+/// Removes a quoted value from the front of `line`. A blank must follow it; otherwise the quotes are part of the value.
 std::optional<std::string_view> take_quoted(std::string_view& line) {
   const std::size_t end = line.starts_with('"') ? line.find('"', 1) : std::string_view::npos;
   if (end == std::string_view::npos || (end + 1 < line.size() && !is_blank(line[end + 1]))) {
@@ -41,7 +41,7 @@ std::optional<std::string_view> take_quoted(std::string_view& line) {
   return value;
 }
 
-/// Without the comment; `\` and what it escapes stay as they are.
+/// Removes the comment. Escapes stay unchanged.
 std::string_view without_comment(std::string_view line) {
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '#') {
@@ -52,8 +52,8 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
-/// Whether the next line belongs to it; then the `\` at its end, and what blanks follow, are taken off.
-bool goes_on(std::string_view& line) {
+/// Returns whether the next line continues this one, and then removes the `\` at its end and the blanks behind that.
+bool continues(std::string_view& line) {
   const std::size_t last = line.find_last_not_of(" \t\r\f\v");
   const std::size_t before = last == std::string_view::npos ? last : line.find_last_not_of('\\', last);
   const std::size_t count = last == std::string_view::npos ? 0 : last - before;  // npos is -1: all of them
@@ -80,7 +80,7 @@ std::vector<std::string> slurm_conf_lines(const std::string& text) {
   std::string whole;
   for (const std::string& one : split(text, '\n')) {
     std::string_view line = without_comment(one);
-    const bool more = goes_on(line);
+    const bool more = continues(line);
     whole += line;
     if (!more) {
       lines.push_back(without_escapes(whole));

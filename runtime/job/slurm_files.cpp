@@ -20,7 +20,7 @@
 namespace rollcall::job {
 namespace {
 
-constexpr int kDeepest = 8;  // files that include each other end here
+constexpr int kDeepest = 8;  // files may include each other
 
 std::string beside(const std::string& file, const std::string& name) {
   return name.starts_with('/') ? name : file.substr(0, file.rfind('/') + 1) + name;
@@ -30,7 +30,7 @@ bool equal_but_for_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-/// The words of each line, comments left out.
+/// Splits each line into words, without comments.
 std::vector<std::vector<std::string>> words_of_lines(const std::string& text) {
   std::vector<std::vector<std::string>> lines;
   for (const std::string& line : split(text, '\n')) {
@@ -46,7 +46,7 @@ std::vector<std::vector<std::string>> words_of_lines(const std::string& text) {
   return lines;
 }
 
-/// The file that a line of slurm.conf includes; empty: none.
+/// Returns the file that a line of slurm.conf includes, or an empty text.
 std::string included_by(const std::string& path, const std::string& line) {
   const std::vector<std::vector<std::string>> words = words_of_lines(line);
   const bool includes = words.size() == 1 && words[0].size() > 1 && equal_but_for_case(words[0][0], "include");
@@ -69,8 +69,8 @@ void find_value(const std::string& path, std::string_view key, const ReadFile& r
   }
 }
 
-/// glob(3) itself would look at this machine's folders where files are read in an image. Names that no wildcard made
-/// are not looked for: whoever reads the file finds out.
+/// Expands wildcards like glob(3), which would read this machine's folders instead of an image's. Names without
+/// wildcards are returned even if they do not exist.
 std::vector<std::string> matching_files(const std::string& pattern, const ListNames& names) {
   std::vector<std::string> paths{""};
   for (const std::string& part : split(pattern, '/')) {
@@ -106,8 +106,8 @@ PluginLine plugin_line(const std::string& file, const std::vector<std::string>& 
   return line;
 }
 
-/// Whether a plugin is rollcall's, whatever its file is called: by the name that SPANK has for it. One without a path
-/// lies in slurm.conf's PluginDir, and is told by its file's name.
+/// Returns whether a plugin is rollcall's, by its SPANK name whatever its file is called. A plugin without a path, which
+/// is in slurm.conf's PluginDir, is recognized by its file name.
 bool is_rollcall(const std::string& plugin, const ReadFile& read) {
   if (plugin.ends_with("spank_rollcall.so") || !plugin.starts_with('/')) {
     return plugin.find("rollcall") != std::string::npos;
@@ -141,9 +141,9 @@ std::string slurm_conf_in_force(const Environment& environment) {
   if (const auto named = environment.get_non_empty("SLURM_CONF")) {
     return *named;
   }
-  for (const char* const place : kSlurmConfPlaces) {
-    if (::access(place, R_OK) == 0) {
-      return place;
+  for (const char* const path : kSlurmConfPaths) {
+    if (::access(path, R_OK) == 0) {
+      return path;
     }
   }
   return "";
@@ -186,12 +186,12 @@ namespace {
 
 constexpr std::size_t kLongest = std::size_t{1} << 20;
 
-/// Reads Slurm's files, and notes the first that may not count.
+/// Reads Slurm's files, and keeps the first error about a file that is not trusted.
 class SlurmReader {
  public:
   std::optional<std::string> read(const std::string& path) {
     std::string text;
-    if (path.ends_with(".so")) {  // only for its name; ours is judged by check_plugin(), others may be larger
+    if (path.ends_with(".so")) {  // only its name is read; check_plugin() checks rollcall's, others may be larger
       return read_small_file(path, kLongest, text).reason.empty() ? std::optional(std::move(text)) : std::nullopt;
     }
     std::optional<Disbelief> disbelief;
@@ -205,7 +205,7 @@ class SlurmReader {
     return disbelief || !reading.reason.empty() ? std::nullopt : std::optional(std::move(text));
   }
 
-  /// Reads from now on only what these can have changed, and others not.
+  /// From now on, reads only files that nobody but `believed` can have changed.
   void believe(Believed believed) { believed_ = std::move(believed); }
 
   void note(const std::string& path, const std::string& reason) {
@@ -221,8 +221,8 @@ class SlurmReader {
   std::optional<Error> refusal_{};
 };
 
-/// The site's line of plugstack.conf, the one with a profile where there are two. Of a user's own installation the user
-/// decides.
+/// Returns the site's line of plugstack.conf, the one with a profile where there are two. Lines of users' installations
+/// are skipped.
 std::optional<PluginLine> sites_line(const std::string& plugstack, const ReadFile& read) {
   std::optional<PluginLine> found;
   for (PluginLine& line : plugin_lines(plugstack, read, names_in)) {
@@ -234,7 +234,8 @@ std::optional<PluginLine> sites_line(const std::string& plugstack, const ReadFil
   return found;
 }
 
-/// What the site's line says. It is looked for twice: by it is known whose files count, and then only these are read.
+/// Reads the profile of the site's line. The line is read twice: first to learn which owners are trusted, and then only
+/// from their files.
 settings::PluginProfile profile_of_line(const std::string& plugstack, const std::string& slurm_conf,
                                         SlurmReader& reader) {
   const ReadFile read = [&reader](const std::string& path) { return reader.read(path); };
@@ -266,11 +267,11 @@ settings::PluginProfile profile_of_plugin(const Environment& environment) {
   const std::string plugstack =
       plugstack_of(slurm_conf, [&reader](const std::string& path) { return reader.read(path); });
   if (!plugstack.starts_with('/')) {
-    return {.doubt = fmt::format("{}: PlugStackConfig={} is no absolute path", slurm_conf, plugstack)};
+    return {.doubt = fmt::format("{}: PlugStackConfig={} is not an absolute path", slurm_conf, plugstack)};
   }
   settings::PluginProfile profile = profile_of_line(plugstack, slurm_conf, reader);
   if (profile.file && !may_exist(*profile.file)) {
-    reader.note(*profile.file, fmt::format("is not on this host, and {} names it", plugstack));
+    reader.note(*profile.file, fmt::format("does not exist on this host, but {} names it", plugstack));
     profile.file.reset();
   }
   profile.doubt = profile.file ? "" : reader.doubt();

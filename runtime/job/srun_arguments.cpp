@@ -3,7 +3,7 @@
 namespace rollcall::job {
 namespace {
 
-// What takes no argument, or only one behind "=": `srun --help` of Slurm 22.05 to 26.05.
+// Options without an argument, or with one only after "=": `srun --help` of Slurm 22.05 to 26.05.
 constexpr std::string_view kAlone = "EHIKOQVXZhklsuv";
 constexpr std::string_view kAloneLong =
     "|async|bcast|compress|consolidate-segments|contiguous|ddp|disable-status|exact|exclusive|"
@@ -11,7 +11,7 @@ constexpr std::string_view kAloneLong =
     "multi-prog|nice|no-allocate|no-kill|oom-kill-step|overcommit|overlap|oversubscribe|parsable|"
     "preserve-env|propagate|pty|quiet|quit-on-interrupt|reboot|resv-ports|send-libs|share|spread-job|"
     "spread-segments|test-only|unbuffered|usage|use-min-nodes|verbose|version|wait-for-children|x11|";
-// What takes an argument, which may be the next word.
+// Options with an argument, which may be the next word.
 constexpr std::string_view kWithArgumentLong =
     "|accel-bind|account|acctg-freq|bb|bbf|bcast-exclude|begin|chdir|cluster-constraint|clusters|"
     "comment|constraint|container|container-id|container-type|core-spec|cores-per-socket|cpu-bind|"
@@ -29,14 +29,14 @@ bool lists(std::string_view names, std::string_view word) {
   return names.find("|" + std::string(word.substr(2)) + "|") != std::string_view::npos;
 }
 
-/// Whether a word behind the long option `word` may be its argument or the program, for all that is known here: an
-/// option of another plugin or of a newer Slurm.
+/// Returns whether the word after the long option `word` may be its argument or the program: the option is unknown, such
+/// as one of another plugin or of a newer Slurm.
 bool is_ambiguous(std::string_view word) {
   return word.starts_with("--") && word.find('=') == std::string_view::npos && !lists(kAloneLong, word) &&
          !lists(kWithArgumentLong, word);
 }
 
-/// Whether the argument of `word`, an option, is the next word.
+/// Returns whether the argument of the option `word` is the next word.
 bool takes_next_word(std::string_view word) {
   if (word.starts_with("--")) {
     return lists(kWithArgumentLong, word);
@@ -54,7 +54,7 @@ std::optional<std::string> srun_option(std::span<const std::string> arguments, s
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const std::string_view word = arguments[i];
     if (word == ":") {
-      before_program = true;  // srun's own separator, wherever it stands
+      before_program = true;  // srun's separator of het components
       continue;
     }
     if (!before_program) {

@@ -17,16 +17,16 @@
 namespace rollcall::job {
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late
+constexpr std::chrono::seconds kPatience{10};  // a busy slurmctld answers late
 
 std::string proc_file(const std::string& name) {
-  constexpr std::size_t kMostOfFile = std::size_t{4} << 20;  // environments are longer than all else
+  constexpr std::size_t kMostOfFile = std::size_t{4} << 20;  // an environment is the longest of these files
   std::string content;
   const FileReading reading = read_small_file("/proc/" + name, kMostOfFile, content);
   return reading.reason.empty() ? content : "";
 }
 
-/// The value of a line "NAME: VALUE" of /proc/PID/status.
+/// Returns the value of a line "NAME: VALUE" of /proc/PID/status; empty where there is none.
 std::string status_value(std::string_view status, const std::string& name) {
   for (const std::string& line : split(status, '\n')) {
     if (line.starts_with(name + ":")) {
@@ -36,8 +36,8 @@ std::string status_value(std::string_view status, const std::string& name) {
   return "";
 }
 
-/// What the nearest slurmstepd above this process says, which may be that of a cluster inside a job of another, and
-/// what it gave the process that it started.
+/// Finds the step in the title of the nearest slurmstepd above this process (a cluster may run inside a job of another
+/// one), and the environment of the process that it started.
 Witnesses look_at_ancestors() {
   constexpr int kMost = 100;
   std::string first = "self";
@@ -58,8 +58,8 @@ bool is_element_of_another_number(const Environment& environment) {
   return array && array != environment.get(env::kSlurmJobId);
 }
 
-/// What squeue has in the job's line: its number, the array's element ("N/A": none), how often it was requeued. An
-/// array has a line for each of its elements, of which one may have the array's own number. False: nothing.
+/// Reads the job's line of squeue: its number, the array element ("N/A": none) and the restart count. An array has one
+/// line per element, and one element may have the array's number. Returns false where there is no such line.
 bool ask_controller(const Environment& environment, Asking asking, Witnesses& witnesses) {
   const std::string job = *environment.get(env::kSlurmJobId);
   const auto ask = [&] {
@@ -140,8 +140,8 @@ Environment with_slurmctlds_word(Environment own, Asking asking) {
   const std::string_view name = is_element_of_another_number(own) ? env::kSlurmArrayTaskId : env::kSlurmRestartCount;
   if (own.get(env::kSlurmProcId).value_or("0") == "0") {
     fmt::print(stderr,
-               "rollcall: warning: {}: {}: is believed, though it may be of a job that submitted this one: squeue did "
-               "not tell; try unset {} where it is\n",
+               "rollcall: warning: {}: {}: is used, but may belong to a job that submitted this one, because squeue did "
+               "not answer; try unsetting {} in that case\n",
                name, printable(own.get(name).value_or("")), name);
   }
   return own;

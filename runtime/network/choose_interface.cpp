@@ -9,7 +9,8 @@
 namespace rollcall::network {
 namespace {
 
-/// Up, and with an address that other nodes can send to: a link-local one needs a scope that no library passes on.
+/// Returns whether an interface is up and has an address for other nodes. Link-local ones need a scope id, which no
+/// library passes on.
 bool is_usable(const Interface& interface) {
   return interface.up &&
          std::ranges::any_of(interface.addresses, [](const Address& address) { return !address.link_local; });
@@ -25,11 +26,11 @@ std::string names_of(const NetworkView& view) {
 }
 
 Error none_exists(const std::string& setting, const std::vector<std::string>& configured, const NetworkView& view) {
-  return fail(setting, fmt::format("{}", fmt::join(configured, ",")), "is no interface that is up on " + view.host_name,
+  return fail(setting, fmt::format("{}", fmt::join(configured, ",")), "is not an interface that is up on " + view.host_name,
               fmt::format("one of {}", names_of(view)), ErrorKind::Unavailable);
 }
 
-/// What "auto" and "none" mean for every library; nothing for a list of names.
+/// Returns the choice for "auto" and "none", or nothing for a list of names.
 std::optional<InterfaceChoice> fixed_words(const std::vector<std::string>& configured, const NetworkView& view) {
   const std::string word = configured.size() == 1 ? configured.front() : "";
   if (configured.empty() || word == "none") {
@@ -70,7 +71,7 @@ Result<InterfaceChoice> choose_interface(const std::string& setting, const std::
   }
   for (const std::string& name : configured) {
     if (any_usable(view, [&](const std::string& own) { return own == name; })) {
-      return InterfaceChoice{name, "the first configured one that is up on " + view.host_name};
+      return InterfaceChoice{name, "the first configured interface that is up on " + view.host_name};
     }
   }
   return none_exists(setting, configured, view);
@@ -83,7 +84,7 @@ Result<InterfaceChoice> choose_interface_prefixes(const std::string& setting,
   }
   const std::string list = fmt::format("{}", fmt::join(configured, ","));
   if (list.starts_with('^')) {
-    return InterfaceChoice{list, "all but the configured ones"};
+    return InterfaceChoice{list, "all except the configured interfaces"};
   }
   for (std::string_view prefix : configured) {
     prefix.remove_prefix(prefix.starts_with('=') ? 1 : 0);

@@ -8,26 +8,26 @@
 
 namespace rollcall::network {
 
-/// The value for a library's interface variable, and why. An empty value: leave the variable unset.
+/// The value of a library's interface variable.
 struct InterfaceChoice {
-  std::string value;
-  std::string reason;
+  std::string value;   ///< empty: the variable stays unset
+  std::string reason;  ///< a clause that explains the choice
 };
 
-/// The view for a step whose nodes are several machines: a loopback interface leads to none of the others, so neither
-/// it nor a route over it may be chosen. Pure.
+/// Removes loopback interfaces and a route over one from the view, for a step on several machines, which they do not
+/// connect. Pure.
 [[nodiscard]] NetworkView without_loopback(NetworkView view);
 
-/// One interface for a library that takes concrete names only (Gloo, TensorPipe). `setting` ("interface.gloo") names
-/// the setting in messages, `configured` is its value: {"auto"}: the one that routes to the head node; {"none"}:
-/// nothing; otherwise the first that exists on this host, is up and has an address that is not link-local. Errors
-/// (Unavailable): none of the configured ones is such a one. Pure.
+/// Chooses an interface for a library that needs a full name (Gloo, TensorPipe). `setting` ("interface.gloo") is the
+/// setting's name in messages, and `configured` its value. {"auto"} selects the interface that routes to the head node,
+/// and {"none"} none. A list selects the first name that exists on this host, is up and has an address that is not
+/// link-local. Errors (Unavailable): no name of the list qualifies. Pure.
 [[nodiscard]] Result<InterfaceChoice> choose_interface(const std::string& setting,
                                                        const std::vector<std::string>& configured,
                                                        const NetworkView& view);
 
-/// The same for NCCL, which takes several names, each a prefix ("hsn"), or exact with '=' in front of the list, or
-/// excluded with '^' (NCCL user guide, NCCL_SOCKET_IFNAME): the configured list is handed on if one of it matches here.
+/// Chooses the interfaces for NCCL, which accepts a list of prefixes ("hsn"), of exact names after '=', or of excluded
+/// ones after '^' (NCCL user guide, NCCL_SOCKET_IFNAME). Returns the configured list if an entry matches on this host.
 [[nodiscard]] Result<InterfaceChoice> choose_interface_prefixes(const std::string& setting,
                                                                 const std::vector<std::string>& configured,
                                                                 const NetworkView& view);

@@ -28,7 +28,7 @@
 namespace rollcall::network {
 namespace {
 
-/// "17500-17503" or "17500"; nothing for anything else.
+/// Parses "17500-17503" or "17500"; nothing for other texts.
 std::optional<PortRange> parse_range(std::string_view text) {
   const std::size_t dash = text.find('-');
   const auto first = parse_integer<std::uint16_t>(text.substr(0, dash));
@@ -58,8 +58,8 @@ bool EphemeralPorts::contains(std::uint16_t port) const {
 EphemeralPorts ephemeral_ports() {
   EphemeralPorts ports{.range = {32768, 60999}};
   std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
-  if (PortRange said; range >> said.first >> said.last && said.first > 0 && said.first <= said.last) {
-    ports.range = said;
+  if (PortRange read; range >> read.first >> read.last && read.first > 0 && read.first <= read.last) {
+    ports.range = read;
   }
   std::ifstream reserved("/proc/sys/net/ipv4/ip_local_reserved_ports");
   if (std::string list; reserved >> list) {
@@ -79,7 +79,7 @@ void add_unless_present(std::vector<Address>& addresses, const Address& address)
 
 bool usable_across_nodes(const Address& address) { return !address.loopback && !address.link_local; }
 
-/// A sockaddr for `address` at the discard port, or length 0.
+/// Fills `storage` with `address` and the discard port. Returns its length, or 0 where the address is invalid.
 socklen_t fill(sockaddr_storage& storage, const Address& address) {
   constexpr in_port_t kDiscard = 9;
   if (address.ipv4) {
@@ -98,7 +98,7 @@ socklen_t fill(sockaddr_storage& storage, const Address& address) {
   return parsed ? sizeof ipv6 : 0;
 }
 
-/// The source address that the kernel would use towards `target`.
+/// Returns the source address that the kernel would use for `target`.
 std::optional<Address> source_towards(const Address& target) {
   sockaddr_storage storage{};
   socklen_t length = fill(storage, target);
@@ -122,13 +122,13 @@ std::optional<std::string> owner(const Address& address, const std::vector<Inter
       }
     }
   }
-  // The whole of 127/8 belongs to the loopback interface though it lists 127.0.0.1 only.
+  // All of 127/8 belongs to the loopback interface, which lists only 127.0.0.1.
   const auto is_loopback = [](const Interface& interface) { return interface.loopback; };
   const auto loopback = std::find_if(interfaces.begin(), interfaces.end(), is_loopback);
   return address.loopback && loopback != interfaces.end() ? std::optional(loopback->name) : std::nullopt;
 }
 
-/// Looks names up until one is usable; keeps all that were tried.
+/// Looks up names until one is usable, and returns all results.
 std::vector<ResolvedName> resolve_until_usable(const std::vector<std::string>& names, bool loopback_usable,
                                                const LookUp& look_up) {
   const auto usable = [&](const Address& address) {
@@ -145,7 +145,7 @@ std::vector<ResolvedName> resolve_until_usable(const std::vector<std::string>& n
   return tried;
 }
 
-/// The address to ask the routing table about: the first usable one, a loopback address where there is nothing else.
+/// Returns the address for a query of the routing table: the first usable one, or else a loopback address.
 std::optional<Address> route_target(const std::vector<ResolvedName>& names) {
   std::optional<Address> loopback;
   for (const ResolvedName& name : names) {
@@ -224,12 +224,13 @@ ResolvedName resolve_name(const std::string& name) {
     const std::string step =
         environment.get(env::kSlurmJobId).value_or("") + "." + environment.get(env::kSlurmStepId).value_or("");
     std::optional<Result<std::string>> own;
-    // The tasks of a step tell each other an address. Who is told none asks for itself: a failure may pass.
-    const std::string told = asked_once_on_host("address-" + step + "-" + node, kPatience, [&] {
+    // The tasks of a step share one answer. A task that gets an empty one asks itself, because a failure may be
+    // transient.
+    const std::string shared = asked_once_on_host("address-" + step + "-" + node, kPatience, [&] {
       own = ask_scontrol(node);
       return *own ? **own : "";
     });
-    return own ? *own : told.empty() ? ask_scontrol(node) : Result<std::string>(told);
+    return own ? *own : shared.empty() ? ask_scontrol(node) : Result<std::string>(shared);
   };
   return resolve_name_by(ask, name);
 }
@@ -240,7 +241,7 @@ ResolvedName resolve_name_by(const AskNodeAddress& ask, const std::string& name)
   }
   const Result<std::string> address = ask(name.substr(kNodeAddress.size()));
   if (!address || address->empty()) {
-    return {name, {}, "Slurm has no address of that node" + (address ? "" : ": " + address.error().reason)};
+    return {name, {}, "Slurm has no address for this node" + (address ? "" : ": " + address.error().reason)};
   }
   ResolvedName resolved = look_up(*address);
   resolved.name = name;
@@ -297,8 +298,8 @@ NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_n
   view.ephemeral_ports = ephemeral_ports();
   view.head_names = resolve_until_usable(head.names, head.loopback_usable, look_up);
   std::optional<Address> target = route_target(view.head_names);
-  // The head's own name tells by which interface the others reach it, unless it is loopback here (127.0.1.1 in
-  // /etc/hosts) or no interface has it: only then is a second look-up worth its time.
+  // The address of the head's name gives the interface, unless it is loopback here (127.0.1.1 in /etc/hosts) or on no
+  // interface. Only then a second look-up is needed.
   const bool on_an_interface =
       target && (usable_across_nodes(*target) || head.loopback_usable) && owner(*target, view.interfaces);
   if (head.is_this_host && !on_an_interface && !peer_names.empty()) {

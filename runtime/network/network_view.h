@@ -23,23 +23,22 @@ struct PortRange {
   [[nodiscard]] bool contains(std::uint16_t port) const { return first <= port && port <= last; }
 };
 
-/// "17500-17503,17600": what Slurm and the kernel write. Nothing where it is no such list; an empty text is an empty
-/// one.
+/// Parses a list of Slurm or the kernel: "17500-17503,17600". Nothing where it is invalid; an empty text is an empty
+/// list.
 [[nodiscard]] std::optional<std::vector<PortRange>> parse_port_list(std::string_view text);
 
-/// The ports that a host's kernel gives to outgoing connections of its own choice: a listener that is to have one of
-/// them may find it taken.
+/// The ports that the kernel assigns to outgoing connections, so that a listener may find one of them in use.
 struct EphemeralPorts {
   PortRange range = {};                  ///< net.ipv4.ip_local_port_range
-  std::vector<PortRange> reserved = {};  ///< of these those that it keeps: net.ipv4.ip_local_reserved_ports
+  std::vector<PortRange> reserved = {};  ///< ports that are excluded: net.ipv4.ip_local_reserved_ports
 
   [[nodiscard]] bool contains(std::uint16_t port) const;
 };
 
-/// What /proc/sys says of this host; Linux's default 32768-60999 where it cannot be read.
+/// Reads this host's ephemeral ports from /proc/sys. Returns Linux's default, 32768-60999, where that fails.
 [[nodiscard]] EphemeralPorts ephemeral_ports();
 
-/// An address of this host or of a name, in its usual notation.
+/// An IP address of this host or of a name.
 struct Address {
   std::string text;  ///< "10.78.0.1", "fe80::1"
   bool ipv4 = true;
@@ -47,6 +46,7 @@ struct Address {
   bool link_local = false;
 };
 
+/// A network interface of this host.
 struct Interface {
   std::string name;  ///< "ib0"
   bool up = false;   ///< IFF_UP and IFF_RUNNING
@@ -54,77 +54,75 @@ struct Interface {
   std::vector<Address> addresses;
 };
 
-/// A host name that was tried, and what it resolved to (usable order: IPv4 first; empty: it does not resolve).
+/// A host name and its addresses.
 struct ResolvedName {
   std::string name;
-  std::vector<Address> addresses;
-  std::string error;  ///< getaddrinfo's text where it failed
+  std::vector<Address> addresses;  ///< IPv4 first; empty: the name does not resolve
+  std::string error;               ///< the text of getaddrinfo(3) where it failed
 };
 
-/// What this host says about its network. `resolve` reads it and does no I/O itself.
+/// This host's view of the network. `resolve` uses it, so that it needs no I/O.
 struct NetworkView {
   std::string host_name;  ///< gethostname(2)
   std::vector<Interface> interfaces;
-  std::vector<ResolvedName> head_names;    ///< candidates for MASTER_ADDR, in order of preference
-  std::optional<ResolvedName> users_head;  ///< the MASTER_ADDR that the user set
-  std::optional<std::string>
-      route_interface;  ///< the interface by which this host reaches the head node (or, on the head node, its peers)
+  std::vector<ResolvedName> head_names;        ///< candidates for MASTER_ADDR, in order of preference
+  std::optional<ResolvedName> users_head;      ///< the user's MASTER_ADDR; unset: the user did not set it
+  std::optional<std::string> route_interface;  ///< the interface towards the head node, or on that node to its peers
   EphemeralPorts ephemeral_ports;
 };
 
-/// The address in a sockaddr, classified: loopback is 127/8, ::1 and their IPv4-mapped forms; link-local is 169.254/16
-/// and fe80::/10. Nothing where it is neither IPv4 nor IPv6. IPv4-mapped IPv6 addresses come out as IPv4. Pure.
+/// Converts a sockaddr and classifies it: loopback is 127/8 and ::1, link-local is 169.254/16 and fe80::/10.
+/// IPv4-mapped IPv6 addresses become IPv4. Nothing where it is neither IPv4 nor IPv6. Pure.
 [[nodiscard]] std::optional<Address> from_sockaddr(const sockaddr* address);
 
-/// The addresses of getaddrinfo(3)'s list, IPv4 first (many clusters do not route IPv6), its order otherwise, without
-/// duplicates. Pure.
+/// Returns the addresses in a list of getaddrinfo(3) without duplicates, in its order but IPv4 first, because many
+/// clusters do not route IPv6. Pure.
 [[nodiscard]] std::vector<Address> addresses_in(const addrinfo* list);
 
-/// The template that means the address by which Slurm itself reaches a node (NodeAddr), for nodes whose names nobody
-/// else knows.
+/// The template for the address by which Slurm reaches a node (NodeAddr), for nodes whose names do not resolve.
 inline constexpr std::string_view kNodeAddressTemplate = "{nodeaddr}";
 
-/// The names under which `host` may be reached, best first: `host_template` with every "{host}" replaced, then the
-/// plain name, without duplicates. For kNodeAddressTemplate it is "nodeaddr:HOST", a name for resolve_name() only. An
-/// empty host gives none, except from a template without "{host}". Pure.
+/// Returns the names that may reach `host`, best first and without duplicates: `host_template` with each "{host}"
+/// replaced, then `host`. For kNodeAddressTemplate it is "nodeaddr:HOST", which only resolve_name() knows. An empty host
+/// gives no names, except from a template without "{host}". Pure.
 [[nodiscard]] std::vector<std::string> candidate_names(std::string_view host_template, std::string_view host);
 
-/// Looks `name` up (getaddrinfo(3): hosts file, DNS, whatever the node's resolver does): its addresses, IPv4 first, the
-/// resolver's order otherwise, without duplicates; or the resolver's error. May block as long as the resolver does.
-/// Of a "nodeaddr:HOST" it is the address that Slurm has for the node: scontrol is asked, by one process of a node for
-/// those that start beside it.
+/// Looks up `name` with getaddrinfo(3), and returns its addresses or the resolver's error. May block as long as the
+/// resolver does. For "nodeaddr:HOST" it asks scontrol for the node's address; one process per node does that for the
+/// others that start at the same time.
 [[nodiscard]] ResolvedName resolve_name(const std::string& name);
 
-/// Slurm's address or name for a node, or an error (its reason tells).
+/// Returns Slurm's address or name of a node, or an error with a reason.
 using AskNodeAddress = std::function<Result<std::string>(const std::string& node)>;
-/// The same where another than scontrol is asked.
+/// Looks up `name` like resolve_name(), but calls `ask` instead of scontrol.
 [[nodiscard]] ResolvedName resolve_name_by(const AskNodeAddress& ask, const std::string& name);
 
-/// What programs are told: the name, or the first of its addresses where only Slurm knows the name.
+/// Returns the name that programs get: the name itself, or its first address where only Slurm knows the name.
 [[nodiscard]] std::string name_for_programs(const ResolvedName& name);
 
-/// How a name is looked up: resolve_name(), or what remembers its answers (SharedLookUps).
+/// Looks up a name: resolve_name(), or a function that caches its answers (SharedLookUps).
 using LookUp = std::function<ResolvedName(const std::string& name)>;
 
-/// This host's interfaces with their addresses (getifaddrs(3)), in the kernel's order. Empty where the kernel refuses.
+/// Lists this host's interfaces with their addresses (getifaddrs(3)), in the kernel's order. Empty where the kernel
+/// refuses.
 [[nodiscard]] std::vector<Interface> list_interfaces();
 
-/// The interface from which this host would send to `address`: the owner of the source address that the kernel's
-/// routing picks (connect(2) on a datagram socket, which sends nothing). For an address of this host: its owner.
+/// Returns the interface from which this host sends to `address`: the one with the source address that the kernel
+/// selects (connect(2) on a datagram socket, which sends nothing). For an address of this host, its own interface.
 [[nodiscard]] std::optional<std::string> route_interface(const Address& address,
                                                          const std::vector<Interface>& interfaces);
 
-/// How the head node may be found.
+/// The names of the head node, and which of its addresses are usable.
 struct HeadNode {
   std::vector<std::string> names = {};  ///< candidates, best first
   bool is_this_host = false;
-  bool loopback_usable = false;  ///< a step of one node, or setting host.loopback is allow
+  bool loopback_usable = false;  ///< whether the step has one node, or the setting host.loopback is allow
 };
 
-/// All of the above for one step, with names looked up by `look_up`. Names of the head node after the first that has a
-/// usable address are not looked up (an unknown name can cost seconds). `route_interface` leads to the head node; on
-/// the head node it owns the head's address, or, where that is loopback or no interface's, leads to the first of
-/// `peer_names` that resolves. One look-up in the usual case.
+/// Observes the network of one step. Names of the head node are looked up by `look_up` until one has a usable address,
+/// because an unknown name may take seconds: usually that is one look-up. `route_interface` leads to the head node. On
+/// the head node it is the interface with the head's address. Where that address is loopback or on no interface, it
+/// leads to the first of `peer_names` that resolves.
 [[nodiscard]] NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names,
                                   const LookUp& look_up = resolve_name);
 

@@ -35,7 +35,7 @@ std::optional<Address> parse_address(const std::string& text) {
   return std::nullopt;
 }
 
-/// "NAME\tERROR\tADDRESS ADDRESS", without a line feed.
+/// Parses "NAME\tERROR\tADDRESS ADDRESS", without a line feed.
 std::optional<ResolvedName> parse_line(const std::string& line) {
   const std::size_t first = line.find(kFieldEnd);
   const std::size_t second = first == line.npos ? line.npos : line.find(kFieldEnd, first + 1);
@@ -50,18 +50,18 @@ std::optional<ResolvedName> parse_line(const std::string& line) {
     }
     name.addresses.push_back(*address);
   }
-  const bool sayable = printable(name.name) == name.name && printable(name.error) == name.error;
-  return sayable && !name.name.empty() ? std::optional(std::move(name)) : std::nullopt;
+  const bool is_printable = printable(name.name) == name.name && printable(name.error) == name.error;
+  return is_printable && !name.name.empty() ? std::optional(std::move(name)) : std::nullopt;
 }
 
 }  // namespace
 
 struct SharedLookUps::Page {
-  std::atomic<std::uint32_t> spoken;  ///< the plugin asks here, too
-  std::atomic<std::uint32_t> used;    ///< bytes of `text` that count
+  std::atomic<std::uint32_t> spoken;  ///< 1: a task reports for the node; the plugin uses it too
+  std::atomic<std::uint32_t> used;    ///< bytes of `text` in use
   std::array<char, hook::kSharedSize - 2 * sizeof(std::uint32_t)> text;
 
-  /// A copy, since whoever else may write there may do so while it is read.
+  /// Returns a copy, because other processes may write to the memory meanwhile.
   [[nodiscard]] std::string read() const { return {text.data(), std::min<std::size_t>(used.load(), text.size())}; }
 
   void append(const std::string& line) {
@@ -75,7 +75,7 @@ struct SharedLookUps::Page {
 
 namespace {
 
-/// Holds the lock of the memory's file, which the kernel takes back from a process that ends.
+/// Holds the lock of the memory's file, which the kernel releases when the process ends.
 class Held {
  public:
   explicit Held(int memory) : memory_(memory) { set(F_WRLCK); }
@@ -88,7 +88,7 @@ class Held {
     struct flock lock {};
     lock.l_type = type;
     lock.l_whence = SEEK_SET;
-    while (::fcntl(memory_, F_SETLKW, &lock) != 0 && errno == EINTR) {  // else each looks up for itself
+    while (::fcntl(memory_, F_SETLKW, &lock) != 0 && errno == EINTR) {  // on other errors it continues without the lock
     }
   }
 

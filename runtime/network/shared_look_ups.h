@@ -10,29 +10,28 @@
 
 namespace rollcall::network {
 
-/// Names that were looked up, as text for other processes of this node, and back. One line a name; a name or error that
-/// holds control characters is left out. Parsing believes nothing: a line of another form, or with what is no address,
-/// is passed over. Pure.
+/// Formats resolved names as text for other processes of this node, with one line per name. A name or error with control
+/// characters is skipped. Pure.
 [[nodiscard]] std::string to_text(const std::vector<ResolvedName>& names);
+/// Parses the text of to_text(), and skips invalid lines. Pure.
 [[nodiscard]] std::vector<ResolvedName> parse_look_ups(std::string_view text);
 
-/// What processes share that have the same memory by descriptor: the names that one of them looked up, so that a node
-/// asks its resolver once however many tasks it has; and who of them speaks for the node. The memory is of fixed size
-/// and goes away with the processes. A process that ends in the middle leaves nothing behind that others would wait
-/// for.
+/// Memory that the tasks of a node share by a file descriptor. It caches look-ups, so that a node asks its resolver once
+/// for all tasks, and records whether a task reports for the node. Its size is fixed, and it ends with the processes. A
+/// process that ends at any time does not block the others.
 ///
-/// Its maker, slurmstepd, need not look at it again, and must not: it is the tasks', whose user may write there.
+/// slurmstepd creates it and must not read it, because the tasks' user may write to it.
 class SharedLookUps {
  public:
-  /// `memory`: a file of hook::kSharedSize bytes, at first of zeros, which stays open. Nothing where it cannot be
+  /// Maps `memory`, a file of hook::kSharedSize bytes that are zero at first; it stays open. Nothing where it cannot be
   /// mapped.
   [[nodiscard]] static std::optional<SharedLookUps> open(int memory);
 
-  /// The name's addresses, from whoever asked first or by `look_up`. Others wait as long as that takes. Pointless
-  /// look-ups by several at once are ruled out while there is room for answers (some hundred names).
+  /// Returns the cached addresses of a name, or calls `look_up` and caches them. Other processes wait meanwhile, so that
+  /// each name is looked up once as long as the cache has room (some hundred names).
   [[nodiscard]] ResolvedName resolve(const std::string& name, const LookUp& look_up);
 
-  /// True for the first of the processes that asks, false for all others.
+  /// Returns true in the first process that calls it, and false in all others.
   [[nodiscard]] bool claim_to_speak();
 
  private:

@@ -55,7 +55,7 @@ void warn_if_useless(const Library& library, const std::string& users_value, con
     const auto found = std::ranges::find(inputs.network.interfaces, name, &network::Interface::name);
     if (found == inputs.network.interfaces.end()) {
       patch.warn_of_this_node(
-          fmt::format("{}: {}: {} does not have this interface", library.variable, name, inputs.network.host_name));
+          fmt::format("{}: {}: is not an interface of {}", library.variable, name, inputs.network.host_name));
     } else if (found->loopback && needs_other_machines(inputs)) {
       patch.warn(fmt::format("{}: {}: is the loopback interface, which reaches no other node", library.variable, name));
     }

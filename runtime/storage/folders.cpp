@@ -28,7 +28,7 @@ constexpr mode_t kGroupWrites = S_IWGRP;
 constexpr mode_t kOthersWrite = kGroupWrites | kAnybodyWrites;
 constexpr int kMostLinks = 40;  // as the kernel's own limit
 
-/// The walk from the root: one open folder at a time, so that nothing can be exchanged between check and use.
+/// Opens a path from the root, one folder at a time, so that no folder can be replaced between check and use.
 class Walk {
  public:
   explicit Walk(const std::string& path) {
@@ -75,7 +75,7 @@ class Walk {
     }
   }
 
-  /// The folder itself: who may write to it puts there what this user's programs load, whatever lies above.
+  /// Checks the last folder: whoever may write to it controls the code that this user's programs load.
   FolderObjection judge_last() {
     if (exposed_) {
       return {fmt::format("others may write to {} (chmod o-w {})", place_, place_), false, ""};
@@ -94,19 +94,18 @@ class Walk {
   FolderObjection step(const std::string& name) {
     const std::string where = place_ + "/" + name;
     if (exposed_ && !sticky_) {
-      // A node's own /tmp is sticky everywhere; this one is most likely seen by all nodes.
-      return {
-          fmt::format("anybody could put another folder there, since {} is not sticky (chmod +t {})", place_, place_),
-          false, ""};
+      // Every node's /tmp is sticky, so that this folder is probably visible to all nodes.
+      return {fmt::format("anybody could replace it, because {} is not sticky (chmod +t {})", place_, place_), false,
+              ""};
     }
     if (foreign_group_ && !sticky_ && caution_.empty()) {
-      caution_ = fmt::format("members of group {} could put another folder in the place of {}, since {} is not sticky",
+      caution_ = fmt::format("members of group {} could replace {}, because {} is not sticky",
                              group_, where, place_);
       caution_ += fmt::format("; try chmod +t {} by its owner, or another folder", place_);
     }
     struct stat status {};
     if (::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      // Never 0777: with a umask of 0002 everything below would be a group's.
+      // Never 0777: with a umask of 0002 a group could write to everything in it.
       const mode_t mode = exposed_ || shared_ ? 0700 : 0755;
       const bool made = errno == ENOENT && (::mkdirat(folder_, name.c_str(), mode) == 0 || errno == EEXIST);
       if (!made || ::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -126,7 +125,7 @@ class Walk {
     std::array<char, PATH_MAX> target{};
     const ssize_t length = ::readlinkat(folder_, name.c_str(), target.data(), target.size() - 1);
     if (length < 0 || ++links_ > kMostLinks) {
-      return {where + ": a link that leads nowhere", false, ""};
+      return {where + ": the link cannot be followed", false, ""};
     }
     const std::string path(target.data(), static_cast<std::size_t>(length));
     push_front(path);
@@ -166,7 +165,7 @@ class Walk {
 
   static bool is_trusted(const struct stat& status) { return is_roots_or(::geteuid(), status); }
 
-  /// What a project shares is most likely seen by all nodes, /tmp by one.
+  /// A project's folder is probably visible to all nodes, and /tmp to one.
   static FolderObjection belongs_to_another(const std::string& where, const struct stat& status, bool only_here) {
     return {fmt::format("{} belongs to user {}", where, status.st_uid), only_here, ""};
   }
@@ -174,23 +173,23 @@ class Walk {
   std::deque<std::string> names_;
   int folder_ = -1;
   std::string place_;
-  bool exposed_ = false;        ///< anybody may have put something into this folder
-  bool shared_ = false;         ///< a group, a project's members say, may have
-  bool foreign_group_ = false;  ///< a group that is not this user's private one
-  bool sticky_ = false;         ///< what stands in this folder stays in its place but for its owner and this folder's
-  gid_t group_ = 0;             ///< this folder's
+  bool exposed_ = false;        ///< everybody may write to this folder
+  bool shared_ = false;         ///< a group may write to this folder
+  bool foreign_group_ = false;  ///< a group that is not this user's private one may write to this folder
+  bool sticky_ = false;         ///< only the owners of this folder and of an entry may replace that entry
+  gid_t group_ = 0;             ///< the group of this folder
   std::string caution_;
   int links_ = 0;
 };
 
-/// Unset, not forgotten: the value of an enclosing rollcall must not come through.
+/// Unsets a variable, instead of dropping its change, so that the value of an enclosing rollcall is removed too.
 void leave_out(resolve::EnvChange& change) {
   change.action = resolve::Action::Unset;
   change.value.clear();
   change.reason = "its folder cannot be used";
 }
 
-/// The setting's, where this task gets it. A user's own VIRTUAL_ENV may be meant for another image or machine.
+/// Checks the virtual environment of the setting. A user's own VIRTUAL_ENV may be for another image or machine.
 Result<void> check_venv_is_here(const job::JobFacts& facts, const resolve::EnvPatch& patch) {
   const resolve::EnvChange* const venv = patch.find(env::kVirtualEnv);
   if (venv == nullptr || venv->action != resolve::Action::Set ||
@@ -199,34 +198,35 @@ Result<void> check_venv_is_here(const job::JobFacts& facts, const resolve::EnvPa
   }
   const std::string reason = errno_text(errno);
   const std::string host = facts.this_host.empty() ? this_host_name() : facts.this_host;
-  Error error = fail("venv", venv->value, fmt::format("bin/python: {} on {}: another Python would run", reason, host),
-                     "an environment that is on all nodes, with its Python", ErrorKind::NoInput);
+  Error error = fail("venv", venv->value,
+                     fmt::format("bin/python: {} on {}, so that another Python would run", reason, host),
+                     "an environment that all nodes have, including its Python", ErrorKind::NoInput);
   error.of_this_node = true;
   return error;
 }
 
-/// One folder above them may be what is wrong with many caches: it is told once.
+/// The objection to several caches, which is reported once: they may have the same parent folder.
 struct ObjectionToCaches {
   FolderObjection objection;
   std::string first_folder;
   std::vector<std::string> variables;
 };
 
-std::string warning_of(const ObjectionToCaches& told) {
-  const std::string cache = told.variables.front() + ": " + told.first_folder + ": ";
-  if (told.objection.reason.empty()) {
-    return cache + told.objection.caution;
+std::string warning_of(const ObjectionToCaches& found) {
+  const std::string cache = found.variables.front() + ": " + found.first_folder + ": ";
+  if (found.objection.reason.empty()) {
+    return cache + found.objection.caution;
   }
-  const std::string others = fmt::format("{}", fmt::join(told.variables.begin() + 1, told.variables.end(), ", "));
-  return cache + told.objection.reason + "; the cache is left where it was" +
-         (others.empty() ? "" : ", and so are those of " + others);
+  const std::string others = fmt::format("{}", fmt::join(found.variables.begin() + 1, found.variables.end(), ", "));
+  return cache + found.objection.reason + "; the variable is not set" +
+         (others.empty() ? "" : ", and neither are " + others);
 }
 
 }  // namespace
 
 FolderObjection make_own_folder(const std::string& path) {
   if (!path.starts_with('/')) {
-    return {path + " is no absolute path", false, ""};
+    return {path + " is not an absolute path", false, ""};
   }
   return Walk(path).run();
 }
@@ -251,8 +251,8 @@ Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patc
       leave_out(change);
     }
   }
-  for (const ObjectionToCaches& told : objections) {
-    (told.objection.only_here ? patch.node_warnings : patch.warnings).push_back(warning_of(told));
+  for (const ObjectionToCaches& found : objections) {
+    (found.objection.only_here ? patch.node_warnings : patch.warnings).push_back(warning_of(found));
   }
   if (facts.rank == 0) {
     if (const auto warning = purge_warning(settings, environment, kAtLaunch)) {

@@ -11,34 +11,36 @@
 
 namespace rollcall::storage {
 
-/// What speaks against a folder.
+/// The problems of a folder.
 struct FolderObjection {
-  std::string reason;      ///< why it cannot be used, a clause: "/tmp/me belongs to user 1001"; empty: it can
-  bool only_here = false;  ///< most likely a matter of this node alone: somebody else's doing in its /tmp, say
-  std::string caution;     ///< what its user should know of a folder that can be used; empty: nothing
+  std::string reason;      ///< a clause that says why it cannot be used: "/tmp/me belongs to user 1001"; empty: it can
+  bool only_here = false;  ///< whether other nodes probably do not have the problem, as with another user's /tmp files
+  std::string caution;     ///< a warning about a folder that can be used; empty: none
 
   friend bool operator==(const FolderObjection&, const FolderObjection&) = default;
 };
 
-/// Makes the folder `path` (absolute) and what is missing above it, for this process's user, and checks that it can be
-/// used: empty `reason`.
+/// Creates the folder `path` (absolute) with its parents for this process's user, and checks that it is safe to use:
+/// `reason` is empty.
 ///
-/// Below a folder that everybody may write to (/tmp, /dev/shm) anybody could have made a folder of a name that is easy
-/// to guess, and would then own what this user runs from it. There each folder is made with mode 0700, and one that
-/// exists is used only if it is no link, belongs to this user or root, and nobody else may write to it; nothing is used
-/// where that folder is not sticky, since whoever may write to it could put a folder of their own in the place of one
-/// that was looked at. Below a folder that a group may write to, a project's, what is made has mode 0700 too, and what
-/// exists must belong to this user or root, links as well; where it is not sticky the members have the same power,
-/// which is a caution only: such folders are common, and their members have been chosen. A group numbered as the user
-/// is taken for the user's private one. Elsewhere mode 0755 less the user's umask holds, and links are followed. To the
-/// folder itself, where it exists, nobody else may write wherever it lies; that a group may is a caution again. Opens
-/// nothing for writing. Thread-safe; two processes may do it at once.
+/// The rules depend on the parent folder:
+/// - Everybody may write to it (/tmp, /dev/shm): anybody could have created a folder of a known name, and so control
+///   the code that this user loads from it. New folders get mode 0700. An existing one must belong to this user or root,
+///   must not be a link, and nobody else may write to it. The parent must be sticky, because others could otherwise
+///   replace a checked folder.
+/// - A group may write to it, as in a project's folder: new folders get mode 0700 too, and existing ones, including
+///   links, must belong to this user or root. A missing sticky bit is only a caution, because such folders are common
+///   and the members of the group are chosen. A group with the user's number is the user's private one.
+/// - Otherwise new folders get mode 0755 minus the umask, and links are followed.
+///
+/// Nobody else may write to `path` itself; write permission for a group is a caution. Opens no file for writing.
+/// Thread-safe; two processes may do it at once.
 [[nodiscard]] FolderObjection make_own_folder(const std::string& path);
 
-/// Makes the folders of the caches that a task's patch sets (make_own_folder), as this process's user, takes those that
-/// cannot be used out of `patch`, and adds warnings: of those, of what a cache's group could do, and (rank 0) of files
-/// that the site will soon delete. In the task itself: /tmp may be its own. Error (NoInput, of this node): the
-/// setting's virtual environment has no Python here, so that the program would run with another one.
+/// Creates the folders of the caches in a task's patch with make_own_folder(), and removes unusable ones from `patch`.
+/// Adds warnings about these, about the groups of caches, and (on rank 0) about files that the site will delete soon.
+/// Call it in the task itself, which may have a private /tmp. Error (NoInput, of_this_node): the virtual environment of
+/// the setting has no Python on this node, so that the program would run with another one.
 [[nodiscard]] Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch,
                                            const settings::LaunchSettings& settings, const Environment& environment);
 

@@ -24,7 +24,7 @@ double seconds(const timespec& time) {
 
 using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-/// Opened without leaving a trace in its access time, which only its owner may ask for.
+/// Opens a folder without changing its access time, which the kernel permits only to its owner.
 Folder open_folder(const std::string& path, bool follow) {
   const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
   int descriptor = ::open(path.c_str(), flags | O_NOATIME);
@@ -41,12 +41,11 @@ Folder open_folder(const std::string& path, bool follow) {
   return {folder, ::closedir};
 }
 
-/// So many entries are looked at in a second, whatever the limit of time is: on a busy node a process may have to wait
-/// for a processor longer than a look may take.
+/// This many entries may take a second, whatever the time limit is: on a busy node a process may wait longer for a CPU.
 constexpr std::size_t kFew = 64;
 constexpr std::chrono::seconds kTimeOfFew{1};
 
-/// One look; `run` fills `found`.
+/// One scan; run() fills `found_`.
 class Look {
  public:
   Look(std::uint32_t purge_days, PurgeLimits limits) : purge_days_(purge_days), limits_(limits) {
@@ -62,7 +61,7 @@ class Look {
       folders.pop_front();
       const Folder folder = open_folder(path, first);
       if (!folder && first) {
-        return fail("scratch.folder", top, errno_text(errno), "a folder that can be read", ErrorKind::NoInput);
+        return fail("scratch.folder", top, errno_text(errno), "naming a folder that you can read", ErrorKind::NoInput);
       }
       if (!folder) {
         found_.complete = false;
@@ -120,7 +119,8 @@ class Look {
 
 std::string when(double days_left) {
   return days_left < 0 ? "may be deleted at any time"
-                       : fmt::format("is deleted in {} days", static_cast<int>(days_left));
+                       : fmt::format("is deleted in {} day{}", static_cast<int>(days_left),
+                                     static_cast<int>(days_left) == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -145,8 +145,8 @@ std::optional<std::string> purge_warning(const settings::LaunchSettings& setting
     return std::nullopt;
   }
   return fmt::format(
-      "scratch.purge-days: {}: {} {}: this site deletes files that were neither changed nor read for {} days", days,
-      age->oldest, when(*age->days_left), days);
+      "scratch.purge-days: {}: {} {}: this site deletes files that were neither changed nor read for {} day{}",
+      days, age->oldest, when(*age->days_left), days, days == 1 ? "" : "s");
 }
 
 }  // namespace rollcall::storage

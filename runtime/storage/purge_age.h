@@ -12,35 +12,35 @@
 
 namespace rollcall::storage {
 
-/// Days until a file is deleted on a site that deletes what was neither changed nor read for `purge_days`. Negative:
-/// overdue. All times in seconds since the epoch. Pure.
+/// Returns the days until a file is deleted on a site that deletes files which were neither changed nor read for
+/// `purge_days`. Negative: overdue. The times are in seconds since the epoch. Pure.
 [[nodiscard]] double days_until_purge(double now, double changed, double read, std::uint32_t purge_days);
 
-/// How far a look may go: folders of users hold millions of files, and a look must not hold anybody up.
+/// Limits of a scan, because users' folders may have millions of files.
 struct PurgeLimits {
   std::size_t entries = 20'000;
   std::chrono::milliseconds time{500};
 };
 
-/// What the start of a step can afford, on the head node alone.
+/// The limits at the start of a step, on the head node only.
 inline constexpr PurgeLimits kAtLaunch{1'000, std::chrono::milliseconds(50)};
 
-/// What a look at a folder found.
+/// The result of a scan.
 struct PurgeAge {
-  std::optional<double> days_left;  ///< of the file that would be deleted first; nothing: no file was seen
-  std::string oldest;               ///< its path
-  std::size_t files = 0;            ///< how many were seen
-  bool complete = true;             ///< false: a limit ended the look, or a folder could not be read
+  std::optional<double> days_left;  ///< until the first file is deleted; unset: no file was found
+  std::string oldest;               ///< the path of that file
+  std::size_t files = 0;            ///< number of scanned files
+  bool complete = true;             ///< false: a limit ended the scan, or a folder could not be read
 };
 
-/// Looks at the regular files below `folder`, breadth first, within its own file system, following no link: when would
-/// the oldest be deleted? Reads times only: no file is opened, none is touched, and the access times of folders stay
-/// where the kernel permits it (O_NOATIME). Error (NoInput, setting scratch.folder): the folder cannot be opened.
+/// Finds the regular file below `folder` that would be deleted first: breadth first, within one file system, without
+/// following links. It reads only times and opens no file. Access times of folders stay unchanged where the kernel
+/// permits that (O_NOATIME). Error (NoInput, setting scratch.folder): the folder cannot be opened.
 [[nodiscard]] Result<PurgeAge> purge_age(const std::string& folder, std::uint32_t purge_days, PurgeLimits limits);
 
-/// The settings scratch.* applied: nothing where the site deletes nothing (scratch.purge-days is 0), where the folder
-/// cannot be named (no SCRATCH) or read, or where the oldest file has more than scratch.warn-days; otherwise a warning
-/// that names it, without the "rollcall:" prefix. What a step and `rollcall doctor` say.
+/// Returns the warning about the oldest file by the settings scratch.*, for steps and `rollcall doctor`, without the
+/// prefix. Nothing where the site does not delete files (scratch.purge-days is 0), the folder is unknown (no SCRATCH) or
+/// cannot be read, or the oldest file has more days left than scratch.warn-days.
 [[nodiscard]] std::optional<std::string> purge_warning(const settings::LaunchSettings& settings,
                                                        const Environment& environment, PurgeLimits limits = {});
 

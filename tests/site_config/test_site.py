@@ -138,7 +138,7 @@ def test_a_cache_that_somebody_else_could_have_made_is_left_alone(site_cluster, 
     environments, errors = site_cluster.environments("--ddp", "-N1", "-n2", env=scratch)
     for task in environments:
         assert "TRITON_CACHE_DIR" not in task and "TORCH_HOME" in task
-    assert f"TRITON_CACHE_DIR: {local_cache}/triton: {local_cache} is a link; the cache is left where it was" in errors
+    assert f"TRITON_CACHE_DIR: {local_cache}/triton: {local_cache} is a link; the variable is not set" in errors
     assert len([line for line in rollcall_lines(errors) if "TRITON_CACHE_DIR" in line]) == 1
     assert list((tmp_path / "trap").iterdir()) == []
 
@@ -156,11 +156,11 @@ def test_who_could_exchange_the_folders_of_caches_is_told_once(site_cluster, pre
     environments, errors = site_cluster.environments(*layout, env={"SCRATCH": str(project)})
     assert all(task["TORCH_HOME"] == f"{project}/.cache/torch" for task in environments)
     (line,) = rollcall_lines(errors)
-    assert f"group 4711 could put another folder in the place of {project}/.cache" in line
+    assert f"group 4711 could replace {project}/.cache" in line
     project.chmod(0o777)
     environments, errors = site_cluster.environments(*layout, env={"SCRATCH": str(project)})
     assert all("TORCH_HOME" not in task and "TRITON_CACHE_DIR" in task for task in environments)
-    assert f"{project} is not sticky (chmod +t {project}); the cache is left where it was" in errors
+    assert f"{project} is not sticky (chmod +t {project}); the variable is not set" in errors
 
 
 def test_without_scratch_a_warning_says_that_the_caches_stay(site_cluster):

@@ -123,11 +123,11 @@ const std::vector<CheckCase>& cases() {
       {"InterfaceMissing",
        "interface",
        [](World& w) {
-         second_node(w).interface_uses = {{"interface.gloo", "", "ib7 is no interface that is up"}};
+         second_node(w).interface_uses = {{"interface.gloo", "", "ib7 is not an interface that is up"}};
        },
        Status::Bad,
        {"jwb0002"},
-       "interface.gloo: ib7 is no interface"},
+       "interface.gloo: ib7 is not an interface"},
       {"PortBlocked",
        "head-port",
        [](World& w) { w.tasks[2].head.error = "Connection timed out"; },

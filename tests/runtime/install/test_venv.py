@@ -38,6 +38,6 @@ def test_a_node_that_lacks_it_ends_the_step(short_folder, plugin, rollcall, venv
                               "--kill-on-bad-exit=0", *front, "python"], False, {"ROLLCALL_VENV": str(venv)})
         assert result.returncode != 0 and result.stdout == "mine\n" * 2, result.stderr
         (line,) = rollcall_lines(result.stderr)
-        assert f"rollcall: venv: {venv}: bin/python: No such file or directory on jwb0002: another Python would run; try " in line
+        assert f"rollcall: venv: {venv}: bin/python: No such file or directory on jwb0002, so that another Python would run; try " in line
     finally:
         cluster.stop()

@@ -153,7 +153,7 @@ def test_slurmctld_is_asked_by_those_alone_who_look_at_their_step(cluster, rollc
                         f"[ -e {folder}/asked ] && echo asked early", f"{rollcall} exec -- true"])
     output = cluster.batch(script, "-n1", env={"SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "5"})
     assert (folder / "asked").exists() and "asked early" not in output
-    assert "rollcall: warning: SLURM_ARRAY_TASK_ID: 5: is believed, though it may be of a job that submitted this one" in output
+    assert "rollcall: warning: SLURM_ARRAY_TASK_ID: 5: is used, but may belong to a job that submitted this one" in output
 
 
 def test_srun_asks_slurmctld_once_for_all_components_of_a_step(cluster):

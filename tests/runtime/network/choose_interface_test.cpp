@@ -56,7 +56,7 @@ TEST(ChooseInterface, NoneOfTheConfiguredOnesIsAnErrorThatNamesWhatThereIs) {
   ASSERT_FALSE(choice);
   EXPECT_EQ(choice.error().kind, ErrorKind::Unavailable);
   EXPECT_EQ(choice.error().message(),
-            "rollcall: interface.gloo: hsn0,ib1: is no interface that is up on jwb0002; try one of lo, eth0, ib0, ib1 "
+            "rollcall: interface.gloo: hsn0,ib1: is not an interface that is up on jwb0002; try one of lo, eth0, ib0, ib1 "
             "(down)");
 }
 

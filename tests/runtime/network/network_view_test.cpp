@@ -44,7 +44,7 @@ TEST(HostName, OfANodeThatOnlySlurmKnowsItsAddressIsTold) {
   EXPECT_EQ(name_for_programs(known), "10.78.0.1");
   const ResolvedName unknown = resolve_name_by(slurm, "nodeaddr:cloud-2");
   EXPECT_THAT(unknown.addresses, IsEmpty());
-  EXPECT_EQ(unknown.error, "Slurm has no address of that node: is unknown");
+  EXPECT_EQ(unknown.error, "Slurm has no address for this node: is unknown");
   EXPECT_EQ(name_for_programs(resolve_name_by(slurm, "127.0.0.1")), "127.0.0.1");
 }
 
@@ -77,7 +77,7 @@ TEST(NodeAddress, OfAFailureIsToldToNobodyAndAnAddressToItsStepAlone) {
   const test::TemporaryFolder folder;
   put_scontrol(folder);
   const std::string job = std::to_string(::getpid());  // no other test's
-  EXPECT_THAT(resolved_in_step(folder, job, "0").error, testing::StartsWith("Slurm has no address of that node: "));
+  EXPECT_THAT(resolved_in_step(folder, job, "0").error, testing::StartsWith("Slurm has no address for this node: "));
   EXPECT_EQ(name_for_programs(resolved_in_step(folder, job, "0")), "127.0.0.2");
   EXPECT_EQ(name_for_programs(resolved_in_step(folder, job, "1")), "127.0.0.3");
   EXPECT_EQ(name_for_programs(resolved_in_step(folder, job, "1")), "127.0.0.3");

@@ -227,7 +227,7 @@ def test_an_interface_of_the_users_that_one_node_lacks_is_told_by_that_node_once
     with one_node_without_ib0(network):
         result = network.run("srun", "-N4", "--ntasks-per-node=2", *front, "true", env=users)
     lines = [line for line in rollcall_lines(result.stderr) if "GLOO_SOCKET_IFNAME" in line]
-    assert len(lines) == 1 and "GLOO_SOCKET_IFNAME: ib0: jwb0003 does not have this interface" in lines[0], result.stderr
+    assert len(lines) == 1 and "GLOO_SOCKET_IFNAME: ib0: is not an interface of jwb0003" in lines[0], result.stderr
 
 
 def test_an_interface_of_the_site_that_one_node_lacks_names_the_node_and_drains_none(network):
@@ -236,7 +236,7 @@ def test_an_interface_of_the_site_that_one_node_lacks_names_the_node_and_drains_
         states = network.nodes_in_state("drained", "draining", "down")
     assert result.returncode == 69
     (line,) = rollcall_lines(result.stderr)
-    assert "interface.gloo: ib0: is no interface that is up on jwb0003" in line
+    assert "interface.gloo: ib0: is not an interface that is up on jwb0003" in line
     assert states == []
 
 

@@ -157,7 +157,7 @@ NETWORK = [
     Row("interface.gloo", "none", changes=dict.fromkeys(GLOO_AND_TENSORPIPE, ("lo", None))),
     Row("interface.gloo", "nosuch0,lo", step=OTHER_NODE, changes={name: (route_to("192.0.2.7"), "lo") for name in GLOO_AND_TENSORPIPE}),
     Row("interface.gloo", "nosuch0,nosuch1", only=OUTCOME,
-        changes=failure(r"interface\.gloo: nosuch0,nosuch1: is no interface that is up on .*")),
+        changes=failure(r"interface\.gloo: nosuch0,nosuch1: is not an interface that is up on .*")),
     Row("interface.gloo", "nosuch0", see=doctor_of([ONE_TASK], "interface"), changes={
         "exit code": ("0", "69"), "standard error": ("", re.compile("rollcall: doctor: interface: failed; .*\n")),
         "interface": ("good: interface.gloo is lo, interface.nccl is lo",
@@ -167,7 +167,7 @@ NETWORK = [
     Row("interface.nccl", "nosuch,l", changes={"NCCL_SOCKET_IFNAME": ("lo", "nosuch,l")}),  # prefixes
     Row("interface.nccl", "^nosuch", changes={"NCCL_SOCKET_IFNAME": ("lo", "^nosuch")}),
     Row("interface.nccl", "=lo", step=OTHER_NODE, changes={"NCCL_SOCKET_IFNAME": (route_to("192.0.2.7"), "=lo")}),
-    Row("interface.nccl", "nosuch", only=OUTCOME, changes=failure(r"interface\.nccl: nosuch: is no interface that is up on .*")),
+    Row("interface.nccl", "nosuch", only=OUTCOME, changes=failure(r"interface\.nccl: nosuch: is not an interface that is up on .*")),
     Row("interface.nccl", "nosuch", see=doctor_of([ONE_TASK], "interface"), changes={
         "exit code": ("0", "69"), "standard error": ("", re.compile("rollcall: doctor: interface: failed; .*\n")),
         "interface": ("good: interface.gloo is lo, interface.nccl is lo",
@@ -332,7 +332,7 @@ def purge_told(*told):
 OLD = {"scratch/old": 5.5, "elsewhere/older": 8.5}
 SCRATCH = [
     Row("scratch.folder", "${HOME}/elsewhere", ages=OLD, given={"scratch.purge-days": "10"}, changes={"standard error": (
-        purge_told("scratch/old", 10, "is deleted in 4 days"), purge_told("elsewhere/older", 10, "is deleted in 1 days"))}),
+        purge_told("scratch/old", 10, "is deleted in 4 days"), purge_told("elsewhere/older", 10, "is deleted in 1 day"))}),
     Row("scratch.folder", "${HOME}/elsewhere", ages=OLD, see=doctor_of([ONE_TASK], "scratch"), changes={"scratch": (
         re.compile(r"(good|notice): {home}/scratch .*"), re.compile(r"(good|notice): {home}/elsewhere .*"))}),
     Row("scratch.purge-days", "10", ages=OLD, changes={"standard error": ("", purge_told("scratch/old", 10, "is deleted in 4 days"))}),

@@ -118,7 +118,7 @@ def test_a_plugstack_that_is_looked_for_in_any_folder_is_not_believed(rollcall, 
     (tmp_path / "stack.conf").write_text("optional /nowhere/spank_rollcall.so config=/nowhere/site.toml\n")
     result = subprocess.run([rollcall, "--print-config"], env=clean_environment() | {"SLURM_CONF": str(tmp_path / "slurm.conf")},
                             cwd=tmp_path, text=True, capture_output=True)
-    assert f"srun --ddp may take another: {tmp_path}/slurm.conf: PlugStackConfig=stack.conf is no absolute path" in result.stdout
+    assert f"srun --ddp may take another: {tmp_path}/slurm.conf: PlugStackConfig=stack.conf is not an absolute path" in result.stdout
 
 
 def rows(table):

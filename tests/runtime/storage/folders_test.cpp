@@ -226,7 +226,7 @@ TEST_F(OwnFolder, LinksOfTheUsersOwnAreFollowedAndTheirTargetsChecked) {
   std::filesystem::create_symlink(top_ / "open/theirs", top_ / "trap");
   EXPECT_THAT(make_own_folder(top_ / "trap/cache").reason, HasSubstr("others may write to"));
   std::filesystem::create_symlink("loop", top_ / "loop");
-  EXPECT_THAT(make_own_folder(top_ / "loop/cache").reason, HasSubstr("leads nowhere"));
+  EXPECT_THAT(make_own_folder(top_ / "loop/cache").reason, HasSubstr("cannot be followed"));
 }
 
 TEST_F(OwnFolder, AFileInTheWayAndARelativePathAreRefused) {
@@ -293,10 +293,10 @@ TEST_F(OwnFolder, OneFolderThatManyCachesLackIsToldOnce) {
   }
   patch.changes.push_back({.name = "PIP_CACHE_DIR", .value = top_ / "open/pip"});
   ASSERT_TRUE(prepare_folders({.rank = 1}, patch, settings::Settings(settings::launch_table()), Environment()));
-  const std::string reason = "anybody could put another folder there, since " + open + " is not sticky";
+  const std::string reason = "anybody could replace it, because " + open + " is not sticky";
   EXPECT_THAT(patch.warnings, testing::ElementsAre(testing::AllOf(
                                   testing::StartsWith("TORCH_HOME: " + open + "/me/TORCH_HOME: " + reason),
-                                  testing::EndsWith("; the cache is left where it was, and so are those of HF_HOME, "
+                                  testing::EndsWith("; the variable is not set, and neither are HF_HOME, "
                                                     "TRITON_CACHE_DIR"))));
   EXPECT_THAT(patch.node_warnings, IsEmpty());
   EXPECT_EQ(patch.changes[2].action, resolve::Action::Unset);

@@ -179,7 +179,7 @@ def test_a_job_that_is_restarted_before_its_first_checkpoint_begins_again(tmp_pa
     process.communicate()
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
     assert f"starts at step 0: no checkpoint in {tmp_path}" in text
-    assert [line for line in text.splitlines() if "warning" in line and "squeue did not tell" not in line] == []  # no Slurm here
+    assert [line for line in text.splitlines() if "warning" in line and "squeue did not answer" not in line] == []  # no Slurm here
 
 
 def test_a_restarted_job_that_finds_nothing_at_all_says_so(tmp_path):
