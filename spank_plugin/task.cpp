@@ -134,14 +134,14 @@ void SharedByTasks::make(spank_t spank) {
   (void)get_variable(spank, "SLURM_STEP_GPUS", gpus_);
 }
 
-bool SharedByTasks::claim_to_speak() const {
+bool SharedByTasks::claim_report() const {
   void* const memory =
       memory_ < 0 ? MAP_FAILED : ::mmap(nullptr, hook::kSharedSize, PROT_READ | PROT_WRITE, MAP_SHARED, memory_, 0);
   return memory == MAP_FAILED || __atomic_exchange_n(static_cast<std::uint32_t*>(memory), 1U, __ATOMIC_SEQ_CST) == 0;
 }
 
 void end_task(const Failure& failure, const SharedByTasks& shared) {
-  if (failure.text[0] != '\0' && shared.claim_to_speak()) {
+  if (failure.text[0] != '\0' && shared.claim_report()) {
     tell(failure);
   }
   ::_exit(failure.exit_code);

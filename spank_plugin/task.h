@@ -28,7 +28,7 @@ class SharedByTasks {
   void make(spank_t spank);
 
   /// Once on this node, for whoever of its tasks asks first. In a task only: its user may write to that memory.
-  [[nodiscard]] bool claim_to_speak() const;
+  [[nodiscard]] bool claim_report() const;
   [[nodiscard]] int descriptor() const { return memory_; }
   /// The step's GPUs on this node: a task may see only its own.
   [[nodiscard]] std::string_view gpus() const { return gpus_.text(); }

@@ -30,17 +30,17 @@
 namespace rollcall::hooks {
 namespace {
 
-/// For a line on the way to a file or a reader that does not take it.
-constexpr std::chrono::seconds kTelling{2};
-/// By which this program's own word comes before the plugin's.
+/// The time limit for writing a line to a file or a reader that may not accept it.
+constexpr std::chrono::seconds kReporting{2};
+/// The plugin waits this many seconds longer, so that this program reports first.
 constexpr double kPluginsPatience = 10;
 constexpr std::chrono::hours kForEver{1};
 
 bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
 
-/// The environment that the task will have, without what others left in it.
+/// Returns the environment that the task will have, without the variables of other jobs and steps.
 Environment environment_of(const Request& request) {
-  job::Witnesses witnesses{.given = request.environment};  // not S_SLURM_RESTART_COUNT, which is 0 in all steps
+  job::Witnesses witnesses{.given = request.environment};  // SPANK's S_SLURM_RESTART_COUNT is 0 in all steps
   const auto number = parse_integer<std::uint32_t>(request.item("job").value_or(""));
   if (const auto step = request.item("step"); number && step) {
     witnesses.step = job::StepOfProcess{*number, *step};
@@ -66,42 +66,42 @@ class NodeTask : public TaskSetUp {
     return {};
   }
 
-  bool tells_the_user(const Error& error) {
+  bool reports(const Error& error) {
     if (error.of_this_node || head_is_unknown_only_here()) {
-      return speaks_for_node();
+      return reports_for_node();
     }
     return is_zero(task(), env::kSlurmProcId) || (task().get(env::kSlurmProcId) == "1" && spares_rank_0());
   }
 
-  /// Once on this node, whoever of its tasks comes first.
-  bool speaks_for_node() { return shared_ ? shared_->claim_to_speak() : is_zero(task(), env::kSlurmLocalId); }
+  /// Returns true in the first task of this node that calls it.
+  bool reports_for_node() { return shared_ ? shared_->claim_report() : is_zero(task(), env::kSlurmLocalId); }
 
  private:
   Result<void> check_user() {
     if (parse_integer<uid_t>(request_.item("user").value_or("")) == ::geteuid()) {
       return {};
     }
-    return fail("--ddp", fmt::format("user {}", ::geteuid()), "the task would be set up as another user than the job's",
+    return fail("--ddp", fmt::format("user {}", ::geteuid()), "is not the job's user",
                 "reporting it to your administrator", ErrorKind::Internal);
   }
 
-  /// Where the step was started this very text was taken, by another build of rollcall then.
+  /// Checks the option again. srun accepted the same text, so that an error means another version of rollcall.
   Result<void> check_option_is_known(const std::string& option) {
     const Result<void> checked = settings::check_ddp_option(option);
     if (checked) {
       return {};
     }
     Error error = checked.error();
-    error.reason += fmt::format(" on {}, whose rollcall is of another version than the one that took it",
+    error.reason += fmt::format(" on {}, whose rollcall is of another version than srun's",
                                 task().get(env::kSlurmNodeName).value_or("this node"));
-    error.action = "one version of rollcall on all nodes";
+    error.action = "installing one version of rollcall on all nodes";
     error.kind = ErrorKind::Mismatch;
     error.of_this_node = true;
     return error;
   }
 
-  /// The plugin is judged here, and plugstack.conf as far as the step's SLURM_CONF leads to it; the profile as it is
-  /// read.
+  /// Checks who can change the plugin, and plugstack.conf as far as the step's SLURM_CONF leads to it. The profile is
+  /// checked when it is read.
   settings::PluginProfile judged_site() const {
     settings::PluginProfile site = site_of(request_);
     const Result<void> checked = settings::check_plugin(request_.item("plugin").value_or(""), site.owners);
@@ -131,13 +131,13 @@ class NodeTask : public TaskSetUp {
     return shared_ ? shared_->resolve(name, ask) : ask(name);
   }
 
-  /// slurmctld answers each task by itself: one may be told what another is not.
+  /// slurmctld may answer one task and not another, so that this is an error of one node.
   Error without_head(Error) override {
     Error error = fail("MASTER_ADDR", "",
-                       fmt::format("{} was not told where rank 0 is: slurmctld did not answer, or its answer does not "
-                                   "fit the step",
+                       fmt::format("{} does not know the node of rank 0: slurmctld did not answer, or its answer does "
+                                   "not fit the step",
                                    facts()->this_host),
-                       "again, or exporting MASTER_ADDR", ErrorKind::Unavailable);
+                       "exporting MASTER_ADDR, or starting the step again", ErrorKind::Unavailable);
     error.of_this_node = true;
     return error;
   }
@@ -179,12 +179,12 @@ class NodeTask : public TaskSetUp {
   std::optional<network::SharedLookUps>& shared_;
 };
 
-/// In the watching thread: the task itself hangs, perhaps with a lock of Slurm's log, and the plugin may wait for
-/// slurmctld. What the line is written to may hang as well.
-[[noreturn]] void give_up(const Error& error, bool tells) {
-  if (tells) {
+/// Ends the task from the watchdog's thread. The task itself hangs, perhaps with a lock of Slurm's log, and the plugin
+/// may wait for slurmctld. Standard error may hang as well.
+[[noreturn]] void give_up(const Error& error, bool reports) {
+  if (reports) {
     const std::string line = error.message() + "\n";
-    (void)run_within(kTelling, [line] { return ::write(STDERR_FILENO, line.data(), line.size()); });
+    (void)run_within(kReporting, [line] { return ::write(STDERR_FILENO, line.data(), line.size()); });
   }
   ::kill(::getppid(), SIGALRM);  // the plugin ends the task, and with it this process
   ::_exit(to_int(error.exit_code()));
@@ -202,17 +202,17 @@ ExitCode serve_task(PluginLink& plugin, const Request& request, std::optional<ne
   const std::string host = request.environment.get(env::kSlurmNodeName).value_or("this node");
   const bool first_here = is_zero(request.environment, env::kSlurmLocalId);
   TimeLimit limit(settings::default_task_timeout(), [&](const std::string& doing, TimeLimit::Seconds patience) {
-    give_up(settings::out_of_time(host, doing, patience), shared ? shared->claim_to_speak() : first_here);
+    give_up(settings::out_of_time(host, doing, patience), shared ? shared->claim_report() : first_here);
   });
   NodeTask task(plugin, request, shared, limit);
   const Result<void> done = task.set_up();
   if (done) {
     return ExitCode::Success;
   }
-  if (task.tells_the_user(done.error())) {
-    plugin.tell(done.error());
+  if (task.reports(done.error())) {
+    plugin.report(done.error());
   } else {
-    limit.set_patience(kForEver);  // nothing is done any more that could take too long
+    limit.set_patience(kForEver);  // no more work that could hang
     plugin.set_patience(std::chrono::duration<double>(kForEver).count());
     std::this_thread::sleep_for(deadline::kOtherTaskTells);
   }

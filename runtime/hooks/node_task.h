@@ -7,13 +7,13 @@
 
 namespace rollcall::hooks {
 
-/// The node side, for a task that is about to start: gives it its environment and prints the warnings (rank 0). Returns
-/// the exit code with which it has to end instead where it cannot have its rendezvous. Where that takes longer than the
-/// setting task.timeout it ends the task, too, and this process. Without an option it takes away what a rollcall set in
-/// another step, from which the environment came. `shared`: by the tasks of this node.
+/// Sets the environment of a task that is about to start, and prints the warnings. Returns success, or the exit code
+/// with which the task must end because it cannot join the rendezvous. If that takes longer than the setting
+/// task.timeout, it ends the task and this process. Without the option --ddp it removes the variables that a rollcall
+/// set in another step, from which the environment was inherited. `shared` is the memory of this node's tasks.
 ///
-/// One task tells the user about a failure: rank 0 about one that all nodes share, the first task that fails of a node
-/// about one that is likely this node's alone, rank 1 about one that spares rank 0.
+/// One task reports a failure: rank 0 where all nodes have it, the first failing task of a node where probably only this
+/// node has it, and rank 1 where rank 0 does not have it.
 [[nodiscard]] ExitCode serve_task(PluginLink& plugin, const Request& request,
                                   std::optional<network::SharedLookUps>& shared);
 

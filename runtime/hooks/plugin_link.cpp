@@ -15,7 +15,7 @@
 namespace rollcall::hooks {
 namespace {
 
-/// "NAME=VALUE" as its parts.
+/// Splits "NAME=VALUE" at the first '='; two empty texts where there is none.
 std::pair<std::string, std::string> parts_of(const std::string& entry) {
   const std::size_t equals = entry.find('=');
   return equals == entry.npos ? std::pair<std::string, std::string>()
@@ -30,7 +30,7 @@ std::optional<std::string> Request::item(std::string_view name) const {
 }
 
 std::optional<std::string_view> PluginLink::receive_bytes(std::size_t size) {
-  constexpr std::size_t kAtOnce = 16384;  // most environments
+  constexpr std::size_t kAtOnce = 16384;  // enough for most environments
   while (received_.size() - taken_ < size) {
     received_.erase(0, std::exchange(taken_, 0));
     const std::size_t before = received_.size();
@@ -97,7 +97,7 @@ void PluginLink::unset(std::string_view name) { say(hook::kUnset, name); }
 
 void PluginLink::note(std::string_view line) { say(hook::kNote, line); }
 
-void PluginLink::tell(const Error& error) { say(hook::kError, error.message()); }
+void PluginLink::report(const Error& error) { say(hook::kError, error.message()); }
 
 void PluginLink::set_patience(double seconds) {
   say(hook::kPatience, std::to_string(static_cast<std::int64_t>(seconds) + 1));

@@ -5,7 +5,7 @@
 
 namespace rollcall::hooks {
 
-/// What the plugin's line in plugstack.conf says of the site profile, as the plugin hands it over.
+/// Returns the site profile that the plugin's line in plugstack.conf names, from the items of a request.
 [[nodiscard]] inline settings::PluginProfile site_of(const Request& request) {
   return settings::plugin_profile(request.item("config").value_or(""), request.item("config_owner").value_or(""));
 }

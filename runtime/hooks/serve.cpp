@@ -16,9 +16,9 @@
 namespace rollcall::hooks {
 namespace {
 
-/// What is said on the socket is in slurmd's log: no other process of the user's takes it over (ptrace(2),
-/// pidfd_getfd(2)), and none that this one starts inherits it.
-void keep_the_socket_alone() {
+/// Protects the socket, whose messages go to slurmd's log: other processes of the user cannot take it over (ptrace(2),
+/// pidfd_getfd(2)), and child processes do not inherit it.
+void protect_socket() {
   ::prctl(PR_SET_DUMPABLE, 0);
   for (const int descriptor : {hook::kSocket, hook::kShared}) {
     ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
@@ -29,7 +29,7 @@ void keep_the_socket_alone() {
 ExitCode serve_submit(PluginLink& plugin, Submit& submit, const Request& request) {
   const Result<void> done = submit.serve(request);
   if (!done) {
-    plugin.tell(done.error());
+    plugin.report(done.error());
   }
   return done ? ExitCode::Success : done.error().exit_code();
 }
@@ -37,11 +37,11 @@ ExitCode serve_submit(PluginLink& plugin, Submit& submit, const Request& request
 }  // namespace
 
 int serve_plugin(std::string_view version) {
-  keep_the_socket_alone();
+  protect_socket();
   PluginLink plugin(hook::kSocket);
   const std::string own = fmt::format("{} {}", ROLLCALL_VERSION, hook::protocol());
   if (!version.ends_with(hook::protocol())) {
-    plugin.say(hook::kVersion, own);  // the plugin tells
+    plugin.say(hook::kVersion, own);  // the plugin reports the error
     plugin.flush();
     return to_int(ExitCode::Mismatch);
   }

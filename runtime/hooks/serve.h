@@ -4,9 +4,8 @@
 
 namespace rollcall::hooks {
 
-/// `rollcall spank-hook VERSION`: what the SPANK plugin of that version has done in a process of its own, with the
-/// user's rights; see contract/hook_wire.h. Serves the plugin at the other end of hook::kSocket until that is gone.
-/// Returns the exit code.
+/// Runs `rollcall spank-hook VERSION`, the helper process of the SPANK plugin of that version, with the user's rights
+/// (contract/hook_wire.h). Serves requests on hook::kSocket until the plugin closes it. Returns the exit code.
 [[nodiscard]] int serve_plugin(std::string_view version);
 
 }  // namespace rollcall::hooks

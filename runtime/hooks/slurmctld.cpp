@@ -22,10 +22,9 @@ std::optional<std::uint32_t> number(const Request& request, std::string_view ite
   return parse_integer<std::uint32_t>(request.item(item).value_or(""));
 }
 
-/// Adds one component's nodes (the only one's of an ordinary step) as the plugin tells them; ranks count from 0 in
-/// each.
-bool append(std::uint32_t offset, const std::string& told, job::StepLayout& whole) {
-  const std::vector<std::string> words = split(told, ' ');
+/// Adds the nodes of one component (an ordinary step has one) from the plugin's answer. Ranks count from 0 in each.
+bool append(std::uint32_t offset, const std::string& answer, job::StepLayout& whole) {
+  const std::vector<std::string> words = split(answer, ' ');
   const Result<std::vector<std::string>> hosts = job::expand_node_list(words[0]);
   const auto head = words.size() > 1 ? parse_integer<std::uint32_t>(words[1]) : std::nullopt;
   if (!hosts || !head || words.size() != hosts->size() + 2) {
@@ -43,8 +42,8 @@ bool append(std::uint32_t offset, const std::string& told, job::StepLayout& whol
   return true;
 }
 
-/// The components that may hold nodes of this step, first and one beyond the last. SLURM_HET_SIZE is the user's to set;
-/// SPANK's count of nodes, which is that of one component, is not: where it is the whole step's there is no other.
+/// Returns the range [first, end) of the components that may have nodes of this step. SPANK's number of nodes, that of
+/// one component, is trusted: where it equals the step's, there is no other component. SLURM_HET_SIZE may be the user's.
 std::pair<std::uint32_t, std::uint32_t> components(const Request& request, const Environment& task,
                                                    const job::JobFacts& facts) {
   const std::uint32_t own = number(request, "job").value_or(*facts.job_id) - *facts.job_id;
@@ -55,7 +54,7 @@ std::pair<std::uint32_t, std::uint32_t> components(const Request& request, const
   return {0, facts.het ? std::min(size.value_or(1), launchers::kMostComponents) : 1};
 }
 
-/// The step's layout as slurmctld knows it. Nothing where it does not answer or this Slurm does not offer the question.
+/// Asks slurmctld for the step's layout. Nothing where it does not answer or this Slurm cannot ask.
 std::optional<job::StepLayout> layout_from_controller(PluginLink& plugin, const Request& request,
                                                       const Environment& task, const job::JobFacts& facts) {
   if (!facts.job_id || !facts.step_id) {
@@ -63,10 +62,11 @@ std::optional<job::StepLayout> layout_from_controller(PluginLink& plugin, const 
   }
   const auto [first, end] = components(request, task, facts);
   job::StepLayout whole;
-  // Each component is a job of its own for slurmctld, numbered from the first one's; not every one is in this step.
+  // For slurmctld each component is a job, with consecutive ids. Not all of them are in this step.
   for (std::uint32_t index = first; index < end && whole.hosts.size() < facts.num_nodes; ++index) {
-    const std::string told = plugin.ask(hook::kAskLayout, fmt::format("{} {}", *facts.job_id + index, *facts.step_id));
-    if (!told.empty() && !append(index, told, whole)) {
+    const std::string answer =
+        plugin.ask(hook::kAskLayout, fmt::format("{} {}", *facts.job_id + index, *facts.step_id));
+    if (!answer.empty() && !append(index, answer, whole)) {
       return std::nullopt;
     }
   }
@@ -77,17 +77,17 @@ std::optional<job::StepLayout> layout_from_controller(PluginLink& plugin, const 
   return whole.hosts.empty() ? std::nullopt : std::optional(std::move(whole));
 }
 
-/// Whether neither the step's own variables nor those of its het job tell the order of nodes and rank 0's host.
+/// Returns whether the variables of the step and its het job do not show the order of nodes and rank 0's host.
 bool only_controller_knows(const Environment& environment, const job::JobFacts& facts) {
-  const bool told = facts.het ? launchers::het_layout(environment, facts).has_value() : true;
-  return facts.num_nodes > 1 && (launchers::is_arbitrary(environment) || !told);
+  const bool known = facts.het ? launchers::het_layout(environment, facts).has_value() : true;
+  return facts.num_nodes > 1 && (launchers::is_arbitrary(environment) || !known);
 }
 
 void cross_check(const Request& request, job::JobFacts& facts) {
   const std::optional<std::uint32_t> rank = number(request, "rank");
   if (!facts.het && rank && *rank != facts.rank) {
     facts.warnings.push_back(
-        fmt::format("SLURM_PROCID says rank {}, SPANK says {}: the former is used", facts.rank, *rank));
+        fmt::format("SLURM_PROCID: {}: is {} according to SPANK; SLURM_PROCID is used", facts.rank, *rank));
   }
 }
 
@@ -114,13 +114,13 @@ Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, con
 }
 
 Result<std::string> node_address(PluginLink& plugin, const Request& request, const std::string& node) {
-  const std::string told = request.environment.get(hook::kHeadAddress).value_or("");
-  if (told.starts_with(node + " ")) {
-    return told.substr(node.size() + 1);
+  const std::string known = request.environment.get(hook::kHeadAddress).value_or("");
+  if (known.starts_with(node + " ")) {
+    return known.substr(node.size() + 1);
   }
   std::string address = plugin.ask(hook::kAskAddress, node);
   if (address.empty()) {
-    return fail("host.template", node, "slurmctld does not say", "again", ErrorKind::Unavailable);
+    return fail("host.template", node, "slurmctld did not answer", "starting the step again", ErrorKind::Unavailable);
   }
   return address;
 }

@@ -10,17 +10,17 @@
 
 namespace rollcall::hooks {
 
-/// The facts of the task that `request` describes. They come from its environment, which is one world in a het step,
-/// where SPANK's items count within one component; where an item contradicts it in an ordinary step, a warning says so.
+/// Returns the facts of the task in `request`. They come from its environment, whose ranks count over a whole het step,
+/// while SPANK's count within one component. In an ordinary step a difference between both is a warning.
 ///
 /// Where only slurmctld knows the node of rank 0 or the order of nodes (--distribution=arbitrary, a het step of `srun A
-/// : B`) it is asked for the step's layout: one request, in a het step one for each component until all of the step's
-/// nodes are found, 1-9 ms each. Errors: facts that contradict each other.
+/// : B`), it is asked for the step's layout: one request of 1-9 ms per component, until all nodes of the step are found.
+/// Errors: the facts contradict each other.
 [[nodiscard]] Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, const Environment& task,
                                                const settings::LaunchSettings& settings);
 
-/// The address by which Slurm reaches a node, as slurmctld says: no request where srun has asked for it, else one.
-/// Error: it does not answer, or this Slurm does not offer the question.
+/// Returns the address by which Slurm reaches a node: from srun, which has asked slurmctld, or with a request. Error:
+/// slurmctld does not answer, or this Slurm cannot ask.
 [[nodiscard]] Result<std::string> node_address(PluginLink& plugin, const Request& request, const std::string& node);
 
 }  // namespace rollcall::hooks

@@ -23,10 +23,10 @@
 namespace rollcall::hooks {
 namespace {
 
-// How sbatch and salloc hand an option on to the steps inside; some versions put SLURM_SPANK_ in front.
+// The variable in which sbatch and salloc pass the option to steps; some versions put SLURM_SPANK_ in front.
 constexpr std::string_view kHandedOn = "_SLURM_SPANK_OPTION_rollcall_ddp";
 
-// What a program cannot do without: by each it sees that it is not alone, and none of them is a number or a host here.
+// Variables that show a program that it is not alone. The placeholder, which is not a number or a host, makes it fail.
 constexpr std::array kIndispensable{env::kMasterAddr, env::kRank, env::kWorldSize, env::kTorchrunNodes,
                                     env::kJaxNumProcesses};
 
@@ -41,12 +41,12 @@ std::vector<std::string> command_line_of(pid_t process) {
 
 constexpr std::string_view kOff = "off";
 
-/// A bare --ddp as Slurm hands it on.
+/// Slurm passes a --ddp without an argument as "(null)".
 std::string without_null(std::string text) { return text == "(null)" ? "" : std::move(text); }
 
 std::string users_prolog(const Environment& environment) { return environment.get(env::kTaskProlog).value_or(""); }
 
-bool is_told_about_first_failure(const Environment& environment) {
+bool has_kill_on_bad_exit(const Environment& environment) {
   return environment.get(env::kKillOnBadExit).has_value();
 }
 
@@ -61,35 +61,35 @@ Result<void> Submit::serve(const Request& request) {
     return take_option(request);
   }
   if (request.hook == "init" && in_srun) {
-    announce_end_with_first_failure(request);
+    set_kill_on_bad_exit(request);
     if (prolog) {
-      announce_task_prolog(*prolog, request.environment);
+      set_task_prolog(*prolog, request.environment);
     }
   } else if (request.hook == "init") {
-    // In sbatch and salloc: the new job would have the ranks of the step that this was called in, and a program there
-    // that srun did not start would wait for them.
+    // In sbatch and salloc: the new job would inherit the ranks of the calling step, and a program that is started
+    // there without srun would wait for them.
     for (const std::string& name : job::marked_values(request.environment)) {
       plugin_.unset(name);
     }
   } else {
     if (request.item("option")) {
-      if (!request.item("later_component")) {  // all have one environment, srun's
-        drop_values_of_another_job(request.environment);
+      if (!request.item("later_component")) {  // all components have srun's environment
+        drop_other_jobs_variables(request.environment);
       }
-      say_whether_nodes_want_an_address(request);
+      request_head_address(request);
     }
     if (ends_with_first_failure_) {
-      plugin_.unset(env::kKillOnBadExit);  // srun has read it, and the step's own sruns shall not find it
+      plugin_.unset(env::kKillOnBadExit);  // srun has read it; srun calls inside the step must not inherit it
     }
-    // Slurm itself fails a task whose prolog is missing.
+    // With a task prolog, Slurm itself ends a task where that is missing.
     if (!prolog && request.item("option")) {
-      make_a_missing_node_half_an_error(request.environment);
+      set_placeholders(request.environment);
     }
   }
   return {};
 }
 
-/// Mistakes are refused here, once, before anything starts.
+/// Checks the option once, before the step starts.
 Result<void> Submit::take_option(const Request& request) {
   const bool in_srun = request.item("srun").has_value();
   const std::optional<std::string> option = request.item("option");
@@ -99,21 +99,21 @@ Result<void> Submit::take_option(const Request& request) {
     }
   }
   if (option && in_srun) {
-    say_if_end_with_first_failure_is_missing(request, *option);
-    warn_of_binding_of_another_step(request.environment);
+    note_missing_kill_on_bad_exit(request, *option);
+    warn_about_inherited_binding(request.environment);
   }
   const std::optional<std::string> prolog = request.item("task_prolog");
   if (prolog && in_srun) {
-    return hand_to_task_prolog(*prolog, request);
+    return pass_to_task_prolog(*prolog, request);
   }
   if (prolog && option) {
-    say_what_a_batch_script_needs(request.environment);
+    note_batch_script_needs(request.environment);
   }
   return {};
 }
 
-/// In srun all layers are looked at; in sbatch and salloc, whose environment need not be the step's, the option's own
-/// text.
+/// Checks all layers of settings in srun, but only the option in sbatch and salloc, whose environment may differ from
+/// the step's.
 Result<void> Submit::check(const Request& request, const std::string& option, bool in_srun) {
   if (!in_srun) {
     return settings::check_ddp_option(option);
@@ -122,9 +122,8 @@ Result<void> Submit::check(const Request& request, const std::string& option, bo
   return settings ? Result<void>() : settings.error();
 }
 
-/// The settings as far as this host knows them. A site profile that does not exist on the submitting host is no error
-/// yet: the nodes have the last word. One that the user may not read is an error: each node would say so. Each text is
-/// loaded once: one that stays the same would be read and judged alike.
+/// Returns the settings on this host, and caches them by option. A site profile that does not exist on the submitting
+/// host is not an error, because the nodes may have it. One that the user may not read is an error, as on every node.
 const Result<settings::LaunchSettings>& Submit::settings_here(const Request& request, const std::string& option) {
   const auto known = loaded_.find(option);
   if (known != loaded_.end()) {
@@ -140,7 +139,7 @@ const Result<settings::LaunchSettings>& Submit::settings_here(const Request& req
   return loaded_.emplace(option, here ? Loaded(*here) : Loaded(here.error())).first->second;
 }
 
-/// What this srun will be asked for, by its command line or by the job; nothing: without --ddp.
+/// Returns the argument of --ddp from srun's command line or from the job; nothing without --ddp.
 std::optional<std::string> Submit::option_of_this_srun(const Environment& environment) const {
   if (std::optional<std::string> text = job::srun_option(command_line_, "--ddp")) {
     return without_null(*std::move(text));
@@ -153,12 +152,12 @@ std::optional<std::string> Submit::option_of_this_srun(const Environment& enviro
   return std::nullopt;
 }
 
-/// Slurm ends a step with its first failing task only where srun is told so in time, and a program that waits for a
-/// rank that is gone waits for long. The user's own variable stands, and --kill-on-bad-exit on the command line wins
-/// over both.
-void Submit::announce_end_with_first_failure(const Request& request) {
+/// Sets SLURM_KILL_BAD_EXIT before srun reads it, so that Slurm ends the step with its first failing task: programs would
+/// wait long for the ranks of that task. The user's own variable is kept, and --kill-on-bad-exit on the command line
+/// overrides both.
+void Submit::set_kill_on_bad_exit(const Request& request) {
   const std::optional<std::string> option = option_of_this_srun(request.environment);
-  if (!option || option == kOff || is_told_about_first_failure(request.environment)) {
+  if (!option || option == kOff || has_kill_on_bad_exit(request.environment)) {
     return;
   }
   const Result<settings::LaunchSettings>& settings = settings_here(request, *option);
@@ -168,25 +167,25 @@ void Submit::announce_end_with_first_failure(const Request& request) {
   }
 }
 
-/// Where --ddp was abbreviated or stands behind an option that is not known it was not seen before.
-void Submit::say_if_end_with_first_failure_is_missing(const Request& request, const std::string& option) {
-  if (is_told_about_first_failure(request.environment) || option_of_this_srun(request.environment)) {
+/// Prints a note where set_kill_on_bad_exit() did not see --ddp, because it is abbreviated or follows an unknown option.
+void Submit::note_missing_kill_on_bad_exit(const Request& request, const std::string& option) {
+  if (has_kill_on_bad_exit(request.environment) || option_of_this_srun(request.environment)) {
     return;
   }
   const Result<settings::LaunchSettings>& settings = settings_here(request, option);
   if (settings && settings->kill_on_bad_exit && first("missing end")) {
     plugin_.note(
-        "rollcall: note: --ddp: was not recognised in time to end the step with its first failing task; write it in "
-        "full and as srun's first option, or add --kill-on-bad-exit");
+        "rollcall: note: --ddp: was recognised too late to end the step with its first failing task; try writing it in "
+        "full as srun's first option, or adding --kill-on-bad-exit");
   }
 }
 
-/// Gives the step's tasks values that no program can go on with, in place of those that the node's half sets (but not
-/// of the user's own), marked as a rollcall's. Where that half does not run, since the node lacks the plugin or has one
-/// of another Slurm, a program would find no world, train alone and end with 0 while the others wait for it.
-void Submit::make_a_missing_node_half_an_error(const Environment& environment) {
+/// Sets placeholders that let programs fail, for the variables that the plugin on the node will set (except the user's
+/// own), and marks them as rollcall's. On a node without the plugin, or with one for another Slurm, a program would
+/// otherwise train alone and end with 0 while the others wait for it.
+void Submit::set_placeholders(const Environment& environment) {
   if (job::srun_option(command_line_, "--interactive")) {
-    return;  // salloc's shell, whose own sruns will do so
+    return;  // salloc's shell; srun calls in it set them
   }
   job::Marker marker = job::marker_of(environment);
   for (const std::string_view name : kIndispensable) {
@@ -198,9 +197,9 @@ void Submit::make_a_missing_node_half_an_error(const Environment& environment) {
   plugin_.set(env::kMarker, job::to_text(marker));
 }
 
-/// Removes the array and the count of restarts of another job, which submitted this one, so that no task has them. Asks
-/// slurmctld where the environment has any such variable.
-void Submit::drop_values_of_another_job(const Environment& environment) {
+/// Removes the array variables and restart count of another job that submitted this one, so that tasks do not inherit
+/// them. Asks slurmctld where the environment has such variables.
+void Submit::drop_other_jobs_variables(const Environment& environment) {
   const Environment own = job::with_slurmctlds_word(job::own_environment(environment), job::Asking::ForItself);
   for (const auto& [name, value] : environment.variables()) {
     const bool of_job = name.starts_with("SLURM_ARRAY_") || name == env::kSlurmRestartCount;
@@ -210,8 +209,8 @@ void Submit::drop_values_of_another_job(const Environment& environment) {
   }
 }
 
-/// With host.template={nodeaddr} srun asks slurmctld once, when it has the step, in place of each node.
-void Submit::say_whether_nodes_want_an_address(const Request& request) {
+/// Lets srun ask slurmctld once for the address under host.template={nodeaddr}, instead of every node.
+void Submit::request_head_address(const Request& request) {
   const Result<settings::LaunchSettings>& settings = settings_here(request, *request.item("option"));
   const bool wanted = settings && settings->host_template == network::kNodeAddressTemplate;
   if (wanted && !request.item("task_prolog")) {
@@ -221,33 +220,33 @@ void Submit::say_whether_nodes_want_an_address(const Request& request) {
   }
 }
 
-/// SLURM_CPU_BIND may be not the user's but what Slurm gave a task, of the step that this srun was called in or that
-/// submitted the job. srun binds all tasks by it, to that one task's CPUs.
-void Submit::warn_of_binding_of_another_step(const Environment& environment) {
+/// Warns where SLURM_CPU_BIND is not the user's, but that of a task in the step that called this srun or submitted the
+/// job. srun would bind all tasks to the CPUs of that task.
+void Submit::warn_about_inherited_binding(const Environment& environment) {
   const auto value = [&](std::string_view name) { return environment.get(name).value_or(""); };
   const std::string bind = value("SLURM_CPU_BIND");
-  // Slurm gives a task all four; who sets a binding of their own sets the first.
+  // Slurm sets all four variables; a user sets only the first.
   const std::string tasks =
       value("SLURM_CPU_BIND_VERBOSE") + "," + value("SLURM_CPU_BIND_TYPE") + value("SLURM_CPU_BIND_LIST");
   const bool is_one_tasks = bind == tasks && bind.find("_cpu:") != bind.npos;
   if (is_one_tasks && !job::srun_option(command_line_, "--cpu-bind") && first("binding")) {
     plugin_.note(fmt::format(
-        "rollcall: warning: SLURM_CPU_BIND: {}: is of a task of another step, which called srun or submitted this job, "
-        "and srun binds all tasks to that one's CPUs; try unset ${{!SLURM_CPU_BIND@}} before srun",
+        "rollcall: warning: SLURM_CPU_BIND: {}: was inherited from a task of another step, and srun binds all tasks to "
+        "the CPUs of that task; try unset ${{!SLURM_CPU_BIND@}} before srun",
         printable(bind)));
   }
 }
 
-// An installation without an administrator (`rollcall install --user`): no half of the plugin runs on the nodes, so a
-// task prolog does its work. Such a line in plugstack.conf has `task_prolog=PATH`.
+// With `rollcall install --user` the plugin does not run on the nodes, and a task prolog does its work. The plugin's
+// line in plugstack.conf then has `task_prolog=PATH`.
 
-/// Names `program` as the step's task prolog if this srun asks for --ddp; after "init" is too late. The user's own
-/// SLURM_TASK_PROLOG will be run by it.
-void Submit::announce_task_prolog(const std::string& program, const Environment& environment) {
+/// Sets `program` as the step's task prolog if this srun has --ddp. It must be called in "init". `program` runs the
+/// user's own SLURM_TASK_PROLOG.
+void Submit::set_task_prolog(const std::string& program, const Environment& environment) {
   plugin_.unset(env::kHandedOption);
   plugin_.unset(env::kUsersTaskProlog);
   if (!option_of_this_srun(environment)) {
-    return;  // but not where it is off in the end: `--ddp --ddp=off` asks for it first
+    return;  // `--ddp --ddp=off` is recognised only later
   }
   if (const std::string users = users_prolog(environment); !users.empty() && users != program) {
     plugin_.set(env::kUsersTaskProlog, users);
@@ -255,34 +254,34 @@ void Submit::announce_task_prolog(const std::string& program, const Environment&
   plugin_.set(env::kTaskProlog, program);
 }
 
-/// What the prolog is to do. Error: it will not run, since --task-prolog on the command line takes its place or --ddp
-/// was abbreviated.
-Result<void> Submit::hand_to_task_prolog(const std::string& program, const Request& request) {
+/// Passes the option to the task prolog. Error: the prolog will not run, because --task-prolog replaces it or --ddp was
+/// abbreviated.
+Result<void> Submit::pass_to_task_prolog(const std::string& program, const Request& request) {
   const std::optional<std::string> option = request.item("option");
   if (!option) {
     plugin_.unset(env::kHandedOption);
     return {};
   }
   if (users_prolog(request.environment) != program) {
-    return fail("--ddp", "", "was not recognised in time", "writing it in full, as srun's first option");
+    return fail("--ddp", "", "was recognised too late", "writing it in full as srun's first option");
   }
   if (job::srun_option(command_line_, "--task-prolog")) {
     return fail("--task-prolog", "",
-                "takes the place of the task prolog that --ddp needs where only you installed rollcall",
+                "replaces the task prolog that --ddp needs in a user's installation",
                 "SLURM_TASK_PROLOG=PROGRAM srun --ddp ..., which runs both");
   }
   plugin_.set(env::kHandedOption, *option);
   return {};
 }
 
-/// Inside the job Slurm goes back to the site's own configuration.
-void Submit::say_what_a_batch_script_needs(const Environment& environment) {
+/// Prints a note for sbatch: inside the job Slurm uses the site's configuration again.
+void Submit::note_batch_script_needs(const Environment& environment) {
   const std::optional<std::string> conf = environment.get("SLURM_CONF");
   const std::string& program = command_line_.front();
   if (conf && program.substr(program.rfind('/') + 1) == "sbatch" && first("batch script")) {
     plugin_.note(
-        fmt::format("rollcall: note: --ddp: inside the job Slurm reads the site's configuration again; put the line "
-                    "`export SLURM_CONF={}` into the script, before srun",
+        fmt::format("rollcall: note: --ddp: Slurm uses the site's configuration inside the job; try the line `export "
+                    "SLURM_CONF={}` in the script, before srun",
                     printable(*conf)));
   }
 }

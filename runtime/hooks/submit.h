@@ -12,8 +12,8 @@
 
 namespace rollcall::hooks {
 
-/// The submitting side: what srun, sbatch and salloc do about --ddp, at three of their hooks. One for all hooks of such
-/// a process, which is this one's parent.
+/// The work of srun, sbatch and salloc for --ddp, at three of their hooks. One object serves all hooks of such a
+/// process, which is the parent of this one.
 class Submit {
  public:
   explicit Submit(PluginLink& plugin);
@@ -28,24 +28,24 @@ class Submit {
                                                                       const std::string& option);
   [[nodiscard]] std::optional<std::string> option_of_this_srun(const Environment& environment) const;
 
-  void announce_end_with_first_failure(const Request& request);
-  void say_if_end_with_first_failure_is_missing(const Request& request, const std::string& option);
-  void make_a_missing_node_half_an_error(const Environment& environment);
-  void drop_values_of_another_job(const Environment& environment);
-  void warn_of_binding_of_another_step(const Environment& environment);
-  void say_whether_nodes_want_an_address(const Request& request);
+  void set_kill_on_bad_exit(const Request& request);
+  void note_missing_kill_on_bad_exit(const Request& request, const std::string& option);
+  void set_placeholders(const Environment& environment);
+  void drop_other_jobs_variables(const Environment& environment);
+  void warn_about_inherited_binding(const Environment& environment);
+  void request_head_address(const Request& request);
 
-  void announce_task_prolog(const std::string& program, const Environment& environment);
-  [[nodiscard]] Result<void> hand_to_task_prolog(const std::string& program, const Request& request);
-  void say_what_a_batch_script_needs(const Environment& environment);
+  void set_task_prolog(const std::string& program, const Environment& environment);
+  [[nodiscard]] Result<void> pass_to_task_prolog(const std::string& program, const Request& request);
+  void note_batch_script_needs(const Environment& environment);
 
-  /// True for the first call with `what`: Slurm tells of one --ddp up to three times.
+  /// Returns true for the first call with `what`: Slurm calls the option's hook up to three times.
   [[nodiscard]] bool first(const std::string& what) { return done_.insert_or_assign(what, true).second; }
 
   PluginLink& plugin_;
   const std::vector<std::string> command_line_;
   std::map<std::string, bool> done_;
-  std::map<std::string, Result<settings::LaunchSettings>> loaded_;  ///< by what --ddp was given
+  std::map<std::string, Result<settings::LaunchSettings>> loaded_;  ///< by the argument of --ddp
   bool ends_with_first_failure_ = false;
 };
 

@@ -14,7 +14,7 @@ network::ResolvedName TaskSetUp::look_up(const std::string& name) {
 }
 
 Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
-  limit_.doing("asks who the user is");
+  limit_.doing("looks up the user");
   task_ = with_home_and_user(std::move(task_));
   limit_.doing("reads the settings");
   ASSIGN_OR_RETURN(settings_, settings::load_launch_settings(task_, layers));
@@ -32,7 +32,7 @@ Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
   if (const Result<void> checked = step::check_head_is_known(*facts_, *patch); !checked) {
     return without_head(checked.error());
   }
-  limit_.doing("makes the folders of caches and looks for old files");
+  limit_.doing("creates the folders of caches and looks for old files");
   RETURN_IF_ERROR(storage::prepare_folders(*facts_, *patch, *settings_, task_));
   return patch;
 }

@@ -13,8 +13,8 @@
 
 namespace rollcall::hooks {
 
-/// One task on its way to its environment, before its program starts: what the plugin's node half and the task prolog
-/// do alike. What it found out so far tells whose an error is.
+/// Computes the environment of a task before its program starts, for the plugin on the node and for the task prolog.
+/// After an error, the facts that were found so far show which nodes have it.
 class TaskSetUp {
  public:
   TaskSetUp(Environment task, TimeLimit& limit) : task_(std::move(task)), limit_(limit) {}
@@ -22,8 +22,8 @@ class TaskSetUp {
   TaskSetUp(const TaskSetUp&) = delete;
   TaskSetUp& operator=(const TaskSetUp&) = delete;
 
-  /// Reads the settings, asks for the facts, resolves, makes the caches' folders. A cache that cannot be made is left
-  /// alone. Errors: those of each, and Unavailable where the task would not know where rank 0 is.
+  /// Reads the settings, gathers the facts, resolves, and creates the folders of caches. A cache whose folder cannot be
+  /// created is not set. Errors: those of the steps, and Unavailable where the node of rank 0 is unknown.
   [[nodiscard]] Result<resolve::EnvPatch> run(const settings::LaunchLayers& layers);
 
   [[nodiscard]] const Environment& task() const { return task_; }
@@ -34,14 +34,14 @@ class TaskSetUp {
  protected:
   [[nodiscard]] virtual Result<job::JobFacts> find_facts(const settings::LaunchSettings& settings) = 0;
   [[nodiscard]] virtual network::ResolvedName ask_for(const std::string& name) { return network::resolve_name(name); }
-  /// Where nothing says where rank 0 is.
+  /// Returns the error to report where the node of rank 0 is unknown.
   [[nodiscard]] virtual Error without_head(Error error) { return error; }
 
   [[nodiscard]] network::ResolvedName look_up(const std::string& name);
   TimeLimit& limit() { return limit_; }
 
  private:
-  Environment task_;  ///< as rollcall sees it
+  Environment task_;  ///< the task's environment without the variables of other jobs and steps
   TimeLimit& limit_;
   std::optional<settings::LaunchSettings> settings_;
   std::optional<job::JobFacts> facts_;

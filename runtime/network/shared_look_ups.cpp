@@ -137,6 +137,6 @@ ResolvedName SharedLookUps::resolve(const std::string& name, const LookUp& look_
   return found;
 }
 
-bool SharedLookUps::claim_to_speak() { return !(page_->spoken.exchange(1) != 0); }
+bool SharedLookUps::claim_report() { return !(page_->spoken.exchange(1) != 0); }
 
 }  // namespace rollcall::network

@@ -32,7 +32,7 @@ class SharedLookUps {
   [[nodiscard]] ResolvedName resolve(const std::string& name, const LookUp& look_up);
 
   /// Returns true in the first process that calls it, and false in all others.
-  [[nodiscard]] bool claim_to_speak();
+  [[nodiscard]] bool claim_report();
 
  private:
   struct Page;

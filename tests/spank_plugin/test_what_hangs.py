@@ -285,7 +285,7 @@ def test_a_node_that_slurmctld_does_not_answer_ends_the_step(short_folder, tmp_p
         lost = apart.run("srun", "--ddp", *step, *run, check=False)
         assert lost.returncode == 69 and "jwb0002" not in lost.stdout, lost.stderr
         (line,) = rollcall_lines(lost.stderr)
-        assert "MASTER_ADDR: jwb0002 was not told where rank 0 is" in line
+        assert "MASTER_ADDR: jwb0002 does not know the node of rank 0" in line
         told = apart.run("srun", "--ddp", *step, *run, env={"MASTER_ADDR": "127.0.0.1"})
         assert told.stdout.count("with 127.0.0.1") == 3
         check_nodes(apart)

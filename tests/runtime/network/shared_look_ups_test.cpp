@@ -108,9 +108,9 @@ TEST(SharedLookUps, GoOnWithoutRoom) {
 TEST(SharedLookUps, LetOneProcessSpeak) {
   auto shared = share();
   ASSERT_TRUE(shared);
-  EXPECT_EQ(in_child([&] { return shared->claim_to_speak() ? 1 : 0; }), 1);
-  EXPECT_EQ(in_child([&] { return shared->claim_to_speak() ? 1 : 0; }), 0);
-  EXPECT_FALSE(shared->claim_to_speak());
+  EXPECT_EQ(in_child([&] { return shared->claim_report() ? 1 : 0; }), 1);
+  EXPECT_EQ(in_child([&] { return shared->claim_report() ? 1 : 0; }), 0);
+  EXPECT_FALSE(shared->claim_report());
 }
 
 }  // namespace
