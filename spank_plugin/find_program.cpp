@@ -165,7 +165,8 @@ Failure find_program(const Site& site, char (&path)[PATH_MAX]) {
   const char* const named = site.program;
   if (named != nullptr && (named[0] != '/' || !is_program(named, path))) {
     return failed(ExitCode::NotFound,
-                  "rollcall: --ddp: %s: is no program, by rollcall= of plugstack.conf; try asking your administrator",
+                  "rollcall: --ddp: %s: is not a program that can be executed (rollcall= in plugstack.conf); try asking "
+                  "your administrator",
                   named);
   }
   if (named == nullptr && !find_above(own.path, path)) {

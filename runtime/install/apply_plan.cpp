@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 Error cannot(const std::string& path, int error_number) {
   return fail(path, "", "cannot be changed: " + errno_text(error_number),
-              error_number == EACCES || error_number == EPERM ? "as root, or rollcall install --user" : "another place",
+              error_number == EACCES || error_number == EPERM ? "running it as root, or rollcall install --user"
+                                                              : "naming another path",
               ErrorKind::CannotCreate);
 }
 
@@ -29,7 +30,7 @@ bool write_and_close(int file, const std::string& text) {
   return ::close(file) == 0 && whole;
 }
 
-/// `path` is no link.
+/// Replaces the file `path`, which must not be a link.
 Result<void> replace(const std::string& path, const std::string& text, mode_t mode) {
   const std::string beside = path + ".rollcall-new";
   struct stat old {};
@@ -59,7 +60,7 @@ Result<void> replace_link(const std::string& path, const std::string& target) {
   return {};
 }
 
-/// Makes `folder` and what is missing above it.
+/// Creates `folder` and its missing parents.
 Result<void> make_folders(const fs::path& folder, bool for_all_users) {
   constexpr mode_t kForAll = 0755;
   constexpr mode_t kAsUmaskSays = 0777;
@@ -76,7 +77,7 @@ Result<void> make_folders(const fs::path& folder, bool for_all_users) {
 }
 
 Result<void> apply_one(const FileChange& change, const ImageRoot& root, bool for_all_users) {
-  // A link keeps pointing to what it points to.
+  // A link is kept; its target is written.
   const std::string path = change.text || change.of_target ? root.target_on_this_machine(change.path)
                                                            : root.entry_on_this_machine(change.path);
   if (path.empty()) {
@@ -95,7 +96,7 @@ Result<void> apply_one(const FileChange& change, const ImageRoot& root, bool for
 }  // namespace
 
 std::optional<std::string> read_file(const std::string& path) {
-  constexpr std::size_t kLongest = std::size_t{1} << 28;  // a plugin with all of its debugging symbols
+  constexpr std::size_t kLongest = std::size_t{1} << 28;  // enough for a plugin with debugging symbols
   std::string text;
   return read_small_file(path, kLongest, text).reason.empty() ? std::optional(std::move(text)) : std::nullopt;
 }

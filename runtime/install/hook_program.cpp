@@ -8,7 +8,7 @@
 namespace rollcall::install {
 namespace {
 
-constexpr int kLevels = 4;  // as the plugin climbs
+constexpr int kLevels = 4;  // as many as the plugin searches
 
 bool is_file(const std::string& path) {
   std::error_code error;
@@ -50,16 +50,17 @@ std::string hook_protocol(std::string_view bytes) {
 Result<void> check_program(const std::string& program, const std::string& plugin, std::string_view plugin_bytes,
                            const Believed& owners, const ImageRoot& root) {
   if (program.empty()) {
-    return fail("plugin", root.shown(plugin), "there is no bin/rollcall above it, which it runs",
-                "the whole installation, or rollcall=PATH in plugstack.conf", ErrorKind::NotFound);
+    return fail("plugin", root.shown(plugin), "has no bin/rollcall in a folder above it, which it needs",
+                "copying the whole installation, or setting rollcall=PATH in plugstack.conf", ErrorKind::NotFound);
   }
   if (!program.starts_with('/') || !is_file(root.on_this_machine(program))) {
-    return fail("plugstack.conf: rollcall", program, "is no program", "the program's whole path", ErrorKind::NotFound);
+    return fail("plugstack.conf: rollcall", program, "is not a program that can be executed",
+                "writing the full path of the program", ErrorKind::NotFound);
   }
   const Believed believed = with_owner_of(root.on_this_machine(plugin), owners);
   RETURN_IF_ERROR(check_believed(program, root, believed, Sticky::Closed));
   const std::optional<std::string> bytes = read_file(root.on_this_machine(program));
-  // One that may be run and not read shows at the first step.
+  // A program that cannot be read is checked at the first step.
   return bytes ? check_protocols(root.shown(program), *bytes, root.shown(plugin), plugin_bytes) : Result<void>();
 }
 
@@ -67,10 +68,11 @@ Result<void> check_protocols(const std::string& program, std::string_view progra
                              std::string_view plugin_bytes) {
   const std::string its = hook_protocol(program_bytes);
   const std::string plugins = hook_protocol(plugin_bytes);
-  return its == plugins ? Result<void>()
-                        : fail("program", program,
-                               "is of " + or_another(its) + ", and the plugin " + plugin + " of " + or_another(plugins),
-                               "one version of both", ErrorKind::Mismatch);
+  return its == plugins
+             ? Result<void>()
+             : fail("program", program,
+                    "is of " + or_another(its) + ", but the plugin " + plugin + " is of " + or_another(plugins),
+                    "installing one version of both", ErrorKind::Mismatch);
 }
 
 }  // namespace rollcall::install

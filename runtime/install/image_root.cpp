@@ -35,7 +35,7 @@ ImageRoot::Way ImageRoot::walk(const std::string& path, bool follows_last) const
   Way way{"", {folder_ + "/"}};
   std::deque<std::string> names;
   push_front(names, path);
-  std::vector<std::string> place;  // below folder_, free of links
+  std::vector<std::string> place;  // relative to folder_, with links resolved
   int links = 0;
   while (!names.empty()) {
     const std::string name = std::move(names.front());
@@ -104,7 +104,7 @@ std::optional<std::string> PlanReader::operator()(const std::string& path) const
   }
   if (reading.error_number != ENOENT && *fault_) {
     *fault_ = fail(root_.shown(path), "", "cannot be read: " + reading.reason,
-                   "mending it, or moving it away, and again: nothing was changed", ErrorKind::NoInput);
+                   "repairing or moving it, and then again: nothing was changed", ErrorKind::NoInput);
   }
   return std::nullopt;
 }

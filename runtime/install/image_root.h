@@ -19,52 +19,51 @@ using job::plugstack_of;
 using job::ReadFile;
 using job::slurm_conf_value;
 
-/// Where the system lies that is installed: this machine's own root, or a folder with the image of another one. Paths
-/// are those that the installed system will see. A plain value; thread-safe.
+/// The root of the installed system: this machine's root, or a folder with the image of another machine. Paths are those
+/// of the installed system. A plain value; thread-safe.
 class ImageRoot {
  public:
-  /// `folder` is empty for this machine itself, else absolute.
+  /// `folder` is empty for this machine, else absolute.
   explicit ImageRoot(std::string folder = "") : folder_(std::move(folder)) {}
 
   [[nodiscard]] bool is_this_machine() const { return folder_.empty(); }
-  /// For people: the folder before the path, links as they are.
+  /// Returns the path for messages: the image's folder and `path`, without resolving links.
   [[nodiscard]] std::string shown(const std::string& path) const { return folder_ + path; }
 
-  /// Where `path` (absolute) is on this machine. An image's links are the image's: an absolute one begins at its root,
-  /// and `..` stays below it, as openat2(2) has it with RESOLVE_IN_ROOT. What is not there yet is taken by name. Empty,
-  /// which names no file, where there are more links than the kernel follows.
+  /// Returns the path on this machine of `path` (absolute). Links of an image are resolved in it: an absolute link
+  /// begins at its root, and `..` does not leave it, like RESOLVE_IN_ROOT of openat2(2). Missing entries are appended
+  /// by name. Empty, which names no file, where there are more links than the kernel follows.
   [[nodiscard]] std::string on_this_machine(const std::string& path) const;
-  /// The same, with `path` itself not followed where it is a link.
+  /// Likewise, but does not follow `path` itself where it is a link.
   [[nodiscard]] std::string entry_on_this_machine(const std::string& path) const;
-  /// The same on either, links followed: the file itself that `path` is or, where there is none yet, would be.
+  /// Likewise, but resolves links also for this machine: the path of the file itself, which may not exist yet.
   [[nodiscard]] std::string target_on_this_machine(const std::string& path) const;
-  /// Every folder that is entered on the way to `path` (absolute), links followed, from the root on, and where it ends:
-  /// whoever may change one of them decides what `path` is. Places on this machine, each once.
+  /// Returns the paths on this machine of all folders on the way to `path` (absolute), of links' targets, and of `path`
+  /// itself, each once. Whoever may change one of them can replace `path`.
   [[nodiscard]] std::vector<std::string> places_on_the_way(const std::string& path) const;
-  /// Lists the installed system's folders by its own paths.
+  /// Returns a function that lists folders of the installed system.
   [[nodiscard]] ListNames lister() const;
 
  private:
   struct Way {
     std::string end;                  ///< empty: too many links
-    std::vector<std::string> places;  ///< folders entered, and the end
+    std::vector<std::string> places;  ///< the visited folders and the end
   };
   [[nodiscard]] Way walk(const std::string& path, bool follows_last) const;
 
   std::string folder_;
 };
 
-/// Reads files of the installed system, by its own paths, for a plan. A plan takes what it cannot read for absent, and
-/// would write over it or overlook what stands there, so one is carried out only where `checked()` says that everything
-/// was read. Copies share what was found. Not thread-safe.
+/// Reads files of the installed system for a plan. A plan treats a file that it cannot read as absent, and so could
+/// overwrite it. Therefore a plan is applied only where checked() has no error. Copies share the error. Not thread-safe.
 class PlanReader {
  public:
   explicit PlanReader(ImageRoot root) : root_(std::move(root)) {}
 
-  /// The whole text of a regular file of at most 1 MiB; nothing where there is none of this name, or on a fault.
+  /// Returns the text of a regular file of at most 1 MiB; nothing where it does not exist or cannot be read.
   [[nodiscard]] std::optional<std::string> operator()(const std::string& path) const;
 
-  /// Error (NoInput): the first file that is there and was not read, and why.
+  /// Error (NoInput): the first existing file that could not be read, with the reason.
   [[nodiscard]] Result<void> checked() const { return *fault_; }
 
  private:

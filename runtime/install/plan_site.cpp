@@ -6,25 +6,25 @@
 namespace rollcall::install {
 namespace {
 
-/// In a block: there was no plugstack.conf before, so none is left behind.
+/// A line of a block that says that there was no plugstack.conf before, so that uninstalling removes the file.
 constexpr std::string_view kMadeFile = "# The file was made for them.\n";
 
 bool was_made(std::string_view plugstack) { return lines_of_block(plugstack).starts_with(kMadeFile); }
 
 Error edited(const std::string& path) {
-  return fail(path, "", "what rollcall wrote there was edited since", "taking it out by hand", ErrorKind::CannotCreate);
+  return fail(path, "", "rollcall's lines in it were edited", "removing them by hand", ErrorKind::CannotCreate);
 }
 
 constexpr std::string_view kBefore = "# The plugin before: ";
 
-/// What follows `key` in a block's lines, up to the next blank; empty: nothing.
+/// Returns the text after `key` in a block's lines, up to the next blank; empty where there is none.
 std::string word_after(std::string_view lines, std::string_view key) {
   const std::size_t at = lines.find(key);
   const std::string_view rest = at == std::string_view::npos ? std::string_view() : lines.substr(at + key.size());
   return std::string(rest.substr(0, rest.find_first_of(" \t\n")));
 }
 
-/// The plugin to go back to from `plugin`; empty: none.
+/// Returns the plugin that was installed before `plugin`; empty where there was none.
 std::string plugin_before(std::string_view lines, const std::string& plugin) {
   const std::string present = word_after(lines, "optional ");
   return present == plugin ? word_after(lines, kBefore) : present;
@@ -51,7 +51,7 @@ void want_plugin(const SiteInput& input, Plan& plan) {
     plan.changes.push_back({.path = input.program,
                             .text = input.program_text,
                             .link_to = std::nullopt,
-                            .why = "the program that the plugin runs, of the same build",
+                            .why = "the program that the plugin runs, from the same build",
                             .executable = true});
   }
   if (input.plugin_text) {
@@ -66,8 +66,8 @@ Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& pl
   const std::string& path = input.profile_path;
   const std::optional<std::string> present = read(path);
   if (present && seal_of(*present) != Seal::Intact && *present != *input.profile) {
-    return fail("--profile", input.root.shown(path), "another profile is there already",
-                "editing it, or moving it away", ErrorKind::CannotCreate);
+    return fail("--profile", input.root.shown(path), "is another profile", "editing it, or moving it away",
+                ErrorKind::CannotCreate);
   }
   if (present != seal(*input.profile) && present != *input.profile) {
     plan.changes.push_back({path, seal(*input.profile), std::nullopt, "the site's settings"});
@@ -87,8 +87,8 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListN
     return name == path ? std::optional(rest) : read(name);
   };
   if (const auto others = plugin_lines(path, without_ours, names); !others.empty()) {
-    return fail("--site", input.root.shown(others.front().file), "loads " + others.front().plugin + " already",
-                "taking that line out, and again", ErrorKind::Configuration);
+    return fail("--site", input.root.shown(others.front().file), "already loads " + others.front().plugin,
+                "removing that line first", ErrorKind::Configuration);
   }
   if (const std::string wanted = with_block(rest, lines_for(input, read)); wanted != present) {
     plan.changes.push_back({path, wanted, std::nullopt, "srun, sbatch and salloc load the plugin"});
@@ -96,12 +96,13 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListN
   return {};
 }
 
-/// Slurm takes another one for a file of the folder in which srun or slurmd was started.
+/// Checks PlugStackConfig: for Slurm a relative path belongs to the folder in which srun or slurmd was started.
 Result<void> check_plugstack(const SiteInput& input) {
   return input.plugstack.starts_with('/')
              ? Result<void>()
-             : fail("PlugStackConfig", input.plugstack, "is no absolute path in " + input.root.shown(input.slurm_conf),
-                    "giving it one", ErrorKind::Configuration);
+             : fail("PlugStackConfig", input.plugstack,
+                    "is not an absolute path in " + input.root.shown(input.slurm_conf), "changing it to one",
+                    ErrorKind::Configuration);
 }
 
 }  // namespace
@@ -123,11 +124,11 @@ Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, con
   const std::string present = read(input.plugstack).value_or("");
   if (const std::string before = plugin_before(lines_of_block(present), input.plugin); !before.empty()) {
     plan.notes.push_back(
-        "what runs goes on with the plugin that it has; to go back: rollcall install --site --plugin=" +
+        "running jobs continue with their plugin; to go back: rollcall install --site --plugin=" +
         input.root.shown(before));
   }
   plan.notes.push_back(
-      "the same files belong on every node, compute nodes first, then login nodes; no daemon needs a restart");
+      "every node needs the same files, compute nodes before login nodes; no daemon needs a restart");
   plan.notes.push_back("try it: srun -N2 --ddp env | grep ^MASTER_");
   return plan;
 }
@@ -144,7 +145,7 @@ Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
   if (block) {
     const std::string rest = without_block(present);
     const bool none_is_left = rest.empty() && was_made(present);
-    plan.notes.push_back("the plugin stays where it is, for what runs: " +
+    plan.notes.push_back("the plugin is not removed, because running jobs use it: " +
                          input.root.shown(word_after(lines_of_block(present), "optional ")));
     plan.changes.push_back(
         {path, none_is_left ? std::nullopt : std::optional(rest), std::nullopt, "without rollcall's lines", true});
@@ -155,7 +156,7 @@ Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
       plan.changes.push_back({profile, std::nullopt, std::nullopt, "as rollcall wrote it", true});
       plan.folders_to_remove.push_back(profile.substr(0, profile.rfind('/')));
     } else {
-      plan.notes.push_back(input.root.shown(profile) + " was written or edited by somebody: left there");
+      plan.notes.push_back(input.root.shown(profile) + " is not removed, because rollcall did not write it or it was edited");
     }
   }
   return plan;

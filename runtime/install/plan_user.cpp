@@ -23,10 +23,10 @@ Result<void> check_paths(const UserInput& input) {
 
 Error not_ours(const std::string& path, Seal state) {
   return fail(path, "", state == Seal::Edited ? "was edited since rollcall wrote it" : "was not written by rollcall",
-              "moving it away, and again", ErrorKind::CannotCreate);
+              "moving it away first", ErrorKind::CannotCreate);
 }
 
-/// Adds the writing of a sealed file unless it is there already.
+/// Adds the change that writes a sealed file, unless it exists.
 Result<void> want_file(const std::string& path, const std::string& text, const char* why, const ReadFile& read,
                        Plan& plan) {
   const std::string wanted = seal(text);
@@ -67,8 +67,8 @@ Result<void> site_has_it_not(const UserInput& input, const ReadFile& read, const
   if (lines.empty()) {
     return {};
   }
-  return fail("--user", lines.front().file, "this site loads rollcall already",
-              "srun --ddp, which works without any installation", ErrorKind::Configuration);
+  return fail("--user", lines.front().file, "already loads rollcall for all users",
+              "srun --ddp, which works without a user's installation", ErrorKind::Configuration);
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ Result<void> check_slurm_path(const std::string& name, const std::string& path) 
   if (path.find_first_of(" \t\n#\"") == std::string::npos) {
     return {};
   }
-  return fail(name, path, "has a character that Slurm's configuration files cannot hold in a path",
-              "another place for it");
+  return fail(name, path, "has a character that paths in Slurm's configuration files cannot have",
+              "choosing another path");
 }
 
 Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link,
@@ -93,10 +93,10 @@ Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, con
   Plan plan;
   std::vector<Result<void>> wanted{
       want_file(input.folder + "/slurm.conf", slurm_conf_text(input),
-                "the site's configuration, with a plugstack of yours", read, plan),
+                "the site's configuration, with your own plugstack.conf", read, plan),
       want_file(input.folder + "/plugstack.conf", plugstack_text(input, read), "the site's plugins, and rollcall's",
                 read, plan),
-      want_link(hook_path(input.folder), input.program, "what runs before each task of srun --ddp", read, link, plan)};
+      want_link(hook_path(input.folder), input.program, "runs before each task of srun --ddp", read, link, plan)};
   const std::string site_folder = input.slurm_conf.substr(0, input.slurm_conf.rfind('/'));
   for (const std::string& name : input.companions) {
     wanted.push_back(want_link(fmt::format("{}/{}", input.folder, name), fmt::format("{}/{}", site_folder, name),
@@ -123,23 +123,23 @@ Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<st
     const std::string path = fmt::format("{}/{}", folder, name);
     const std::optional<std::string> target = link(path);
     if (target && (path == hook_path(folder) || target == site_folder + name)) {
-      plan.changes.push_back({path, std::nullopt, std::nullopt, "a link of rollcall's"});
+      plan.changes.push_back({path, std::nullopt, std::nullopt, "a link from rollcall"});
       continue;
     }
     const Seal state = target ? Seal::Foreign : seal_of(read(path).value_or(""));
     if (state == Seal::Intact) {
       plan.changes.push_back({path, std::nullopt, std::nullopt, "as rollcall wrote it"});
     } else if (state == Seal::Edited || name == "slurm.conf" || name == "plugstack.conf") {
-      return fail(path, "", "was edited since rollcall wrote it: nothing was removed",
-                  "moving it away if you need it, and again", ErrorKind::CannotCreate);
+      return fail(path, "", "was edited since rollcall wrote it; nothing was removed", "moving it away first",
+                  ErrorKind::CannotCreate);
     } else {
-      plan.notes.push_back(fmt::format("{} is not rollcall's: left there", path));
+      plan.notes.push_back(fmt::format("{} is not removed, because it is not rollcall's", path));
     }
   }
   plan.folders_to_remove = {folder, folder.substr(0, folder.rfind('/'))};
   if (!plan.changes.empty()) {
-    plan.notes.push_back("take `export SLURM_CONF=" + folder +
-                         "/slurm.conf` out of your shell's start-up file and scripts");
+    plan.notes.push_back("remove `export SLURM_CONF=" + folder +
+                         "/slurm.conf` from your shell's start-up file and scripts");
   }
   return plan;
 }

@@ -8,9 +8,9 @@
 
 namespace rollcall::install {
 
-/// Slurm loads plugins of its own major.minor only.
+/// A version of Slurm, such as 24.11.5. Slurm loads only plugins that were built for the same major and minor version.
 struct SlurmVersion {
-  int major = 0;  ///< 24 of 24.11.5
+  int major = 0;  ///< 24
   int minor = 0;  ///< 11
   int micro = 0;  ///< 5
 
@@ -18,25 +18,24 @@ struct SlurmVersion {
   [[nodiscard]] std::string text() const;
 };
 
-/// The version of Slurm that a SPANK plugin was built for, from its ELF symbol plugin_version; nothing where `bytes`
-/// are no such file. Nothing of the file is executed. Pure.
+/// Returns the version of Slurm that a SPANK plugin was built for, from its ELF symbol plugin_version; nothing where
+/// `bytes` are not a plugin. The file is not executed. Pure.
 [[nodiscard]] std::optional<SlurmVersion> plugin_version(std::string_view bytes);
 
-/// "slurm-wlm 22.05.8" or "slurm 24.11.5-1" as a version. Pure.
+/// Parses "slurm-wlm 22.05.8" or "slurm 24.11.5-1". Pure.
 [[nodiscard]] std::optional<SlurmVersion> parse_slurm_version(std::string_view text);
 
-/// The Slurm whose srun is in PATH; nothing where there is none. Runs `srun --version`, which from 24.11 on wants a
-/// configuration: `slurm_conf`.
+/// Returns the version of the srun in PATH; nothing where there is none. Runs `srun --version`, which needs `slurm_conf`
+/// from 24.11 on.
 [[nodiscard]] std::optional<SlurmVersion> slurm_version(const Environment& environment, const std::string& slurm_conf);
 
-/// Where `install --site` places a plugin that it found at `path`: beside it, in a folder named after
-/// the Slurm that it is for and the checksum of `bytes`, its own and its program's, "22.05-1c291ca3"; `path` itself
-/// where it lies in such a folder. Two builds have two paths, so what runs never sees the file change that it has
-/// mapped. Pure.
+/// Returns the path to which `install --site` copies the plugin at `path`: in a folder beside it, "22.05-1c291ca3",
+/// which is named by the version of Slurm and the checksum of `bytes` (of the plugin and its program). It is `path`
+/// where that is in such a folder. Each build has its own path, so that processes never see a mapped file change. Pure.
 [[nodiscard]] std::string placed_plugin(const std::string& path, const SlurmVersion& built_for, std::string_view bytes);
 
-/// spank_rollcall.so beside the program `rollcall` at `program`, installed or in a build folder; nothing where it is
-/// not.
+/// Returns spank_rollcall.so for the program `rollcall` at `program`, in the same installation or build folder; nothing
+/// where it does not exist.
 [[nodiscard]] std::optional<std::string> plugin_beside(const std::string& program);
 
 }  // namespace rollcall::install

@@ -18,7 +18,7 @@ std::string mark_line(std::string_view mark, std::string_view text) {
   return fmt::format("{}{:08x}\n", mark, job::fnv1a(text));
 }
 
-/// Positions in a file: of the opening line, of the lines inside, of the closing line.
+/// Offsets in a file: of the opening line, of the lines inside, and of the closing line.
 struct Block {
   std::size_t begin = 0;
   std::size_t lines = 0;
@@ -35,7 +35,7 @@ std::optional<Block> find_block(std::string_view file) {
   return Block{begin, lines, end};
 }
 
-/// Without the words that an administrator may add to the plugin's line, change and take out again.
+/// Removes the words that an administrator may add to the plugin's line or change.
 std::string without_own_words(std::string_view lines) {
   std::string text(lines);
   for (const std::string_view key : {"config_owner=", "log=", "rollcall="}) {

@@ -25,22 +25,22 @@ void check_plugin(Status& status) {
   const std::optional<std::string> bytes = read_file(status.plugin);
   const std::optional<SlurmVersion> built_for = bytes ? plugin_version(*bytes) : std::nullopt;
   if (!bytes) {
-    status.problems.push_back(status.plugin + ": cannot be read here; srun will not know --ddp");
+    status.problems.push_back(status.plugin + ": cannot be read on this host, so that srun does not know --ddp");
   } else if (!built_for) {
-    status.problems.push_back(status.plugin + ": is no SPANK plugin");
+    status.problems.push_back(status.plugin + ": is not a SPANK plugin");
   }
   if (built_for) {
     status.plugin_version = built_for->text();
     const auto slurm = parse_slurm_version(status.slurm_version);
     if (slurm && !slurm->fits(*built_for)) {
       status.problems.push_back(
-          fmt::format("{}: was built for Slurm {}, this is {}; build it against this Slurm's headers", status.plugin,
+          fmt::format("{}: was built for Slurm {}, this is {}; try building it with this Slurm's headers", status.plugin,
                       built_for->text(), slurm->text()));
     }
   }
 }
 
-/// What `line`, the one in force, has its steps run.
+/// Checks the program that the plugin of the active `line` runs.
 void check_hook_program(const PluginLine& line, Status& status) {
   const ImageRoot here;
   status.program = line.program.empty() ? program_above(line.plugin, here).value_or("") : line.program;
@@ -57,7 +57,7 @@ void check_users_hook(const PluginLine& line, Status& status) {
   }
 }
 
-/// "JOB.STEP" of the step whose task this is; empty: no task of srun's.
+/// Returns "JOB.STEP" of this task's step; empty where this is not a task of srun.
 std::string step_of(const Environment& environment) {
   constexpr std::uint32_t kFirstSpecial = 0xffff'fff0;  // the batch script, salloc's shell (slurm.h)
   const auto step = parse_integer<std::uint32_t>(environment.get(env::kSlurmStepId).value_or(""));
@@ -65,7 +65,7 @@ std::string step_of(const Environment& environment) {
                                        : "";
 }
 
-/// The slurm.conf of the user's installation; empty: there is none.
+/// Returns the slurm.conf of the user's installation; empty where there is none.
 std::string users_conf(const Environment& environment) {
   const Result<std::string> folder = user_folder(environment);
   return folder && readable(*folder + "/slurm.conf") ? *folder + "/slurm.conf" : "";
@@ -76,18 +76,17 @@ void note_unused_installation(const Environment& environment, Status& status) {
   if (status.way == Way::None && !own.empty()) {
     status.problems.push_back(
         step_of(environment).empty()
-            ? fmt::format("your installation is not in force; try export SLURM_CONF={}", own)
-            : fmt::format(
-                  "a task does not see whether your installation was in force where its step was started, as it is "
-                  "after export SLURM_CONF={}",
-                  own));
+            ? fmt::format("your installation is not active; try export SLURM_CONF={}", own)
+            : fmt::format("a task does not know whether its step was started with your installation, as it is after "
+                          "export SLURM_CONF={}",
+                          own));
   }
   if (status.way == Way::SiteAndUser) {
-    status.problems.push_back("the site has rollcall itself; try rollcall uninstall --user, and unset SLURM_CONF");
+    status.problems.push_back("the site has rollcall too; try rollcall uninstall --user, and unsetting SLURM_CONF");
   }
 }
 
-/// Slurm passes over a line whose plugin is for another Slurm: of two the one that fits is in force.
+/// Returns whether a plugin is for this Slurm: Slurm skips lines with plugins for other versions.
 bool fits(const std::string& plugin, const Status& status) {
   const std::optional<std::string> bytes = read_file(plugin);
   const auto built_for = bytes ? plugin_version(*bytes) : std::nullopt;
@@ -132,7 +131,8 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
   if (!named.empty()) {
     return readable(root.on_this_machine(named))
                ? Result<std::string>(named)
-               : fail("--slurm-conf", root.shown(named), "cannot be read", "the site's slurm.conf", ErrorKind::NoInput);
+               : fail("--slurm-conf", root.shown(named), "cannot be read", "naming the site's slurm.conf",
+                      ErrorKind::NoInput);
   }
   const Result<std::string> folder = user_folder(environment);
   const auto current = root.is_this_machine() ? environment.get_non_empty("SLURM_CONF") : std::nullopt;
@@ -148,7 +148,7 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
       return std::string(path);
     }
   }
-  return fail("slurm.conf", "", "is in none of the usual places", "--slurm-conf=FILE (scontrol show config names it)",
+  return fail("slurm.conf", "", "is not in a usual folder", "--slurm-conf=FILE (scontrol show config names it)",
               ErrorKind::NoInput);
 }
 
@@ -157,7 +157,7 @@ Status install_status(const Environment& environment) {
   if (const std::string in_force = job::slurm_conf_in_force(environment); !in_force.empty()) {
     look_at(in_force, environment, status);
   }
-  // slurmd gives tasks the site's SLURM_CONF, whatever the srun that started them had: what it did tells.
+  // slurmd gives tasks the site's SLURM_CONF, whatever srun had. ROLLCALL_STEP shows that srun used the user's.
   const std::string own = users_conf(environment);
   const std::string step = step_of(environment);
   if (status.way == Way::None && !own.empty() && !step.empty() && environment.get(env::kStep) == step) {
@@ -175,7 +175,7 @@ std::vector<std::string> changeable_by_others(const std::string& path, const Ima
   for (const std::string& place : root.places_on_the_way(path)) {
     struct stat entry {};
     if (::stat(place.c_str(), &entry) == 0 && disbelief(entry, place, Believed())) {
-      lines.push_back(place + ": others than root can change it; slurmstepd runs what stands there as root");
+      lines.push_back(place + ": others than root can change it, and slurmstepd runs its code as root");
     }
   }
   return lines;
@@ -226,7 +226,7 @@ std::string way_name(Way way) {
 
 std::string status_text(const Status& status) {
   const auto or_unknown = [](const std::string& text) { return text.empty() ? "unknown" : text; };
-  std::string text = fmt::format("{:<15}{}\n", "in force", way_name(status.way));
+  std::string text = fmt::format("{:<15}{}\n", "installation", way_name(status.way));
   text += fmt::format("{:<15}{}\n", "slurm.conf", or_unknown(status.slurm_conf));
   text += fmt::format("{:<15}{}\n", "plugstack.conf", or_unknown(status.plugstack));
   text += fmt::format("{:<15}{}\n", "Slurm", or_unknown(status.slurm_version));

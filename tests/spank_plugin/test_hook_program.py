@@ -159,13 +159,13 @@ def test_one_that_ended_well_leaves_no_child_to_the_task(cluster, program):
 
 def missing(program):
     program.path.unlink()
-    return 127, "is no program"
+    return 127, "is not a program"
 
 
 def a_folder(program):
     program.path.unlink()
     program.path.mkdir()
-    return 127, "is no program"
+    return 127, "is not a program"
 
 
 def not_executable(program):
@@ -269,7 +269,7 @@ def test_the_status_says_what_a_step_says(cluster, program, rollcall, spoil):
 def test_the_doctor_says_what_a_step_says(cluster, program, rollcall):
     program.say_of_owners("config_owner=any")
     doctor = cluster.run("srun", "-N1", str(rollcall), "doctor", "--json", "--only=way", check=False)
-    assert f"rollcall: {program.path}: is no program" in doctor.stdout
+    assert f"rollcall: {program.path}: is not a program" in doctor.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in a file's place on one node")
@@ -280,7 +280,7 @@ def test_one_that_a_node_lacks_is_told_by_that_node(cluster, program):
         step = cluster.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "echo", "ran", check=False)
         assert step.returncode == 127, step.stderr
         (line,) = rollcall_lines(step.stderr)
-        assert f"{program.path}: is no program" in line
+        assert f"{program.path}: is not a program" in line
     finally:
         cluster.script("restart-node", "jwb0002")
     check_nodes(cluster)

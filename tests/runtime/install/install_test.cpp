@@ -248,7 +248,7 @@ TEST(SitePlan, APlugstackOfAnyFolderIsRefused) {
     ASSERT_FALSE(plan);
     EXPECT_EQ(plan.error().kind, ErrorKind::Configuration);
     EXPECT_THAT(plan.error().message(),
-                HasSubstr("PlugStackConfig: stack.conf: is no absolute path in /i/etc/slurm.conf"));
+                HasSubstr("PlugStackConfig: stack.conf: is not an absolute path in /i/etc/slurm.conf"));
   }
 }
 

@@ -347,7 +347,7 @@ def test_a_site_that_has_rollcall_needs_no_installation(user, plain, plugin):
         result = user.install(check=False)
     finally:
         plugstack.write_text("")
-    assert result.returncode == 78 and "this site loads rollcall already" in result.stderr
+    assert result.returncode == 78 and "already loads rollcall for all users" in result.stderr
     assert not user.folder.exists()
 
 
@@ -384,7 +384,7 @@ def test_the_doctor_of_a_step_does_not_deny_the_installation_that_started_it(ins
     """slurmd gives tasks the site's SLURM_CONF, whatever srun had."""
     step = installed.run("srun", *option, "-N2", str(installed.rollcall), "doctor", "--json", "--only=way")
     findings = json.loads(step.stdout)["findings"]
-    assert [f for f in findings if "not in force" in f["reason"]] == []
+    assert [f for f in findings if "not active" in f["reason"]] == []
     if option:
         (way,) = findings
         assert way["status"] == "good" and way["reason"].startswith(f"srun has --ddp (user installation, {installed.plugin})")

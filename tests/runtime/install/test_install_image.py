@@ -127,7 +127,7 @@ def test_a_program_that_steps_would_not_find_is_told(rollcall, image, named):
     assert site(rollcall, "install", *options).returncode == 0
     plugstack.write_text(PLACED.sub(lambda line: f"{line[0]} rollcall={named}", plugstack.read_text()))
     done = site(rollcall, "install", *options)
-    assert done.returncode == 127 and f"rollcall: {named}: is no program" in done.stderr
+    assert done.returncode == 127 and f"rollcall: {named}: is not a program" in done.stderr
 
 
 @pytest.mark.parametrize("above", [True, False], ids=["above the plugin", "none there"])
@@ -172,7 +172,7 @@ def test_a_plugstack_that_is_looked_for_in_any_folder_is_refused(rollcall, image
     (image / "etc" / "slurm" / "slurm.conf").write_text("PlugStackConfig=stack.conf\n")
     for command in ("install", "uninstall"):
         result = site(rollcall, command, "--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so")
-        assert result.returncode == 78 and "stack.conf: is no absolute path" in result.stderr
+        assert result.returncode == 78 and "stack.conf: is not an absolute path" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["slurm/plugstack.conf", "rollcall/site.toml", "slurm/slurm.conf.d"])
