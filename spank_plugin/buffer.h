@@ -6,7 +6,7 @@
 
 namespace rollcall::spank {
 
-/// Bytes that grow. Where memory is short it stays as it is, and ok() says so from then on.
+/// A growing byte buffer. Where memory is exhausted, it keeps its content, and ok() returns false from then on.
 class Buffer {
  public:
   Buffer() = default;
@@ -14,13 +14,13 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  void append(std::string_view text);  ///< a NUL follows, which does not count
+  void append(std::string_view text);  ///< a NUL, which size_ does not count, follows the text
   void append(std::uint32_t number);   ///< in decimal
-  /// Adds a frame of hook_wire.h.
+  /// Appends a frame of hook_wire.h.
   void frame(char kind, std::string_view payload);
-  /// Room for `size` bytes in place of what is there; null: no memory. What is written there is followed by a NUL.
+  /// Returns `size` bytes to write to, which replace the content and are followed by a NUL; null without memory.
   [[nodiscard]] char* make_room(std::size_t size);
-  /// For who wrote a text there: up to its NUL.
+  /// Cuts the content at its first NUL, after a text was written to make_room().
   void cut_at_end();
   void clear() { size_ = 0; }
 
@@ -37,7 +37,7 @@ class Buffer {
   bool ok_ = true;
 };
 
-/// Users' terminals and logs take lines, not control characters: these become '?'.
+/// Replaces control characters by '?', for users' terminals and logs.
 inline void make_printable(char* text) {
   for (; *text != '\0'; ++text) {
     if (static_cast<unsigned char>(*text) < ' ' || *text == '\x7f') {

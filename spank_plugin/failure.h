@@ -4,10 +4,10 @@
 
 namespace rollcall::spank {
 
-/// Why something cannot be, as users read it; the counterpart of rollcall::Error for code that links libc alone.
+/// An error with its message, like rollcall::Error, for code that links only libc.
 struct Failure {
-  int exit_code = 0;     ///< 0: all is well
-  char text[1024] = "";  ///< "rollcall: SETTING: VALUE: what is wrong; try ACTION"; empty: it has been told
+  int exit_code = 0;     ///< 0: success
+  char text[1024] = "";  ///< "rollcall: SETTING: VALUE: what is wrong; try ACTION"; empty: it has been reported
 
   explicit operator bool() const { return exit_code != 0; }
 };

@@ -19,13 +19,13 @@ namespace {
 
 constexpr int kLevels = 4;  // PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so
 
-/// statx(2): its name in libc is older than that of stat(2) which the compiler would take here (2.33).
+/// Calls statx(2), whose symbol in libc is older than the one of stat(2) that the compiler would use (2.33).
 bool look_at(const char* path, struct statx& status) {
   return ::statx(AT_FDCWD, path, 0, STATX_UID | STATX_GID | STATX_MODE, &status) == 0;
 }
 
-/// Whose files are believed. config_owner= that is neither a number nor "any" believes nobody more: the program says
-/// so.
+/// The owners whose files are trusted. A config_owner= that is neither a number nor "any" adds no owner; the program
+/// reports it.
 class Believed {
  public:
   Believed(const char* plugin, const char* config_owner) : anybody_(std::strcmp(config_owner, "any") == 0) {
@@ -42,25 +42,25 @@ class Believed {
     }
   }
 
-  /// What speaks against `path`, a part of the way to `program`.
+  /// Checks `path`, which is `program` or a folder above it.
   [[nodiscard]] Failure judge(const char* path, const char* program) const {
     struct statx status {};
     if (anybody_) {
       return {};
     }
     if (!look_at(path, status)) {
-      return failed(ExitCode::Configuration, "rollcall: --ddp: %s: is not run: %s: %s; try asking your administrator",
+      return failed(ExitCode::Configuration, "rollcall: --ddp: %s: is not trusted: %s: %s; try asking your administrator",
                     program, path, std::strerror(errno));
     }
     if (!owned(status.stx_uid)) {
       return failed(ExitCode::Configuration,
-                    "rollcall: --ddp: %s: is not run: user %u owns %s; try chown root %s, or config_owner=%u in "
+                    "rollcall: --ddp: %s: is not trusted: user %u owns %s; try chown root %s, or config_owner=%u in "
                     "plugstack.conf",
                     program, status.stx_uid, path, path, status.stx_uid);
     }
     if (const char* const bit = open_bit(status); bit != nullptr) {
       return failed(ExitCode::Configuration,
-                    "rollcall: --ddp: %s: is not run: others may write to %s; try chmod %s %s, or config_owner=any in "
+                    "rollcall: --ddp: %s: is not trusted: others may write to %s; try chmod %s %s, or config_owner=any in "
                     "plugstack.conf",
                     program, path, bit, path);
     }
@@ -72,15 +72,15 @@ class Believed {
     return owner == 0 || std::find(users_, users_ + count_, owner) != users_ + count_;
   }
 
-  /// chmod(1)'s word for what keeps others from writing there; null: they may not.
+  /// Returns the mode for chmod(1) that forbids others to write to the file; null where they may not.
   static const char* open_bit(const struct statx& status) {
     if (S_ISDIR(status.stx_mode) && (status.stx_mode & S_ISVTX) != 0) {
-      return nullptr;  // as in /tmp, where nobody replaces what is another's
+      return nullptr;  // as in /tmp, where users cannot replace each other's files
     }
     if ((status.stx_mode & S_IWOTH) != 0) {
       return "o-w";
     }
-    // Root's group, and one that is numbered as the owner, that user's own (useradd's default, with umask 002).
+    // Root's group is allowed, and the owner's private group, which has the user's number (useradd(8), umask 002).
     const bool is_others = status.stx_gid != 0 && status.stx_gid != status.stx_uid;
     return is_others && (status.stx_mode & S_IWGRP) != 0 ? "g-w" : nullptr;
   }
@@ -90,7 +90,7 @@ class Believed {
   std::size_t count_ = 0;
 };
 
-/// Judges the program and each folder above it.
+/// Checks the program and each folder above it.
 Failure judge(const char* program, const Believed& believed) {
   char path[PATH_MAX];
   std::snprintf(path, sizeof path, "%s", program);
@@ -106,7 +106,7 @@ Failure judge(const char* program, const Believed& believed) {
   }
 }
 
-/// `path` without links, where a program lies there.
+/// Resolves links in `candidate`, and returns whether it is a regular file.
 bool is_program(const char* candidate, char (&path)[PATH_MAX]) {
   struct statx status {};
   return ::realpath(candidate, path) != nullptr && look_at(path, status) && S_ISREG(status.stx_mode);
@@ -171,7 +171,7 @@ Failure find_program(const Site& site, char (&path)[PATH_MAX]) {
   }
   if (named == nullptr && !find_above(own.path, path)) {
     return failed(ExitCode::NotFound,
-                  "rollcall: --ddp: %s: there is no bin/rollcall above it, which the plugin runs; try asking your "
+                  "rollcall: --ddp: %s: has no bin/rollcall in a folder above it, which it needs; try asking your "
                   "administrator for the whole installation, or for rollcall=PATH in plugstack.conf",
                   own.path);
   }

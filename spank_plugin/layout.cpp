@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-// Weak: a Slurm that lacks one of these still loads the plugin.
+// Weak, so that a Slurm without one of these functions still loads the plugin.
 #pragma weak slurm_job_step_layout_get
 #pragma weak slurm_job_step_layout_free
 #pragma weak slurm_load_node_single
@@ -29,7 +29,7 @@ std::uint32_t node_of_rank_0(const slurm_step_layout_t& layout) {
   return layout.node_cnt;
 }
 
-/// Null: nothing is known.
+/// Returns the layout of a step, or null where it is unknown.
 slurm_step_layout_t* layout_of(std::uint32_t job, std::uint32_t step) {
   if (slurm_job_step_layout_get == nullptr || slurm_job_step_layout_free == nullptr) {
     return nullptr;
@@ -41,7 +41,7 @@ slurm_step_layout_t* layout_of(std::uint32_t job, std::uint32_t step) {
   return slurm_job_step_layout_get(&id);
 }
 
-/// For free(3); null where this Slurm does not tell.
+/// Returns a name of a node list, which the caller frees with free(3); null where this Slurm cannot expand the list.
 char* name_of_node(const char* list, std::uint32_t index) {
   auto* const names =
       slurm_hostlist_create == nullptr || slurm_hostlist_shift == nullptr || slurm_hostlist_destroy == nullptr

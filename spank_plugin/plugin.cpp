@@ -1,5 +1,5 @@
-// The hooks that Slurm calls, and nothing else. None fails on a node before task_init, since an earlier failure drains
-// the node; none does more than look at a flag or variable unless --ddp was given.
+// The hooks that Slurm calls. None of them fails on a node before task_init, because an earlier failure drains the node.
+// Without --ddp they only read flags and variables.
 
 #include <unistd.h>
 
@@ -20,10 +20,10 @@ namespace {
 
 using namespace rollcall;
 
-// One of each a process: srun, sbatch and salloc handle one command line, slurmstepd one step; tasks inherit by fork.
+// Global state: srun, sbatch and salloc handle one command line, slurmstepd one step. Tasks inherit it by fork.
 spank::Site g_site;
-char* g_option = nullptr;        ///< what --ddp was given, "" for a bare one; null: not given, or off
-bool g_option_was_lost = false;  // Slurm passes over an error of the callback on a node
+char* g_option = nullptr;        ///< the argument of --ddp, "" where it has none; null: not given, or off
+bool g_option_was_lost = false;  // on a node Slurm ignores an error of the option's callback
 spank::SharedByTasks g_shared;
 spank::StepSecret g_secret;
 spank::StepLog g_log;
@@ -37,7 +37,7 @@ char g_usage[] =
     "interfaces, ...); key=value,... overrides settings for this step (a comma inside a value is written +), off turns "
     "it off; 'rollcall env' shows the values, 'man rollcall-spank' the rest";
 
-/// The arguments of this plugin's line in plugstack.conf, which SPANK keeps as long as the plugin is loaded.
+/// Reads the arguments of this plugin's line in plugstack.conf, which SPANK keeps as long as the plugin is loaded.
 spank::Site read_site(int argument_count, char** arguments) {
   spank::Site site;
   const struct {
@@ -58,14 +58,14 @@ spank::Site read_site(int argument_count, char** arguments) {
   return site;
 }
 
-/// Whether a line of this step goes to the system's log.
+/// Returns whether this step is logged to syslog.
 bool is_logged(spank_t handle) {
   return g_option != nullptr && g_site.log != nullptr && std::strcmp(g_site.log, "syslog") == 0 &&
          spank_context() == S_CTX_REMOTE && spank::is_srun_step(handle);
 }
 
-/// Ends srun, sbatch or salloc where that is necessary. Nothing has begun, and Slurm would say "Invalid --ddp
-/// argument: " with the whole argument, or (null), and end with 1.
+/// Ends srun, sbatch or salloc on a failure, before the step starts. Slurm itself would print "Invalid --ddp argument: "
+/// with the whole argument, or (null), and exit with 1.
 void end_where_it_failed(const spank::Failure& failure) {
   if (failure) {
     if (failure.text[0] != '\0') {
@@ -117,11 +117,11 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
   }
   g_site = read_site(argument_count, arguments);
   if (context != S_CTX_REMOTE) {
-    ::unsetenv(env::kSecretFd.data());    // of the step that this srun, sbatch or salloc was called in
-    ::unsetenv(env::kStepSecret.data());  // the same, on a node without the plugin; slurmctld keeps what sbatch has
+    ::unsetenv(env::kSecretFd.data());    // inherited from the step that called this srun, sbatch or salloc
+    ::unsetenv(env::kStepSecret.data());  // likewise on a node without the plugin; slurmctld stores sbatch's variables
   }
   if (context != S_CTX_REMOTE && spank::init_has_work(g_site)) {
-    // A failure comes again with the option, where it is one of this command's own.
+    // A failure because of this command's own option is reported by that option's hook.
     (void)spank::submit(handle, g_site, "init", nullptr);
   }
   spank_option_register(handle, &g_ddp);
@@ -144,7 +144,7 @@ int slurm_spank_init_post_opt(spank_t handle, int, char**) {
 
 int slurm_spank_local_user_init(spank_t handle, int, char**) {
   if (g_option != nullptr) {
-    spank::tell_head_address(handle);
+    spank::export_head_address(handle);
   }
   return ESPANK_SUCCESS;
 }
@@ -154,14 +154,14 @@ int slurm_spank_user_init(spank_t handle, int, char**) {
   if (g_option != nullptr && spank::is_srun_step(handle)) {
     g_shared.make(handle);
   }
-  return ESPANK_SUCCESS;  // whatever happened: a failure here would drain the node
+  return ESPANK_SUCCESS;  // always, because a failure here would drain the node
 }
 
 int slurm_spank_task_init(spank_t handle, int, char**) {
-  const bool in_step = spank::is_srun_step(handle);  // a batch script has what a task that submitted it had
+  const bool in_step = spank::is_srun_step(handle);  // a batch script may inherit --ddp from the submitting task
   if (in_step && g_option_was_lost) {
     spank::end_task(spank::failed(ExitCode::Internal,
-                                  "rollcall: --ddp: could not be taken over on the node; try asking for more memory"),
+                                  "rollcall: --ddp: was lost on the node; try asking Slurm for more memory (--mem)"),
                     g_shared);
   }
   if (in_step && g_option != nullptr) {

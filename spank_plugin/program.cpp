@@ -23,10 +23,10 @@
 namespace rollcall::spank {
 namespace {
 
-constexpr long kGrace = 1000;  // milliseconds for a program to be gone
-constexpr int kBeyond = 10;    // of the numbers that the child gives its own descriptors
+constexpr long kGrace = 1000;  // milliseconds until a program must have ended
+constexpr int kBeyond = 10;    // above the descriptor numbers that the child uses
 
-/// What the program is started with, made before vfork(2): the child shares this process's memory.
+/// The arguments of the child, made before vfork(2), because the child shares this process's memory.
 struct Start {
   const char* path;
   char* const* arguments;
@@ -36,7 +36,7 @@ struct Start {
   pid_t parent;
 };
 
-/// slurmstepd's own files are none of the user's.
+/// Closes all descriptors from `first` on at exec: slurmstepd's files are not for the user.
 void close_others_on_exec(int first) {
 #ifdef SYS_close_range
   constexpr unsigned kCloseOnExec = 4;
@@ -52,7 +52,7 @@ void close_others_on_exec(int first) {
   }
 }
 
-/// In the child.
+/// Executes the program in the child.
 [[noreturn]] void become(const Start& start, volatile int& error_number) {
   ::signal(SIGTERM, SIG_IGN);
   sigset_t none;
@@ -77,7 +77,7 @@ pid_t fork_and_become(const Start& start, int& error_number) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);  // no handler of this process's runs in the child
+  ::sigprocmask(SIG_SETMASK, &all, &before);  // this process's handlers must not run in the child
   volatile int child_error = 0;
   const pid_t pid = ::vfork();  // NOLINT: fork(2) would copy slurmstepd's page tables
   if (pid == 0) {
@@ -88,7 +88,7 @@ pid_t fork_and_become(const Start& start, int& error_number) {
   return pid;
 }
 
-/// `environ`, or of slurmstepd's what tells the loader where libraries are.
+/// Returns `environ`, or in slurmstepd only the variables of the loader.
 char** environment_for_program(bool of_slurmstepd, char** room, std::size_t size) {
   if (!of_slurmstepd) {
     return environ;
@@ -123,7 +123,7 @@ Io transfer_all(int socket, short event, std::size_t size, long deadline, Transf
   return Io::Done;
 }
 
-/// Waits for its end, which mostly is a matter of microseconds.
+/// Waits until the program has ended, which usually takes microseconds.
 int end_within(long milliseconds, Program& program) {
   const long deadline = now() + milliseconds;
   int status = 0;
@@ -168,7 +168,7 @@ Io receive_all(int socket, char* data, std::size_t size, long deadline) {
 Failure start_program(const char* path, int shared, bool of_slurmstepd, Program& program) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return failed(ExitCode::Unavailable, "rollcall: --ddp: %s: cannot be run: %s; try again", path,
+    return failed(ExitCode::Unavailable, "rollcall: --ddp: %s: cannot be executed: %s; try raising ulimit -n", path,
                   std::strerror(errno));
   }
   constexpr std::size_t kMostEntries = 64;
@@ -179,7 +179,7 @@ Failure start_program(const char* path, int shared, bool of_slurmstepd, Program&
   char version[64];
   std::snprintf(version, sizeof version, ROLLCALL_VERSION " %s", hook::protocol());
   char* arguments[]{command, subcommand, version, nullptr};
-  // Beyond the numbers that they get in the child, where dup2(2) must not close one of them.
+  // Above the numbers that they get in the child, so that dup2(2) does not close one of them.
   const int socket = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kBeyond);
   const int high = shared >= 0 ? ::fcntl(shared, F_DUPFD_CLOEXEC, kBeyond) : -1;
   int error_number = socket < 0 || (shared >= 0 && high < 0) ? EMFILE : 0;
@@ -199,12 +199,12 @@ Failure start_program(const char* path, int shared, bool of_slurmstepd, Program&
     stop_program(program);
     return failed(
         ExitCode::Unavailable,
-        "rollcall: --ddp: %s: cannot be run: too few descriptors are left to this process; try a higher ulimit -n",
+        "rollcall: --ddp: %s: cannot be executed: this process has too few file descriptors; try raising ulimit -n",
         path);
   }
   if (error_number != 0) {
     stop_program(program);
-    return failed(ExitCode::NotExecutable, "rollcall: --ddp: %s: cannot be run: %s; try asking your administrator",
+    return failed(ExitCode::NotExecutable, "rollcall: --ddp: %s: cannot be executed: %s; try asking your administrator",
                   path, std::strerror(error_number));
   }
   return {};

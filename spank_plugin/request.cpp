@@ -14,15 +14,16 @@
 namespace rollcall::spank {
 namespace {
 
-/// Until the program, which watches over itself by the setting task.timeout (30 s), says otherwise: it comes first.
+/// The default time limit in milliseconds, which the program may change. Its own limit, the setting task.timeout (30 s),
+/// is shorter, so that the program reports first.
 constexpr long kPatience = 40'000;
 constexpr long kMostPatience = 1'000'000;  // seconds
 
-/// What a frame counts at least of hook::kLongestAnswer: some ten thousand are more than any answer has.
+/// The minimum size that a frame counts of hook::kLongestAnswer, so that an answer has at most some ten thousand frames.
 constexpr std::size_t kFrame = 1024;
-/// Of all lines of one answer, of which each counts at least kFrame: they go to slurmd's log, which is root's, and a
-/// user can have a program of their own speak in this one's place.
-constexpr std::size_t kMostTold = std::size_t{64} << 10;
+/// The limit for all lines of one answer, where each counts at least kFrame. They go to slurmd's log, which is root's,
+/// and a user can replace the program by another one.
+constexpr std::size_t kMostReported = std::size_t{64} << 10;
 
 char g_path[PATH_MAX];
 Program g_program;
@@ -32,14 +33,14 @@ class Answer {
  public:
   explicit Answer(spank_t spank) : spank_(spank), remote_(spank_context() == S_CTX_REMOTE) {}
 
-  /// Sends the request and reads what is answered. A program of another version may say so and read no further.
+  /// Sends the request and reads the answer. A program of another version may answer before it has read the request.
   [[nodiscard]] Failure to(std::string_view request) {
     const Io sent = send_all(g_program.socket, request.data(), request.size(), deadline_);
     return sent == Io::Late ? failure_of(sent) : read();
   }
 
  private:
-  /// Reads frames to the last one.
+  /// Reads all frames of the answer.
   [[nodiscard]] Failure read() {
     for (std::size_t size = 0; size < hook::kLongestAnswer; size += frame_.text().size() + kFrame) {
       hook::Header header{};
@@ -51,12 +52,12 @@ class Answer {
       }
       char* const payload = frame_.make_room(header.size);
       if (payload == nullptr) {
-        return failed(ExitCode::Unavailable, "rollcall: --ddp: no memory is left; try asking for more");
+        return failed(ExitCode::Unavailable, "rollcall: --ddp: out of memory; try asking Slurm for more (--mem)");
       }
       if (const Failure failure = receive(payload, header.size); failure) {
         return failure;
       }
-      // No part of a frame has a NUL.
+      // A frame must not have a NUL.
       if (std::memchr(payload, '\0', header.size) != nullptr || (!version_known_ && header.kind != hook::kVersion)) {
         break;
       }
@@ -81,7 +82,7 @@ class Answer {
         return refused(payload, remote_ ? spank_unsetenv(spank_, payload) : local(::unsetenv(payload)));
       case hook::kNote:
       case hook::kError:
-        return tell(kind, payload);
+        return report(kind, payload);
       case hook::kPatience:
         deadline_ = begin_ + std::clamp(std::strtol(payload, nullptr, 10), 0L, kMostPatience) * 1000;
         return {};
@@ -94,12 +95,12 @@ class Answer {
     }
   }
 
-  [[nodiscard]] Failure tell(char kind, char* line) {
-    if (told_ >= kMostTold) {
+  [[nodiscard]] Failure report(char kind, char* line) {
+    if (reported_ >= kMostReported) {
       return garbage();
     }
-    const std::size_t size = std::min(std::strlen(line), kMostTold - told_);
-    told_ += std::max(size, kFrame);
+    const std::size_t size = std::min(std::strlen(line), kMostReported - reported_);
+    reported_ += std::max(size, kFrame);
     line[size] = '\0';
     make_printable(line);
     kind == hook::kNote ? slurm_spank_log("%s", line) : slurm_error("%s", line);
@@ -122,7 +123,7 @@ class Answer {
     return status == ESPANK_SUCCESS
                ? Failure()
                : failed(ExitCode::Internal,
-                        "rollcall: %s: Slurm refused it: %s; try reporting it to your administrator", name,
+                        "rollcall: %s: Slurm refused to set it: %s; try reporting it to your administrator", name,
                         spank_strerror(static_cast<spank_err_t>(status)));
   }
 
@@ -155,8 +156,8 @@ class Answer {
       case Io::Late:
         return failed(
             ExitCode::Unavailable,
-            "rollcall: --ddp: %s: does not answer within %ld s and was killed; try what it may wait for, a file "
-            "server or a name server",
+            "rollcall: --ddp: %s: did not answer within %ld s and was killed; try checking the file servers and name "
+            "servers that it uses",
             g_path, (deadline_ - begin_) / 1000);
       default:
         break;
@@ -164,33 +165,33 @@ class Answer {
     const int status = status_of_end(g_program);
     if (!version_known_) {
       return failed(ExitCode::Mismatch,
-                    "rollcall: --ddp: %s: does not answer as rollcall " ROLLCALL_VERSION
-                    " does and ended with %d; try one version of the plugin and of the program",
+                    "rollcall: --ddp: %s: does not answer like rollcall " ROLLCALL_VERSION
+                    " and ended with %d; try installing one version of the plugin and the program",
                     g_path, status);
     }
-    return failed(ExitCode::Internal, "rollcall: --ddp: %s: ended with %d before it was done; try reporting it", g_path,
+    return failed(ExitCode::Internal, "rollcall: --ddp: %s: ended early with exit code %d; try reporting it", g_path,
                   status);
   }
 
   [[nodiscard]] static Failure other_version(char* version) {
     make_printable(version);
     return failed(ExitCode::Mismatch,
-                  "rollcall: --ddp: %s: is of version %.32s, and the plugin of " ROLLCALL_VERSION
-                  " %s; try one version of both",
+                  "rollcall: --ddp: %s: is of version %.32s, but the plugin is of " ROLLCALL_VERSION
+                  " %s; try installing one version of both",
                   g_path, version, hook::protocol());
   }
 
   [[nodiscard]] static Failure garbage() {
     return failed(ExitCode::Mismatch,
-                  "rollcall: --ddp: %s: does not answer as rollcall " ROLLCALL_VERSION
-                  " does; try one version of the plugin and of the program",
+                  "rollcall: --ddp: %s: does not answer like rollcall " ROLLCALL_VERSION
+                  "; try installing one version of the plugin and the program",
                   g_path);
   }
 
   spank_t spank_;
   bool remote_;
   bool version_known_ = false;
-  std::size_t told_ = 0;
+  std::size_t reported_ = 0;  ///< size of the printed lines
   long begin_ = now();
   long deadline_ = begin_ + kPatience;
   Buffer frame_;
@@ -234,7 +235,7 @@ void Request::item(std::string_view name, std::uint32_t value) {
 Failure Request::ask(std::string_view hook) {
   text_.frame(hook::kHook, hook);
   if (!text_.ok()) {
-    return failed(ExitCode::Unavailable, "rollcall: --ddp: no memory is left; try asking for more");
+    return failed(ExitCode::Unavailable, "rollcall: --ddp: out of memory; try asking Slurm for more (--mem)");
   }
   if (!g_program.runs()) {
     Failure failure = find_program(site_, g_path);

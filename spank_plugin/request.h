@@ -10,20 +10,20 @@
 
 namespace rollcall::spank {
 
-/// What a hook has `rollcall spank-hook` do, with the rights of this process's user, which are the job's (a task) or
-/// srun's own. Everything that depends on a user's files and values, on a name server or on a file system is that
-/// program's. It is started by the first request and stays for further ones until end_program(). Not thread-safe.
+/// A request of a hook to `rollcall spank-hook`, which runs with the rights of this process's user: the job's user (in a
+/// task) or srun's. That program does all work that depends on users' files and values, a name server or a file system.
+/// The first request starts it, and it serves further ones until end_program(). Not thread-safe.
 class Request {
  public:
-  /// `shared`: descriptor of what the node's tasks share, or -1.
+  /// `shared` is the descriptor of the memory that the node's tasks share, or -1.
   Request(spank_t spank, const Site& site, int shared);
 
   void variable(std::string_view entry);  ///< "NAME=VALUE"
   void item(std::string_view name, std::string_view value);
   void item(std::string_view name, std::uint32_t value);
 
-  /// Asks, and carries out what is answered: variables are set, lines are told. A failure without a text has been told.
-  /// The program is killed where it does not answer in time or says what it should not.
+  /// Sends the request and carries out the answer: it sets variables and prints lines. A failure without a text has been
+  /// reported. The program is killed where it does not answer in time or its answer is invalid.
   [[nodiscard]] Failure ask(std::string_view hook);
 
  private:
@@ -34,9 +34,9 @@ class Request {
 };
 
 [[nodiscard]] bool program_runs();
-/// Ends the program, where one runs, and waits for it.
+/// Ends the program, if it runs, and waits for it.
 void end_program();
-/// The same from a handler of a signal, without waiting.
+/// Kills the program without waiting. Async-signal-safe.
 void kill_program();
 
 }  // namespace rollcall::spank

@@ -21,11 +21,12 @@ constexpr std::size_t kBytes = 16;
 Failure draw_secret() {
   static bool drawn = false;
   if (drawn) {
-    return {};  // each component of a het step calls
+    return {};  // each component of a het step calls this function
   }
   unsigned char bytes[kBytes];
   if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-    return failed(ExitCode::Unavailable, "rollcall: --ddp: no random numbers for the step's secret: %s; try again",
+    return failed(ExitCode::Unavailable,
+                  "rollcall: --ddp: getrandom(2) failed for the step's secret: %s; try asking your administrator",
                   std::strerror(errno));
   }
   char digits[2 * kBytes + 1] = "";
@@ -34,7 +35,8 @@ Failure draw_secret() {
     digits[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
   }
   drawn = ::setenv(env::kStepSecret.data(), digits, 1) == 0;
-  return drawn ? Failure() : failed(ExitCode::Unavailable, "rollcall: --ddp: no memory is left; try asking for more");
+  return drawn ? Failure()
+               : failed(ExitCode::Unavailable, "rollcall: --ddp: out of memory; try asking Slurm for more (--mem)");
 }
 
 void StepSecret::take(spank_t spank) {
@@ -46,10 +48,10 @@ void StepSecret::take(spank_t spank) {
 Failure StepSecret::hand_over(spank_t spank) const {
   Buffer job;
   Buffer step;
-  // A step of several components is that of the first one's job.
+  // A step of several components belongs to the first component's job.
   if (digits_.text().size() != 2 * kBytes || !get_variable(spank, env::kSlurmJobId.data(), job) ||
       !get_variable(spank, env::kSlurmStepId.data(), step)) {
-    return {};  // srun's plugin is one that draws none, for all nodes alike
+    return {};  // srun's plugin does not draw a secret, so that no node has one
   }
   Buffer text;
   for (const std::string_view part :
@@ -58,10 +60,10 @@ Failure StepSecret::hand_over(spank_t spank) const {
   }
   const int file = secret_memory(text.text(), true);
   if (file < 0) {
-    const bool too_few = errno == EMFILE || errno == EINVAL;  // F_DUPFD's word for a number beyond the limit
-    return failed(ExitCode::Unavailable, "rollcall: --ddp: this node cannot hand on the step's secret: %s; try %s",
+    const bool too_few = errno == EMFILE || errno == EINVAL;  // F_DUPFD returns EINVAL for a number above the limit
+    return failed(ExitCode::Unavailable, "rollcall: --ddp: this node cannot pass on the step's secret: %s; try %s",
                   std::strerror(errno),
-                  too_few ? "more descriptors (ulimit -n)" : "a node whose kernel and sandbox allow memfd_create(2)");
+                  too_few ? "raising ulimit -n" : "a node whose kernel and sandbox allow memfd_create(2)");
   }
   Buffer number;
   number.append(static_cast<std::uint32_t>(file));

@@ -1,7 +1,7 @@
 #pragma once
 
-// <slurm/spank.h> for C++: it declares the hooks without C linkage, and a constant defined by its SPANK_PLUGIN would
-// stay inside its file. These names are what the plugin shows to Slurm, whatever the compiler's default visibility.
+// <slurm/spank.h> for C++. The header declares the hooks without C linkage, and the constants of its SPANK_PLUGIN would
+// have internal linkage. The plugin exports these names, whatever the compiler's default visibility is.
 #pragma GCC visibility push(default)
 extern "C" {
 #include <slurm/spank.h>

@@ -22,7 +22,7 @@ std::uint32_t item(spank_t spank, spank_item_t name) {
   return spank_get_item(spank, name, &value) == ESPANK_SUCCESS ? value : 0;
 }
 
-/// Of the components of a het step the first one's job is in the environment.
+/// Returns whether this node has rank 0. In a het step, SLURM_JOB_ID is the first component's job.
 bool has_rank_0(spank_t spank) {
   Buffer job;
   Buffer own;

@@ -16,7 +16,7 @@
 namespace rollcall::spank {
 namespace {
 
-/// In the name by which sbatch and salloc hand the option on to the steps inside.
+/// A part of the variable in which sbatch and salloc pass the option to steps.
 constexpr const char* kHandedOn = "SLURM_SPANK_OPTION_rollcall_ddp=";
 
 bool is_handed_on() {
@@ -28,11 +28,11 @@ bool is_handed_on() {
   return false;
 }
 
-/// Whether a word of this process's command line begins so.
+/// Returns whether a word of this process's command line begins with `option`.
 bool is_on_command_line(std::string_view option) {
   const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   char buffer[4096];
-  std::size_t matched = 0;  // of the word that is being read
+  std::size_t matched = 0;  // matching characters of the current word
   bool found = false;
   for (ssize_t got = 0; !found && file >= 0 && (got = ::read(file, buffer, sizeof buffer)) > 0;) {
     for (ssize_t i = 0; i < got && !found; ++i) {
@@ -80,15 +80,15 @@ Failure submit(spank_t spank, const Site& site, const char* hook, const char* op
   return request.ask(hook);
 }
 
-void tell_head_address(spank_t spank) {
+void export_head_address(spank_t spank) {
   const char* const wanted = ::getenv(hook::kHeadAddress);
   std::uint32_t job = 0;
   std::uint32_t step = 0;
-  Buffer told;
+  Buffer address;
   if (wanted != nullptr && std::strcmp(wanted, hook::kWanted) == 0 &&
       spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS &&
-      spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && append_head_address(job, step, told)) {
-    ::setenv(hook::kHeadAddress, told.c_str(), 1);
+      spank_get_item(spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS && append_head_address(job, step, address)) {
+    ::setenv(hook::kHeadAddress, address.c_str(), 1);
   }
 }
 

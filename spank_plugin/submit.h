@@ -6,18 +6,19 @@
 
 namespace rollcall::spank {
 
-// The submitting side: what srun, sbatch and salloc do about --ddp, in the program `rollcall` (runtime/hooks/submit.h).
+// The plugin's work in srun, sbatch and salloc, which the program `rollcall` does (runtime/hooks/submit.h).
 
-/// Whether slurm_spank_init has work: srun may be asked for --ddp, sbatch or salloc was called in a step of ours, or
-/// what was handed to a task prolog is left over. Looks at the command line and the environment only, and may say yes
-/// where the program then finds that it is the task's own --ddp.
+/// Returns whether slurm_spank_init has work: srun may have --ddp, sbatch or salloc was called in a step of rollcall, or
+/// variables for a task prolog are left over. It reads only the command line and the environment, and may return true
+/// where --ddp belongs to the task's program.
 [[nodiscard]] bool init_has_work(const Site& site);
 
-/// Has the program do the work of `hook`: "init", "option" or "post_opt". `option`: what --ddp was given; null: off, or
-/// not known yet.
+/// Runs `hook` in the program: "init", "option" or "post_opt". `option` is the argument of --ddp; null: off, or not known
+/// yet.
 [[nodiscard]] Failure submit(spank_t spank, const Site& site, const char* hook, const char* option);
 
-/// For slurm_spank_local_user_init, when srun has its step: asks slurmctld where the program said that nodes want it.
-void tell_head_address(spank_t spank);
+/// Asks slurmctld for the head node's address and exports it, where the program has requested that. Call it in
+/// slurm_spank_local_user_init, when srun has created the step.
+void export_head_address(spank_t spank);
 
 }  // namespace rollcall::spank

@@ -16,12 +16,12 @@ namespace {
 
 constexpr const char* kMarker = "ROLLCALL_SET";
 
-/// Not every implementation of SPANK puts them into the array.
+/// Variables that some versions of SPANK do not put into S_JOB_ENV.
 constexpr const char* kTaskVariables[]{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURMD_NODENAME",
                                        "PMIX_RANK",    "PMI_RANK",      "SLURM_GTIDS"};
 
-/// The name of this process while rollcall works in it: without cgroups Slurm takes whatever is called as slurmstepd is
-/// for slurmstepd (proctrack/linuxproc), and its SIGKILL would pass by a task that hangs.
+/// Renames this process while rollcall runs in it. Without cgroups (proctrack/linuxproc), Slurm assumes that a process
+/// with slurmstepd's name is slurmstepd, and its SIGKILL would skip a task that hangs.
 class OwnName {
  public:
   OwnName() {
@@ -36,10 +36,10 @@ class OwnName {
   char before_[16]{};
 };
 
-/// While it lives, SIGTERM ends this process at once and without a word, with exit code 1: below the code of every
-/// cause, so that a step that Slurm ends for its first failing task has that task's exit code. The signal's own way,
-/// 143 for a shell and for srun, would be above all of them. ALRM is the program's own word that time is up, which
-/// reaches this process while it waits for slurmctld. exec(3) ends both, too. One at a time.
+/// Handles SIGTERM and SIGALRM as long as it lives, or until exec(3). SIGTERM ends this process silently with exit code
+/// 1, which is below the code of every cause, so that a step that Slurm ends after its first failing task has that
+/// task's exit code. The default, 143 for a shell and srun, would be above them. The program sends SIGALRM when its time
+/// is up, also while this process waits for slurmctld. Only one object may exist at a time.
 class EndBySignal {
  public:
   EndBySignal() {
@@ -94,7 +94,7 @@ void describe_task(spank_t spank, Request& request) {
   add_item(spank, S_TASK_GLOBAL_ID, "rank", request);
 }
 
-void tell(const Failure& failure) {
+void report(const Failure& failure) {
   if (failure.text[0] != '\0') {
     slurm_error("%s", failure.text);
   }
@@ -109,7 +109,7 @@ bool is_srun_step(spank_t spank) {
 
 bool get_variable(spank_t spank, const char* name, Buffer& value) {
   constexpr int kFirstGuess = 256;
-  constexpr int kLongest = 1 << 22;  // beyond the kernel's own limit of one variable (128 KiB)
+  constexpr int kLongest = 1 << 22;  // above the kernel's limit for one variable (128 KiB)
   for (int size = kFirstGuess; size <= kLongest; size *= 4) {
     char* const room = value.make_room(static_cast<std::size_t>(size));
     const int status = room == nullptr ? int{ESPANK_ERROR} : spank_getenv(spank, name, room, size);
@@ -142,7 +142,7 @@ bool SharedByTasks::claim_report() const {
 
 void end_task(const Failure& failure, const SharedByTasks& shared) {
   if (failure.text[0] != '\0' && shared.claim_report()) {
-    tell(failure);
+    report(failure);
   }
   ::_exit(failure.exit_code);
 }
@@ -168,7 +168,7 @@ void drop_values_of_other_steps(spank_t spank, const Site& site) {
   }
   Request request(spank, site, -1);
   describe_task(spank, request);
-  tell(request.ask("task"));
+  report(request.ask("task"));
   end_program();
 }
 

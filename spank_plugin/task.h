@@ -9,82 +9,85 @@
 
 namespace rollcall::spank {
 
-// The node side. All of it that depends on a user's files and values, on a name server or on a file system runs in the
-// tasks' own processes, as the job's user and within the job's limits, and there in a program of its own: what hangs is
-// ended like a program that hangs. slurmstepd, which is root's, is spared by the kernel's OOM killer and drains its
-// node where it does not end, only makes what the tasks share.
+// The plugin's work on a node. Work that depends on users' files and values, a name server or a file system runs in the
+// tasks' processes, as the job's user and within the job's limits, and there in a program of its own, which can be
+// killed if it hangs. slurmstepd belongs to root, is exempt from the kernel's OOM killer, and drains its node if it does
+// not end. It only creates the memory that the tasks share.
 
-/// Whether this is a step that srun started. Not so: the batch script, salloc's interactive step, pam_slurm_adopt's
-/// extern step. What is set there would leak into the srun steps inside.
+/// Returns whether srun started this step. The batch script, salloc's interactive step and pam_slurm_adopt's extern step
+/// are other steps, whose variables the srun steps inside would inherit.
 [[nodiscard]] bool is_srun_step(spank_t spank);
 
-/// A variable of the environment that the step's tasks (before task_init) or this task (in task_init) will have.
+/// Reads a variable of the environment that the step's tasks (before task_init) or this task (in task_init) will have.
 [[nodiscard]] bool get_variable(spank_t spank, const char* name, Buffer& value);
 
-/// For slurm_spank_user_init: what the tasks of a node have from slurmstepd. Copies one variable and asks the kernel
-/// for memory; no more.
+/// The data that the tasks of a node get from slurmstepd.
 class SharedByTasks {
  public:
+  /// Creates the memory and copies a variable. Call it in slurm_spank_user_init.
   void make(spank_t spank);
 
-  /// Once on this node, for whoever of its tasks asks first. In a task only: its user may write to that memory.
+  /// Returns true in the first task of this node that calls it. Call it only in a task, because the user may write to
+  /// the memory.
   [[nodiscard]] bool claim_report() const;
   [[nodiscard]] int descriptor() const { return memory_; }
-  /// The step's GPUs on this node: a task may see only its own.
+  /// Returns the step's GPUs on this node; a task may see only its own.
   [[nodiscard]] std::string_view gpus() const { return gpus_.text(); }
 
  private:
-  int memory_ = -1;  ///< without: each task looks names up for itself
+  int memory_ = -1;  ///< -1: each task looks up names itself
   Buffer gpus_;
 };
 
-/// Gives the task that is about to start its environment and ends it where it cannot have its rendezvous, with the
-/// error's exit code, before its program starts: `option` is what --ddp was given. Returning an error would do the same
-/// only where plugstack.conf says `required`; a program that was promised a rendezvous must not run without one under
-/// `optional` either. For task_init only.
+/// Sets the environment of a task before its program starts. `option` is the argument of --ddp. Where the task cannot
+/// have its rendezvous, it ends with the error's exit code. Returning an error from the hook would do that only for a
+/// `required` plugin, but also under `optional` the program must not run without a rendezvous. Call it in task_init.
 void set_up_task(spank_t spank, const Site& site, const char* option, const SharedByTasks& shared);
 
-/// For a task without --ddp: removes what a rollcall set in another step, from which the environment came. A step
-/// inside a step would take the outer one's ranks for its own. Where that is not possible a line says so.
+/// Removes the variables that a rollcall set in another step from a task without --ddp, which would otherwise use the
+/// ranks of the outer step. Prints a line where that fails.
 void drop_values_of_other_steps(spank_t spank, const Site& site);
 
-/// Ends the task because of `failure`, which one task of this node tells.
+/// Ends the task because of `failure`, which one task of this node reports.
 [[noreturn]] void end_task(const Failure& failure, const SharedByTasks& shared);
 
-// A step's secret, 128 random bits by which its processes know each other: srun draws it, and each task inherits it as
-// a file of memory. Only on the way between them it is a variable of the step's environment, which is in no record of
-// Slurm's: not in sbatch's and salloc's, whose environments slurmctld keeps.
+// The secret of a step is 128 random bits by which its processes authenticate each other. srun draws it, and each task
+// inherits it as a memory file. In between it is a variable of the step's environment, which Slurm does not store, unlike
+// the environments of sbatch and salloc.
 
-/// For slurm_spank_init_post_opt in srun, a later hook is too late for all components of a het step but the first:
-/// draws it, once in this srun, and puts it into its environment, from which that of the tasks is made. Programs that
-/// srun itself runs (SrunProlog, --epilog) see it there.
+/// Draws the secret, once in this srun, and sets it in the environment that the tasks' environment is copied from.
+/// Programs that srun itself runs (SrunProlog, --epilog) also have it. Call it in slurm_spank_init_post_opt: a later hook
+/// is too late for the second and later components of a het step.
 [[nodiscard]] Failure draw_secret();
 
+/// The secret of a step in slurmstepd and its tasks.
 class StepSecret {
  public:
-  /// For slurm_spank_user_init: takes it out of the environment of tasks and epilogs.
+  /// Removes the secret from the environment of tasks and epilogs. Call it in slurm_spank_user_init.
   void take(spank_t spank);
-  /// For task_init: gives the task a sealed memfd with "JOB.STEP SECRET" that its program inherits, and its number in
-  /// ROLLCALL_SECRET_FD. A failure where the kernel refuses: the other tasks have one, and would not know this task.
+  /// Gives the task a sealed memfd with "JOB.STEP SECRET", which its program inherits, and sets its number in
+  /// ROLLCALL_SECRET_FD. It is a failure where the kernel refuses, because the other tasks would reject this task. Call
+  /// it in task_init.
   [[nodiscard]] Failure hand_over(spank_t spank) const;
 
  private:
   Buffer digits_;
 };
 
-/// With log=syslog in plugstack.conf: a line to the system's log for each step of srun --ddp, from the node of its rank
-/// 0 when the step has ended there:
+/// Writes a line to syslog for each step of srun --ddp, with log=syslog in plugstack.conf. The node of rank 0 writes it
+/// when the step has ended there:
 ///
 ///     rollcall[4711]: --ddp: user 1000, step 12.0, 2 nodes (jwb[0001-0002]), ended with 0
 class StepLog {
  public:
-  /// For slurm_spank_task_exit.
+  /// Records the exit status of a task. Call it in slurm_spank_task_exit.
   void task_ended(spank_t spank);
-  /// For slurm_spank_exit. Waits for nothing, unlike syslog(3): a line that the log does not take at once is lost.
+  /// Writes the line without waiting, unlike syslog(3): it is lost where the log does not accept it at once. Call it in
+  /// slurm_spank_exit.
   void write(spank_t spank) const;
 
  private:
-  int highest_ = 0;  ///< exit code of this node's tasks; 128 + signal
+  int highest_ = 0;  ///< the highest exit code of this node's tasks; 128 + signal
 };
 
 }  // namespace rollcall::spank

@@ -54,16 +54,16 @@ HANGS = ("signal.signal(signal.SIGTERM, signal.SIG_IGN); say(b'V', version); say
          "        while True: time.sleep(1)\n")
 
 SPOILT = {
-    "other_version": (OTHER_VERSION, 76, "is of version 9.9.9 (protocol 0), and the plugin of"),
-    "falls_silent": (FALLS_SILENT, 76, "does not answer as rollcall"),
-    "crashes": (CRASHES, 70, "ended with 139 before it was done"),
-    "ends": (ENDS, 70, "ended with 0 before it was done"),
-    "garbage": (GARBAGE, 76, "does not answer as rollcall"),
-    "too_long": (TOO_LONG, 76, "does not answer as rollcall"),
-    "too_many_lines": (TOO_MANY_LINES, 76, "does not answer as rollcall"),
-    "no_name": (NO_NAME, 76, "does not answer as rollcall"),
-    "no_number": (NO_NUMBER, 76, "does not answer as rollcall"),
-    "hangs": (HANGS, 69, "does not answer within 1 s and was killed"),
+    "other_version": (OTHER_VERSION, 76, "is of version 9.9.9 (protocol 0), but the plugin is of"),
+    "falls_silent": (FALLS_SILENT, 76, "does not answer like rollcall"),
+    "crashes": (CRASHES, 70, "ended early with exit code 139"),
+    "ends": (ENDS, 70, "ended early with exit code 0"),
+    "garbage": (GARBAGE, 76, "does not answer like rollcall"),
+    "too_long": (TOO_LONG, 76, "does not answer like rollcall"),
+    "too_many_lines": (TOO_MANY_LINES, 76, "does not answer like rollcall"),
+    "no_name": (NO_NAME, 76, "does not answer like rollcall"),
+    "no_number": (NO_NUMBER, 76, "does not answer like rollcall"),
+    "hangs": (HANGS, 69, "did not answer within 1 s and was killed"),
 }
 
 
@@ -170,12 +170,12 @@ def a_folder(program):
 
 def not_executable(program):
     program.path.chmod(0o644)
-    return 126, "cannot be run: Permission denied"
+    return 126, "cannot be executed: Permission denied"
 
 
 def no_program(program):
     program.path.write_text("none\n")
-    return 126, "cannot be run: Exec format error"
+    return 126, "cannot be executed: Exec format error"
 
 
 def others_may_write(program):
