@@ -4,6 +4,7 @@ as another job's, as all tasks' and as absent, in each way of starting, beside w
 import json
 import os
 import re
+import shlex
 
 import pytest
 
@@ -235,6 +236,14 @@ def test_a_step_has_neither_array_nor_restarts_of_the_job_that_submitted(cluster
     script = f"#!/bin/bash\nsrun --ddp -n1 bash -c '{show}'\n"
     assert cluster.batch(script, "-n1", env=names).split("\n")[0] == "none none 0"
     assert cluster.batch(script, "-n1", "--array=4", env={"SLURM_RESTART_COUNT": "2"}).split("\n")[0] == "4 none 0"
+
+
+def test_a_component_with_the_option_keeps_the_submitting_jobs_array_from_all_components(cluster):
+    """The option of the second component alone: an element of an array starts the job of this step."""
+    show = ["sh", "-c", 'echo "$0 ${SLURM_ARRAY_TASK_ID-none}"']
+    script = f"#!/bin/bash\nsrun -n1 {shlex.join(show)} first : --ddp -n1 {shlex.join(show)} second\n"
+    output = cluster.batch(script, "-n2", "-N2", env={"SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "5"})
+    assert sorted(line for line in output.splitlines() if line.startswith(("first", "second"))) == ["first none", "second none"], output
 
 
 @pytest.mark.long
