@@ -33,6 +33,9 @@ Result<std::string> path_of_program(const std::string& name, const Environment& 
       return any_python ? path : name;
     }
   }
+  if (const std::string path = any_python ? "" : find_not_executable(name, search_path); !path.empty()) {
+    return fail("run", path, "cannot be executed", "checking its permissions", ErrorKind::NotExecutable);
+  }
   return fail(
       "run", any_python ? "python" : name,
       any_python ? "neither python nor python3 is in PATH" : "is not an executable program",

@@ -112,6 +112,25 @@ std::optional<pid_t> session_of(const char* pid) {
   return living ? parse_integer<pid_t>(fields[3]) : std::nullopt;
 }
 
+bool is_executable(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+/// The first path for `name`, where execvp(3) would look, of which `matches` is true; empty where there is none.
+std::string find_file(const std::string& name, const std::string& search_path, bool (*matches)(const std::string&)) {
+  if (name.find('/') != std::string::npos) {
+    return matches(name) ? name : "";
+  }
+  for (const std::string& folder : split(search_path, ':')) {
+    std::string path = (folder.empty() ? "." : folder) + "/" + name;
+    if (matches(path)) {
+      return path;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string what_to_try(int error_number, const std::string& otherwise) {
@@ -167,20 +186,12 @@ std::vector<pid_t> living_members(std::span<const pid_t> sessions) {
 }
 
 std::string find_program(const std::string& name, const std::string& search_path) {
-  const auto executable = [](const std::string& path) {
-    struct stat status {};
-    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
-  };
-  if (name.find('/') != std::string::npos) {
-    return executable(name) ? name : "";
-  }
-  for (const std::string& folder : split(search_path, ':')) {
-    std::string path = (folder.empty() ? "." : folder) + "/" + name;
-    if (executable(path)) {
-      return path;
-    }
-  }
-  return "";
+  return find_file(name, search_path, is_executable);
+}
+
+std::string find_not_executable(const std::string& name, const std::string& search_path) {
+  const auto matches = [](const std::string& path) { return access(path.c_str(), F_OK) == 0 && !is_executable(path); };
+  return find_file(name, search_path, matches);
 }
 
 }  // namespace rollcall::elastic

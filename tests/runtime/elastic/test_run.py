@@ -267,6 +267,14 @@ def test_a_program_that_is_not_there_costs_one_line_and_127(tmp_path):
     assert done.returncode == 127 and "PYTHON_EXEC" in done.stderr
 
 
+@pytest.mark.parametrize("word", ["./work", "work"])
+def test_a_program_that_cannot_be_executed_costs_one_line_and_126(tmp_path, word):
+    (tmp_path / "work").write_text("echo\n")
+    done = run("--no-python", word, env={"PATH": f"/usr/bin:/bin:{tmp_path}"}, cwd=tmp_path)
+    assert done.returncode == 126
+    assert len(lines(done.stderr)) == 1 and "work: cannot be executed" in done.stderr
+
+
 # ---------------------------------------------------------------- signals
 
 # Waits for a signal and leaves with a code. A handler would not do: it may run just before the program goes to sleep, and
