@@ -107,9 +107,9 @@ void connect_ring(World& world, const std::vector<const TaskFacts*>& members, Se
 }
 
 void measure_ring(World& world, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
-  const auto complete = [](const RingLink& link) { return link.error.empty(); };
-  if (!std::ranges::all_of(world.ring, complete)) {
-    world.benchmark.error = "not measured: the ring is not complete";
+  const auto broken = [](const RingLink& link) { return !link.error.empty(); };
+  if (const auto link = std::ranges::find_if(world.ring, broken); link != world.ring.end()) {
+    world.benchmark.absent = fmt::format("not measured: {} does not reach {}", link->from, link->to);
     return;
   }
   const Clock::time_point deadline = after(world.limits.timeout_seconds);

@@ -50,8 +50,9 @@ struct Measurement {
 
 struct Benchmark {
   std::uint32_t ranks = 0;        ///< 0: not run
-  std::string error;              ///< why it was not run or did not finish
+  std::string error;              ///< why it did not finish; empty: it did, or was not run
   std::vector<Measurement> rows;  ///< smallest size first
+  std::string absent = {};        ///< why it was not run, where another check reports the cause; otherwise empty
 };
 
 /// One row of rollcall-bench-collectives, measured among all ranks.

@@ -120,7 +120,7 @@ Findings check_speed(const World& world) {
     return {{Status::Bad, {}, benchmark.error, "solve the checks above first, then run rollcall doctor again"}};
   }
   if (benchmark.rows.empty()) {
-    return {{Status::Absent, {}, "not measured", ""}};
+    return {{Status::Absent, {}, benchmark.absent.empty() ? "not measured" : benchmark.absent, ""}};
   }
   const ExpectedSpeed expected = expected_speed(world);
   const double hop = hop_microseconds(benchmark.rows.front(), benchmark.ranks);

@@ -543,6 +543,12 @@ const std::vector<CheckCase>& cases() {
        {},
        "gave a wrong result"},
       {"NotMeasured", "speed", [](World& w) { w.benchmark = {}; }, Status::Absent, {}, "not measured"},
+      {"RingIsBroken",
+       "speed",
+       [](World& w) { w.benchmark = {.absent = "not measured: node1 does not reach node2"}; },
+       Status::Absent,
+       {},
+       "node1 does not reach node2"},
       {"Loopback",
        "speed",
        [](World& w) {

@@ -198,6 +198,16 @@ def test_the_doctor_names_an_address_of_master_addr_that_does_not_answer(network
     assert re.search(r"both:\d+: fd00::99 does not answer, another of its addresses does", told["reason"])
 
 
+@pytest.mark.long
+def test_the_doctor_does_not_count_a_speed_that_a_broken_ring_kept_from_being_measured(network, rollcall):
+    ended = network.run("srun", "-N2", str(rollcall), "doctor", "--json", "--only=ring,speed", check=False,
+                        env={"ROLLCALL_HOST_TEMPLATE": "{host}", "ROLLCALL_INTERFACE_GLOO": "eth0"}, timeout=120)
+    findings = {finding["check"]: finding for finding in json.loads(ended.stdout)["findings"]}
+    assert findings["ring"]["status"] == "bad", ended.stdout
+    assert findings["speed"]["status"] == "absent"
+    assert findings["speed"]["reason"].startswith("not measured: jwb000")
+
+
 @pytest.mark.parametrize("front", [["--ddp"], ["ROLLCALL", "exec", "--"]], ids=["plugin", "exec"])
 def test_where_only_slurm_knows_the_nodes_its_address_is_taken(network, rollcall, front):
     known = network.run("scontrol", "show", "node", "jwb0001").stdout
