@@ -51,10 +51,23 @@ struct Command {
 /// The flags that `rollcall` takes without a command.
 [[nodiscard]] std::span<const command_line::Flag> program_flags();
 
-/// `rollcall --help`: usage, the commands, the options.
-[[nodiscard]] std::string program_help();
-/// `rollcall help NAME`: usage, text with examples, the options.
-[[nodiscard]] std::string command_help(const Command& command);
+/// A program of the project that is not a part of `rollcall`: `rollcall train` runs rollcall-train.
+struct Program {
+  std::string_view name;     ///< "train"
+  std::string_view summary;  ///< one clause, for `rollcall --help`
+};
+
+/// All programs whose names begin with "rollcall-", in the order of the help.
+[[nodiscard]] std::span<const Program> all_programs();
+
+// What `--help=TOPIC` prints; see command_line::help_text().
+
+/// `rollcall --help`: usage, commands, programs, options.
+[[nodiscard]] Result<std::string> program_help(std::string_view topic);
+/// `rollcall help COMMAND`: usage, text with examples, options.
+[[nodiscard]] Result<std::string> command_help(const Command& command, std::string_view topic);
+/// `rollcall help settings`: every launch setting.
+[[nodiscard]] Result<std::string> settings_help(std::string_view topic);
 
 // What the rows run, each in a file of its name.
 

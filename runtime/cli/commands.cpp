@@ -9,52 +9,61 @@
 
 #include "runtime/cli/env_command.h"
 #include "runtime/command_line/command_line.h"
-#include "runtime/elastic/options.h"
+#include "runtime/command_line/help.h"
 #include "runtime/settings/launch_settings.h"
 
 namespace rollcall::cli {
 namespace {
 
 using command_line::Flag;
+using command_line::HelpPage;
+using command_line::kHelp;
 using command_line::StopAt;
-
-constexpr Flag kHelp{"help", 'h', "print this help"};
 
 constexpr std::array kEnvFlags{
     kHelp,
-    Flag{"json", 0, "print facts, variables, warnings and sources as JSON"},
-    Flag{"export", 0, "print lines for a shell: export NAME='value' and unset NAME"},
-    Flag{"all-ranks", 0, "print the table of every rank, each line with its rank in front"},
-    Flag{"verbose", 'v', "print also who was asked for the facts, and what they are"},
+    Flag{"json", 0, "Print facts, variables, warnings and sources as JSON"},
+    Flag{"export", 0, "Print lines for a shell: export NAME='value' and unset NAME"},
+    Flag{"all-ranks", 0, "Print the table of every rank, each line with its rank in front"},
+    Flag{"verbose", 'v', "Print the sources of the facts as well, and the facts"},
 };
 constexpr std::array kExecFlags{kHelp};
 constexpr std::array kRunFlags{kHelp};
 constexpr std::array kDoctorFlags{
     kHelp,
-    Flag{"json", 0, "print one JSON object"},
-    Flag{"list", 0, "name the checks and what each looks at"},
-    Flag{"no-bench", 0, "do not measure bandwidth and latency"},
+    Flag{"json", 0, "Print one JSON object"},
+    Flag{"list", 0, "List the checks and what each looks at"},
+    Flag{"no-bench", 0, "Do not measure bandwidth and latency"},
 };
 constexpr std::array kInstallFlags{
     kHelp,
-    Flag{"user", 0, "for yourself, without an administrator: below ~/.config/rollcall/slurm"},
-    Flag{"site", 0, "for everybody: plugstack.conf and /etc/rollcall/site.toml"},
-    Flag{"status", 0, "say which installation is in force here, and what is wrong with it"},
-    Flag{"dry-run", 0, "print what would be written, and write nothing"},
-    Flag{"json", 0, "with --status: print JSON"},
+    Flag{"user", 0, "Install for yourself, in ~/.config/rollcall/slurm"},
+    Flag{"site", 0, "Install for all users: plugstack.conf and /etc/rollcall/site.toml"},
+    Flag{"status", 0, "Show which installation is in use, and its problems"},
+    Flag{"dry-run", 0, "Print what would be written, and write nothing"},
+    Flag{"json", 0, "With --status: print JSON"},
 };
 constexpr std::array kUninstallFlags{
     kHelp,
-    Flag{"user", 0, "what rollcall install --user wrote"},
-    Flag{"site", 0, "what rollcall install --site wrote"},
-    Flag{"dry-run", 0, "print what would be removed, and remove nothing"},
+    Flag{"user", 0, "Remove what rollcall install --user wrote"},
+    Flag{"site", 0, "Remove what rollcall install --site wrote"},
+    Flag{"dry-run", 0, "Print what would be removed, and remove nothing"},
 };
 constexpr std::array kCompletionFlags{kHelp};
 constexpr std::array kProgramFlags{
     kHelp,
-    Flag{"version", 0, "print the version"},
-    Flag{"print-config", 0, "print every launch setting with its value and where that came from"},
-    Flag{"json", 0, "with --print-config: print JSON"},
+    command_line::kVersion,
+    Flag{"print-config", 0, "Print every launch setting with its value and where that comes from"},
+    Flag{"json", 0, "With --print-config: print JSON"},
+};
+
+constexpr std::array kPrograms{
+    Program{"train", "train a ResNet on all ranks of a Slurm step"},
+    Program{"pack", "pack a folder of images into one HDF5 file"},
+    Program{"checkpoint", "list, check, compare, convert and prune checkpoints"},
+    Program{"report", "write a page about a training, or compare several"},
+    Program{"top", "show a training while it runs"},
+    Program{"bench-collectives", "measure collectives among the ranks of a step"},
 };
 
 constexpr std::string_view kEnvText =
@@ -153,29 +162,50 @@ const std::array kCommands{
             kCompletionFlags, StopAt::Separator, run_completion},
 };
 
-std::string options_help(std::span<const command_line::Flag> flags, settings::Table own = {}) {
-  const std::array<settings::Table, 2> tables{own, settings::launch_table()};
-  return command_line::help_text(flags, tables) +
-         "\nEach setting can also stand in a TOML file or in a ROLLCALL_* variable. "
-         "`rollcall --print-config`\nshows the values that count here, and where they come from.\n";
+constexpr std::string_view kRunClosing =
+    "\nNames can be spelled with - or _ and shortened. -m, -r and -t stand for --module, --redirects and --tee.\n"
+    "Where an option is not given, PET_<NAME> counts, as in PET_NPROC_PER_NODE=4.\n";
+
+constexpr std::string_view kSettingsText =
+    R"help(Launch settings determine how ranks meet and which environment a task gets. Each is:
+  an option of rollcall env, exec, doctor and install, of rollcall-train and rollcall-bench-collectives:
+                                             --port-range=20000-20999
+  a key of srun --ddp:                       srun --ddp=port.range=20000-20999
+  a variable:                                ROLLCALL_PORT_RANGE=20000-20999
+  a key of a TOML file, table [port]:        range = "20000-20999"
+`rollcall --print-config` shows the values that are in use here, and where each comes from.
+)help";
+
+HelpPage settings_page() {
+  return {.name = "Launch settings", .text = std::string(kSettingsText), .tables = {settings::launch_table()}};
 }
 
-/// Of a command that reads its arguments itself: its own options alone, of which switches take no value.
-std::string whole_options_help(const Command& command) {
-  std::vector<Flag> flags(command.flags.begin(), command.flags.end());
-  std::vector<settings::Setting> rest;
-  for (const settings::Setting& setting : command.table) {
-    if (setting.kind == settings::Kind::Switch) {
-      flags.push_back({setting.name, elastic::option_letter(setting.name), setting.help});
-    } else {
-      rest.push_back(setting);
-    }
+HelpPage page_of(const Command& command) {
+  return {.name = fmt::format("rollcall {}", command.name),
+          .text = fmt::format("Usage: {}\n\n{}", command.usage, command.text),
+          .flags = {command.flags.begin(), command.flags.end()},
+          .tables = {command.table},
+          .closing = command.run_whole == nullptr ? "" : kRunClosing,
+          .takes_launch_settings = command.run_whole == nullptr};
+}
+
+/// The page of the program itself: commands, programs, its flags.
+HelpPage program_page() {
+  HelpPage page{
+      .name = "rollcall", .flags = {kProgramFlags.begin(), kProgramFlags.end()}, .takes_launch_settings = true};
+  page.text = "Starts distributed training on a Slurm cluster.\n\nUsage: rollcall COMMAND [OPTIONS]\n\nCommands:\n";
+  const auto out = std::back_inserter(page.text);
+  for (const Command& command : kCommands) {
+    fmt::format_to(out, "  {:<32}{}\n", command.name, command.summary);
+    page.commands.push_back(page_of(command));
   }
-  const std::array<settings::Table, 1> tables{rest};
-  return command_line::help_text(flags, tables) +
-         "\nNames can be spelled with - or _ and shortened; -r and -t stand for --redirects and --tee. Where an option "
-         "is\n"
-         "not given, PET_<NAME> counts, as in PET_NPROC_PER_NODE=4.\n";
+  page.commands.push_back(settings_page());
+  fmt::format_to(out, "  {:<32}{}\n\nPrograms (`rollcall NAME` runs rollcall-NAME):\n", "help NAME [GROUP]",
+                 "explain a command or program, or one group of its options");
+  for (const Program& program : kPrograms) {
+    fmt::format_to(out, "  {:<32}{}\n", program.name, program.summary);
+  }
+  return page;
 }
 
 }  // namespace
@@ -189,23 +219,14 @@ const Command* find_command(std::string_view name) {
 
 std::span<const Flag> program_flags() { return kProgramFlags; }
 
-std::string program_help() {
-  std::string text =
-      "Starts distributed training on a Slurm cluster.\n\n"
-      "Usage: rollcall COMMAND [OPTIONS]\n\nCommands:\n";
-  for (const Command& command : all_commands()) {
-    fmt::format_to(std::back_inserter(text), "  {:<32}{}\n", command.name, command.summary);
-  }
-  text +=
-      "  help COMMAND                    explain a command, with examples\n"
-      "  NAME                            any other: run the program rollcall-NAME from PATH\n\n";
-  return text + options_help(program_flags());
+std::span<const Program> all_programs() { return kPrograms; }
+
+Result<std::string> program_help(std::string_view topic) { return command_line::help_text(program_page(), topic); }
+
+Result<std::string> command_help(const Command& command, std::string_view topic) {
+  return command_line::help_text(page_of(command), topic);
 }
 
-std::string command_help(const Command& command) {
-  const std::string options =
-      command.run_whole == nullptr ? options_help(command.flags, command.table) : whole_options_help(command);
-  return fmt::format("Usage: {}\n\n{}\n{}", command.usage, command.text, options);
-}
+Result<std::string> settings_help(std::string_view topic) { return command_line::help_text(settings_page(), topic); }
 
 }  // namespace rollcall::cli

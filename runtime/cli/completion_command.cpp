@@ -42,18 +42,19 @@ _rollcall() {
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
   elif ((COMP_CWORD == 1)); then
     COMPREPLY=($(compgen -W "$(_rollcall_commands) $(_rollcall_programs)" -- "$word"))
+  elif [[ ${COMP_WORDS[1]} == help ]] && ((COMP_CWORD == 2)); then
+    COMPREPLY=($(compgen -W "$(_rollcall_commands) $(_rollcall_programs) settings" -- "$word"))
   fi
 }
 complete -o default -F _rollcall rollcall
 )bash";
 
-/// Bash functions that complete the programs beside `rollcall` (rollcall-train, rollcall-pack, rollcall-checkpoint),
-/// each by itself and as `rollcall NAME`. What they complete is read from the program's own `--help`, once in a shell:
-/// this program knows nothing of theirs, and stays as small as it is.
-std::string_view program_completion() {
-  return R"bash(declare -A _rollcall_help_texts
+/// Bash functions that complete rollcall-train, rollcall-pack and the other programs, each by itself and as `rollcall
+/// NAME`. They read the options from the program's own `--help=all`, once in a shell: this program does not know them.
+constexpr std::string_view kProgramFunctions =
+    R"bash(declare -A _rollcall_help_texts
 _rollcall_help() {
-  [[ ${_rollcall_help_texts[$*]+x} ]] || _rollcall_help_texts[$*]=$("$@" --help 2> /dev/null < /dev/null)
+  [[ ${_rollcall_help_texts[$*]+x} ]] || _rollcall_help_texts[$*]=$("$@" --help=all 2> /dev/null < /dev/null)
   printf '%s\n' "${_rollcall_help_texts[$*]}"
 }
 _rollcall_programs() { compgen -c rollcall- | sed 's/^rollcall-//' | sort -u | tr '\n' ' '; }
@@ -76,29 +77,24 @@ _rollcall_program() {
     option=$before word=
   fi
   if [[ -n $option ]]; then
-    words=$(_rollcall_help "${asked[@]}" | sed -nE "s/^  (-., )?$option\[?=([^] ]*\|[^] ]*).*/\2/p" | tr '|' ' ')
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    words=$(_rollcall_help "${asked[@]}" | sed -nE "s/^  (-., )?$option\[?=([^] ]*\|[^] ]*).*/\2/p;T;q" | tr '|' ' ')
+    COMPREPLY=($(compgen -W "${words:-$(_rollcall_values "$option")}" -- "$word"))
   elif [[ $word == -* ]]; then
     words=$(_rollcall_help "${asked[@]}" | sed -nE 's/^  (-., )?(--[a-z][a-z-]*=?).*/\2/p')
+    [[ $(_rollcall_help "${asked[@]}") == *"rollcall help settings"* ]] && words+=" $(_rollcall_settings)"
     COMPREPLY=($(compgen -W "$words" -- "$word"))
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
   fi
 }
-complete -o default -F _rollcall_program rollcall-train rollcall-pack rollcall-checkpoint \
-  rollcall-bench-collectives rollcall-report rollcall-top
 )bash";
-}
 
-std::string options_of(std::span<const command_line::Flag> flags, settings::Table own = {},
-                       settings::Table launch = settings::launch_table()) {
+std::string options_of(std::span<const command_line::Flag> flags, settings::Table table) {
   std::string words;
   for (const command_line::Flag& flag : flags) {
     words += fmt::format("--{} ", flag.name);
   }
-  for (const settings::Table table : {own, launch}) {
-    for (const Setting& setting : table) {
-      words += settings::option_name(setting.name) + (setting.kind == Kind::Switch ? " " : "= ");
-    }
+  for (const Setting& setting : table) {
+    words += settings::option_name(setting.name) + (setting.kind == Kind::Switch ? " " : "= ");
   }
   words.pop_back();
   return words;
@@ -128,23 +124,27 @@ std::string value_cases(settings::Table table, bool switches_take_values = true)
 
 std::string bash_completion() {
   std::string commands = "help";
+  std::string programs;
   std::string options;
-  for (const Command& command : all_commands()) {
-    commands += fmt::format(" {}", command.name);
-    fmt::format_to(std::back_inserter(options), "    {}) echo '{}' ;;\n", command.name,
-                   options_of(command.flags, command.table,
-                              command.run_whole == nullptr ? settings::launch_table() : settings::Table()));
-  }
   std::string values = value_cases(settings::launch_table());
   for (const Command& command : all_commands()) {
-    values += value_cases(command.table, command.run_whole == nullptr);
+    const bool takes_launch_settings = command.run_whole == nullptr;
+    commands += fmt::format(" {}", command.name);
+    fmt::format_to(std::back_inserter(options), "    {}) echo \"{}{}\" ;;\n", command.name,
+                   options_of(command.flags, command.table), takes_launch_settings ? " $(_rollcall_settings)" : "");
+    values += value_cases(command.table, takes_launch_settings);
+  }
+  for (const Program& program : all_programs()) {
+    programs += fmt::format(" rollcall-{}", program.name);
   }
   return fmt::format(
       "# bash completion of rollcall, printed by `rollcall completion bash`\n"
       "_rollcall_commands() {{ echo '{}'; }}\n"
-      "_rollcall_options() {{\n  case $1 in\n{}    *) echo '{}' ;;\n  esac\n}}\n"
-      "_rollcall_values() {{\n  case $1 in\n{}  esac\n}}\n{}{}",
-      commands, options, options_of(program_flags()), values, kFunction.substr(1), program_completion());
+      "_rollcall_settings() {{ echo '{}'; }}\n"
+      "_rollcall_options() {{\n  case $1 in\n{}    *) echo \"{} $(_rollcall_settings)\" ;;\n  esac\n}}\n"
+      "_rollcall_values() {{\n  case $1 in\n{}  esac\n}}\n{}{}complete -o default -F _rollcall_program{}\n",
+      commands, options_of({}, settings::launch_table()), options, options_of(program_flags(), {}), values,
+      kFunction.substr(1), kProgramFunctions, programs);
 }
 
 Result<void> run_completion(CommandContext& context) {

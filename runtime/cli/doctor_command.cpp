@@ -26,12 +26,13 @@ constexpr std::string_view kAll = "all";
 constexpr std::string_view kNone = "none";
 
 constexpr std::array kDoctorTable{
-    Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor",
+    Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "Run only these checks. --list names them", "Doctor",
             settings::kChoicesOf<kAll, doctor::kChecks>},
-    Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor",
+    Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "Leave these checks out", "Doctor",
             settings::kChoicesOf<kNone, doctor::kChecks>},
     Setting{"collectives", Kind::List, "none", "BACKEND[,BACKEND...]",
-            "measure these backends of rollcall-train with rollcall-bench-collectives; auto: what it would choose",
+            "Measure these backends of rollcall-train with rollcall-bench-collectives. auto: the one that it "
+            "would choose",
             "Doctor", settings::kChoicesOf<kNone, kBackendNames>},
 };
 

@@ -24,12 +24,14 @@ using settings::Setting;
 constexpr const char* kProfile = "/etc/rollcall/site.toml";
 
 constexpr std::array kInstallTable{
-    Setting{"slurm.conf", Kind::Text, "", "FILE", "the site's slurm.conf, where it is not in a usual place", "install"},
-    Setting{"plugin", Kind::Text, "", "FILE", "spank_rollcall.so as the nodes see it (beside rollcall)", "install"},
+    Setting{"slurm.conf", Kind::Text, "", "FILE", "The site's slurm.conf, if it is in an unusual place", "Install"},
+    Setting{"plugin", Kind::Text, "", "FILE", "Path of spank_rollcall.so on the nodes. Empty: the one beside rollcall",
+            "Install"},
     Setting{"config-owner", Kind::Text, "", "any|UID",
-            "with --site: whose profile is believed besides root's and the plugin's owner's", "install"},
-    Setting{"profile", Kind::Text, "", "FILE", "with --site: the profile to put to /etc/rollcall/site.toml", "install"},
-    Setting{"root", Kind::Text, "", "DIR", "with --site: write below DIR, for an image of a node", "install"},
+            "With --site: whose profiles are trusted besides those of root and the plugin's owner", "Install"},
+    Setting{"profile", Kind::Text, "", "FILE", "With --site: the profile to install as /etc/rollcall/site.toml",
+            "Install"},
+    Setting{"root", Kind::Text, "", "DIR", "With --site: write below DIR, for the image of a node", "Install"},
 };
 
 /// `command`: "install" or "uninstall"; only the former can be asked for the status.

@@ -1,5 +1,7 @@
 #include "runtime/cli/program.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -10,6 +12,7 @@
 
 #include "runtime/base/first_on_host.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/deadlines.h"
 #include "runtime/contract/env_vars.h"
@@ -59,7 +62,8 @@ Result<void> run_command(const Command& command, std::span<const std::string> ar
   ASSIGN_OR_RETURN(Settings values, read_settings(command.flags, arguments, command.stop, environment, line, options,
                                                   command.mends_profiles ? &broken : nullptr));
   if (line.has("help")) {
-    output.out << command_help(command);
+    ASSIGN_OR_RETURN(const std::string text, command_help(command, line.help_topic));
+    output.out << text;
     return {};
   }
   CommandContext context{environment, std::move(values), std::move(options), std::move(line),
@@ -67,16 +71,28 @@ Result<void> run_command(const Command& command, std::span<const std::string> ar
   return command.run(context);
 }
 
+/// What `rollcall help` lists besides commands and programs.
+constexpr std::string_view kSettings = "settings";
+
 Error unknown_command(const std::string& name) {
-  std::vector<std::string> known{"help"};
+  std::vector<std::string> known{"help", std::string(kSettings)};
   for (const Command& command : all_commands()) {
     known.emplace_back(command.name);
   }
+  for (const Program& program : all_programs()) {
+    if (program.name == name) {
+      return fail(name, "", fmt::format("rollcall-{} is neither beside rollcall nor in PATH", name),
+                  "adding its folder to PATH");
+    }
+    known.emplace_back(program.name);
+  }
   const std::optional<std::string> meant = nearest(name, known);
-  return fail(name, "", "unknown command", meant ? "rollcall " + *meant : "rollcall --help");
+  const std::string advice = meant == kSettings ? "help settings" : meant.value_or("--help");
+  return fail(name, "", "unknown command", "rollcall " + advice);
 }
 
-/// `rollcall NAME` is `rollcall-NAME` from PATH, as with git: heavy programs stay out of this one.
+/// `rollcall NAME` becomes rollcall-NAME, as git does: heavy programs stay out of this one. The one beside this
+/// program, which is of the same version, goes before one in PATH.
 Error fall_through(std::span<const std::string> arguments) {
   const std::string& name = arguments.front();
   if (name.empty() || name.find('/') != std::string::npos) {
@@ -84,6 +100,9 @@ Error fall_through(std::span<const std::string> arguments) {
   }
   std::vector<std::string> program(arguments.begin(), arguments.end());
   program.front() = "rollcall-" + name;
+  if (const auto beside = find_above_own_file(program.front()).file) {
+    program.front() = beside->string();
+  }
   const int error_number = become_program(program);
   if (error_number == ENOENT) {
     return unknown_command(name);
@@ -92,16 +111,25 @@ Error fall_through(std::span<const std::string> arguments) {
               ErrorKind::NotExecutable);
 }
 
-Result<void> run_help(std::span<const std::string> names, std::ostream& out) {
-  if (names.empty()) {
-    out << program_help();
-    return {};
+/// `rollcall help [NAME [TOPIC]]`: what NAME prints for --help=TOPIC.
+Result<void> run_help(std::span<const std::string> words, std::ostream& out) {
+  constexpr std::string_view kPrefix = "rollcall-";
+  std::string name = words.empty() ? "" : words[0];
+  const std::string topic = words.size() < 2 ? "" : words[1];
+  if (words.size() > 2) {
+    return fail("help", words[2], "is one argument too many", "rollcall help NAME GROUP");
   }
-  const Command* const command = find_command(names.front());
-  if (command == nullptr) {
-    return fall_through(std::array{names.front(), std::string("--help")});
+  if (name.starts_with(kPrefix)) {
+    name.erase(0, kPrefix.size());
   }
-  out << command_help(*command);
+  const Command* const command = find_command(name);
+  if (command == nullptr && !name.empty() && name != "rollcall" && name != "help" && name != kSettings) {
+    return fall_through(std::array{name, topic.empty() ? "--help" : "--help=" + topic});
+  }
+  ASSIGN_OR_RETURN(const std::string text, command != nullptr  ? command_help(*command, topic)
+                                           : name == kSettings ? settings_help(topic)
+                                                               : program_help(topic));
+  out << text;
   return {};
 }
 
@@ -112,7 +140,8 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
   ASSIGN_OR_RETURN(const Settings values,
                    read_settings(program_flags(), arguments, command_line::StopAt::Separator, environment, line, none));
   if (line.has("help")) {
-    output.out << program_help();
+    ASSIGN_OR_RETURN(const std::string text, program_help(line.help_topic));
+    output.out << text;
   } else if (line.has("version")) {
     output.out << "rollcall " ROLLCALL_VERSION "\n";
   } else if (line.has("print-config")) {

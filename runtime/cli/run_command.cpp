@@ -148,9 +148,10 @@ int run_run(std::span<const std::string> arguments, const Environment& environme
   if (!options) {
     return report_error(options.error(), environment, tell);
   }
-  if (options->help) {
-    out << command_help(*find_command("run"));
-    return 0;
+  if (options->help_topic) {
+    const Result<std::string> text = command_help(*find_command("run"), *options->help_topic);
+    out << (text ? *text : "");
+    return text ? 0 : report_error(text.error(), environment, tell);
   }
   if (options->values.on("status")) {
     return show_status(*options, out);

@@ -66,36 +66,6 @@ Error unknown_option(std::span<Settings* const> targets, std::span<const Flag> f
   return fail(option, "", "unknown option", nearest(option, known).value_or("--help"));
 }
 
-constexpr std::size_t kLineWidth = 100;
-constexpr std::size_t kHelpColumn = 34;
-
-std::string entry(const std::string& option, const std::string& help) {
-  const bool fits = option.size() + 4 <= kHelpColumn;
-  const std::string gap =
-      fits ? std::string(kHelpColumn - option.size() - 2, ' ') : "\n" + std::string(kHelpColumn, ' ');
-  return "  " + option + gap + wrap(help, kLineWidth - kHelpColumn, kHelpColumn) + "\n";
-}
-
-std::string flag_entry(const Flag& flag) {
-  const std::string letter = flag.letter == 0 ? "" : fmt::format("-{}, ", flag.letter);
-  return entry(fmt::format("{}--{}", letter, flag.name), std::string(flag.help));
-}
-
-std::string setting_entry(const settings::Setting& setting) {
-  const std::string name = settings::option_name(setting.name);
-  const bool is_switch = setting.kind == settings::Kind::Switch;
-  const std::string option =
-      fmt::format("{}{}={}{}", name, is_switch ? "[" : "", setting.argument, is_switch ? "]" : "");
-  std::string help(setting.help);
-  if (setting.kind == settings::Kind::Choice && setting.argument != setting.words()) {
-    help += fmt::format(": {}", setting.words());
-  }
-  if (!setting.default_text.empty()) {
-    help += fmt::format(" [{}]", setting.default_text);
-  }
-  return entry(option, help);
-}
-
 }  // namespace
 
 bool ParsedCommandLine::has(std::string_view flag) const { return std::ranges::find(flags, flag) != flags.end(); }
@@ -119,7 +89,9 @@ Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets,
     }
     Option option = split_option(*argument);
     if (const Flag* const flag = find_flag(flags, option.name)) {
-      if (option.value) {
+      if (option.value && flag->name == "help") {
+        parsed.help_topic = *option.value;
+      } else if (option.value) {
         return fail(option.name, "", "takes no value", option.name + " alone");
       }
       parsed.flags.emplace_back(flag->name);
@@ -150,42 +122,6 @@ bool speaks_utf8(const Environment& environment) {
     }
   }
   return false;
-}
-
-std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
-  std::string lines;
-  std::size_t column = 0;
-  for (const std::string& word : split(text, ' ')) {
-    if (column > 0 && column + 1 + word.size() > width) {
-      lines += "\n" + std::string(indent, ' ');
-      column = 0;
-    }
-    if (column > 0) {
-      lines += ' ';
-      ++column;
-    }
-    lines += word;
-    column += word.size();
-  }
-  return lines;
-}
-
-std::string help_text(std::span<const Flag> flags, std::span<const settings::Table> tables) {
-  std::string text = flags.empty() ? "" : "Options:\n";
-  for (const Flag& flag : flags) {
-    text += flag_entry(flag);
-  }
-  for (const settings::Table table : tables) {
-    std::string_view group;
-    for (const settings::Setting& setting : table) {
-      if (setting.group != group) {
-        group = setting.group;
-        fmt::format_to(std::back_inserter(text), "{}{} [default]:\n", text.empty() ? "" : "\n", group);
-      }
-      text += setting_entry(setting);
-    }
-  }
-  return text;
 }
 
 std::string text_table(std::vector<std::vector<std::string>> rows) {

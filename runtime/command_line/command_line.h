@@ -10,16 +10,17 @@
 
 namespace rollcall::command_line {
 
-/// An option that is no setting and takes no value: --help, --version.
+/// An option that is not a setting and takes no value, such as --version. Only --help may have one: help_topic.
 struct Flag {
   std::string_view name;  ///< "help" for --help
   char letter = 0;        ///< 'h' for -h; 0: none
-  std::string_view help;  ///< one sentence, no full stop
+  std::string_view help;  ///< a sentence without its full stop; empty: --help does not show the flag
 };
 
-/// What stood on the command line beside the settings.
+/// What a command line has besides the settings.
 struct ParsedCommandLine {
   std::vector<std::string> flags;       ///< names of the flags that were given
+  std::string help_topic;               ///< "all" for --help=all; empty for --help alone
   std::vector<std::string> positional;  ///< arguments that are neither options nor their values
   std::vector<std::string> program;     ///< all after "--", or from the first positional on (StopAt::Positional)
 
@@ -42,16 +43,8 @@ enum class StopAt {
                                                            std::span<const std::string> arguments,
                                                            StopAt stop = StopAt::Separator);
 
-/// The options part of `--help`: the flags, then every setting below the heading of its group, with its default. Lines
-/// have at most 100 columns.
-[[nodiscard]] std::string help_text(std::span<const Flag> flags, std::span<const settings::Table> tables);
-
 /// Whether a terminal shows UTF-8, by the locale (locale(7)).
 [[nodiscard]] bool speaks_utf8(const Environment& environment);
-
-/// `text` broken at blanks into lines of at most `width` columns, all but the first indented by `indent` blanks; a word
-/// that is longer keeps a line of its own.
-[[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
 
 /// Rows of a table for people, all with as many cells: every column as wide as its longest cell, two blanks between
 /// columns, no blanks at the ends of lines. What a terminal would take for a command is shown as "?" (printable()).

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/command_line/help.h"
+#include "runtime/settings/launch_settings.h"
+
 namespace rollcall::command_line {
 namespace {
 
@@ -41,16 +44,21 @@ Result<std::optional<ParsedCommandLine>> read_tools_command_line(const Tool& too
                                                                  std::span<settings::Settings* const> targets,
                                                                  std::span<const std::string> arguments,
                                                                  std::ostream& out) {
-  std::vector<Flag> flags{{"help", 'h', "show this text"}, {"version", 0, "show the version"}};
-  flags.insert(flags.end(), tool.flags.begin(), tool.flags.end());
-  ASSIGN_OR_RETURN(ParsedCommandLine line, parse_command_line(targets, flags, arguments));
-  if (line.has("help")) {
-    std::vector<settings::Table> tables;
+  HelpPage page{.name = std::string(tool.name),
+                .text = std::string(tool.usage),
+                .flags = {kHelp, kVersion},
+                .closing = tool.closing};
+  page.flags.insert(page.flags.end(), tool.flags.begin(), tool.flags.end());
+  ASSIGN_OR_RETURN(ParsedCommandLine line, parse_command_line(targets, page.flags, arguments));
+  if (line.has(kHelp.name)) {
     for (const settings::Settings* const settings : targets) {
-      tables.push_back(settings->table());
+      const bool is_launch = settings->table().data() == settings::launch_table().data();
+      page.takes_launch_settings = page.takes_launch_settings || is_launch;
+      page.tables.push_back(is_launch ? settings::Table() : settings->table());
     }
-    out << tool.usage << "\n" << help_text(flags, tables) << tool.closing;
-  } else if (line.has("version")) {
+    ASSIGN_OR_RETURN(const std::string text, help_text(page, line.help_topic));
+    out << text;
+  } else if (line.has(kVersion.name)) {
     out << tool.name << " " << tool.version << "\n";
   } else {
     line.positional.insert(line.positional.end(), line.program.begin(), line.program.end());

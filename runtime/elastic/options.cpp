@@ -21,79 +21,97 @@ constexpr std::string_view kMeeting = "Rendezvous";
 constexpr std::string_view kProgram = "Program";
 constexpr std::string_view kLogs = "Logs";
 constexpr std::string_view kFailure = "Failures and signals";
-constexpr std::string_view kOwn = "rollcall's own";
+constexpr std::string_view kOwn = "Not in torchrun";
 
 // rollcall's own options follow torchrun's and cannot be abbreviated, so that they make no abbreviation of torchrun's
 // ambiguous.
 constexpr std::array kRunTable{
-    Setting{"nnodes", Kind::Text, "1:1", "N|MIN:MAX", "number of nodes, or the range of an elastic run", kNodes},
+    Setting{"nnodes", Kind::Text, "1:1", "N|MIN:MAX", "Number of nodes, or the range within which they come and go",
+            kNodes}
+        .common(),
     Setting{"nproc-per-node", Kind::Text, "1", "N|auto|cpu|gpu|xpu",
-            "workers on this node; auto: one per GPU, or without GPUs one per CPU", kNodes, "auto|cpu|gpu|xpu"},
-    Setting{"node-rank", Kind::Integer, "0", "N", "number of this node, with --rdzv-backend=static", kNodes, "", 0,
-            1e9},
-    Setting{"numa-binding", Kind::Choice, "none", "MODE", "not supported yet: use Slurm's --cpu-bind", kNodes,
+            "Workers on this node. auto: one for each GPU, without GPUs one for each CPU", kNodes, "auto|cpu|gpu|xpu"}
+        .common(),
+    Setting{"node-rank", Kind::Integer, "0", "N", "Rank of this node with --rdzv-backend=static", kNodes, "", 0, 1e9}
+        .common(),
+    Setting{"numa-binding", Kind::Choice, "none", "MODE", "Not supported. Bind workers with Slurm instead", kNodes,
             "none|node|socket|exclusive|core-complex"},
-    Setting{"virtual-local-rank", Kind::Switch, "false", "SWITCH",
-            "LOCAL_RANK is 0 in all workers, and each sees only its own GPU", kNodes},
+    Setting{"virtual-local-rank", Kind::Switch, "false", "",
+            "Set LOCAL_RANK to 0 in all workers. Each sees only its own GPU", kNodes},
 
-    Setting{"standalone", Kind::Switch, "false", "SWITCH", "one node, which needs no endpoint", kMeeting},
+    Setting{"standalone", Kind::Switch, "false", "", "Use one node, without an endpoint", kMeeting}.common(),
     Setting{"rdzv-backend", Kind::Text, "static", "NAME",
-            "static: nodes are numbered by --node-rank; c10d: in the order in which they join", kMeeting,
-            "static|c10d"},
-    Setting{"rdzv-endpoint", Kind::Text, "", "HOST[:PORT]", "where the nodes connect; the default port is 29400",
-            kMeeting},
-    Setting{"rdzv-id", Kind::Text, "none", "ID", "name of the run; nodes of another run are refused", kMeeting},
+            "How nodes get their ranks. static: from --node-rank. c10d: in the order in which they come", kMeeting,
+            "static|c10d"}
+        .common(),
+    Setting{"rdzv-endpoint", Kind::Text, "", "HOST[:PORT]", "Where the nodes meet. The default port is 29400", kMeeting}
+        .common(),
+    Setting{"rdzv-id", Kind::Text, "none", "ID", "Name of the run. Nodes of other runs are refused", kMeeting}.common(),
     Setting{"rdzv-conf", Kind::Text, "", "KEY=VALUE[,...]",
-            "join_timeout=600, last_call_timeout=30, heartbeat_timeout=2: seconds; is_host=auto; secret=FILE, known "
-            "only to agents of this run [the step\'s, or your own]",
+            "Details of the rendezvous. join_timeout=600, last_call_timeout=30 and heartbeat_timeout=2 are "
+            "seconds. is_host=auto says whether this node leads. secret=FILE holds a secret of this run's agents "
+            "[of the step, or your own]",
             kMeeting},
-    Setting{"master-addr", Kind::Text, "127.0.0.1", "HOST", "address of node 0, with --rdzv-backend=static", kMeeting},
-    Setting{"master-port", Kind::Integer, "29500", "PORT", "port of node 0, with --rdzv-backend=static", kMeeting, "",
-            1, 65535},
-    Setting{"local-addr", Kind::Text, "", "HOST", "address by which other nodes reach this one [detected]", kMeeting},
+    Setting{"master-addr", Kind::Text, "127.0.0.1", "HOST", "Address of node 0 with --rdzv-backend=static", kMeeting}
+        .common(),
+    Setting{"master-port", Kind::Integer, "29500", "PORT", "Port of node 0 with --rdzv-backend=static", kMeeting, "", 1,
+            65535}
+        .common(),
+    Setting{"local-addr", Kind::Text, "", "HOST", "Address of this node for the other nodes [found by itself]",
+            kMeeting},
 
-    Setting{"module", Kind::Switch, "false", "SWITCH", "the program is a Python module, as with python -m", kProgram},
-    Setting{"no-python", Kind::Switch, "false", "SWITCH", "the program is executed directly, not by Python", kProgram},
-    Setting{"run-path", Kind::Switch, "false", "SWITCH", "the program is a Python script, even with --no-python",
+    Setting{"module", Kind::Switch, "false", "", "Run the program as a Python module, like python -m", kProgram}
+        .common(),
+    Setting{"no-python", Kind::Switch, "false", "", "Execute the program itself, without Python", kProgram}.common(),
+    Setting{"run-path", Kind::Switch, "false", "", "Run the program as a Python script, even with --no-python",
             kProgram},
     Setting{"role", Kind::Text, "default", "NAME", "ROLE_NAME of the workers", kProgram},
-    Setting{"start-method", Kind::Choice, "spawn", "METHOD", "accepted without effect: workers are programs", kProgram,
+    Setting{"start-method", Kind::Choice, "spawn", "METHOD", "Accepted without effect. Workers are programs", kProgram,
             "spawn|fork|forkserver"},
 
-    Setting{"log-dir", Kind::Text, "", "DIR", "each run creates a folder there, with one for each attempt", kLogs},
+    Setting{"log-dir", Kind::Text, "", "DIR",
+            "Folder of the log files. Each run has a folder in it, with one for each attempt", kLogs}
+        .common(),
     Setting{"redirects", Kind::Text, "0", "STREAMS",
-            "to files: 0 nothing, 1 standard output, 2 standard error, 3 both; or by local rank, as 0:3,1:1", kLogs},
-    Setting{"tee", Kind::Text, "0", "STREAMS", "to files and to the terminal, each line with its worker", kLogs},
+            "Streams that go to files. 0: none, 1: standard output, 2: standard error, 3: both. By local rank: "
+            "0:3,1:1",
+            kLogs}
+        .common(),
+    Setting{"tee", Kind::Text, "0", "STREAMS",
+            "Streams that go to files and to the terminal. Each line begins with its worker", kLogs}
+        .common(),
     Setting{"log-line-prefix-template", Kind::Text, "", "TEXT",
-            "prefix of lines of --tee, with ${role_name}, ${local_rank}, ${rank}, ${hostname}", kLogs},
-    Setting{"local-ranks-filter", Kind::Text, "", "N[,N...]", "show only these local ranks on the terminal", kLogs},
+            "Prefix of the lines of --tee. It may contain ${role_name}, ${local_rank}, ${rank} and ${hostname}", kLogs},
+    Setting{"local-ranks-filter", Kind::Text, "", "N[,N...]", "Show only these local ranks on the terminal", kLogs},
     Setting{"duplicate-stdout-filters", Kind::Text, "", "WORD[,WORD...]",
-            "also copy lines of --tee with one of these words to filtered_stdout.log", kLogs},
-    Setting{"duplicate-stderr-filters", Kind::Text, "", "WORD[,WORD...]", "the same for standard error", kLogs},
-    Setting{"logs-specs", Kind::Text, "", "NAME", "refused: a Python plugin of torchrun", kLogs},
-    Setting{"event-log-handler", Kind::Text, "null", "NAME", "accepted, without effect", kLogs},
+            "Copy lines of --tee with one of these words to filtered_stdout.log as well", kLogs},
+    Setting{"duplicate-stderr-filters", Kind::Text, "", "WORD[,WORD...]",
+            "Copy lines of --tee with one of these words to filtered_stderr.log as well", kLogs},
+    Setting{"logs-specs", Kind::Text, "", "NAME", "Not supported. It names a Python plugin of torchrun", kLogs},
+    Setting{"event-log-handler", Kind::Text, "null", "NAME", "Accepted without effect", kLogs},
 
-    Setting{"max-restarts", Kind::Integer, "0", "N", "how often all workers are restarted after one failed", kFailure,
-            "", 0, 1e9},
+    Setting{"max-restarts", Kind::Integer, "0", "N", "How often all workers are restarted after one failed", kFailure,
+            "", 0, 1e9}
+        .common(),
     Setting{"monitor-interval", Kind::Number, "0.1", "SECONDS",
-            "accepted without effect: a worker's end is noticed immediately", kFailure, "", 0, 1e9},
-    Setting{"shutdown-timeout", Kind::Integer, "30", "SECONDS", "time between TERM and KILL when workers are stopped",
+            "Accepted without effect. The end of a worker is noticed at once", kFailure, "", 0, 1e9},
+    Setting{"shutdown-timeout", Kind::Integer, "30", "SECONDS", "Time between TERM and KILL when workers are stopped",
             kFailure, "", 0, 1e6},
     Setting{"signals-to-handle", Kind::Text, "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "NAME[,NAME...]",
-            "signals that end the run; each is forwarded to the workers, which then have --shutdown-timeout. USR1 and "
-            "USR2 are always forwarded",
+            "Signals that end the run. They are passed to the workers, which have --shutdown-timeout to end. "
+            "USR1 and USR2 are always passed on",
             kFailure},
-    Setting{"print-completion", Kind::Choice, "none", "SHELL", "print a completion script", kFailure,
+    Setting{"print-completion", Kind::Choice, "none", "SHELL", "Print a completion script", kFailure,
             "none|bash|zsh|tcsh"},
 
-    Setting{"give-up-after", Kind::Integer, "8", "N",
-            "end after this many consecutive generations that ran for less than 30 s", kOwn, "", 1, 1e9},
-    Setting{"no-standby", Kind::Switch, "false", "SWITCH",
-            "keep no extra process per node that is ready to replace a failed worker, for programs that continue when "
-            "their world changes",
+    Setting{"give-up-after", Kind::Integer, "8", "N", "End after N generations in a row that ran for less than 30 s",
+            kOwn, "", 1, 1e9},
+    Setting{"no-standby", Kind::Switch, "false", "",
+            "Keep no standby worker. A program that continues when its world changes otherwise has one more "
+            "process on each node, ready to replace a worker that fails",
             kOwn},
-    Setting{"status", Kind::Switch, "false", "SWITCH", "show what your runs on this host are doing", kOwn},
-    Setting{"json", Kind::Switch, "false", "SWITCH", "with --status: print JSON", kOwn},
+    Setting{"status", Kind::Switch, "false", "", "Show what your runs on this host are doing", kOwn}.common(),
+    Setting{"json", Kind::Switch, "false", "", "Print JSON with --status", kOwn},
 };
 
 /// A torchrun option with a letter.
@@ -242,11 +260,14 @@ class Reader {
 
   Result<void> apply(std::string_view name, const std::string& shown, std::optional<std::string> value) {
     if (is_switch(name)) {
+      if (name == kHelp) {
+        options_.help_topic = value.value_or("");
+        return {};
+      }
       if (value) {
         return fail(shown, *value, "takes no value", "giving " + shown + " without a value");
       }
-      options_.help = options_.help || name == kHelp;
-      return name == kHelp ? Result<void>() : options_.values.set(name, "true", double_dash(name));
+      return options_.values.set(name, "true", double_dash(name));
     }
     if (!value && (next_ + 1 == arguments_.size() || looks_like_option(arguments_[next_ + 1]))) {
       return fail(shown, "", "needs a value",
@@ -295,11 +316,6 @@ Result<void> read_defaults(const Environment& environment, settings::Settings& v
 
 settings::Table run_table() { return kRunTable; }
 
-char option_letter(std::string_view name) {
-  const auto found = std::ranges::find(kLetters, name, &Letter::name);
-  return found == kLetters.end() ? '\0' : found->letter;
-}
-
 std::string default_variable(std::string_view name) {
   const Setting* const setting = settings::find_setting(kRunTable, name);
   if (setting == nullptr || setting->group == kOwn ||
@@ -310,7 +326,7 @@ std::string default_variable(std::string_view name) {
 }
 
 Result<RunOptions> parse_run_options(std::span<const std::string> arguments, const Environment& environment) {
-  RunOptions options{settings::Settings(kRunTable), false, {}};
+  RunOptions options{settings::Settings(kRunTable), {}, {}};
   RETURN_IF_ERROR(Reader(arguments, options).read());
   RETURN_IF_ERROR(read_defaults(environment, options.values));
   return options;

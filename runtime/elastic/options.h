@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,18 +16,15 @@ namespace rollcall::elastic {
 /// completion and the checks of values are made from this table.
 [[nodiscard]] settings::Table run_table();
 
-/// Returns an option's letter, such as 'r' for "redirects"; 0 where it has none.
-[[nodiscard]] char option_letter(std::string_view name);
-
 /// Returns the variable that sets an option's default in torchrun, such as PET_NPROC_PER_NODE for "nproc-per-node".
 /// Empty where torchrun has none (--logs-specs, --numa-binding, --print-completion), and for rollcall's own options.
 [[nodiscard]] std::string default_variable(std::string_view name);
 
 /// A command line, parsed as torchrun parses it.
 struct RunOptions {
-  settings::Settings values;         ///< of run_table(); origins are "--name", "PET_NAME" or "default"
-  bool help = false;                 ///< -h or --help came before the program
-  std::vector<std::string> program;  ///< the training script and its arguments
+  settings::Settings values;              ///< of run_table(); origins are "--name", "PET_NAME" or "default"
+  std::optional<std::string> help_topic;  ///< "all" for --help=all, empty for --help; unset without --help
+  std::vector<std::string> program;       ///< the training script and its arguments
 };
 
 /// Parses the arguments after `rollcall run` by the rules of Python's argparse, as torchrun does: '-' and '_' in a name

@@ -123,7 +123,7 @@ std::string settings_markdown(std::string_view title, Table table) {
       fmt::format_to(std::back_inserter(page),
                      "\n### {}\n\n| setting | default | accepts | meaning |\n|---|---|---|---|\n", group);
     }
-    fmt::format_to(std::back_inserter(page), "| {} | {} | {} | {} |\n", markdown_code(setting.name),
+    fmt::format_to(std::back_inserter(page), "| {} | {} | {} | {}. |\n", markdown_code(setting.name),
                    markdown_code(setting.default_text), markdown_cell(accepted_values(setting)),
                    markdown_cell(setting.help));
   }

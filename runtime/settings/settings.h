@@ -37,16 +37,23 @@ struct Setting {
   Kind kind = Kind::Text;
   std::string_view default_text;  ///< in the notation of `kind`; must pass its own check (a test proves it)
   std::string_view argument;      ///< shown in --help: "N", "DIR", "NAME[,NAME...]"
-  std::string_view help;          ///< one sentence, no full stop, unit included where there is one
+  std::string_view help;          ///< sentences, the last without its full stop, the first good alone; with the unit
   std::string_view group;         ///< heading in --help and docs
   std::string_view choices = "";  ///< Kind::Choice: "sgd|adamw", where `argument` says something else. Others: further
                                   ///< fixed words that are accepted too, as "auto"
   double minimum = -1e300;        ///< Integer, Number: inclusive
   double maximum = 1e300;         ///< Integer, Number: inclusive
+  bool is_common = false;         ///< `--help` shows it without being asked for more
 
   /// The fixed words that it accepts, with '|' between them.
   [[nodiscard]] constexpr std::string_view words() const {
     return kind == Kind::Choice && choices.empty() ? argument : choices;
+  }
+  /// The same row, marked as one of the options that most users need.
+  [[nodiscard]] constexpr Setting common() const {
+    Setting marked = *this;
+    marked.is_common = true;
+    return marked;
   }
 };
 

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.python
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "release"))
-HINT = "write it anew: scripts/update-settings-page"
+HINT = "write it anew: scripts/update-pages"
 SECOND_PART = "\n## rollcall-train\n"
 
 

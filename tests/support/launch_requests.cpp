@@ -70,7 +70,7 @@ json meaning(const std::string& line) {
   if (!options) {
     return {{"refused", options.error().message()}};
   }
-  if (options->help) {
+  if (options->help_topic) {
     return {{"help", true}};
   }
   const auto request = rollcall::elastic::launch_request(*options, environment, {.cpus = 1, .new_run_id = "new"});

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/command_line/command_line.h"
+#include "runtime/command_line/help.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
@@ -13,26 +14,25 @@ namespace rollcall::config {
 namespace {
 
 constexpr std::array kFlags{
-    command_line::Flag{"help", 'h', "show this text"},
-    command_line::Flag{"version", 0, "show the version"},
-    command_line::Flag{"print-config", 0, "show every setting with its value and origin, and end"},
-    command_line::Flag{"json", 0, "with --print-config, --benchmark-data, --trace-startup: as one JSON object"},
-    command_line::Flag{"benchmark-data", 0, "read the training data as training would, tell how fast, and end"},
-    command_line::Flag{"dry-run", 0,
-                       "check the settings, meet the other ranks, do one all-reduce, say how it went, and end"},
-    command_line::Flag{"trace-startup", 0, "tell what each stage of rank 0's start cost, up to the first collective"},
-    command_line::Flag{"print-settings-markdown", 0, "show the settings as docs/reference/settings.md does, and end"},
+    command_line::kHelp,
+    command_line::kVersion,
+    command_line::Flag{"print-config", 0, "Show every setting with its value and where that comes from"},
+    command_line::Flag{"json", 0, "With --print-config, --benchmark-data, --trace-startup: as JSON"},
+    command_line::Flag{"benchmark-data", 0, "Measure how fast the training data can be read, without training"},
+    command_line::Flag{"dry-run", 0, "Check the settings, connect all ranks, do one all-reduce, and end"},
+    command_line::Flag{"trace-startup", 0, "Show how long each stage of rank 0's start took"},
+    command_line::Flag{"print-settings-markdown", 0, ""},  // for docs/reference/settings.md
 };
 
 constexpr std::string_view kUsage = R"(usage: rollcall-train [OPTION...]
 
-Trains a ResNet on all ranks of this Slurm step, or alone outside of one. An interrupted run goes on exactly where it stopped.
+Trains a ResNet on all ranks of this Slurm step. An interrupted run continues exactly where it stopped.
 
-  srun --ddp rollcall-train                                           made-up images, to see that all works
-  srun --ddp rollcall-train --data=$SCRATCH/imagenet --train-num-workers=8 --epochs=90 --optimizer=sgd --lr=0.1
-  sbatch run.sbatch --data=$SCRATCH/imagenet --train-num-workers=8    the same, requeued when time is up
-  rollcall-train --benchmark-data --data=$SCRATCH/imagenet --train-num-workers=4  how fast the data comes, without training
-  rollcall-train --max-steps=20 --model=resnet18 --image-size=64      on this machine, alone
+  srun --ddp rollcall-train                                  synthetic images, to test the installation
+  srun --ddp rollcall-train --data=$SCRATCH/imagenet --epochs=90 --optimizer=sgd --lr=0.1
+  sbatch run.sbatch --data=$SCRATCH/imagenet                 the same, requeued at the time limit
+  rollcall-train --benchmark-data --data=$SCRATCH/imagenet   how fast the data can be read
+  rollcall-train --max-steps=20 --model=resnet18 --image-size=64   alone on this machine
 
 Each option is also a variable (--batch-size is ROLLCALL_BATCH_SIZE) and a key of table [trainer] in a TOML file.
 )";
@@ -56,6 +56,15 @@ Request request_of(const command_line::ParsedCommandLine& parsed) {
   return Request::Train;
 }
 
+Result<std::string> help_text(const std::string& topic) {
+  return command_line::help_text({.name = "rollcall-train",
+                                  .text = std::string(kUsage),
+                                  .flags = {kFlags.begin(), kFlags.end()},
+                                  .tables = {trainer_table()},
+                                  .takes_launch_settings = true},
+                                 topic);
+}
+
 }  // namespace
 
 Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
@@ -76,16 +85,14 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
     const std::string& extra = parsed.positional.empty() ? parsed.program.front() : parsed.positional.front();
     return fail("command line", extra, "is not an option", "rollcall-train --help");
   }
-  return Options{.request = request_of(parsed),
+  const Request request = request_of(parsed);
+  ASSIGN_OR_RETURN(std::string help, request == Request::Help ? help_text(parsed.help_topic) : Result(std::string()));
+  return Options{.request = request,
+                 .help = std::move(help),
                  .json = parsed.has("json"),
                  .trace_startup = parsed.has("trace-startup"),
                  .trainer = std::move(trainer),
                  .launch = std::move(launch)};
-}
-
-std::string help_text() {
-  const std::array tables{trainer_table(), settings::launch_table()};
-  return fmt::format("{}\n{}", kUsage, command_line::help_text(kFlags, tables));
 }
 
 }  // namespace rollcall::config

@@ -22,17 +22,16 @@ enum class Request {
 
 struct Options {
   Request request = Request::Train;
+  std::string help;            ///< Help: the text to print
   bool json = false;           ///< of PrintConfig, BenchmarkData and the trace
   bool trace_startup = false;  ///< tell what each stage of the start cost
   settings::Settings trainer;
   settings::LaunchSettings launch;
 };
 
-/// All layers of both tables: default < site profile < user file < ROLLCALL_* < command line. Errors: those of the
-/// layers.
+/// Reads all layers of both tables: default < site profile < user file < ROLLCALL_* < command line. Errors: those of
+/// the layers, and a topic of --help that does not exist.
 [[nodiscard]] Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments);
-
-[[nodiscard]] std::string help_text();
 
 /// The settings of `rollcall-train`, a superset of the Jülich recipe's flags. Same mechanism as the launch settings:
 /// `--batch-size=64`, ROLLCALL_BATCH_SIZE, or `batch-size = 64` in table [trainer] of a TOML file.

@@ -57,7 +57,7 @@ std::uint32_t probable(const Environment& environment, std::initializer_list<con
 int print_only(const config::Options& options) {
   switch (options.request) {
     case config::Request::Help:
-      std::fputs(config::help_text().c_str(), stdout);
+      std::fputs(options.help.c_str(), stdout);
       break;
     case config::Request::Version:
       fmt::print("rollcall-train {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION);

@@ -97,8 +97,11 @@ TEST(Program, HelpListsCommandsAndOptions) {
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.err, IsEmpty());
     for (const char* text :
-         {"Usage: rollcall COMMAND", "  env ", "  exec ", "--print-config", "--port-range=FIRST-LAST"}) {
+         {"Usage: rollcall COMMAND", "  env ", "  exec ", "--print-config", "rollcall help settings"}) {
       EXPECT_THAT(outcome.out, HasSubstr(text));
+    }
+    for (const Program& program : all_programs()) {
+      EXPECT_THAT(outcome.out, HasSubstr("\n  " + std::string(program.name) + " "));
     }
   }
 }
@@ -110,10 +113,21 @@ TEST(Program, EveryCommandExplainsItselfWithAnExampleInBothWays) {
     EXPECT_THAT(help.out, StartsWith("Usage: rollcall " + std::string(command.name)));
     EXPECT_THAT(help.out, HasSubstr("Example"));
     EXPECT_EQ(run({std::string(command.name), "--help"}).out, help.out);
+    EXPECT_EQ(run({"help", std::string(command.name), "all"}).out, run({std::string(command.name), "--help=all"}).out);
     std::istringstream lines(help.out);
     for (std::string line; std::getline(lines, line);) {
       EXPECT_LE(line.size(), 116u) << line;
     }
+  }
+}
+
+TEST(Program, LaunchSettingsAreListedByOneCommand) {
+  const std::string text = run({"help", "settings"}).out;
+  EXPECT_THAT(text, HasSubstr("\n  --port-range=FIRST-LAST"));
+  EXPECT_THAT(run({"help", "settings", "network"}).out, StartsWith("Network [default]:\n  --host-template="));
+  for (const Command& command : all_commands()) {
+    EXPECT_THAT(run({"help", std::string(command.name), "all"}).out,
+                testing::Not(HasSubstr("--port-range=FIRST-LAST")));
   }
 }
 
@@ -140,6 +154,12 @@ TEST(Program, WrongUseIsOneLineOnStandardErrorAndCode64) {
       {{"exec"}, "rollcall: exec: no program is given; try rollcall exec -- PROGRAM ARGUMENTS\n"},
       {{"completion", "zsh"}, "rollcall: completion: zsh: is for bash only; try rollcall completion bash\n"},
       {{"help", "evn"}, "rollcall: evn: unknown command; try rollcall env\n"},
+      {{"help", "tarin"}, "rollcall: tarin: unknown command; try rollcall train\n"},
+      {{"help", "setings"}, "rollcall: setings: unknown command; try rollcall help settings\n"},
+      {{"help", "run", "log"},
+       "rollcall: --help: log: is not a group of options; try --help=all or --help=GROUP (groups: "
+       "nodes-and-workers, rendezvous, program, logs, failures-and-signals, not-in-torchrun)\n"},
+      {{"help", "env", "all", "x"}, "rollcall: help: x: is one argument too many; try rollcall help NAME GROUP\n"},
   };
   for (const auto& [arguments, message] : cases) {
     const Outcome outcome = run(arguments);
@@ -285,6 +305,7 @@ printf 'Commands:\n  wave PERSON     with a hand\n  bow             deeply\n\nOp
   EXPECT_EQ(complete("_rollcall", "rollcall gre", 1), "greet\n");
   EXPECT_EQ(complete("_rollcall", "rollcall greet ''", 2), "wave bow\n");
   EXPECT_EQ(complete("_rollcall", "rollcall greet wave --", 3), "--help --hand= --times=\n");
+  EXPECT_EQ(complete("_rollcall", "rollcall help gre", 2), "greet\n");
   EXPECT_EQ(complete("_rollcall", "rollcall nothing --", 2), "\n");
   EXPECT_EQ(complete("_rollcall_program", "rollcall-greet wave --hand = r", 4), "right\n");
   EXPECT_EQ(complete("_rollcall_program", "rollcall-greet --v", 1), "--version\n");
@@ -336,6 +357,19 @@ TEST_F(BecomingPrograms, UnknownNameFallsThroughToTheProgramOfThatName) {
   const Outcome outcome = run_in_child({"greet", "--port-range=untouched", "x"});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_EQ(outcome.out, "hello --port-range=untouched x\n");
+}
+
+TEST_F(BecomingPrograms, HelpOfAnotherProgramIsWhatThatProgramPrints) {
+  write_program("rollcall-greet", "#!/bin/sh\necho \"$@\"\n");
+  EXPECT_EQ(run_in_child({"help", "greet"}).out, "--help\n");
+  EXPECT_EQ(run_in_child({"help", "rollcall-greet", "data"}).out, "--help=data\n");
+}
+
+TEST_F(BecomingPrograms, AProgramThatIsNotInstalledIsSaidSo) {
+  const Outcome outcome = run_in_child({"train"});
+  EXPECT_EQ(outcome.code, 64);
+  EXPECT_EQ(outcome.err,
+            "rollcall: train: rollcall-train is neither beside rollcall nor in PATH; try adding its folder to PATH\n");
 }
 
 TEST_F(BecomingPrograms, NameThatIsNowhereIsAnUnknownCommand) {

@@ -14,7 +14,6 @@ using settings::launch_table;
 using settings::Setting;
 using settings::Settings;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::array kTrainerLike{
@@ -88,6 +87,16 @@ TEST(CommandLine, FlagsHaveLongAndShortNames) {
   }
 }
 
+TEST(CommandLine, HelpAloneTakesATopic) {
+  for (const auto& [argument, topic] : {std::pair("--help=all", "all"), {"--help", ""}, {"--help=", ""}}) {
+    Programs programs;
+    const auto parsed = programs.parse({argument});
+    ASSERT_TRUE(parsed) << argument;
+    EXPECT_TRUE(parsed->has("help"));
+    EXPECT_EQ(parsed->help_topic, topic);
+  }
+}
+
 TEST(CommandLine, SeparatorEndsTheOptions) {
   Programs programs;
   const auto parsed = programs.parse({"one", "--lr=1", "two", "--", "--lr=2", "--", "x"});
@@ -135,7 +144,7 @@ TEST(CommandLine, MissingAndUnwantedValuesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--lr"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
       {{"--lr", "--debug"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
-      {{"--help=1"}, "rollcall: --help: takes no value; try --help alone"},
+      {{"--json=1"}, "rollcall: --json: takes no value; try --json alone"},
   };
   for (const auto& [arguments, message] : cases) {
     Programs programs;
@@ -151,33 +160,6 @@ TEST(CommandLine, BadValueIsRefusedUnderTheOptionsName) {
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().message(),
             "rollcall: --train-num-workers: many: is not a whole number; try a whole number from 0 to 64");
-}
-
-TEST(HelpText, NamesEveryOptionWithItsDefaultBelowItsGroup) {
-  const std::array<settings::Table, 2> tables{kTrainerLike, launch_table()};
-  const std::string help = help_text(kFlags, tables);
-  for (const settings::Table table : tables) {
-    for (const Setting& setting : table) {
-      EXPECT_THAT(help, HasSubstr("\n  " + settings::option_name(setting.name)));
-      EXPECT_THAT(help, HasSubstr(std::string(setting.group) + " [default]:\n"));
-    }
-  }
-  EXPECT_THAT(help, HasSubstr("  -h, --help                      print this help\n"));
-  EXPECT_THAT(help, HasSubstr("  --train-num-workers=N           threads that load training images [0]\n"));
-  EXPECT_THAT(help, HasSubstr("  --model=NAME                    network to train: small|large [small]\n"));
-}
-
-TEST(HelpText, LinesFitAHundredColumns) {
-  const std::array<settings::Table, 1> tables{launch_table()};
-  std::istringstream lines(help_text(kFlags, tables));
-  for (std::string line; std::getline(lines, line);) {
-    EXPECT_LE(line.size(), 100u) << line;
-  }
-}
-
-TEST(HelpText, WrapBreaksAtBlanksAndIndents) {
-  EXPECT_EQ(wrap("aa bb cc", 5, 2), "aa bb\n  cc");
-  EXPECT_EQ(wrap("a-long-word b", 5, 0), "a-long-word\nb");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(RunOptions, AllAfterTheProgramIsTheProgramsOwn) {
   ASSERT_TRUE(options);
   EXPECT_EQ(options->values.text("nnodes"), "2");
   EXPECT_EQ(options->program, (std::vector<std::string>{"x.py", "--nnodes=7", "-r", "--help"}));
-  EXPECT_FALSE(options->help);
+  EXPECT_FALSE(options->help_topic);
   EXPECT_EQ(parse({"--", "-x"})->program, std::vector<std::string>{"-x"});
 }
 

@@ -53,20 +53,22 @@ constexpr double kMostBytes = 1e12;
 
 constexpr std::array kTable{
     Setting{"backend", Kind::List, "auto", "NAME,...",
-            "backends, of those that rollcall-train knows; several are measured in turn, with their ratio", "What"},
+            "Backends of rollcall-train. Several are measured in turn, and their speeds compared", "What"},
     Setting{"device", Kind::Text, "auto", "auto|cpu|cuda|NAME",
-            "whose tensors, as rollcall-train's; auto: those that the backends carry", "What"},
+            "Device of the tensors, as for rollcall-train. auto: the one that the backends need", "What"},
     Setting{"operation", Kind::List, "all_reduce", "NAME,...",
-            "all_reduce, reduce_scatter, all_gather, broadcast, all_to_all; all: these", "What"},
-    Setting{"min-bytes", Kind::Integer, "1024", "BYTES", "size of the smallest buffer", "Sizes", "", 0, kMostBytes},
-    Setting{"max-bytes", Kind::Integer, "67108864", "BYTES", "size of the largest buffer", "Sizes", "", 4, kMostBytes},
-    Setting{"factor", Kind::Integer, "4", "N", "each size is this many times the one before", "Sizes", "", 2, 1e6},
-    Setting{"iterations", Kind::Integer, "20", "N", "measurements of each size", "Running", "", 1, 1e6},
-    Setting{"warm-up", Kind::Integer, "3", "N", "runs before them", "Running", "", 0, 1e6},
+            "Collectives to measure: all_reduce, reduce_scatter, all_gather, broadcast, all_to_all. all: each of "
+            "them",
+            "What"},
+    Setting{"min-bytes", Kind::Integer, "1024", "BYTES", "Size of the smallest buffer", "Sizes", "", 0, kMostBytes},
+    Setting{"max-bytes", Kind::Integer, "67108864", "BYTES", "Size of the largest buffer", "Sizes", "", 4, kMostBytes},
+    Setting{"factor", Kind::Integer, "4", "N", "Each size is this many times the one before", "Sizes", "", 2, 1e6},
+    Setting{"iterations", Kind::Integer, "20", "N", "Measurements of each size", "Running", "", 1, 1e6},
+    Setting{"warm-up", Kind::Integer, "3", "N", "Runs of each size before the measurements", "Running", "", 0, 1e6},
 };
 
 constexpr std::array kFlags{
-    command_line::Flag{"json", 0, "print one JSON object a line instead of a table"},
+    command_line::Flag{"json", 0, "Print one JSON object per line instead of a table"},
 };
 
 constexpr std::string_view kUsage = R"(usage: rollcall-bench-collectives [OPTION...]

@@ -20,7 +20,7 @@ constexpr int kDiffer = 1;
 constexpr std::array kFlags{
     kHelp,
     kJson,
-    Flag{"model", 0, "only the model's parameters and buffers"},
+    Flag{"model", 0, "Compare only the model's parameters and buffers"},
 };
 
 constexpr std::string_view kText =

@@ -21,7 +21,7 @@ using settings::Setting;
 
 constexpr std::array kTable{
     Setting{"to", Kind::Choice, "auto", "auto|torch|safetensors",
-            "format; auto: by OUT's name (.pt, .pth and .bin: torch; .safetensors)", "Export"},
+            "Format of OUT. auto: by its name (.pt, .pth and .bin: torch; .safetensors)", "Export"},
 };
 
 constexpr std::string_view kText =

@@ -18,11 +18,11 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTable{
-    Setting{
-        "key", Kind::Text, "", "NAME",
-        "the item of the file's dict that is the state dict (state.model: of an inner dict), or the prefix of one of "
-        "several models in it; empty: the dict itself, its item state_dict, model_state_dict or model, or its only one",
-        "Import"},
+    Setting{"key", Kind::Text, "", "NAME",
+            "Item of the file's dict that is the state dict. state.model names an item of an inner dict. It may "
+            "also be the prefix of the names of one of several models. Empty: the dict itself, its state_dict, "
+            "model_state_dict or model, or its only item",
+            "Import"},
 };
 
 constexpr std::string_view kText =

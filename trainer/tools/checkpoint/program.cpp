@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "runtime/base/text.h"
+#include "runtime/command_line/help.h"
 #include "runtime/command_line/tool_main.h"
 
 namespace rollcall::checkpoint_tool {
@@ -16,20 +17,7 @@ namespace {
 
 constexpr const char* kProgram = "rollcall-checkpoint";
 
-/// Prints `rollcall-checkpoint --help`. As in the help of commands, lines have at most 110 columns.
-std::string program_help() {
-  std::string text =
-      "Lists, verifies, compares and prunes checkpoints of rollcall-train, and imports and exports weights of "
-      "PyTorch.\n"
-      "\n\nUsage: rollcall-checkpoint COMMAND [OPTIONS] ...\n\nCommands:\n";
-  for (const Command& command : all_commands()) {
-    fmt::format_to(std::back_inserter(text), "  {:<32}{}\n", fmt::format("{} {}", command.name, command.arguments),
-                   command.summary);
-  }
-  return text +
-         R"(  help COMMAND                    explain a command, with examples (also: COMMAND --help)
-  --version
-
+constexpr std::string_view kClosing = R"(
 A folder given as CHECKPOINT means the newest checkpoint in it that can be opened.
 
 Examples:
@@ -41,12 +29,37 @@ Examples:
 Exit codes: 0 success; 1 diff: they differ; 64 wrong option or name; 65 damaged or not trusted; 66 does not exist;
 73 cannot be created or exists already; 74 reading or writing failed; 76 a newer format or another model.
 )";
+
+command_line::HelpPage page_of(const Command& command) {
+  return {
+      .name = fmt::format("{} {}", kProgram, command.name),
+      .text = fmt::format("Usage: {} {} [OPTIONS] {}\n\n{}", kProgram, command.name, command.arguments, command.text),
+      .flags = {command.flags.begin(), command.flags.end()},
+      .tables = {command.table}};
 }
 
-std::string command_help(const Command& command) {
-  const std::array tables{command.table};
-  return fmt::format("Usage: rollcall-checkpoint {} [OPTIONS] {}\n\n{}\n{}", command.name, command.arguments,
-                     command.text, command_line::help_text(command.flags, tables));
+/// As that of one command, every line has at most 110 columns.
+command_line::HelpPage program_page() {
+  command_line::HelpPage page{.name = kProgram,
+                              .text =
+                                  "Looks at checkpoints of rollcall-train, checks, compares and thins them out, and "
+                                  "carries weights from and to\n"
+                                  "PyTorch.\n\nUsage: rollcall-checkpoint COMMAND [OPTIONS] ...\n\nCommands:\n",
+                              .flags = {kHelp, command_line::kVersion},
+                              .closing = kClosing};
+  for (const Command& command : all_commands()) {
+    fmt::format_to(std::back_inserter(page.text), "  {:<32}{}\n", fmt::format("{} {}", command.name, command.arguments),
+                   command.summary);
+    page.commands.push_back(page_of(command));
+  }
+  page.text += "  help COMMAND                    explain a command, with examples (also: COMMAND --help)\n";
+  return page;
+}
+
+Result<int> print_help(const command_line::HelpPage& page, std::string_view topic, std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::string text, command_line::help_text(page, topic));
+  out << text;
+  return to_int(ExitCode::Success);
 }
 
 Error unknown_command(const std::string& name) {
@@ -73,9 +86,8 @@ Result<int> run_command(const Command& command, std::span<const std::string> arg
   settings::Settings options{command.table};
   const std::array targets{&options};
   ASSIGN_OR_RETURN(auto line, command_line::parse_command_line(targets, command.flags, arguments));
-  if (line.has("help")) {
-    out << command_help(command);
-    return to_int(ExitCode::Success);
+  if (line.has(kHelp.name)) {
+    return print_help(page_of(command), line.help_topic, out);
   }
   std::vector<std::string> positional = line.positional;
   positional.insert(positional.end(), line.program.begin(), line.program.end());  // after "--"
@@ -92,9 +104,12 @@ Result<int> run_command(const Command& command, std::span<const std::string> arg
 
 Result<int> dispatch(const std::vector<std::string>& arguments, std::ostream& out) {
   const std::string name = arguments.empty() ? "" : arguments.front();
+  constexpr std::string_view kHelpOf = "--help=";
   if (name == "--help" || name == "-h" || (name == "help" && arguments.size() == 1)) {
-    out << program_help();
-    return to_int(ExitCode::Success);
+    return print_help(program_page(), "", out);
+  }
+  if (name.starts_with(kHelpOf)) {
+    return print_help(program_page(), name.substr(kHelpOf.size()), out);
   }
   if (name == "--version") {
     out << kProgram << " " ROLLCALL_VERSION "\n";
@@ -111,8 +126,7 @@ Result<int> dispatch(const std::vector<std::string>& arguments, std::ostream& ou
     return unknown_command(wanted);
   }
   if (asks_help) {
-    out << command_help(*command);
-    return to_int(ExitCode::Success);
+    return print_help(page_of(*command), "", out);
   }
   return run_command(*command, std::span(arguments).subspan(1), out);
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/command_line/command_line.h"
+#include "runtime/command_line/help.h"
 #include "runtime/settings/settings.h"
 #include "trainer/metrics/progress_display.h"
 
@@ -66,16 +67,16 @@ struct Command {
 
 // Shared by several commands.
 inline constexpr std::size_t kAnyNumber = 1'000'000;  ///< no limit of the number of arguments
-inline constexpr command_line::Flag kHelp{"help", 'h', "show this text"};
-inline constexpr command_line::Flag kJson{"json", 0, "print one JSON object (docs/user/checkpoint_tool.md)"};
+using command_line::kHelp;
+inline constexpr command_line::Flag kJson{"json", 0, "Print one JSON object (docs/user/checkpoint_tool.md)"};
 inline constexpr std::array kListFlags{kHelp, kJson};
-inline constexpr std::array kOutFlags{kHelp, kJson, command_line::Flag{"overwrite", 0, "replace OUT if it is there"}};
+inline constexpr std::array kOutFlags{kHelp, kJson, command_line::Flag{"overwrite", 0, "Replace OUT if it exists"}};
 inline constexpr settings::Setting kProgress{
     "progress",
     settings::Kind::Choice,
     "auto",
     "auto|bar|lines|none",
-    "progress display on stderr; auto: a bar on a terminal, else a line every ten seconds",
+    "Progress display on standard error. auto: a bar on a terminal, otherwise a line every ten seconds",
     "Running"};
 inline constexpr std::array kProgressTable{kProgress};
 

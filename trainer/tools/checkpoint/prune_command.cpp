@@ -25,20 +25,19 @@ using settings::Setting;
 constexpr std::array kFlags{
     kHelp,
     kJson,
-    Flag{"dry-run", 0, "remove nothing, print what would be removed"},
+    Flag{"dry-run", 0, "Remove nothing, and print what would be removed"},
 };
 
 // The same names, defaults and limits as in trainer/config/trainer_settings.cpp.
 constexpr std::array kTable{
-    Setting{"keep-last", Kind::Integer, "3", "N", "newest checkpoints that are kept", "Retention", "", 1, 1e6},
-    Setting{"keep-best", Kind::Integer, "1", "N", "checkpoints of the best validations that are kept besides",
+    Setting{"keep-last", Kind::Integer, "3", "N", "Number of newest checkpoints to keep", "Retention", "", 1, 1e6},
+    Setting{"keep-best", Kind::Integer, "1", "N", "Number of checkpoints with the best validation to keep as well",
             "Retention", "", 0, 1e6},
-    Setting{"keep-every", Kind::Integer, "0", "STEPS", "always keep the first checkpoint of every N steps; 0: none",
+    Setting{"keep-every", Kind::Integer, "0", "STEPS", "Keep the first checkpoint of every N steps for ever. 0: none",
             "Retention", "", 0, 1e15},
     Setting{"verify", Kind::Choice, "full", "full|metadata",
-            "what is verified before anything is removed: the newest keep-last checkpoints completely, or only their "
-            "tables "
-            "of contents",
+            "Which checksums are compared before anything is removed. full: those of the newest --keep-last "
+            "checkpoints, whole. metadata: those of their tables of contents",
             "Retention"},
     kProgress,
 };

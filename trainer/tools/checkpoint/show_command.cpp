@@ -23,7 +23,7 @@ using command_line::Flag;
 constexpr std::array kFlags{
     kHelp,
     kJson,
-    Flag{"tensors", 0, "list all tensors: type, shape, size, checksum"},
+    Flag{"tensors", 0, "List all tensors with type, shape, size and checksum"},
 };
 
 constexpr std::string_view kText =

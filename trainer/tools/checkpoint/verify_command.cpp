@@ -20,7 +20,7 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTable{
-    Setting{"num-workers", Kind::Integer, "0", "N", "threads that read and check; 0: up to four", "Running", "", 0,
+    Setting{"num-workers", Kind::Integer, "0", "N", "Threads that read and check. 0: up to four", "Running", "", 0,
             1024},
     kProgress,
 };

@@ -36,28 +36,28 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTable{
-    Setting{
-        "repack", Kind::Switch, "false", "on|off",
-        "re-encode JPEG files without loss into tiles of about 64 pixels, so that training decodes only what a crop "
-        "needs: about 1.4 times as fast, same pixels, about 1 % smaller",
-        "Packing"},
+    Setting{"repack", Kind::Switch, "false", "on|off",
+            "Re-encode JPEG files without loss into tiles of about 64 pixels. Training then decodes only what a "
+            "crop needs, about 1.4 times as fast. The pixels are the same, the files about 1 % smaller",
+            "Packing"},
     Setting{"resize", Kind::Integer, "0", "PIXELS",
-            "shrink larger images so that the shorter side has this many pixels, as JPEG (lossy); 0: do not", "Packing",
+            "Shrink larger images so that the shorter side has this many pixels, as JPEG (lossy). 0: do not", "Packing",
             "", 0, 65535},
-    Setting{"quality", Kind::Integer, "92", "N", "JPEG quality of images that --resize shrinks", "Packing", "", 50,
+    Setting{"quality", Kind::Integer, "92", "N", "JPEG quality of the images that --resize shrinks", "Packing", "", 50,
             100},
-    Setting{
-        "bad-samples", Kind::Choice, "fail", "fail|skip",
-        "what a file that cannot be decoded or read does: stops the packing, or is left out and named in the report",
-        "Packing"},
-    Setting{"num-workers", Kind::Integer, "0", "N", "threads; 0: one for each CPU that this process may use", "Running",
+    Setting{"bad-samples", Kind::Choice, "fail", "fail|skip",
+            "What to do with a file that cannot be decoded or read. fail: end. skip: leave it out and name it in "
+            "the report",
+            "Packing"},
+    Setting{"num-workers", Kind::Integer, "0", "N", "Threads. 0: one for each CPU that this process may use", "Running",
             "", 0, 1024},
     Setting{"progress", Kind::Choice, "auto", "auto|bar|lines|none",
-            "progress display on stderr; auto: a bar on a terminal, else a line every ten seconds", "Running"},
+            "Progress display on standard error. auto: a bar on a terminal, otherwise a line every ten seconds",
+            "Running"},
 };
 constexpr std::array kFlags{
-    command_line::Flag{"json", 0, "print the report as one JSON object"},
-    command_line::Flag{"overwrite", 0, "replace OUT if it exists, and what an interrupted run with other options left"},
+    command_line::Flag{"json", 0, "Print the report as one JSON object"},
+    command_line::Flag{"overwrite", 0, "Replace OUT, and what an interrupted run with other options left"},
 };
 
 constexpr std::string_view kUsage = R"(usage: rollcall-pack [OPTION...] DIR OUT

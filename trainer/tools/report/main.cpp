@@ -22,15 +22,15 @@ using settings::Setting;
 
 constexpr std::array kReportTable{
     Setting{"output", Kind::Path, "", "FILE|-",
-            "where the page goes; -: standard output; empty: report.html in the folder of the run, or comparison.html "
-            "here for several runs",
+            "File for the page. -: standard output. Empty: report.html in the folder of the run, or "
+            "comparison.html here for several runs",
             "Report", "-"},
 };
 
 constexpr std::array kReportFlags{
-    Flag{"text", 0, "print a summary of ten lines instead of writing the page"},
-    Flag{"json", 0, "print one JSON object per run and line instead of writing the page"},
-    Flag{"csv", 0, "print all curves as CSV instead of writing the page"},
+    Flag{"text", 0, "Print ten lines for a terminal or a mail, and write no page"},
+    Flag{"json", 0, "Print one JSON object per run, each on a line, and write no page"},
+    Flag{"csv", 0, "Print all curves as CSV, and write no page"},
 };
 
 constexpr std::string_view kReportUsage = R"(usage: rollcall-report [OPTION...] RUN [RUN...]

@@ -33,12 +33,12 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTopTable{
-    Setting{"interval", Kind::Number, "1", "SECONDS", "seconds between two reads of the run's records", "View", "", 0.1,
+    Setting{"interval", Kind::Number, "1", "SECONDS", "Time between two looks at the run's record", "View", "", 0.1,
             3600},
 };
 constexpr std::array kTopFlags{
-    Flag{"once", 0, "print one frame and exit"},
-    Flag{"json", 0, "with --once: as one JSON object, that of rollcall-report --json"},
+    Flag{"once", 0, "Print one picture, and end"},
+    Flag{"json", 0, "With --once: print one JSON object, the same as rollcall-report --json"},
 };
 constexpr std::string_view kTopUsage = R"(usage: rollcall-top [OPTION...] [RUN]
 

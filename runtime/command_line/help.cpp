@@ -1,0 +1,246 @@
+#include "runtime/command_line/help.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "runtime/base/text.h"
+#include "runtime/settings/launch_settings.h"
+
+namespace rollcall::command_line {
+namespace {
+
+using settings::Setting;
+using settings::Table;
+
+constexpr std::string_view kAll = "all";
+constexpr std::string_view kRoff = "roff";
+constexpr std::size_t kLineWidth = 100;
+constexpr std::size_t kHelpColumn = 34;
+
+/// The word for a group after --help=: "nodes-and-workers" for "Nodes and workers".
+std::string topic_of(std::string_view group) {
+  std::string topic(group);
+  std::ranges::transform(topic, topic.begin(),
+                         [](unsigned char c) { return c == ' ' ? '-' : static_cast<char>(std::tolower(c)); });
+  return topic;
+}
+
+std::vector<std::string> topics_of(std::span<const Table> tables) {
+  std::vector<std::string> topics;
+  for (const Table table : tables) {
+    for (const Setting& setting : table) {
+      const std::string topic = topic_of(setting.group);
+      if (std::ranges::find(topics, topic) == topics.end()) {
+        topics.push_back(topic);
+      }
+    }
+  }
+  return topics;
+}
+
+/// The last part of a command's name: "env" of "rollcall env".
+std::string_view last_word(std::string_view name) { return name.substr(name.rfind(' ') + 1); }
+
+std::vector<std::string> topics_of(const HelpPage& page) {
+  std::vector<std::string> topics = topics_of(page.tables);
+  for (const HelpPage& command : page.commands) {
+    topics.emplace_back(last_word(command.name));
+  }
+  return topics;
+}
+
+bool is_common(const Setting& setting) { return setting.is_common; }
+bool is_any(const Setting& /*setting*/) { return true; }
+
+bool marks_common(const HelpPage& page) {
+  return std::ranges::any_of(page.tables, [](Table table) { return std::ranges::any_of(table, is_common); });
+}
+
+/// An option in the parts that --help and a manual page show differently.
+struct Option {
+  std::string names;     ///< "-h, --help", "--data"
+  std::string argument;  ///< "=PATH|fake", "[=on|off]"; empty: it takes no value
+  std::string help;
+  std::string_view default_text{};
+};
+
+Option option_of(const Flag& flag, const HelpPage& page) {
+  const std::string letter = flag.letter == 0 ? "" : fmt::format("-{}, ", flag.letter);
+  const std::vector<std::string> topics = topics_of(page);
+  const bool has_topics = flag.name == kHelp.name && (marks_common(page) || !page.commands.empty());
+  return {.names = fmt::format("{}--{}", letter, flag.name),
+          .argument = has_topics ? fmt::format("[={}|{}]", kAll, fmt::join(topics, "|")) : "",
+          .help = flag.name == kHelp.name && !has_topics ? "Show this help" : std::string(flag.help)};
+}
+
+Option option_of(const Setting& setting) {
+  const bool is_switch = setting.kind == settings::Kind::Switch;
+  const std::string argument = setting.argument.empty() ? "" : fmt::format("={}", setting.argument);
+  Option option{.names = settings::option_name(setting.name),
+                .argument = is_switch && !argument.empty() ? fmt::format("[{}]", argument) : argument,
+                .help = std::string(setting.help),
+                .default_text = argument.empty() ? "" : setting.default_text};
+  if (is_switch && !argument.empty()) {
+    option.default_text = setting.default_text == "true" ? "on" : "off";
+  }
+  if (setting.kind == settings::Kind::Choice && setting.argument != setting.words()) {
+    option.help.insert(std::min(option.help.find(". "), option.help.size()), fmt::format(": {}", setting.words()));
+  }
+  return option;
+}
+
+std::string entry(const Option& option) {
+  const std::string names = option.names + option.argument;
+  const std::string gap = names.size() + 4 <= kHelpColumn ? std::string(kHelpColumn - names.size() - 2, ' ')
+                                                          : "\n" + std::string(kHelpColumn, ' ');
+  const std::string help =
+      option.default_text.empty() ? option.help : fmt::format("{} [{}]", option.help, option.default_text);
+  return "  " + names + gap + wrap(help, kLineWidth - kHelpColumn, kHelpColumn) + "\n";
+}
+
+std::string flags_text(const HelpPage& page) {
+  std::string text;
+  for (const Flag& flag : page.flags) {
+    text += flag.help.empty() ? "" : entry(option_of(flag, page));
+  }
+  return text;
+}
+
+/// The settings for which `shows` holds, each below the heading of its group.
+template <typename Shows>
+std::string settings_text(std::span<const Table> tables, const Shows& shows, bool first_sentences = false) {
+  std::string text;
+  for (const Table table : tables) {
+    std::string_view group;
+    for (const Setting& setting : table) {
+      if (!shows(setting)) {
+        continue;
+      }
+      if (setting.group != group) {
+        group = setting.group;
+        text += fmt::format("{}{} [default]:\n", text.empty() ? "" : "\n", group);
+      }
+      Setting shown = setting;
+      shown.help = first_sentences ? shown.help.substr(0, shown.help.find(". ")) : shown.help;
+      text += entry(option_of(shown));
+    }
+  }
+  return text;
+}
+
+std::string options_text(const HelpPage& page, bool all) {
+  const bool brief = !all && marks_common(page);
+  const std::string flags = flags_text(page);
+  const std::string settings = brief ? settings_text(page.tables, is_common, true) : settings_text(page.tables, is_any);
+  return fmt::format("{}{}{}{}", flags.empty() ? "" : "Options:\n", flags,
+                     flags.empty() || settings.empty() ? "" : "\n", settings);
+}
+
+std::string page_text(const HelpPage& page, bool all) {
+  std::string text = page.text;
+  if (const std::string options = options_text(page, all); !options.empty()) {
+    text += "\n" + options;
+  }
+  for (const HelpPage& command : all ? page.commands : std::vector<HelpPage>()) {
+    text += fmt::format("\n{}\n{}\n", command.name, options_text(command, true));
+  }
+  if (page.takes_launch_settings) {
+    text += "\nLaunch settings, such as --host-template, are options as well: see rollcall help settings.\n";
+  }
+  return text.append(page.closing);
+}
+
+/// Text as troff shows it unchanged.
+std::string roff_text(std::string_view text) {
+  std::string escaped = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
+  for (const char c : text) {
+    escaped += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+  }
+  return escaped;
+}
+
+std::string roff_entry(const Option& option) {
+  const std::string default_text =
+      option.default_text.empty() ? "" : fmt::format(" Default: {}.", roff_text(option.default_text));
+  return fmt::format(".TP\n\\fB{}\\fR{}\n{}.{}\n", roff_text(option.names), roff_text(option.argument),
+                     roff_text(option.help), default_text);
+}
+
+std::string roff_heading(std::string_view text) { return fmt::format(".SS \"{}\"\n", roff_text(text)); }
+
+std::string roff_options(const HelpPage& page) {
+  std::string text;
+  for (const Flag& flag : page.flags) {
+    text += flag.help.empty() ? "" : roff_entry(option_of(flag, page));
+  }
+  for (const Table table : page.tables) {
+    std::string_view group;
+    for (const Setting& setting : table) {
+      if (setting.group != group) {
+        group = setting.group;
+        text += roff_heading(group);
+      }
+      text += roff_entry(option_of(setting));
+    }
+  }
+  for (const HelpPage& command : page.commands) {
+    text += roff_heading(command.name) + roff_options(command);
+  }
+  return text;
+}
+
+Error unknown_topic(const HelpPage& page, std::string_view topic) {
+  const std::array<Table, 1> launch{settings::launch_table()};
+  const std::vector<std::string> of_launch = topics_of(launch);
+  if (page.takes_launch_settings && std::ranges::find(of_launch, topic) != of_launch.end()) {
+    return fail("--help", std::string(topic), "is a group of launch settings",
+                fmt::format("rollcall help settings {}", topic));
+  }
+  const std::vector<std::string> topics = topics_of(page);
+  return fail(
+      "--help", std::string(topic), "is not a group of options",
+      topics.empty() ? "--help" : fmt::format("--help={} or --help=GROUP (groups: {})", kAll, fmt::join(topics, ", ")));
+}
+
+}  // namespace
+
+Result<std::string> help_text(const HelpPage& page, std::string_view topic) {
+  if (topic.empty() || topic == kAll) {
+    return page_text(page, topic == kAll);
+  }
+  if (topic == kRoff) {
+    return roff_options(page);
+  }
+  for (const HelpPage& command : page.commands) {
+    if (last_word(command.name) == topic) {
+      return page_text(command, false);
+    }
+  }
+  const std::string text =
+      settings_text(page.tables, [&](const Setting& setting) { return topic_of(setting.group) == topic; });
+  return text.empty() ? Result<std::string>(unknown_topic(page, topic)) : text;
+}
+
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string lines;
+  std::size_t column = 0;
+  for (const std::string& word : split(text, ' ')) {
+    if (column > 0 && column + 1 + word.size() > width) {
+      lines += "\n" + std::string(indent, ' ');
+      column = 0;
+    }
+    if (column > 0) {
+      lines += ' ';
+      ++column;
+    }
+    lines += word;
+    column += word.size();
+  }
+  return lines;
+}
+
+}  // namespace rollcall::command_line

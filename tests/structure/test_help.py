@@ -1,0 +1,147 @@
+"""--help, `rollcall help` and the manual pages of every program, against the tables of options in the sources."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.python
+ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "release"))
+HINT = "write it anew: scripts/update-pages"
+MOST_LINES = 60
+# The file with the table of options of each program or command that has one.
+TABLES = {
+    "rollcall doctor": "runtime/cli/doctor_command.cpp", "rollcall install": "runtime/cli/install_command.cpp",
+    "rollcall run": "runtime/elastic/options.cpp", "rollcall help settings": "runtime/settings/launch_settings.cpp",
+    "rollcall-train": "trainer/config/trainer_settings.cpp", "rollcall-pack": "trainer/tools/pack/program.cpp",
+    "rollcall-report": "trainer/tools/report/main.cpp", "rollcall-top": "trainer/tools/top/main.cpp",
+    "rollcall-bench-collectives": "trainer/tools/bench_collectives/main.cpp",
+    **{f"rollcall-checkpoint {name}": f"trainer/tools/checkpoint/{name}_command.cpp"
+       for name in ("verify", "export", "import", "prune")},
+}
+PROGRAMS = ["rollcall", *re.findall(r"install\(TARGETS (rollcall-[a-z-]+)", (ROOT / "trainer" / "CMakeLists.txt").read_text())]
+
+
+def folder_of(program):
+    return BUILD / ("runtime" if program == "rollcall" else "trainer")
+
+
+def run(*words, code=0):
+    program = folder_of(words[0]) / words[0]
+    if not program.exists():
+        pytest.skip(f"{program} is not built")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("ROLLCALL_")}
+    clean["PATH"] = f"{folder_of('rollcall-train')}:{clean['PATH']}"
+    done = subprocess.run([program, *words[1:]], capture_output=True, text=True, env=clean)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+def options_in(text):
+    """The options that lines of a help begin with, as often as they do."""
+    return re.findall(r"^  (?:-\w, )?(--[a-z][a-z-]*)", text, re.MULTILINE)
+
+
+def names_in(table):
+    text = (ROOT / table).read_text().replace("kTaskTimeout", '"task.timeout"')
+    return ["--" + name.replace(".", "-") for name in re.findall(r'Setting\{\s*"([a-z.-]+)"', text)]
+
+
+def commands_of(program):
+    commands = re.search(r"^Commands:\n((?:  .*\n)+)", run(program, "--help"), re.MULTILINE)
+    names = re.findall(r"^  ([a-z]+) ", commands[1], re.MULTILINE) if commands else []
+    return [name for name in names if name != "help"]
+
+
+def pages_of(program):
+    """The command lines that have a help of their own."""
+    return [[program], *([program, command] for command in commands_of(program))]
+
+
+def manual_page(program):
+    text = (ROOT / "docs" / "man" / f"{program}.1").read_text()
+    options = re.search(r'\.SH OPTIONS\n\.\\" [^\n]*\n(.*?)(?=^\.SH )', text, re.MULTILINE | re.DOTALL)
+    assert options, f"{program}.1 has no generated section OPTIONS; {HINT}"
+    return options[1]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_is_short_and_says_how_to_see_more(program):
+    for page in pages_of(program):
+        text = run(*page, "--help")
+        assert len(text.splitlines()) <= MOST_LINES, page
+        assert "Usage: " in text or "usage: " in text
+        if len(options_in(run(*page, "--help=all"))) > len(options_in(text)):
+            assert "--help[=all|" in text, page
+
+
+@pytest.mark.parametrize("page", TABLES)
+def test_every_option_is_in_the_whole_help_once_and_in_the_manual_page(page):
+    words = page.split()
+    text = run(*words, "all") if words[1:2] == ["help"] else run(*words, "--help=all")
+    shown = options_in(text)
+    names = names_in(TABLES[page])
+    assert names
+    assert {name: shown.count(name) for name in names} == dict.fromkeys(names, 1)
+    manual = manual_page(words[0])
+    assert [name for name in names if f"\\fB{name}\\fR".replace("-", r"\-") not in manual] == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_manual_page_is_what_the_program_prints(program):
+    assert manual_page(program) == run(program, "--help=roff"), HINT
+
+
+def test_manual_pages_have_the_version_and_date_of_the_release():
+    text = (ROOT / "CMakeLists.txt").read_text()
+    version = re.search(r"project\(rollcall VERSION ([0-9.]+)", text)[1]
+    date = re.search(r"set\(ROLLCALL_RELEASE_DATE ([0-9-]+)\)", text)[1]
+    pages = sorted((ROOT / "docs" / "man").glob("*.[18]"))
+    assert {page.stem for page in pages} == {*PROGRAMS, "rollcall-spank"}
+    for page in pages:
+        section = page.suffix[1:]
+        first = page.read_text().splitlines()[0]
+        assert first.startswith(f'.TH {page.stem.upper()} {section} {date} "rollcall {version}" "'), f"{page.name}; {HINT}"
+
+
+def test_the_help_of_rollcall_names_every_program_and_command():
+    text = run("rollcall", "--help")
+    programs = re.search(r"^Programs .*:\n((?:  .*\n)+)", text, re.MULTILINE)[1]
+    assert sorted(f"rollcall-{line.split()[0]}" for line in programs.splitlines()) == sorted(PROGRAMS[1:])
+    assert all(len(line.split()) > 2 for line in programs.splitlines())
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_rollcall_help_explains_every_name(program):
+    for page in pages_of(program):
+        if page[0] == "rollcall":
+            assert run("rollcall", "help", *page[1:]) == run(*page, "--help")
+        else:
+            assert run("rollcall", "help", page[0].removeprefix("rollcall-"), *page[1:]) == run(*page, "--help")
+
+
+def test_launch_settings_are_listed_by_one_command():
+    launch = names_in(TABLES["rollcall help settings"])
+    assert set(launch) <= set(options_in(run("rollcall", "help", "settings")))
+    for program in PROGRAMS:
+        for page in pages_of(program):
+            own = [] if page == ["rollcall"] else options_in(run(*page, "--help=all"))
+            assert set(launch) & set(own) == set(), page
+    for page in (["rollcall", "exec"], ["rollcall-train"], ["rollcall-bench-collectives"]):
+        assert "rollcall help settings" in run(*page, "--help")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_group_is_printed_alone_and_an_unknown_one_refused(program):
+    for page in pages_of(program):
+        whole = run(*page, "--help=all")
+        named = re.search(r"--help\[=all\|([^]]+)\]", whole)
+        topics = named[1].split("|") if named else []
+        for topic in topics:
+            part = run(*page, f"--help={topic}")
+            assert part and set(options_in(part)) <= set(options_in(whole))
+        refused = run(*page, "--help=nothing", code=64)
+        assert refused.startswith("rollcall: --help: nothing: is not a group of options; try --help")
+        assert all(topic in refused for topic in topics)
