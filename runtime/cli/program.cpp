@@ -145,8 +145,11 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
   } else if (line.has("version")) {
     output.out << "rollcall " ROLLCALL_VERSION "\n";
   } else if (line.has("print-config")) {
-    output.out << settings::print_config(values, line.has("json"));
-    output.out << (line.has("json") ? "" : "\n" + settings::site_text(values));
+    const Result<job::JobFacts> task = launchers::facts_from_slurm(environment);
+    if (!task || task->rank == 0) {  // all tasks of a step have the same table
+      output.out << settings::print_config(values, line.has("json"));
+      output.out << (line.has("json") ? "" : "\n" + settings::site_text(values));
+    }
   } else {
     return fail("rollcall", "", "no command is given", "rollcall --help");
   }

@@ -385,12 +385,15 @@ int run(const Environment& environment, const std::vector<std::string>& argument
       return report.common(options.error());
     }
     trace.mark("settings");
+    // A RANK of the user's shell does not count here: the program would print nothing.
+    const bool prints = probable(environment, {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) == 0;
     if (options->request == config::Request::BenchmarkData) {
-      const Result<void> done = benchmark_data(options->trainer, environment, options->json);
+      const Result<void> done = benchmark_data(options->trainer, environment, options->json, prints);
       return done ? to_int(ExitCode::Success) : report.own(done.error());
     }
     if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
-      return print_only(*options);
+      const bool silent = !prints && options->request == config::Request::PrintConfig;
+      return silent ? to_int(ExitCode::Success) : print_only(*options);
     }
     return join_and_work(*options, job::with_slurmctlds_word(environment), arguments, report, trace);
   } catch (const std::exception& error) {

@@ -192,6 +192,12 @@ Environment task_of_srun(const char* rank, const char* users_rank) {
                          {"RANK", users_rank}});
 }
 
+TEST(Program, PrintConfigOfAStepIsPrintedByRank0) {
+  EXPECT_THAT(run({"--print-config"}, task_of_srun("0", "0")).out, HasSubstr("port.range"));
+  EXPECT_EQ(run({"--print-config"}, task_of_srun("1", "1")).out, "");
+  EXPECT_THAT(run({"--print-config"}, environment_of({{"RANK", "1"}})).out, HasSubstr("port.range"));
+}
+
 TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
   EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("0", "1")).err, HasSubstr("--jsn"));
   EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("1", "0")).err, IsEmpty());

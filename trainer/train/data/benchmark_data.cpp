@@ -107,7 +107,8 @@ void print_table(const Pass& median, const std::vector<Pass>& passes, const Data
 
 }  // namespace
 
-Result<void> benchmark_data(const settings::Settings& settings, const Environment& environment, bool json) {
+Result<void> benchmark_data(const settings::Settings& settings, const Environment& environment, bool json,
+                            bool prints) {
   const Result<config::DataConfig> config = config::make_data_config(settings, environment);
   if (!config) {
     return config.error();
@@ -129,7 +130,9 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
     }
   }
   const Pass median = median_of(passes);
-  (json ? print_json : print_table)(median, passes, pipeline);
+  if (prints) {
+    (json ? print_json : print_table)(median, passes, pipeline);
+  }
   return {};
 }
 
