@@ -67,21 +67,21 @@ constexpr std::array kPrograms{
 };
 
 constexpr std::string_view kEnvText =
-    R"help(Prints what rollcall would do to the environment of this task: each variable, its value, who knows
-it and why. Nothing is changed. Variables that you set are kept. Of a step rank 0 prints.
+    R"help(Prints what rollcall would change in the environment of this task: each variable with its value, origin
+and reason. Nothing is changed. Variables that you set are kept. In a step only rank 0 prints.
 
 Examples:
-  srun rollcall env                          what rank 0 of this step would get
-  srun rollcall env --all-ranks              what every rank would get
-  srun rollcall env --json                   the same of every task, for programs
+  srun rollcall env                          the environment of rank 0 of this step
+  srun rollcall env --all-ranks              that of every rank
+  srun rollcall env --json                   that of every task, for programs
   rollcall env --host-template='{host}i'     try a setting
   eval "$(rollcall env --export)"            apply it to this shell
 )help";
 
 constexpr std::string_view kExecText =
-    R"help(Sets the environment as the plugin does, then becomes PROGRAM. For sites without the plugin, and for
-containers. Options stand before PROGRAM; everything after it belongs to it. Exit code 127: there is
-no such program; 126: it cannot be executed; otherwise PROGRAM's own.
+    R"help(Sets the environment as the plugin does, then becomes PROGRAM. This is for sites without the plugin,
+and for containers. Options of rollcall come before PROGRAM. Everything after it belongs to PROGRAM.
+Exit code: that of PROGRAM; 127: PROGRAM does not exist; 126: it cannot be executed.
 
 Examples:
   srun rollcall exec -- python train.py --lr=0.1
@@ -89,47 +89,47 @@ Examples:
 )help";
 
 constexpr std::string_view kRunText =
-    R"help(Does what torchrun does, for any program, without Python in between: the same options, PET_* variables,
-variables for workers, log files and error files. Starts workers on this node, and with an endpoint
-on several; starts all anew when one fails, a node comes or goes. Exit code: that of the worker that
-failed first (128 + N for signal N); rollcall's own are in docs/reference/errors.md. More: docs/user/elastic.md.
+    R"help(Does what torchrun does, for any program and without Python: the same options, PET_* variables, variables
+for workers, log files and error files. It starts workers on this node, or on several nodes with an
+endpoint. It restarts all workers if one fails or a node comes or goes. Exit code: that of the worker
+that failed first (128 + N for signal N), or a code of docs/reference/errors.md. See docs/user/elastic.md.
 
 Examples:
   rollcall run --nproc-per-node=4 train.py --lr=0.1
   rollcall run --nproc-per-node=gpu --max-restarts=3 -t 3 --log-dir=logs -m package.train
   rollcall run --nnodes=1:3 --rdzv-backend=c10d --rdzv-endpoint=node01:29400 train.py   on each node
   srun --ddp --ntasks-per-node=1 rollcall run --nproc-per-node=gpu train.py
-  rollcall run --status                      what your runs on this host are doing
+  rollcall run --status                      show what your runs on this host are doing
 )help";
 
 constexpr std::string_view kDoctorText =
-    R"help(Looks for what would make a distributed job fail on these nodes: names, interfaces, ports, clocks,
-SCRATCH, Python environment, versions, devices, cores, shared memory; then times collective
-operations between the nodes. Rank 0 prints one report for all. Nothing is changed.
-Exit code 69: a check failed; the report says what to do. docs/reference/doctor_checks.md explains every check.
+    R"help(Checks these nodes for problems that make a distributed job fail: names, interfaces, ports, clocks,
+SCRATCH, Python environment, versions, devices, cores and shared memory. Then it measures collectives
+between the nodes. Rank 0 prints one report. Nothing is changed. Exit code 69: a check failed, and the
+report says what to do. docs/reference/doctor_checks.md explains every check.
 
 Examples:
-  srun --ntasks-per-node=1 rollcall doctor   the nodes of this job
-  srun rollcall doctor --json --no-bench     for programs
-  srun -n8 rollcall doctor --collectives=gloo,ucx   also what the trainer's backends reach
-  rollcall doctor                            this machine alone
+  srun --ntasks-per-node=1 rollcall doctor   check the nodes of this job
+  srun rollcall doctor --json --no-bench     the same for programs
+  srun -n8 rollcall doctor --collectives=gloo,ucx   measure the backends of rollcall-train too
+  rollcall doctor                            check this machine alone
 )help";
 
 constexpr std::string_view kInstallText =
-    R"help(Makes `srun --ddp` work. --user writes files of your own only: a slurm.conf that includes the site's, a
-plugstack.conf with rollcall in it, and a task prolog that does on the nodes what the plugin would.
-rollcall must stand on a file system that the nodes see. Doing it again changes nothing.
+    R"help(Makes `srun --ddp` work. --user writes only files of your own: a slurm.conf that includes the site's, a
+plugstack.conf with rollcall in it, and a task prolog that replaces the plugin on the nodes. rollcall
+must be on a file system of all nodes. A second run changes nothing.
 
 Examples:
   rollcall install --user                    then: export SLURM_CONF=~/.config/rollcall/slurm/slurm.conf
-  rollcall install --status                  which installation is in force, and its problems
+  rollcall install --status                  which installation is in use, and its problems
   rollcall install --site --dry-run          what an administrator's installation would write
   rollcall install --site --root=/srv/image --profile=site_config/generic.toml
 )help";
 
 constexpr std::string_view kUninstallText =
-    R"help(Takes back what `rollcall install` wrote, and nothing else. A file that was edited since is left
-alone, and said.
+    R"help(Removes what `rollcall install` wrote, and nothing else. It does not change files that were edited since,
+and names them.
 
 Examples:
   rollcall uninstall --user
@@ -137,7 +137,7 @@ Examples:
 )help";
 
 constexpr std::string_view kCompletionText =
-    R"help(Prints a completion script. Commands, options and fixed values complete.
+    R"help(Prints a completion script for commands, options and fixed values of all programs.
 
 Example:
   eval "$(rollcall completion bash)"         in ~/.bashrc
@@ -148,15 +148,15 @@ const std::array kCommands{
             kEnvFlags, StopAt::Separator, run_env},
     Command{"exec", "set that environment and become PROGRAM", "rollcall exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
             kExecText, kExecFlags, StopAt::Positional, run_exec},
-    Command{"run", "start workers on each node as torchrun does, and anew when one fails",
+    Command{"run", "start workers as torchrun does, and restart them if one fails",
             "rollcall run [OPTIONS] PROGRAM [ARGUMENTS]", kRunText, kRunFlags, StopAt::Positional, nullptr,
             run_options_table(), false, run_run},
-    Command{"doctor", "look for what would make a job fail on these nodes", "rollcall doctor [OPTIONS]", kDoctorText,
+    Command{"doctor", "check these nodes for problems that make a job fail", "rollcall doctor [OPTIONS]", kDoctorText,
             kDoctorFlags, StopAt::Separator, run_doctor, doctor_table()},
     Command{"install", "make srun --ddp work, for yourself or for a site",
             "rollcall install --user|--site|--status [OPTIONS]", kInstallText, kInstallFlags, StopAt::Separator,
             run_install, install_table(), true},
-    Command{"uninstall", "take back what install wrote", "rollcall uninstall --user|--site [OPTIONS]", kUninstallText,
+    Command{"uninstall", "remove what install wrote", "rollcall uninstall --user|--site [OPTIONS]", kUninstallText,
             kUninstallFlags, StopAt::Separator, run_uninstall, install_table(), true},
     Command{"completion", "print a completion script for bash", "rollcall completion bash", kCompletionText,
             kCompletionFlags, StopAt::Separator, run_completion},

@@ -50,7 +50,9 @@ Result<std::vector<std::string_view>> named(const CommandContext& context, const
       for (const Check& check : doctor::kChecks) {
         known.emplace_back(check.name);
       }
-      return fail("--" + option, name, "is no check", nearest(name, known).value_or("rollcall doctor --list"));
+      return fail(
+          "--" + option, name, "is not a check",
+          nearest(name, known) ? fmt::format("--{}={}", option, *nearest(name, known)) : "rollcall doctor --list");
     }
     names.push_back(found->name);
   }
@@ -71,7 +73,7 @@ Result<std::vector<std::string_view>> wanted_checks(const CommandContext& contex
     }
   }
   return wanted.empty()
-             ? Result<std::vector<std::string_view>>(fail("--skip", "", "leaves no check", "rollcall doctor --list"))
+             ? Result<std::vector<std::string_view>>(fail("--skip", "", "leaves no checks", "rollcall doctor --list"))
              : wanted;
 }
 
@@ -85,8 +87,10 @@ Result<std::vector<std::string>> wanted_backends(const CommandContext& context) 
       return std::vector<std::string>();
     }
     if (std::ranges::find(known, name) == known.end()) {
-      return fail("--collectives", name, "is no backend",
-                  nearest(name, known).value_or(fmt::format("{}", fmt::join(known.begin() + 1, known.end(), ", "))));
+      return fail(
+          "--collectives", name, "is not a backend",
+          "--collectives=" +
+              nearest(name, known).value_or(fmt::format("{}", fmt::join(known.begin() + 1, known.end(), ", "))));
     }
   }
   return backends;
@@ -110,7 +114,8 @@ Result<void> verdict(const std::vector<doctor::Checked>& findings) {
     return {};
   }
   return fail("doctor", fmt::format("{}", fmt::join(failed, ",")),
-              failed.size() == 1 ? "failed" : "these checks failed", "what the report says", ErrorKind::Unavailable);
+              failed.size() == 1 ? "this check failed" : "these checks failed", "following the report",
+              ErrorKind::Unavailable);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Result<void> run_exec(CommandContext& context) {
   const int error_number = become_program(program);
   const bool absent = error_number == ENOENT;
   return fail("exec", program.front(), errno_text(error_number),
-              absent ? "the program's full path" : "a file that can be executed",
+              absent ? "giving the full path of the program" : "checking that the file can be executed",
               absent ? ErrorKind::NotFound : ErrorKind::NotExecutable);
 }
 

@@ -40,7 +40,7 @@ Result<void> check_command_line(const CommandContext& context, const std::string
   const int ways = given("user") + given("site") + (command == "install" ? given("status") : 0);
   if (ways != 1 || !context.line.positional.empty() || !context.line.program.empty()) {
     return fail(command, context.line.positional.empty() ? "" : context.line.positional.front(),
-                "takes one of --user and --site", "rollcall " + command + " --user, or rollcall help " + command);
+                "needs one of --user and --site", "rollcall " + command + " --user, or rollcall help " + command);
   }
   return {};
 }
@@ -74,11 +74,11 @@ Result<Plugin> checked_plugin(const CommandContext& context, const std::string& 
   auto bytes = install::read_file(root.on_this_machine(path));
   const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt;
   if (!built_for) {
-    return no_plugin(root.shown(path), bytes ? "is no SPANK plugin" : "is not there");
+    return no_plugin(root.shown(path), bytes ? "is not a SPANK plugin" : "does not exist");
   }
   const auto slurm = root.is_this_machine() ? install::slurm_version(context.environment, slurm_conf) : std::nullopt;
   if (slurm && !slurm->fits(*built_for)) {
-    return no_plugin(path, "was built for Slurm " + built_for->text() + ", this is " + slurm->text());
+    return no_plugin(path, "was built for Slurm " + built_for->text() + ", but this is Slurm " + slurm->text());
   }
   return Plugin{path, *std::move(bytes), *built_for};
 }
@@ -130,7 +130,7 @@ Result<install::SiteInput> site_input(const CommandContext& context, const insta
   if (const std::string& profile = context.options.text("profile"); !profile.empty()) {
     input.profile = install::read_file(profile);
     if (!input.profile) {
-      return fail("--profile", profile, "cannot be read", "one of site_config/", ErrorKind::NoInput);
+      return fail("--profile", profile, "cannot be read", "giving a profile of site_config/", ErrorKind::NoInput);
     }
     settings::Settings check(settings::launch_table());
     if (const Result<void> applied =
@@ -194,7 +194,7 @@ Result<Source> program_for(const Plugin& plugin, const install::ImageRoot& root)
   const std::string path = above ? root.on_this_machine(*above) : this_program();
   auto bytes = install::read_file(path);
   if (!bytes) {
-    return fail("program", path, "cannot be read", "the whole installation", ErrorKind::NoInput);
+    return fail("program", path, "cannot be read", "installing rollcall again", ErrorKind::NoInput);
   }
   const Result<void> fits = install::check_protocols(path, *bytes, root.shown(plugin.path), plugin.bytes);
   return fits ? Result<Source>(Source{path, *std::move(bytes)}) : Result<Source>(fits.error());

@@ -107,7 +107,7 @@ Error fall_through(std::span<const std::string> arguments) {
   if (error_number == ENOENT) {
     return unknown_command(name);
   }
-  return fail(program.front(), "", errno_text(error_number), "a program that can be executed",
+  return fail(program.front(), "", errno_text(error_number), "checking that it can be executed",
               ErrorKind::NotExecutable);
 }
 
@@ -272,8 +272,8 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
   }
   if (!out) {
     return report_error(
-        fail("standard output", "", "cannot be written", "another place for it", ErrorKind::InputOutput), environment,
-        tell);
+        fail("standard output", "", "cannot be written", "redirecting it to another file", ErrorKind::InputOutput),
+        environment, tell);
   }
   return to_int(ExitCode::Success);
 }

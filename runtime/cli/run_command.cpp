@@ -58,7 +58,7 @@ Result<void> check_network(const elastic::MeetingRequest& meeting, const setting
     return {};
   }
   return fail("run.network", "off",
-              fmt::format("agents do not listen on a network here ({}), so that a run has one node",
+              fmt::format("the agents of rollcall run may not use a network here ({}), so that a run has one node",
                           settings.given.value("run.network").origin),
               "--standalone");
 }

@@ -107,7 +107,8 @@ std::string task_prolog_lines(const resolve::EnvPatch& patch, std::vector<std::s
     if (change.action == resolve::Action::Unset) {
       lines.append(kUnset).append(change.name).append("\n");
     } else if (change.action == resolve::Action::Set && change.value.find('\n') != std::string::npos) {
-      warnings.push_back(change.name + " has a line feed in its value, which a task prolog cannot set: left alone");
+      warnings.push_back(change.name +
+                         " has a line feed in its value, which a task prolog cannot set; it is left unchanged");
     } else if (change.action == resolve::Action::Set) {
       lines.append(kExport).append(change.name).append("=").append(change.value).append("\n");
     }

@@ -16,7 +16,7 @@ Result<int> done_and_written(std::ostream& out, const std::function<Result<int>(
   Result<int> code = work();
   out.flush();
   if (code && !out) {
-    return fail("standard output", "", "cannot be written", "another place for it", ErrorKind::InputOutput);
+    return fail("standard output", "", "cannot be written", "redirecting it to another file", ErrorKind::InputOutput);
   }
   return code;
 }

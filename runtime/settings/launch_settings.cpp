@@ -196,7 +196,7 @@ std::chrono::duration<double> default_task_timeout() { return LaunchSettings(Set
 Error out_of_time(const std::string& host, const std::string& doing, std::chrono::duration<double> patience) {
   Error error =
       fail(std::string(kTaskTimeout), fmt::format("{:g} s", patience.count()), fmt::format("{} still {}", host, doing),
-           "what that waits for, a file server or a name server", ErrorKind::Unavailable);
+           "checking the file server or name server that this waits for", ErrorKind::Unavailable);
   error.of_this_node = true;
   return error;
 }

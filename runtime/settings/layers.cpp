@@ -131,7 +131,7 @@ Result<void> apply_environment(Settings& settings, const Environment& environmen
 Result<void> apply_key_values(Settings& settings, std::string_view text, const std::string& origin) {
   for (const std::string& entry : split(text, ',')) {
     if (trim(entry).empty()) {
-      return fail(origin, std::string(text), "has an empty entry", "key=value,key=value");
+      return fail(origin, std::string(text), "has an empty entry", origin + "=key=value,key=value");
     }
     Result<void> applied = apply_entry(settings, entry, origin);
     if (!applied) {
@@ -149,7 +149,7 @@ PluginProfile plugin_profile(const std::string& config, const std::string& confi
   if (user) {
     profile.owners.users.push_back(*user);
   } else if (!config_owner.empty() && !profile.owners.anybody) {
-    profile.refusal = fail("plugstack.conf: config_owner", config_owner, "is neither any nor the number of a user",
+    profile.refusal = fail("plugstack.conf: config_owner", config_owner, "is neither any nor a user ID",
                            "leaving it out", ErrorKind::Configuration);
   }
   return profile;
@@ -161,8 +161,8 @@ Result<void> check_plugin(const std::string& path, const Believed& owners) {
 }
 
 Error refuse_disbelieved(const std::string& subject, const Disbelief& disbelief) {
-  return fail(subject, "", disbelief.reason + ", and who can change it has code run by every user",
-              disbelief.cure + ", or config_owner= in plugstack.conf", ErrorKind::Configuration);
+  return fail(subject, "", disbelief.reason + ", and could so run code as any user",
+              disbelief.cure + ", or setting config_owner= in plugstack.conf", ErrorKind::Configuration);
 }
 
 Result<Settings> load_settings(Table table, const Environment& environment, const StandardLayers& layers) {

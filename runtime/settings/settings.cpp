@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/text.h"
+#include "runtime/settings/launch_settings.h"
 #include "runtime/settings/values.h"
 
 namespace rollcall::settings {
@@ -29,7 +30,10 @@ Error unknown_name(Table table, std::string_view name, const std::string& origin
   for (const Setting& setting : table) {
     known.emplace_back(setting.name);
   }
-  const std::string advice = nearest(name, known).value_or("rollcall --print-config, which lists all");
+  const bool is_launch = table.data() == launch_table().data();
+  const std::string advice =
+      nearest(name, known)
+          .value_or(is_launch ? "rollcall help settings, which lists all" : "rollcall-train --help=all");
   return fail(subject(name, origin), "", "unknown setting", advice);
 }
 
@@ -148,8 +152,8 @@ std::string site_text(const Settings& settings) {
   const std::string& reason = settings.sites_passed_over();
   const std::string passed_over = reason.empty() ? ""
                                                  : fmt::format(
-                                                       "installed site profiles are passed over: {}; try chown or "
-                                                       "chmod go-w there, or /etc/rollcall/site.toml\n",
+                                                       "installed site profiles are ignored: {}; try chown or "
+                                                       "chmod go-w there, or creating /etc/rollcall/site.toml\n",
                                                        reason);
   return (site ? fmt::format("site profile: {}, recognised by {}, {}\n", site->name, site->recognised_by, site->file)
                : "site profile: none\n") +

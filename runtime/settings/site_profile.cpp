@@ -78,7 +78,8 @@ Result<SiteSection> read_section(const toml::table& root, const std::string& pat
     }
     std::optional<std::vector<std::string>> values = texts(node);
     if (!values || (name == "name" && values->size() != 1)) {
-      return wrong(path, node, name, "has a value of the wrong type", name == "name" ? "a text" : "texts in [...]");
+      return wrong(path, node, name, "has a value of the wrong type",
+                   name == "name" ? "giving a text" : "giving texts in [...]");
     }
     if (name == "name") {
       section.name = values->front();
@@ -147,7 +148,7 @@ Result<void> apply_locks(Settings& settings, const SiteSection& section) {
         known.emplace_back(row.name);
       }
       return fail(fmt::format("{}: {}.locked", settings.site()->file, kSiteSection), name, "unknown setting",
-                  nearest(name, known).value_or("rollcall --print-config, which lists all"), ErrorKind::Configuration);
+                  nearest(name, known).value_or("rollcall help settings, which lists all"), ErrorKind::Configuration);
     }
     settings.lock(setting->name);
   }

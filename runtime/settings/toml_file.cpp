@@ -83,7 +83,7 @@ std::optional<Refusal> first_refusal(std::string_view content) {
     const char c = content[at];
     if ((c == '"' || c == '\'') && may_begin_token(content, at)) {
       if (content.substr(at, 3) == std::string(3, c)) {
-        return Refusal{line, "text stands in triple quotes", "single ones, on one line"};
+        return Refusal{line, "has text in triple quotes", "using single quotes, on one line"};
       }
       at = end_of_string(content.substr(0, content.find('\n', at)), at);
       continue;
@@ -93,14 +93,14 @@ std::optional<Refusal> first_refusal(std::string_view content) {
       continue;
     }
     if (static_cast<unsigned char>(c) >= 0x80) {
-      return Refusal{line, "a character beyond ASCII stands outside quotes and comments", "quoting it"};
+      return Refusal{line, "has a character that is not ASCII outside quotes and comments", "quoting it"};
     }
     if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) {
       dots = 0;
     }
     dots += c == '.' ? 1 : 0;
     if (dots >= kMostParts) {
-      return Refusal{line, "a key has too many parts", "the names that rollcall knows"};
+      return Refusal{line, "has a key with too many parts", "rollcall help settings for the names of keys"};
     }
     line += c == '\n' ? 1 : 0;
     ++at;
@@ -139,7 +139,7 @@ Result<void> apply_value(const TomlFile& file, const toml::node& node, const std
   const bool list = setting != nullptr && setting->kind == Kind::List;
   const std::optional<std::string> text = list && node.is_array() ? array_text(*node.as_array()) : scalar_text(node);
   if (setting != nullptr && !text) {
-    return fail(file.place(node, key), "", "has a value of the wrong type", accepted_values(*setting),
+    return fail(file.place(node, key), "", "has a value of the wrong type", "giving " + accepted_values(*setting),
                 ErrorKind::Configuration);
   }
   const Result<void> applied = file.settings.set(key, text.value_or(""), file.path);
@@ -161,7 +161,7 @@ Result<void> apply_table(const TomlFile& file, const toml::table& table, const s
     }
     if (top_level && key.str() == kSiteSection) {
       if (!file.is_site_profile()) {
-        return fail(file.place(node, std::string(kSiteSection)), "", "belongs into a site profile",
+        return fail(file.place(node, std::string(kSiteSection)), "", "belongs in a site profile",
                     "leaving the section out", ErrorKind::Configuration);
       }
       continue;
@@ -182,7 +182,7 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
     return {};
   }
   if (!node->is_table()) {
-    return fail(file.place(*node, std::string(section)), "", "is not a table", fmt::format("[{}]", section),
+    return fail(file.place(*node, std::string(section)), "", "is not a table", fmt::format("writing [{}]", section),
                 ErrorKind::Configuration);
   }
   return apply_table(file, *node->as_table(), "", false);
@@ -203,8 +203,8 @@ Result<toml::table> parse_toml(const std::string& content, const std::string& pa
     return fail(fmt::format("{}:{}", path, error.source().begin.line), "", std::string(error.description()),
                 "correcting the TOML there", ErrorKind::Configuration);
   } catch (const TomlLibraryFault& fault) {
-    return fail(path, "", fmt::format("is damaged beyond what the TOML parser expects ({})", fault.what()),
-                "writing it anew", ErrorKind::Configuration);
+    return fail(path, "", fmt::format("cannot be parsed as TOML ({})", fault.what()), "rewriting it",
+                ErrorKind::Configuration);
   }
 }
 
@@ -221,7 +221,7 @@ Result<std::optional<toml::table>> read_toml(const std::string& path, bool requi
   if (!read.reason.empty()) {
     return fail(path, "", read.reason,
                 required ? "naming a configuration file that can be read"
-                         : "XDG_CONFIG_HOME=FOLDER, where rollcall/config.toml is looked for instead",
+                         : "setting XDG_CONFIG_HOME to a folder with a readable rollcall/config.toml",
                 read.error_number != 0 ? ErrorKind::NoInput : ErrorKind::Configuration);
   }
   ASSIGN_OR_RETURN(toml::table root, parse_toml(content, path));

@@ -94,7 +94,8 @@ Result<std::string> normal_list(const Setting& setting, std::string_view text, c
   }
   const bool hole = std::ranges::any_of(items, [](const std::string& item) { return item.empty(); });
   if (items.empty() || hole) {
-    return fail(subject, std::string(text), items.empty() ? "is empty" : "has an empty item", accepted_values(setting));
+    return fail(subject, std::string(text), items.empty() ? "is empty" : "has an empty item",
+                "giving " + accepted_values(setting));
   }
   return fmt::format("{}", fmt::join(items, ","));
 }
@@ -102,8 +103,8 @@ Result<std::string> normal_list(const Setting& setting, std::string_view text, c
 Error bad_choice(const Setting& setting, std::string_view text, const std::string& subject) {
   const std::vector<std::string> choices = split(setting.words(), '|');
   const std::optional<std::string> meant = nearest(text, choices);
-  return fail(subject, std::string(text), fmt::format("is none of {}", fmt::join(choices, ", ")),
-              meant.value_or(choices.front()));
+  return fail(subject, std::string(text), fmt::format("is not one of {}", fmt::join(choices, ", ")),
+              fmt::format("{}={}", subject, meant.value_or(choices.front())));
 }
 
 constexpr std::array<std::string_view, 6> kVariables{"SCRATCH", "HOME",         "USER",
@@ -116,7 +117,8 @@ std::string all_variables() { return fmt::format("${{{}}}", fmt::join(kVariables
 std::string advice(std::string_view wrong_name) {
   const std::vector<std::string> names(kVariables.begin(), kVariables.end());
   const auto meant = nearest(wrong_name, names);
-  return meant ? fmt::format("${{{}}}", *meant) : "one of " + all_variables() + ", or writing the folder out";
+  return meant ? fmt::format("writing ${{{}}}", *meant)
+               : "using one of " + all_variables() + ", or writing the path in full";
 }
 
 /// Copies `path`, handing each variable's name to `value_of`, which gives its replacement.
@@ -129,7 +131,7 @@ Result<std::string> replace_variables(std::string_view path, const std::string& 
     const std::size_t close = rest.find('}');
     if (!rest.starts_with('{') || close == std::string_view::npos) {
       const std::size_t end = std::min(rest.find('/'), rest.size());
-      return fail(setting, std::string(path), "has a '$' that is no ${NAME}", advice(rest.substr(0, end)));
+      return fail(setting, std::string(path), "has a '$' that does not begin a ${NAME}", advice(rest.substr(0, end)));
     }
     const std::string_view name = rest.substr(1, close - 1);
     if (std::ranges::find(kVariables, name) == kVariables.end()) {
@@ -157,7 +159,7 @@ std::string accepted_values(const Setting& setting) {
 
 Result<std::string> normal_form(const Setting& setting, std::string_view text, const std::string& subject) {
   const auto refuse = [&](const std::string& reason) {
-    return fail(subject, std::string(text), reason, accepted_values(setting));
+    return fail(subject, std::string(text), reason, "giving " + accepted_values(setting));
   };
   if (std::ranges::any_of(text, is_control)) {
     return refuse("holds a control character");
@@ -217,12 +219,12 @@ Result<std::string> expand_path(std::string_view path, const Environment& enviro
     const std::optional<std::string> value = environment.get_non_empty(name);
     if (!value) {
       return fail(setting, std::string(path), fmt::format("{} is not set", name),
-                  fmt::format("setting {} or writing the folder out", name));
+                  fmt::format("setting {} or writing the path in full", name));
     }
     if (names_a_folder(name) && !value->starts_with('/')) {
-      return fail(setting, std::string(path), fmt::format("{} is {}, which is no absolute path", name, *value),
+      return fail(setting, std::string(path), fmt::format("{} is {}, which is not an absolute path", name, *value),
                   value->starts_with("~/") ? fmt::format("{}=$HOME{}, without quotes", name, value->substr(1))
-                                           : fmt::format("setting {} to one", name));
+                                           : fmt::format("setting {} to an absolute path", name));
     }
     return *value;
   });
@@ -230,7 +232,8 @@ Result<std::string> expand_path(std::string_view path, const Environment& enviro
 
 Result<void> check_path_variables(std::string_view path, const std::string& setting) {
   if (path.starts_with('~')) {
-    return fail(setting, std::string(path), "'~' is not expanded here", "${HOME}" + std::string(path.substr(1)));
+    return fail(setting, std::string(path), "'~' is not expanded here",
+                "writing ${HOME}" + std::string(path.substr(1)));
   }
   const Result<std::string> walked =
       replace_variables(path, setting, [](std::string_view) -> Result<std::string> { return std::string(); });

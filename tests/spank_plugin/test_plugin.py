@@ -187,7 +187,7 @@ def test_a_rank_that_contradicts_the_step_ends_it_with_one_line(cluster, rank):
     ("--ddp=port.range=x", "port.range: x: is not a range of ports"),
     ("--ddp=debug,,", "has an empty entry"),
     ("--ddp=yes", "--ddp=yes"),
-    ("--ddp=gpus.visible=all", "gpus.visible: all: is none of"),
+    ("--ddp=gpus.visible=all", "gpus.visible: all: is not one of"),
 ])
 def test_a_mistake_in_the_option_is_refused_before_anything_starts(cluster, program, option, message):
     name, *rest = program

@@ -187,7 +187,7 @@ def test_a_name_server_that_does_not_answer_costs_the_time_limit(silent):
     assert step.returncode == 69 and "ran" not in step.stdout
     lines = sorted(rollcall_lines(step.stderr))
     assert [line[line.index("rollcall:"):] for line in lines] == [  # one line a node, whatever the number of its tasks
-        f"rollcall: task.timeout: 1 s: {node} still looks up hangs-jwb0001; try what that waits for, a file server or a name server"
+        f"rollcall: task.timeout: 1 s: {node} still looks up hangs-jwb0001; try checking the file server or name server that this waits for"
         for node in ("jwb0001", "jwb0002")]
     check_nodes(silent)
 

@@ -165,8 +165,7 @@ Result<std::optional<StepRange>> trace_steps(const std::string& text) {
   const auto first = parse_integer<std::int64_t>(text.substr(0, dash));
   const auto last = dash == std::string::npos ? first : parse_integer<std::int64_t>(text.substr(dash + 1));
   if (!first || !last || *first < 1 || *last < *first || *last - *first >= kMostSteps) {
-    return fail("--trace-steps", text, "is no range of at most 1000 steps, which count from 1",
-                "--trace-steps=100-104");
+    return fail("--trace-steps", text, "is not a range of at most 1000 steps, counted from 1", "--trace-steps=100-104");
   }
   return std::optional(StepRange{*first, *last});
 }
@@ -213,7 +212,7 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   const std::string& name = settings.text("run-name");
   const std::string folder_of_run = folder_name(settings, environment);
   if (!name.empty() && folder_of_run != name) {
-    return fail("--run-name", name, "names no folder of its own", "--run-name=" + folder_of_run);
+    return fail("--run-name", name, "cannot be the name of a folder", "--run-name=" + folder_of_run);
   }
   const bool named = !settings.text("checkpoint-dir").empty();
   ASSIGN_OR_RETURN(const std::string scratch,

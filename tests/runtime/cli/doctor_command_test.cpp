@@ -42,10 +42,11 @@ TEST(DoctorCommand, ListsEveryCheckAndCompletesThem) {
 }
 
 TEST(DoctorCommand, RefusesWhatItDoesNotKnowWithTheNearestName) {
-  EXPECT_EQ(doctor({"--only=clok"}).err, "rollcall: --only: clok: is no check; try clock\n");
-  EXPECT_EQ(doctor({"--skip=clock,rign"}).err, "rollcall: --skip: rign: is no check; try ring\n");
+  EXPECT_EQ(doctor({"--only=clok"}).err, "rollcall: --only: clok: is not a check; try --only=clock\n");
+  EXPECT_EQ(doctor({"--skip=clock,rign"}).err, "rollcall: --skip: rign: is not a check; try --skip=ring\n");
   EXPECT_EQ(doctor({"--only=clock", "--skip=clock"}).code, 64);
-  EXPECT_EQ(doctor({"--collectives=gloo,uxc"}).err, "rollcall: --collectives: uxc: is no backend; try ucx\n");
+  EXPECT_EQ(doctor({"--collectives=gloo,uxc"}).err,
+            "rollcall: --collectives: uxc: is not a backend; try --collectives=ucx\n");
   EXPECT_EQ(doctor({"--collectives=foo"}).code, 64);
   EXPECT_THAT(doctor({"now"}).err, StartsWith("rollcall: doctor: now: is one argument too many"));
 }

@@ -148,7 +148,7 @@ TEST(Program, WrongUseIsOneLineOnStandardErrorAndCode64) {
       {{"--verson"}, "rollcall: --verson: unknown option; try --version\n"},
       {{"env", "--jsn"}, "rollcall: --jsn: unknown option; try --json\n"},
       {{"env", "--port-range=9"},
-       "rollcall: --port-range: 9: is not a range of ports; try FIRST-LAST with ports from 1 to 65535\n"},
+       "rollcall: --port-range: 9: is not a range of ports; try giving FIRST-LAST with ports from 1 to 65535\n"},
       {{"env", "python"},
        "rollcall: env: python: is one argument too many; try rollcall exec -- PROGRAM to run a program\n"},
       {{"exec"}, "rollcall: exec: no program is given; try rollcall exec -- PROGRAM ARGUMENTS\n"},
@@ -344,10 +344,11 @@ TEST_F(BecomingPrograms, ExecHandsTheProgramsExitCodeOn) {
 TEST_F(BecomingPrograms, ExecFailsLikeAShell) {
   const Outcome absent = run_in_child({"exec", "--", "no-such-program"});
   EXPECT_EQ(absent.code, 127);
-  EXPECT_EQ(absent.err, "rollcall: exec: no-such-program: No such file or directory; try the program's full path\n");
+  EXPECT_EQ(absent.err,
+            "rollcall: exec: no-such-program: No such file or directory; try giving the full path of the program\n");
   const Outcome folder = run_in_child({"exec", "--", folder_.string()});
   EXPECT_EQ(folder.code, 126);
-  EXPECT_THAT(folder.err, HasSubstr("Permission denied; try a file that can be executed"));
+  EXPECT_THAT(folder.err, HasSubstr("Permission denied; try checking that the file can be executed"));
 }
 
 TEST_F(BecomingPrograms, ExecFindsTheProgramInTheVirtualEnvironment) {

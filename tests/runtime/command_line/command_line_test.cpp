@@ -159,7 +159,7 @@ TEST(CommandLine, BadValueIsRefusedUnderTheOptionsName) {
   const auto parsed = programs.parse({"--train-num-workers=many"});
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().message(),
-            "rollcall: --train-num-workers: many: is not a whole number; try a whole number from 0 to 64");
+            "rollcall: --train-num-workers: many: is not a whole number; try giving a whole number from 0 to 64");
 }
 
 }  // namespace

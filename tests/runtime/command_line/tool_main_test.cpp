@@ -48,7 +48,7 @@ TEST(ToolMain, OutputThatCannotBeWrittenIsAnError) {
   };
   const End end = end_of(print, std::ios::badbit);
   EXPECT_EQ(end.code, 74);
-  EXPECT_EQ(end.err, "rollcall: standard output: cannot be written; try another place for it\n");
+  EXPECT_EQ(end.err, "rollcall: standard output: cannot be written; try redirecting it to another file\n");
 }
 
 TEST(ToolMain, WhatIsThrownEndsNoProgramWithoutAWord) {

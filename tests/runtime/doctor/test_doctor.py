@@ -105,7 +105,7 @@ def test_an_unknown_backend_is_refused_whatever_the_number_of_ranks(cluster, doc
     result = doctor(nodes(1, ranks), *options) if ranks else cluster.run(rollcall, "doctor", *options, env=PROFILE, check=False)
     assert result.returncode == 64, result.stderr
     assert result.stdout == ""
-    line = "rollcall: --collectives: foo: is no backend; try auto, gloo, ucx, mpi, nccl"
+    line = "rollcall: --collectives: foo: is not a backend; try --collectives=auto, gloo, ucx, mpi, nccl"
     assert [told for told in result.stderr.splitlines() if told.startswith("rollcall: ")] == [line]
 
 
@@ -172,7 +172,7 @@ def test_checks_are_listed_chosen_and_left_out(cluster, doctor, rollcall):
     assert [f["check"] for f in report["findings"]] == ["clock"]
     wrong = doctor(nodes(2), "--only=scrach")
     assert wrong.returncode == 64
-    assert wrong.stderr.count("rollcall: --only: scrach: is no check; try scratch") == 1
+    assert wrong.stderr.count("rollcall: --only: scrach: is not a check; try --only=scratch") == 1
 
 
 # ---------------------------------------------------------------- failures

@@ -400,7 +400,7 @@ def test_a_plugin_for_another_slurm_is_refused(user, plugin):
     result = user.command("install", "--user", f"--plugin={others[0]}", check=False)
     assert result.returncode == 66 and "was built for Slurm" in result.stderr
     result = user.command("install", "--user", "--plugin=/bin/sh", check=False)
-    assert result.returncode == 66 and "is no SPANK plugin" in result.stderr
+    assert result.returncode == 66 and "is not a SPANK plugin" in result.stderr
 
 
 def test_works_for_an_unprivileged_user(plain, rollcall, plugin, short_folder):
@@ -454,7 +454,7 @@ def test_a_sites_installation_serves_srun(plain, rollcall, plugin, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, code, text", [
-    (["install"], 64, "takes one of --user and --site"),
+    (["install"], 64, "needs one of --user and --site"),
     (["install", "--user", "--site"], 64, "takes one of"),
     (["uninstall"], 64, "takes one of"),
     (["install", "--user", "--slurm-conf=/nowhere/slurm.conf"], 66, "/nowhere/slurm.conf"),

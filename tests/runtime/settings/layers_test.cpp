@@ -195,9 +195,10 @@ TEST_F(SettingsLayers, WrongKeyValuesAreRefusedWithTheOptionNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"prot.range=1-2", "rollcall: --ddp=prot.range: unknown setting; try port.range"},
       {"port.range", "rollcall: --ddp=port.range: lacks a value; try port.range=FIRST-LAST"},
-      {"debug,,threads=1", "rollcall: --ddp: debug,,threads=1: has an empty entry; try key=value,key=value"},
+      {"debug,,threads=1", "rollcall: --ddp: debug,,threads=1: has an empty entry; try --ddp=key=value,key=value"},
       {"debug=maybe",
-       "rollcall: --ddp=debug: maybe: is neither true nor false; try true or false (also on|off, yes|no, 1|0), or "
+       "rollcall: --ddp=debug: maybe: is neither true nor false; try giving true or false (also on|off, yes|no, 1|0), "
+       "or "
        "collectives"},
   };
   for (const auto& [text, message] : cases) {

@@ -108,18 +108,17 @@ TEST_F(SiteProfiles, TheSectionBelongsIntoASiteProfile) {
   Settings settings(launch_table());
   const Result<void> applied = apply_toml_file(settings, write("user.toml", "[site]\nlocked = ['debug']\n"), true);
   ASSERT_FALSE(applied);
-  EXPECT_THAT(applied.error().message(), HasSubstr("belongs into a site profile"));
+  EXPECT_THAT(applied.error().message(), HasSubstr("belongs in a site profile"));
 }
 
 TEST_F(SiteProfiles, OutputSaysWhichProfileIsInForce) {
   Settings settings(launch_table());
   EXPECT_EQ(site_text(settings), "site profile: none\n");
   settings.pass_over_installed_sites("others may write to /opt/project");
-  EXPECT_EQ(
-      site_text(settings),
-      "site profile: none\n"
-      "installed site profiles are passed over: others may write to /opt/project; try chown or chmod go-w there, or "
-      "/etc/rollcall/site.toml\n");
+  EXPECT_EQ(site_text(settings),
+            "site profile: none\n"
+            "installed site profiles are ignored: others may write to /opt/project; try chown or chmod go-w there, or "
+            "creating /etc/rollcall/site.toml\n");
   settings.pass_over_installed_sites("");
   const std::string file = write("x.toml", "[site]\nname = 'x'\n");
   ASSERT_TRUE(apply_site_profile(settings, {"", file, "SYSTEMNAME=x"}, "", {.anybody = true}));

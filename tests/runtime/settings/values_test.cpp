@@ -117,7 +117,7 @@ TEST(SettingValues, RefusedValueLeavesTheOldOne) {
 TEST(SettingValues, ErrorNamesSettingValueAndWhatIsAccepted) {
   Settings settings(kTypes);
   EXPECT_EQ(settings.set("count", "0", "--count").error().message(),
-            "rollcall: --count: 0: is out of range; try a whole number from 1 to 100, or auto");
+            "rollcall: --count: 0: is out of range; try giving a whole number from 1 to 100, or auto");
   EXPECT_EQ(settings.set("count", "0", "ROLLCALL_COUNT").error().setting, "ROLLCALL_COUNT");
   EXPECT_EQ(settings.set("count", "0", "elsewhere").error().setting, "count");
 }
@@ -125,7 +125,7 @@ TEST(SettingValues, ErrorNamesSettingValueAndWhatIsAccepted) {
 TEST(SettingValues, MistypedChoiceSuggestsTheNearestOne) {
   Settings settings(kTypes);
   EXPECT_EQ(settings.set("colour", "gren", "--colour").error().message(),
-            "rollcall: --colour: gren: is none of red, green; try green");
+            "rollcall: --colour: gren: is not one of red, green; try --colour=green");
 }
 
 TEST(SettingValues, UnknownNameSuggestsTheNearestKnownOne) {
@@ -192,7 +192,7 @@ TEST(PathExpansion, AFolderOfAVariableIsAnAbsolutePath) {
     const Environment environment({{"SCRATCH", value}, {"USER", "me"}});
     const Result<std::string> expanded = expand_path("${SCRATCH}/.cache", environment, "cache.shared");
     ASSERT_FALSE(expanded) << value;
-    EXPECT_EQ(expanded.error().reason, std::string("SCRATCH is ") + value + ", which is no absolute path");
+    EXPECT_EQ(expanded.error().reason, std::string("SCRATCH is ") + value + ", which is not an absolute path");
     EXPECT_EQ(*expand_path("/tmp/${USER}", environment, "cache.local"), "/tmp/me");
   }
 }

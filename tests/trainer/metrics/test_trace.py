@@ -188,4 +188,4 @@ def test_a_trace_that_cannot_be_written_is_told_and_the_training_goes_on(tmp_pat
 @pytest.mark.parametrize("given", ["0-3", "5-4", "x", "3-", "-3", "1-1001", "2-3-4", "1.5"])
 def test_what_is_no_range_is_refused(tmp_path, given):
     output = trainer_ranks.run(tmp_path, *RUN, f"--trace-steps={given}", ranks=1, code=64)
-    assert f"rollcall: --trace-steps: {given}: is no range of at most 1000 steps, which count from 1; try --trace-steps=100-104" in output
+    assert f"rollcall: --trace-steps: {given}: is not a range of at most 1000 steps, counted from 1; try --trace-steps=100-104" in output

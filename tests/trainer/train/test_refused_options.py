@@ -20,14 +20,14 @@ def train(folder, *options, **variables):
 @pytest.mark.parametrize("name, possible", [(".", "run"), ("..", "run"), ("a/b", "a_b"), ("../a", ".._a"), ("a b", "a_b")])
 def test_a_name_that_is_no_folder_of_its_own_is_refused(tmp_path, name, possible):
     code, _, error = train(tmp_path, *ONE_STEP, f"--run-name={name}")
-    assert code == 64 and error.startswith(f"rollcall: --run-name: {name}: names no folder of its own; try --run-name={possible} (rank 0"), error
+    assert code == 64 and error.startswith(f"rollcall: --run-name: {name}: cannot be the name of a folder; try --run-name={possible} (rank 0"), error
     assert not (tmp_path / "scratch").exists()
 
 
 @pytest.mark.parametrize("scratch", ["~/x", "x"])
 def test_a_scratch_that_is_no_absolute_path_is_refused(tmp_path, scratch):
     code, _, error = train(tmp_path, *ONE_STEP, SCRATCH=scratch)
-    assert code == 64 and f"SCRATCH is {scratch}, which is no absolute path; try " in error, error
+    assert code == 64 and f"SCRATCH is {scratch}, which is not an absolute path; try " in error, error
     assert ("SCRATCH=$HOME/x, without quotes" in error) == scratch.startswith("~")
     assert not (tmp_path / scratch).exists()
 
