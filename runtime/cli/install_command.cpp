@@ -246,7 +246,7 @@ Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, 
   Result<Plan> plan = whole(read, install::plan_site_install(input, read, input.root.lister()));
   if (plan) {
     for (const std::string& line : warnings_of(input)) {
-      plan->notes.push_back("warning: " + line);
+      plan->notes.push_back("rollcall: warning: " + line);
     }
   }
   return plan;

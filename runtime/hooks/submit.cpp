@@ -175,7 +175,7 @@ void Submit::note_missing_kill_on_bad_exit(const Request& request, const std::st
   const Result<settings::LaunchSettings>& settings = settings_here(request, option);
   if (settings && settings->kill_on_bad_exit && first("missing end")) {
     plugin_.note(
-        "rollcall: note: --ddp: was recognised too late to end the step with its first failing task; try writing it in "
+        "rollcall: warning: --ddp: was recognised too late to end the step with its first failing task; try writing it in "
         "full as srun's first option, or adding --kill-on-bad-exit");
   }
 }
@@ -280,7 +280,7 @@ void Submit::note_batch_script_needs(const Environment& environment) {
   const std::string& program = command_line_.front();
   if (conf && program.substr(program.rfind('/') + 1) == "sbatch" && first("batch script")) {
     plugin_.note(
-        fmt::format("rollcall: note: --ddp: Slurm uses the site's configuration inside the job; try the line `export "
+        fmt::format("rollcall: warning: --ddp: Slurm uses the site's configuration inside the job; try the line `export "
                     "SLURM_CONF={}` in the script, before srun",
                     printable(*conf)));
   }

@@ -207,7 +207,7 @@ def test_what_users_cannot_read_is_warned_of(rollcall, image):
     (image / "etc" / "slurm" / "plugstack.conf").chmod(0o600)
     done = site(rollcall, *options)
     assert done.returncode == 0, done.stderr
-    assert re.findall(r"^warning: (\S+): users cannot (\w+) it \(mode (\d+)\)", done.stdout, re.MULTILINE) == [
+    assert re.findall(r"^rollcall: warning: (\S+): users cannot (\w+) it \(mode (\d+)\)", done.stdout, re.MULTILINE) == [
         (f"{image}/private", "enter", "0700"), (f"{image}/etc/rollcall", "enter", "0700"),
         (f"{image}/etc/slurm/plugstack.conf", "read", "0600")]
 
