@@ -26,11 +26,11 @@ fi
 
 leave() { echo "rollcall-epilog: $1" >&2; exit 0; }
 
-number() { case $1 in ''|*[!0-9]*) leave "$2: '$1': is no number" ;; esac }
+number() { case $1 in ''|*[!0-9]*) leave "$2: '$1': must be a number" ;; esac }
 
 number "${SLURM_JOB_ID:-}" SLURM_JOB_ID
 number "${SLURM_JOB_UID:-}" SLURM_JOB_UID
-case ${SLURM_JOB_USER:-} in ''|.|..|*/*) leave "SLURM_JOB_USER: '${SLURM_JOB_USER:-}': is no user's name" ;; esac
+case ${SLURM_JOB_USER:-} in ''|.|..|*/*) leave "SLURM_JOB_USER: '${SLURM_JOB_USER:-}': is not a user name" ;; esac
 
 folder=$(awk -F "[\"']" '/^[ \t]*\[/ { section = $1 } section ~ /\[cache\]/ && /^[ \t]*local[ \t]*=/ { print $2; exit }' "$profile")
 here() { readlink /proc/self/cwd; }
@@ -42,15 +42,15 @@ before=${folder%%"$variable"*}
 above=${before%/*}
 [ "$before" = "$folder" ] || folder=$before$SLURM_JOB_USER${folder#*"$variable"}
 case $folder in
-  *'$'*) leave "cache.local of $profile: $folder: names another variable than $variable" ;;
+  *'$'*) leave "cache.local of $profile: $folder: must name no variable but $variable" ;;
   /*/*) ;;
-  *) leave "cache.local of $profile: '$folder': is no folder of a user's" ;;
+  *) leave "cache.local of $profile: '$folder': must be an absolute path below the root" ;;
 esac
 
-cd -P -- "$above/" 2> /dev/null || leave "$above/: is not there"
+cd -P -- "$above/" 2> /dev/null || leave "$above/: does not exist"
 above_is=$(here)
-cd -P -- "$folder" 2> /dev/null || leave "$folder: is not there"
-[ "$(here)" = "${above_is%/}/${folder#"$above"/}" ] || leave "$folder: is a link, or below one"
-[ "$(stat -c %u .)" = "$SLURM_JOB_UID" ] || leave "$folder: is another user's"
+cd -P -- "$folder" 2> /dev/null || leave "$folder: does not exist"
+[ "$(here)" = "${above_is%/}/${folder#"$above"/}" ] || leave "$folder: is a symbolic link, or below one"
+[ "$(stat -c %u .)" = "$SLURM_JOB_UID" ] || leave "$folder: belongs to another user"
 exec setpriv --euid="$SLURM_JOB_UID" --egid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
   rm -rf --one-file-system -- "./job-$SLURM_JOB_ID"

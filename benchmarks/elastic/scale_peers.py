@@ -68,7 +68,7 @@ def of_torch(peer, options):
     try:
         import torch_peers
     except ImportError as error:
-        return {"skipped": f"{error}; try the Python that scripts/setup --print-python names"}
+        return {"skipped": f"{error}; try using the Python that scripts/setup --print-python prints"}
     return measure(peer, {"torchrun": torch_peers.torchrun, "store": torch_peers.store}[peer], options)
 
 

@@ -49,7 +49,7 @@ def make(root, folder, torch, data_only):
 def refuse_what_is_no_bundle(folder):
     """It is made anew: nobody's other files are to go with it."""
     if folder.exists() and not (folder / "bundle.json").is_file() and any(folder.iterdir()):
-        raise Refused(f"--bundle: {folder}: is no bundle, and not empty; try another folder")
+        raise Refused(f"--bundle: {folder}: is not a bundle and not empty; try naming another folder")
 
 
 def commit(root):
@@ -102,7 +102,7 @@ def check(folder):
     """MiB of all; what the other machine could not open is refused."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
     if size > LIMIT_MIB:
-        raise Refused(f"{folder}: {size:.1f} MiB are more than {LIMIT_MIB}, which that machine takes; try carrying fewer programs")
+        raise Refused(f"{folder}: {size:.1f} MiB are more than the {LIMIT_MIB} that the machine accepts; try carrying fewer programs")
     for path in [*folder.glob("bin/*"), *folder.rglob("*.so*")]:
         text = subprocess.run(["objdump", "-T", path], check=True, capture_output=True, text=True).stdout
         if symbols := too_new(text):
@@ -121,7 +121,7 @@ def too_new(objdump):
 
 def pack_images(pack, out):
     if not pack.is_file():
-        raise Refused(f"{pack}: is not built yet; try without --data-only")
+        raise Refused(f"{pack}: is not built yet; try leaving out --data-only")
     tree = out.with_suffix(".tree")
     for number in range(IMAGES):
         path = tree / f"class_{number % CLASSES}" / f"{number:04d}.png"

@@ -51,7 +51,7 @@ def parts_of(only):
     asked = [name for word in only.split(",") for name in (every[1:] if word == "throughput" else [word])]
     for name in asked:
         if name not in every:
-            raise NoPart(f"--only: {name}: is no part; try some of {', '.join(every)}, throughput")
+            raise NoPart(f"--only: {name}: is not a part of the check; try naming some of {', '.join(every)}, throughput")
     return [name for name in every if name in asked]
 
 
@@ -82,8 +82,8 @@ def runs_of(files):
             goals.judged(goals.merged([run]))
             why = goals.unlike(run, (runs or [run])[0])
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            raise Failure(f"{file}: was not written by gpu-check run; try the file of its --json") from None
+            raise Failure(f"{file}: was not written by gpu-check run; try naming the file of its --json") from None
         if why:
-            raise Failure(f"{file}: {why} as in {files[0]}; try files of one machine")
+            raise Failure(f"{file}: {why} as in {files[0]}; try comparing files of one machine")
         runs.append(run)
     return runs

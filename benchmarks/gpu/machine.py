@@ -22,7 +22,7 @@ class Machine:
     def __init__(self, bundle, python):
         self.bundle, self.python = bundle.resolve(), python
         if not (self.bundle / "bundle.json").is_file():
-            raise Failure(f"{bundle}: is no bundle; try scripts/gpu-check bundle, on a machine with a compiler")
+            raise Failure(f"{bundle}: is not a bundle; try scripts/gpu-check bundle on a machine with a compiler")
         self.torch = pathlib.Path(output([python, "-c", FIND_TORCH], 60).strip() or "/nowhere")
         self.made = json.loads((self.bundle / "bundle.json").read_text())
         self.version = torch_version(self.torch)
@@ -79,7 +79,7 @@ def output(command, seconds, good=(0,), env=None):
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=seconds, env=env, check=False,
                               stdin=subprocess.DEVNULL)
     except OSError as error:
-        raise Failure(f"{command[0]}: {error.strerror}; try another --python") from None
+        raise Failure(f"{command[0]}: {error.strerror}; try naming another --python") from None
     if done.returncode not in good:
         told = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise Failure(f"{pathlib.Path(command[0]).name}: exit code {done.returncode}: {' '.join(told[-3:])}")

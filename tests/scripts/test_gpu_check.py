@@ -237,7 +237,7 @@ def test_every_goal_of_speed_is_of_two_sides_that_take_turns():
 def test_parts_of_a_run_are_named():
     every = check.parts_of(None)
     assert check.parts_of("throughput") == every[1:] and check.parts_of("jpeg,checks") == ["checks", "jpeg"]
-    with pytest.raises(check.NoPart, match="--only: 256: is no part; try some of checks, start, 256-bf16, "):
+    with pytest.raises(check.NoPart, match="--only: 256: is not a part of the check; try naming some of checks, start, 256-bf16, "):
         check.parts_of("jpeg,256")
     told = check.plan(["checks", "jpeg"]).splitlines()
     assert [line.split()[0] for line in told] == ["checks", "jpeg", "in"]
@@ -391,7 +391,7 @@ def test_a_promise_whose_part_failed_in_any_run_is_not_kept(files):
                                          ({"python": {"torch": "2.15.0"}}, "python: {'torch': '2.15.0'}, not None")])
 def test_files_of_several_machines_are_refused(files, facts, told):
     files.add().add().add(**facts)
-    assert files.judged() == (64, f"rollcall: gpu-check: goals: {files.files[2]}: {told} as in {files.files[0]}; try files of one machine\n")
+    assert files.judged() == (64, f"rollcall: gpu-check: goals: {files.files[2]}: {told} as in {files.files[0]}; try comparing files of one machine\n")
 
 
 def test_a_file_that_run_did_not_write_is_named(files, tmp_path):
@@ -399,7 +399,7 @@ def test_a_file_that_run_did_not_write_is_named(files, tmp_path):
     files.add().files.append(other)
     for text in ("[]", "{", '{"facts": []}', '{"facts": {}, "figures": {}, "speeds": [{}], "parts": []}'):
         other.write_text(text)
-        assert files.judged() == (64, f"rollcall: gpu-check: goals: {other}: was not written by gpu-check run; try the file of its --json\n")
+        assert files.judged() == (64, f"rollcall: gpu-check: goals: {other}: was not written by gpu-check run; try naming the file of its --json\n")
 
 
 def test_a_side_with_fewer_turns_than_others_is_named_and_not_judged():
@@ -417,7 +417,7 @@ def test_a_side_with_fewer_turns_than_others_is_named_and_not_judged():
 
 def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(bundle.Refused, match="is no bundle, and not empty"):
+    with pytest.raises(bundle.Refused, match="is not a bundle and not empty"):
         bundle.refuse_what_is_no_bundle(tmp_path)
     (tmp_path / "bundle.json").write_text("{}")
     bundle.refuse_what_is_no_bundle(tmp_path)
@@ -430,7 +430,7 @@ def test_photos_of_a_folder_that_is_no_bundle_stay(tmp_path, data_only, capsys):
     (tmp_path / "photos" / "wedding.jpg").touch()
     assert bundle.make(ROOT, tmp_path, "2.15", data_only) == 1
     assert (tmp_path / "photos" / "wedding.jpg").exists()
-    assert "is no bundle, and not empty" in capsys.readouterr().err
+    assert "is not a bundle and not empty" in capsys.readouterr().err
 
 
 def test_the_table_has_medians_and_what_they_are_of_those_of_the_same_turns():
@@ -586,7 +586,7 @@ def test_the_drivers_reason_is_what_stands_between_the_setting_and_the_advice():
 def test_no_bundle_is_an_error(tmp_path):
     done = subprocess.run([ROOT / "scripts/gpu-check", "run", f"--bundle={tmp_path}", f"--json={tmp_path / 'x.json'}"],
                           capture_output=True, text=True, check=False)
-    assert done.returncode == 69 and "is no bundle; try scripts/gpu-check bundle" in done.stderr
+    assert done.returncode == 69 and "is not a bundle; try scripts/gpu-check bundle" in done.stderr
 
 
 def test_the_peers_network_is_resnet50():

@@ -94,7 +94,7 @@ def test_a_folder_whose_content_nobody_sees_is_not_taken(tmp_path, action):
                           check=False)
     folder.chmod(0o700)
     assert done.returncode == 73
-    assert done.stderr == f"rollcall: trial: {folder}: cannot be listed; try another folder\n"
+    assert done.stderr == f"rollcall: trial: {folder}: cannot be listed; try naming another folder\n"
     assert everything_below(folder) == ["thesis"]
 
 
@@ -122,8 +122,8 @@ def test_the_quickstart_leaves_a_scratch_that_it_did_not_make(tmp_path, quicksta
     done = quickstart(home)
     assert (home / "scratch" / "thesis").exists()
     assert done.returncode == 73 and done.stdout == ""
-    assert done.stderr == (f"rollcall: quickstart: {home}/scratch: holds what no script of rollcall's made; "
-                           "try another folder, or removing it yourself\n")
+    assert done.stderr == (f"rollcall: quickstart: {home}/scratch: holds files that this script did not create; "
+                           "try naming another folder, or removing it yourself\n")
 
 
 def test_the_quickstart_empties_its_own_scratch_and_nothing_beside_it(tmp_path, quickstart):

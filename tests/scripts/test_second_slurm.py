@@ -17,8 +17,8 @@ def run(*arguments, **variables):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    (["--suite=../etc", "install"], "--suite: ../etc: is no name of a release"),
-    (["--frobnicate"], "--frobnicate: is no command or option"),
+    (["--suite=../etc", "install"], "--suite: ../etc: is not the name of a Debian release"),
+    (["--frobnicate"], "--frobnicate: is not a command or an option"),
     (["run"], "run: needs a command"),
 ])
 def test_bad_input_is_one_line_that_says_what_to_try(arguments, text):

@@ -111,7 +111,7 @@ def test_wheels_for_cuda_are_those_that_libtorchs_own_wheel_asks_for(tmp_path, o
 def test_a_libtorch_that_names_no_library_of_cuda_is_refused(tmp_path):
     result = named_for_cuda(tmp_path, "Requires-Dist: filelock\n")
     assert result.returncode == 69
-    assert result.stderr == "rollcall: setup: --cuda: the wheel of LibTorch 2.15.0 names no library of CUDA; try another --torch\n"
+    assert result.stderr == "rollcall: setup: --cuda: the wheel of LibTorch 2.15.0 names no CUDA library; try --torch=2.11, or --torch=2.15\n"
 
 
 @pytest.mark.parametrize("options", [["--dry-run"], ["--build", "--dry-run"]])

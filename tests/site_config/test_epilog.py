@@ -94,7 +94,7 @@ def test_what_outlasts_being_killed_is_left_behind(node):
 
 def a_link_to_the_results(node):
     (node / f"rollcall-{USER}").symlink_to(made(node / "results"))
-    return made(node / "results" / "job-7"), "is a link"
+    return made(node / "results" / "job-7"), "is a symbolic link"
 
 
 def a_link_above_it(node):
@@ -106,7 +106,7 @@ def a_link_above_it(node):
 
 def anothers_folder(node):
     made(node / f"rollcall-{USER}", ATTACKER)
-    return made(node / f"rollcall-{USER}" / "job-7"), "is another user's"
+    return made(node / f"rollcall-{USER}" / "job-7"), "belongs to another user"
 
 
 def a_job_folder_that_is_a_link(node):
@@ -152,7 +152,7 @@ def test_names_lead_nowhere_else(node, job, user):
 
 @pytest.mark.parametrize("local", ["${HOME}/rollcall-${USER}", "${USER}-${USER}"])
 def test_a_profile_with_another_variable_is_told(node, local):
-    assert "names another variable" in run(epilog_for(node, site_profile(node, local)), "remove").stderr
+    assert "must name no variable but" in run(epilog_for(node, site_profile(node, local)), "remove").stderr
 
 
 def test_the_user_can_neither_trace_what_removes_nor_does_it_have_more_rights(node):
