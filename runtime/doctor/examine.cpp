@@ -183,7 +183,7 @@ void name_silent_nodes(World& world) {
     const std::int64_t silent = std::int64_t{step.tasks_per_node[node]} - answered;
     if (silent > 0) {
       world.missing.push_back(
-          {step.hosts[node], fmt::format("{} of {} ranks {}", silent, step.tasks_per_node[node], reason)});
+          {step.hosts[node], fmt::format("{} of {} {}", silent, counted(step.tasks_per_node[node], "rank"), reason)});
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "runtime/base/text.h"
+
 namespace rollcall::elastic {
 namespace {
 

@@ -1,3 +1,4 @@
+#include "runtime/base/text.h"
 #include "runtime/launchers/launcher.h"
 
 #include <fmt/format.h>

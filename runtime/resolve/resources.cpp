@@ -48,9 +48,9 @@ Threads automatic(const Inputs& inputs) {
   const std::uint32_t tasks = std::max(1U, inputs.facts.local_world_size);
   const std::uint32_t on_node = number(inputs, env::kSlurmCpusOnNode);
   if (per_task == 0 && tasks > 1 && on_node > 0 && bound >= on_node) {
-    return {std::max(1U, on_node / tasks), fmt::format("{} CPUs shared by {} unbound tasks", on_node, tasks)};
+    return {std::max(1U, on_node / tasks), fmt::format("{} shared by {} unbound tasks", counted(on_node, "CPU"), tasks)};
   }
-  return {bound, fmt::format("the task may run on {} CPU{}", bound, bound == 1 ? "" : "s")};
+  return {bound, "the task may run on " + counted(bound, "CPU")};
 }
 
 bool is_subset(const std::vector<std::string>& part, const std::vector<std::string>& whole) {

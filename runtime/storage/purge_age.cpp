@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 
+#include "runtime/base/text.h"
 #include "runtime/settings/values.h"
 
 namespace rollcall::storage {

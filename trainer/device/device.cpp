@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "runtime/base/text.h"
 #include "runtime/job/gpu_request.h"
 #include "trainer/device/device.h"
 
@@ -31,7 +32,8 @@ Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
   return fail("--device", place.asked,
               visible == 0
                   ? "no device is visible to this task"
-                  : fmt::format("{} ranks on this node, and each sees {} devices", place.local_world_size, visible),
+                  : fmt::format("{} on this node, and each sees {}", counted(place.local_world_size, "rank"),
+                                counted(visible, "device")),
               visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
                            : "asking for as many GPUs as tasks on a node, all visible to each task: " +
                                  job::gpus_for_every_task(place.local_world_size),

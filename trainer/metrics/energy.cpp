@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/small_file.h"
+#include "runtime/base/text.h"
 
 namespace rollcall::metrics {
 namespace {
@@ -66,7 +67,7 @@ EnergyMeter::EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& ro
     }
   }
   if (!gpus_.empty()) {
-    covers_ += fmt::format("{}{} GPU{}", covers_.empty() ? "" : ", ", gpus_.size(), gpus_.size() == 1 ? "" : "s");
+    covers_ += (covers_.empty() ? "" : ", ") + counted(gpus_.size(), "GPU");
   }
 }
 

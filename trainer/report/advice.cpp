@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "runtime/base/text.h"
 #include "trainer/report/html.h"
 #include "trainer/report/summary.h"
 
@@ -79,15 +80,15 @@ std::vector<std::string> advice(const Run& run) {
   std::vector<Saving> savings{
       {waited,
        fmt::format("input-bound: {} of the time waited for data; {}", percent(waited / steps), faster_data(run))},
-      {run.lost_seconds, fmt::format("{} of the time went into {} steps that were done again: {}",
-                                     share(run.lost_seconds), run.lost_steps, less_lost_work(run))},
+      {run.lost_seconds, fmt::format("{} of the time went into doing {} again: {}", share(run.lost_seconds),
+                                     counted(run.lost_steps, "step"), less_lost_work(run))},
       {run.stall_seconds,
        fmt::format("{} of the time training waited for checkpoints: {}", share(run.stall_seconds), cheaper_saves(run))},
       {run.validation_seconds,
        fmt::format("{} of the time went into validations: a larger --valid-epochs", share(run.validation_seconds))},
-      {startup, fmt::format("{} of the time went into {} start{}: longer jobs, or a look at rollcall-train "
+      {startup, fmt::format("{} of the time went into {}: longer jobs, or a look at rollcall-train "
                             "--trace-startup",
-                            share(startup), run.starts.size(), run.starts.size() == 1 ? "" : "s")}};
+                            share(startup), counted(run.starts.size(), "start"))}};
   if (const auto slow = run.ranks.straggler()) {
     const double a_step = slow->seconds - slow->median;
     savings.push_back({a_step * static_cast<double>(run.step - run.starts.front().from_step + run.lost_steps),

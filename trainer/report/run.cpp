@@ -7,6 +7,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "runtime/base/text.h"
+
 namespace rollcall::report {
 namespace {
 
@@ -128,8 +130,8 @@ void add_notes(Run& run, const FileNotes& file) {
                       : "the file is empty: the run has not begun its first step");
   }
   if (file.unreadable_lines > 0) {
-    run.note_once(fmt::format("{} lines are no records and were passed over, the first is line {}",
-                              file.unreadable_lines, file.first_unreadable));
+    run.note_once(fmt::format("{} without a record passed over, the first is line {}",
+                              counted(file.unreadable_lines, "line"), file.first_unreadable));
   }
   if (file.unfinished_line && file.records > 0) {
     run.note_once("the last line has no end: the run was killed while writing it, or is writing it now");
@@ -138,7 +140,8 @@ void add_notes(Run& run, const FileNotes& file) {
     run.note_once("there was no time to read the whole record: rollcall-report reads it all");
   }
   if (run.clock_jumps > 0) {
-    run.note_once(fmt::format("the clock went backwards {} times: times of this run may be wrong", run.clock_jumps));
+    run.note_once(fmt::format("the clock went backwards {}: times of this run may be wrong",
+                              counted(run.clock_jumps, "time")));
   }
   if (run.seconds.empty() && !run.loss.empty()) {
     run.note_once("the records of steps have no times: an older rollcall wrote them");

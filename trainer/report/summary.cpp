@@ -31,8 +31,8 @@ std::string place_text(const Run& run) {
     hosts += (i > 0 ? ", " : "") + run.hosts[i];
   }
   hosts += run.hosts.size() > kNamed ? ", ..." : "";
-  std::string text = fmt::format("{} ranks on {} nodes ({}), {} CPUs a rank, backend {}", last.ranks, last.nodes, hosts,
-                                 last.cpus_of_rank, run.backend);
+  std::string text = fmt::format("{} on {} ({}), {} a rank, backend {}", counted(last.ranks, "rank"),
+                                 counted(last.nodes, "node"), hosts, counted(last.cpus_of_rank, "CPU"), run.backend);
   text += last.job.empty() ? "" : ", job " + last.job;
   return text + (run.starts.size() > 1 ? fmt::format(", {} starts", run.starts.size()) : "");
 }
@@ -40,10 +40,10 @@ std::string place_text(const Run& run) {
 std::string progress_of(const Run& run) {
   const std::int64_t all = run.all_steps();
   std::string text = all > 0 ? fmt::format("step {} of {}", run.step, all) : fmt::format("step {}", run.step);
-  text += run.left_out_steps > 0 ? fmt::format(", {} steps left out (gradients not finite)", run.left_out_steps) : "";
+  text += run.left_out_steps > 0 ? ", " + counted(run.left_out_steps, "step") + " left out (gradients not finite)" : "";
   const double bad = run.bad_samples.sum();
-  text += bad > 0 ? fmt::format(", {:.0f} images left out (damaged, or not to be read)", bad) : "";
-  return text + (run.lost_steps > 0 ? fmt::format(", {} steps were done again after a restart", run.lost_steps) : "");
+  text += bad > 0 ? ", " + counted(std::llround(bad), "image") + " left out (damaged, or not to be read)" : "";
+  return text + (run.lost_steps > 0 ? ", " + counted(run.lost_steps, "step") + " done again after a restart" : "");
 }
 
 std::string quality_text(const Run& run) {
@@ -134,7 +134,7 @@ std::string saves_text(const Run& run) {
 
 /// How often ranks were lost or came, and what that took.
 std::string changes_text(const Run& run) {
-  std::string text = fmt::format("{} times ranks were lost or came", run.world_changes);
+  std::string text = counted(run.world_changes, "time") + " ranks were lost or came";
   if (!run.change_seconds.empty()) {
     text += fmt::format("; {:.3g} s each until the next step, at most {:.3g} s", run.change_seconds.mean(),
                         run.change_seconds.most());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/text.h"
 #include "runtime/doctor/checks/grouped.h"
 #include "runtime/job/gpu_request.h"
 
@@ -74,7 +75,7 @@ bool judge_visibility(const Node& node, Grouped& grouped) {
   const auto blind =
       std::ranges::count_if(node.ranks, [](const TaskFacts* rank) { return rank->gpus.visible.empty(); });
   if (blind > 0) {
-    grouped.add(Status::Notice, node.host(), fmt::format("{} of {} ranks see no GPU", blind, node.ranks.size()),
+    grouped.add(Status::Notice, node.host(), fmt::format("{} of {} {} no GPU", blind, counted(node.ranks.size(), "rank"), blind == 1 ? "sees" : "see"),
                 ask_for_all(node));
     return false;
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/rendezvous/seek.h"
 
 namespace rollcall::doctor {

@@ -83,6 +83,14 @@ TEST(Text, AnIpv6AddressStandsInBrackets) {
   EXPECT_EQ(host_and_port("fe80::1", "20000"), "[fe80::1]:20000");
 }
 
+TEST(Text, ANumberHasItsNounInTheRightForm) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(0U, "rank"), "0 ranks");
+  EXPECT_EQ(counted(std::size_t{2}, "rank"), "2 ranks");
+  EXPECT_EQ(counted(1, "class", "classes"), "1 class");
+  EXPECT_EQ(counted(3, "class", "classes"), "3 classes");
+}
+
 TEST(Text, FirstOfEquallyNearCandidatesWins) { EXPECT_EQ(nearest("bat", {"cat", "rat"}), "cat"); }
 
 TEST(Printable, NothingReordersWhatIsShown) {

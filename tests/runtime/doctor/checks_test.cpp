@@ -363,7 +363,7 @@ const std::vector<CheckCase>& cases() {
        [](World& w) { w.tasks[3].gpus = {}; },
        Status::Notice,
        {"jwb0002"},
-       "1 of 2 ranks see no GPU"},
+       "1 of 2 ranks sees no GPU"},
       {"GpuThatSlurmGaveAndTheNodeLacks",
        "gpus",
        [](World& w) {

@@ -266,7 +266,7 @@ def test_a_node_that_never_comes_is_named(doctor):
     result = doctor(nodes(3), "--json", "--rendezvous-timeout=20", "--no-bench",
                     before=shell('[ "$SLURM_NODEID" = 1 ] || exec "$@"'))
     answer = bad(result, "answer")
-    assert answer["hosts"] == ["jwb0002"] and answer["reason"] == "1 of 1 ranks did not answer within 20 s"
+    assert answer["hosts"] == ["jwb0002"] and answer["reason"] == "1 of 1 rank did not answer within 20 s"
     assert the_finding(result, "ring")["status"] == "good"  # of those who are there
 
 

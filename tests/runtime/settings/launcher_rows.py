@@ -197,7 +197,7 @@ RENDEZVOUS = [
         "rendezvous": ("address", None), "exit code of rank 0": ("0", "69"), "exit code of rank 1": ("0", "69"),
         "said": ("", re.compile(r"rollcall: rendezvous\.secret: .*/nowhere: does not exist.*"))}),
     Row("rendezvous.timeout", "0.2", instead_of="0.4", see=doctor_of(OWN_NODES[:1], "answer", "--no-bench"), changes={
-        "answer": ("bad: 1 of 1 ranks did not answer within 0.4 s", "bad: 1 of 1 ranks did not answer within 0.2 s")}),
+        "answer": ("bad: 1 of 1 rank did not answer within 0.4 s", "bad: 1 of 1 rank did not answer within 0.2 s")}),
 ]
 
 DOCTOR = [

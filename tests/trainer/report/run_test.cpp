@@ -236,7 +236,7 @@ TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
   const RunOfTest run = read(begin(1) + "not json\n" + step(1, 12) + "[1,2]\n" + R"({"event":"step","st)");
   EXPECT_EQ(run.step, 1);
   EXPECT_FALSE(run.ended());
-  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("2 lines are no records"), HasSubstr("the last line has no end")));
+  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("2 lines without a record"), HasSubstr("the last line has no end")));
   EXPECT_THAT(run.notes.front(), HasSubstr("the first is line 2"));
   EXPECT_THAT(state_of(run), HasSubstr("no end is recorded"));
 }
@@ -244,7 +244,7 @@ TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
 TEST_F(RunTest, ANewerSchemaUnknownEventsAndAClockThatJumpedAreTold) {
   const RunOfTest run = read(begin(1000, 0, 2) + step(1, 1002) + R"({"event":"dance","time":500})" + "\n" + end(1003));
   EXPECT_THAT(run.notes, ElementsAre(HasSubstr("schema 2"), HasSubstr("unknown event, dance"),
-                                     HasSubstr("the clock went backwards 1 times")));
+                                     HasSubstr("the clock went backwards 1 time")));
   EXPECT_EQ(run.wall_seconds(), 3);
 }
 

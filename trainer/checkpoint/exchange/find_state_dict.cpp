@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/text.h"
+
 namespace rollcall::checkpoint::exchange {
 namespace {
 

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "trainer/data/loader/batch_slot.h"
 
 namespace rollcall::data {

@@ -176,7 +176,8 @@ Result<std::vector<Contestant>> make_contestants(const Options& options, const t
 }
 
 void print_head(const train::World& world, std::size_t contestants) {
-  fmt::print("# {} ranks on {} nodes; float32; medians of the slowest rank\n", world.world_size, world.num_nodes);
+  fmt::print("# {} on {}; float32; medians of the slowest rank\n", counted(world.world_size, "rank"),
+             counted(world.num_nodes, "node"));
   fmt::print("{:<15}{:<7}{:>12}{:>12}{:>10}{:>10}  {}{}\n", "operation", "with", "bytes", "us", "alg GB/s", "bus GB/s",
              "result", contestants > 1 ? "  against the first" : "");
 }

@@ -136,8 +136,8 @@ std::string comparison_text(const Comparison& found) {
   for (const std::string& path : found.values) {
     text += "value differs: " + printable(path) + "\n";
   }
-  return text + fmt::format("{} tensors are equal, {} are not; {} values are not\n", found.equal, found.rows.size(),
-                            found.values.size());
+  return text + fmt::format("equal: {}; different: {}, {}\n", counted(found.equal, "tensor"),
+                            counted(found.rows.size(), "tensor"), counted(found.values.size(), "value"));
 }
 
 /// Returns the JSON of a difference. Numbers that are not finite are null.

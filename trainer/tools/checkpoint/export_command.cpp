@@ -84,7 +84,7 @@ Result<int> run(CommandContext& context) {
                 {"tensors", state.tensors.size()},
                 {"bytes", out.size()}});
   } else {
-    context.out << fmt::format("{}: {} tensors of {}, {}\n", printable(path), state.tensors.size(),
+    context.out << fmt::format("{}: {} of {}, {}\n", printable(path), counted(state.tensors.size(), "tensor"),
                                printable(file.path()), metrics::human_bytes(out.size()));
   }
   return to_int(ExitCode::Success);

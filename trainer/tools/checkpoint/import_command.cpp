@@ -93,9 +93,9 @@ Result<int> run(CommandContext& context) {
     }
     print_json(context.out, "import", json);
   } else {
-    context.out << fmt::format("{}: {} tensors of {}, {}{}\n", printable(path), state.tensors.size(), printable(from),
+    context.out << fmt::format("{}: {} of {}, {}{}\n", printable(path), counted(state.tensors.size(), "tensor"), printable(from),
                                model
-                                   ? fmt::format("{} with {} classes", model->name, model->num_classes)
+                                   ? fmt::format("{} with {}", model->name, counted(model->num_classes, "class", "classes"))
                                    : "a model that rollcall-train does not have (it has resnet18, 34, 50, 101 and 152)",
                                left_out_text(state));
   }

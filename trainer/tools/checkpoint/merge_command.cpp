@@ -106,8 +106,8 @@ Result<int> run(CommandContext& context) {
   if (context.json()) {
     print_json(context.out, "merge", {{"path", path}, {"from", sources}, {"tensors", state.tensors.size()}});
   } else {
-    context.out << fmt::format("{}: the mean of {} checkpoints, {} tensors\n", printable(path), files.size(),
-                               state.tensors.size());
+    context.out << fmt::format("{}: the mean of {}, {}\n", printable(path), counted(files.size(), "checkpoint"),
+                               counted(state.tensors.size(), "tensor"));
   }
   return to_int(ExitCode::Success);
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 
+#include "runtime/base/text.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/retention.h"
@@ -94,7 +95,7 @@ class Rules {
       reasons.emplace_back(file.is_best ? "the best" : "one of the best");
     }
     if (reasons.empty()) {
-      reasons.push_back(fmt::format("the first of its {} steps", rules_.keep_every));
+      reasons.push_back("the first of its " + counted(rules_.keep_every, "step"));
     }
     return {false, fmt::format("{}", fmt::join(reasons, ", "))};
   }

@@ -82,9 +82,9 @@ std::string progress_text(const CheckpointFile& file) {
   const auto epoch = file.value<std::int64_t>("/progress/epoch");
   std::string text = step ? fmt::format("step {}", *step) : "";
   if (epoch) {
-    text += fmt::format("{}{} epochs done", text.empty() ? "" : ", ", *epoch);
+    text += (text.empty() ? "" : ", ") + counted(*epoch, "epoch") + " done";
     const auto in_epoch = file.value<std::int64_t>("/progress/step_in_epoch");
-    text += in_epoch && *in_epoch > 0 ? fmt::format(" and {} steps of the next", *in_epoch) : "";
+    text += in_epoch && *in_epoch > 0 ? " and " + counted(*in_epoch, "step") + " of the next" : "";
   }
   return text;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/text.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/storage/crc.h"
 #include "trainer/tools/pack/ordered_pool.h"

@@ -277,7 +277,7 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
                      {"images", report->samples},
                      {"damaged", report->damaged}});
     if (!options.json) {
-      out << fmt::format("{}: {} images, {} damaged, format {}\n", path, report->samples, report->damaged.size(),
+      out << fmt::format("{}: {}, {} damaged, format {}\n", path, counted(report->samples, "image"), report->damaged.size(),
                          report->format_version)
           << std::flush;
     }

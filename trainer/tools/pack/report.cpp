@@ -24,7 +24,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 
 std::string bad_files_text(const PackReport& report) {
   std::string text =
-      fmt::format("  left out      {} bad {}:\n", report.bad.size(), report.bad.size() == 1 ? "file" : "files");
+      "  left out      " + counted(report.bad.size(), "bad file") + ":\n";
   for (std::size_t i = 0; i < std::min(report.bad.size(), kMostNames); ++i) {
     text += fmt::format("                {}: {}\n", printable(report.bad[i].name), printable(report.bad[i].reason));
   }
@@ -42,7 +42,7 @@ std::string report_text(const PackReport& report) {
                        printable(report.format_version));
   }
   std::string text = fmt::format("{}: packed and verified\n", printable(report.out));
-  text += fmt::format("  images        {} in {} classes\n", report.samples, report.classes);
+  text += fmt::format("  images        {} in {}\n", report.samples, counted(report.classes, "class", "classes"));
   text += fmt::format("  bytes         {} in, {} out ({:.1f} %)\n", metrics::human_bytes(report.bytes_in),
                       metrics::human_bytes(report.bytes_out), percent(report.bytes_out, report.bytes_in));
   text += fmt::format("  inodes        {} before, 1 now: {} fewer in a quota that counts files\n", report.inodes_in,
@@ -53,13 +53,14 @@ std::string report_text(const PackReport& report) {
                         report.from_earlier_run);
   }
   if (report.resized > 0) {
-    text += fmt::format("  resized       {} images\n", report.resized);
+    text += "  resized       " + counted(report.resized, "image") + "\n";
   }
   if (report.repacked > 0 || !report.not_repacked.empty()) {
-    text += fmt::format("  repacked      {} images, each compared pixel by pixel with its original\n", report.repacked);
+    text += fmt::format("  repacked      {}, each compared pixel by pixel with its original\n",
+                        counted(report.repacked, "image"));
   }
   for (const auto& [reason, count] : report.not_repacked) {
-    text += fmt::format("  as they were  {} images: {}\n", count, reason);
+    text += fmt::format("  as they were  {}: {}\n", counted(count, "image"), reason);
   }
   if (!report.bad.empty()) {
     text += bad_files_text(report);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "trainer/checkpoint/format/folder.h"
 
 namespace rollcall::train {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/small_file.h"
+#include "runtime/base/text.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/report/page.h"
 #include "trainer/train/exchange.h"
@@ -155,7 +156,7 @@ void StepTrace::write_file(const std::vector<nlohmann::json>& heads, const std::
   }
   if (const auto empty = std::ranges::count_if(events, &std::string::empty); empty > 0) {
     observer_.warn(
-        fmt::format("--trace-steps: {} of {} ranks could not make their part of the trace", empty, events.size()));
+        fmt::format("--trace-steps: {} of {} could not make a part of the trace", empty, counted(events.size(), "rank")));
   }
   const std::string file = fmt::format("trace-{}-{}.json", first_, last_);
   if (const Result<void> written = report::write_whole(folder_ + "/" + file, metrics::trace_file(events)); !written) {

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/settings/values.h"
 #include "runtime/storage/folders.h"
 #include "runtime/storage/purge_age.h"

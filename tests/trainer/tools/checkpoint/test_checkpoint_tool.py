@@ -135,7 +135,7 @@ def changed_copy(sample, path):
 
 def test_diff_tells_which_tensors_differ_and_how_much(sample, tmp_path):
     assert run_json("diff", sample, sample)["equal"] is True
-    assert "7 tensors are equal, 0 are not" in run("diff", sample, sample)
+    assert "equal: 7 tensors; different: 0 tensors, 0 values" in run("diff", sample, sample)
     changed_copy(sample, tmp_path / "b.h5")
     text = run("diff", sample, tmp_path / "b.h5", code=1)
     assert "only in A" in text and "only in B" in text and "value differs" in text
