@@ -49,8 +49,9 @@ class Believed {
       return {};
     }
     if (!look_at(path, status)) {
-      return failed(ExitCode::Configuration, "rollcall: --ddp: %s: is not trusted: %s: %s; try asking your administrator",
-                    program, path, std::strerror(errno));
+      return failed(ExitCode::Configuration,
+                    "rollcall: --ddp: %s: is not trusted: %s: %s; try asking your administrator", program, path,
+                    std::strerror(errno));
     }
     if (!owned(status.stx_uid)) {
       return failed(ExitCode::Configuration,
@@ -59,10 +60,11 @@ class Believed {
                     program, status.stx_uid, path, path, status.stx_uid);
     }
     if (const char* const bit = open_bit(status); bit != nullptr) {
-      return failed(ExitCode::Configuration,
-                    "rollcall: --ddp: %s: is not trusted: others may write to %s; try chmod %s %s, or config_owner=any in "
-                    "plugstack.conf",
-                    program, path, bit, path);
+      return failed(
+          ExitCode::Configuration,
+          "rollcall: --ddp: %s: is not trusted: others may write to %s; try chmod %s %s, or config_owner=any in "
+          "plugstack.conf",
+          program, path, bit, path);
     }
     return {};
   }
@@ -164,10 +166,11 @@ Failure find_program(const Site& site, char (&path)[PATH_MAX]) {
   const OwnFile own;
   const char* const named = site.program;
   if (named != nullptr && (named[0] != '/' || !is_program(named, path))) {
-    return failed(ExitCode::NotFound,
-                  "rollcall: --ddp: %s: is not a program that can be executed (rollcall= in plugstack.conf); try asking "
-                  "your administrator",
-                  named);
+    return failed(
+        ExitCode::NotFound,
+        "rollcall: --ddp: %s: is not a program that can be executed (rollcall= in plugstack.conf); try asking "
+        "your administrator",
+        named);
   }
   if (named == nullptr && !find_above(own.path, path)) {
     return failed(ExitCode::NotFound,

@@ -7,8 +7,8 @@
 namespace rollcall::spank {
 
 // These functions ask slurmctld through Slurm's library. Call them only in srun and in task_init: around earlier hooks
-// Slurm 24.11 holds a lock that the library's requests need, and slurmstepd would end. They return false where slurmctld
-// does not answer or this Slurm cannot ask.
+// Slurm 24.11 holds a lock that the library's requests need, and slurmstepd would end. They return false where
+// slurmctld does not answer or this Slurm cannot ask.
 
 /// Appends the layout of a step, "NODE-LIST NODE-OF-RANK-0 TASKS TASKS ...", with the tasks of each node. `question` is
 /// "JOB STEP"; a component of a het job has its own job id. One request of 1-9 ms.

@@ -1,5 +1,5 @@
-// The hooks that Slurm calls. None of them fails on a node before task_init, because an earlier failure drains the node.
-// Without --ddp they only read flags and variables.
+// The hooks that Slurm calls. None of them fails on a node before task_init, because an earlier failure drains the
+// node. Without --ddp they only read flags and variables.
 
 #include <unistd.h>
 
@@ -64,8 +64,8 @@ bool is_logged(spank_t handle) {
          spank_context() == S_CTX_REMOTE && spank::is_srun_step(handle);
 }
 
-/// Ends srun, sbatch or salloc on a failure, before the step starts. Slurm itself would print "Invalid --ddp argument: "
-/// with the whole argument, or (null), and exit with 1.
+/// Ends srun, sbatch or salloc on a failure, before the step starts. Slurm itself would print "Invalid --ddp argument:
+/// " with the whole argument, or (null), and exit with 1.
 void end_where_it_failed(const spank::Failure& failure) {
   if (failure) {
     if (failure.text[0] != '\0') {

@@ -10,8 +10,8 @@
 
 namespace rollcall::spank {
 
-/// The path of this plugin's file; "" where it is unknown. It does not use dladdr(3), which is in another library before
-/// glibc 2.34.
+/// The path of this plugin's file; "" where it is unknown. It does not use dladdr(3), which is in another library
+/// before glibc 2.34.
 struct OwnFile {
   OwnFile();
   char path[PATH_MAX] = "";
@@ -34,10 +34,10 @@ struct Program {
   [[nodiscard]] bool runs() const { return pid > 0; }
 };
 
-/// Starts `path` with the arguments "spank-hook VERSION" in a child process. Its standard input is /dev/null. It has the
-/// descriptors of hook_wire.h and this process's standard output and error, and no others. It ends with this process and
-/// ignores SIGTERM, which this process handles. A child of slurmstepd has only the loader's variables (LD_...), because
-/// slurmd's environment is not for users.
+/// Starts `path` with the arguments "spank-hook VERSION" in a child process. Its standard input is /dev/null. It has
+/// the descriptors of hook_wire.h and this process's standard output and error, and no others. It ends with this
+/// process and ignores SIGTERM, which this process handles. A child of slurmstepd has only the loader's variables
+/// (LD_...), because slurmd's environment is not for users.
 [[nodiscard]] Failure start_program(const char* path, int shared, bool of_slurmstepd, Program& program);
 
 /// Kills and reaps the program. Gives up after a second where it waits in the kernel.

@@ -14,12 +14,13 @@
 namespace rollcall::spank {
 namespace {
 
-/// The default time limit in milliseconds, which the program may change. Its own limit, the setting task.timeout (30 s),
-/// is shorter, so that the program reports first.
+/// The default time limit in milliseconds, which the program may change. Its own limit, the setting task.timeout (30
+/// s), is shorter, so that the program reports first.
 constexpr long kPatience = 40'000;
 constexpr long kMostPatience = 1'000'000;  // seconds
 
-/// The minimum size that a frame counts of hook::kLongestAnswer, so that an answer has at most some ten thousand frames.
+/// The minimum size that a frame counts of hook::kLongestAnswer, so that an answer has at most some ten thousand
+/// frames.
 constexpr std::size_t kFrame = 1024;
 /// The limit for all lines of one answer, where each counts at least kFrame. They go to slurmd's log, which is root's,
 /// and a user can replace the program by another one.

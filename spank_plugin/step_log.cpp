@@ -62,7 +62,8 @@ void StepLog::write(spank_t spank) const {
   char line[1024];
   std::snprintf(line, sizeof line, "<%d>%s rollcall[%d]: --ddp: user %u, step %u.%u, %u node%s (%.512s), ended with %d",
                 LOG_DAEMON | LOG_INFO, time, ::getpid(), item(spank, S_JOB_UID), item(spank, S_JOB_ID),
-                item(spank, S_JOB_STEPID), item(spank, S_JOB_NNODES), item(spank, S_JOB_NNODES) == 1 ? "" : "s", nodes.c_str(), highest_);
+                item(spank, S_JOB_STEPID), item(spank, S_JOB_NNODES), item(spank, S_JOB_NNODES) == 1 ? "" : "s",
+                nodes.c_str(), highest_);
   make_printable(line);
   send_to_log(line);
 }

@@ -38,8 +38,8 @@ class OwnName {
 
 /// Handles SIGTERM and SIGALRM as long as it lives, or until exec(3). SIGTERM ends this process silently with exit code
 /// 1, which is below the code of every cause, so that a step that Slurm ends after its first failing task has that
-/// task's exit code. The default, 143 for a shell and srun, would be above them. The program sends SIGALRM when its time
-/// is up, also while this process waits for slurmctld. Only one object may exist at a time.
+/// task's exit code. The default, 143 for a shell and srun, would be above them. The program sends SIGALRM when its
+/// time is up, also while this process waits for slurmctld. Only one object may exist at a time.
 class EndBySignal {
  public:
   EndBySignal() {

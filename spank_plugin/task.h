@@ -11,11 +11,11 @@ namespace rollcall::spank {
 
 // The plugin's work on a node. Work that depends on users' files and values, a name server or a file system runs in the
 // tasks' processes, as the job's user and within the job's limits, and there in a program of its own, which can be
-// killed if it hangs. slurmstepd belongs to root, is exempt from the kernel's OOM killer, and drains its node if it does
-// not end. It only creates the memory that the tasks share.
+// killed if it hangs. slurmstepd belongs to root, is exempt from the kernel's OOM killer, and drains its node if it
+// does not end. It only creates the memory that the tasks share.
 
-/// Returns whether srun started this step. The batch script, salloc's interactive step and pam_slurm_adopt's extern step
-/// are other steps, whose variables the srun steps inside would inherit.
+/// Returns whether srun started this step. The batch script, salloc's interactive step and pam_slurm_adopt's extern
+/// step are other steps, whose variables the srun steps inside would inherit.
 [[nodiscard]] bool is_srun_step(spank_t spank);
 
 /// Reads a variable of the environment that the step's tasks (before task_init) or this task (in task_init) will have.
@@ -52,12 +52,12 @@ void drop_values_of_other_steps(spank_t spank, const Site& site);
 [[noreturn]] void end_task(const Failure& failure, const SharedByTasks& shared);
 
 // The secret of a step is 128 random bits by which its processes authenticate each other. srun draws it, and each task
-// inherits it as a memory file. In between it is a variable of the step's environment, which Slurm does not store, unlike
-// the environments of sbatch and salloc.
+// inherits it as a memory file. In between it is a variable of the step's environment, which Slurm does not store,
+// unlike the environments of sbatch and salloc.
 
 /// Draws the secret, once in this srun, and sets it in the environment that the tasks' environment is copied from.
-/// Programs that srun itself runs (SrunProlog, --epilog) also have it. Call it in slurm_spank_init_post_opt: a later hook
-/// is too late for the second and later components of a het step.
+/// Programs that srun itself runs (SrunProlog, --epilog) also have it. Call it in slurm_spank_init_post_opt: a later
+/// hook is too late for the second and later components of a het step.
 [[nodiscard]] Failure draw_secret();
 
 /// The secret of a step in slurmstepd and its tasks.

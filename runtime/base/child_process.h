@@ -32,7 +32,8 @@ struct ChildOutput {
                                                   const Environment& environment, const ChildOptions& options = {});
 
 /// Runs a program with ChildOptions::alone and returns its output. Errors (Unavailable): it cannot be started, its exit
-/// code is not 0 (the reason holds the last line of its output), or it was killed because it ran longer than `patience`.
+/// code is not 0 (the reason holds the last line of its output), or it was killed because it ran longer than
+/// `patience`.
 [[nodiscard]] Result<std::string> output_of(const std::vector<std::string>& command, const Environment& environment,
                                             std::chrono::duration<double> patience);
 

@@ -43,8 +43,8 @@ class File {
   [[nodiscard]] bool write_at(std::span<const std::byte> bytes, std::uint64_t offset) const;
   /// Calls fsync(2). By default it also drops the pages from the page cache, so that a later read comes from storage.
   [[nodiscard]] bool sync(Cached cached = Cached::Drop) const;
-  /// Returns whether each host may cache pages of the file that other hosts have changed: NFS, SMB, 9P, AFS and FUSE. If
-  /// two hosts write parts of one page there, one part may be lost: the Linux NFS client writes whole pages
+  /// Returns whether each host may cache pages of the file that other hosts have changed: NFS, SMB, 9P, AFS and FUSE.
+  /// If two hosts write parts of one page there, one part may be lost: the Linux NFS client writes whole pages
   /// (fs/nfs/write.c, nfs_can_extend_write).
   [[nodiscard]] bool cached_by_each_host() const;
 

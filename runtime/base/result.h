@@ -20,7 +20,8 @@ struct Error {
   std::string reason;   ///< a clause that says what is wrong: "is empty"
   std::string action;   ///< what to try; empty only where there is no advice
   ErrorKind kind = ErrorKind::Usage;
-  bool of_this_node = false;  ///< other nodes of the step may not have this error: a file, port or interface of this one
+  bool of_this_node =
+      false;  ///< other nodes of the step may not have this error: a file, port or interface of this one
 
   /// Returns the exit code of a program that ends with this error.
   [[nodiscard]] ExitCode exit_code() const { return rollcall::exit_code(kind); }

@@ -24,9 +24,9 @@ namespace rollcall {
 /// Returns the number of CPUs that this process may run on, at least 1.
 [[nodiscard]] std::uint32_t number_of_cpus();
 
-/// Raises the limit of open files to the hard limit (setrlimit(2)): rank 0 of a thousand ranks has more connections than
-/// the usual soft limit of 1024. Returns the previous limits, which the caller restores for programs that it starts.
-/// Nothing where the kernel refuses.
+/// Raises the limit of open files to the hard limit (setrlimit(2)): rank 0 of a thousand ranks has more connections
+/// than the usual soft limit of 1024. Returns the previous limits, which the caller restores for programs that it
+/// starts. Nothing where the kernel refuses.
 std::optional<rlimit> raise_open_files_limit();
 
 /// Returns whether a device file of a GPU or another accelerator exists that this process and its cgroup may open. The

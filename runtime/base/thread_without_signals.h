@@ -7,8 +7,8 @@
 namespace rollcall {
 
 /// Starts a thread that runs `work` with all signals blocked. The kernel delivers a signal to any thread that does not
-/// block it: in this thread SIGCHLD would bypass another thread's signalfd(2), and SIGTERM would end the process. Throws
-/// std::system_error where the system cannot create a thread.
+/// block it: in this thread SIGCHLD would bypass another thread's signalfd(2), and SIGTERM would end the process.
+/// Throws std::system_error where the system cannot create a thread.
 template <typename Work>
 [[nodiscard]] std::thread thread_without_signals(Work work) {
   struct Blocked {

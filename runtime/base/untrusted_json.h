@@ -9,7 +9,7 @@ namespace rollcall {
 
 /// Limits for JSON text from other processes.
 struct JsonLimits {
-  std::size_t depth = 16;                      ///< nesting of objects and arrays
+  std::size_t depth = 16;                     ///< nesting of objects and arrays
   std::size_t values = std::size_t{1} << 19;  ///< number of values
 };
 

@@ -17,12 +17,12 @@ using settings::Setting;
 using settings::Settings;
 
 /// An argument that begins with a dash.
-struct Option {
+struct GivenOption {
   std::string name;                  ///< with its dashes: "--port-range", "-h"
   std::optional<std::string> value;  ///< what follows its "="; "--venv=" has an empty one
 };
 
-Option split_option(const std::string& argument) {
+GivenOption split_option(const std::string& argument) {
   const std::size_t equals = argument.find('=');
   if (equals == std::string::npos) {
     return {argument, std::nullopt};
@@ -87,7 +87,7 @@ Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets,
       parsed.positional.push_back(*argument);
       continue;
     }
-    Option option = split_option(*argument);
+    GivenOption option = split_option(*argument);
     if (const Flag* const flag = find_flag(flags, option.name)) {
       if (option.value && flag->name == "help") {
         parsed.help_topic = *option.value;

@@ -11,8 +11,8 @@ inline constexpr char kCommand[] = "spank-hook";
 
 /// The protocol's number changes with every change of the messages, including names and values of items. Plugin and
 /// program work together where their numbers are equal, whatever their versions, so that nodes can be upgraded one by
-/// one. Both state their version as "0.1.0 (protocol 1)". `rollcall install` searches for this text in both files; it is
-/// not a constant, so that the compiler keeps it.
+/// one. Both state their version as "0.1.0 (protocol 1)". `rollcall install` searches for this text in both files; it
+/// is not a constant, so that the compiler keeps it.
 [[gnu::used]] inline char g_mark[] = "rollcall-hook (protocol 1)";
 inline const char* protocol() { return g_mark + sizeof "rollcall-hook"; }
 

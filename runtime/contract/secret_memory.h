@@ -11,9 +11,9 @@
 namespace rollcall {
 
 /// Creates a sealed memory file (memfd_create(2)) with `text`, "JOB.STEP SECRET", which rendezvous::shared_secret()
-/// reads from the descriptor in ROLLCALL_SECRET_FD. Used by `rollcall run` and by the plugin, which links only libc. The
-/// descriptor's number is above those that scripts use (bash's are below 256), as far as the limit allows. `inherited`
-/// keeps it open across exec. The caller closes it. Returns -1 with errno set where the kernel refuses.
+/// reads from the descriptor in ROLLCALL_SECRET_FD. Used by `rollcall run` and by the plugin, which links only libc.
+/// The descriptor's number is above those that scripts use (bash's are below 256), as far as the limit allows.
+/// `inherited` keeps it open across exec. The caller closes it. Returns -1 with errno set where the kernel refuses.
 inline int secret_memory(std::string_view text, bool inherited) {
   const int file = ::memfd_create("rollcall-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) {

@@ -41,7 +41,8 @@ void raise_own_open_files_limit();
 /// Returns the file that execvp(3) would execute for `name`; empty where there is none.
 [[nodiscard]] std::string find_program(const std::string& name, const std::string& search_path);
 
-/// The first file for `name`, where execvp(3) would look, that exists but cannot be executed; empty where there is none.
+/// The first file for `name`, where execvp(3) would look, that exists but cannot be executed; empty where there is
+/// none.
 [[nodiscard]] std::string find_not_executable(const std::string& name, const std::string& search_path);
 
 }  // namespace rollcall::elastic

@@ -12,8 +12,8 @@ namespace rollcall::hooks {
 /// task.timeout, it ends the task and this process. Without the option --ddp it removes the variables that a rollcall
 /// set in another step, from which the environment was inherited. `shared` is the memory of this node's tasks.
 ///
-/// One task reports a failure: rank 0 where all nodes have it, the first failing task of a node where probably only this
-/// node has it, and rank 1 where rank 0 does not have it.
+/// One task reports a failure: rank 0 where all nodes have it, the first failing task of a node where probably only
+/// this node has it, and rank 1 where rank 0 does not have it.
 [[nodiscard]] ExitCode serve_task(PluginLink& plugin, const Request& request,
                                   std::optional<network::SharedLookUps>& shared);
 

@@ -43,7 +43,8 @@ bool append(std::uint32_t offset, const std::string& answer, job::StepLayout& wh
 }
 
 /// Returns the range [first, end) of the components that may have nodes of this step. SPANK's number of nodes, that of
-/// one component, is trusted: where it equals the step's, there is no other component. SLURM_HET_SIZE may be the user's.
+/// one component, is trusted: where it equals the step's, there is no other component. SLURM_HET_SIZE may be the
+/// user's.
 std::pair<std::uint32_t, std::uint32_t> components(const Request& request, const Environment& task,
                                                    const job::JobFacts& facts) {
   const std::uint32_t own = number(request, "job").value_or(*facts.job_id) - *facts.job_id;

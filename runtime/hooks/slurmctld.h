@@ -14,8 +14,8 @@ namespace rollcall::hooks {
 /// while SPANK's count within one component. In an ordinary step a difference between both is a warning.
 ///
 /// Where only slurmctld knows the node of rank 0 or the order of nodes (--distribution=arbitrary, a het step of `srun A
-/// : B`), it is asked for the step's layout: one request of 1-9 ms per component, until all nodes of the step are found.
-/// Errors: the facts contradict each other.
+/// : B`), it is asked for the step's layout: one request of 1-9 ms per component, until all nodes of the step are
+/// found. Errors: the facts contradict each other.
 [[nodiscard]] Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, const Environment& task,
                                                const settings::LaunchSettings& settings);
 

@@ -46,9 +46,7 @@ std::string without_null(std::string text) { return text == "(null)" ? "" : std:
 
 std::string users_prolog(const Environment& environment) { return environment.get(env::kTaskProlog).value_or(""); }
 
-bool has_kill_on_bad_exit(const Environment& environment) {
-  return environment.get(env::kKillOnBadExit).has_value();
-}
+bool has_kill_on_bad_exit(const Environment& environment) { return environment.get(env::kKillOnBadExit).has_value(); }
 
 }  // namespace
 
@@ -152,9 +150,9 @@ std::optional<std::string> Submit::option_of_this_srun(const Environment& enviro
   return std::nullopt;
 }
 
-/// Sets SLURM_KILL_BAD_EXIT before srun reads it, so that Slurm ends the step with its first failing task: programs would
-/// wait long for the ranks of that task. The user's own variable is kept, and --kill-on-bad-exit on the command line
-/// overrides both.
+/// Sets SLURM_KILL_BAD_EXIT before srun reads it, so that Slurm ends the step with its first failing task: programs
+/// would wait long for the ranks of that task. The user's own variable is kept, and --kill-on-bad-exit on the command
+/// line overrides both.
 void Submit::set_kill_on_bad_exit(const Request& request) {
   const std::optional<std::string> option = option_of_this_srun(request.environment);
   if (!option || option == kOff || has_kill_on_bad_exit(request.environment)) {
@@ -167,7 +165,8 @@ void Submit::set_kill_on_bad_exit(const Request& request) {
   }
 }
 
-/// Prints a note where set_kill_on_bad_exit() did not see --ddp, because it is abbreviated or follows an unknown option.
+/// Prints a note where set_kill_on_bad_exit() did not see --ddp, because it is abbreviated or follows an unknown
+/// option.
 void Submit::note_missing_kill_on_bad_exit(const Request& request, const std::string& option) {
   if (has_kill_on_bad_exit(request.environment) || option_of_this_srun(request.environment)) {
     return;
@@ -175,7 +174,8 @@ void Submit::note_missing_kill_on_bad_exit(const Request& request, const std::st
   const Result<settings::LaunchSettings>& settings = settings_here(request, option);
   if (settings && settings->kill_on_bad_exit && first("missing end")) {
     plugin_.note(
-        "rollcall: warning: --ddp: was recognised too late to end the step with its first failing task; try writing it in "
+        "rollcall: warning: --ddp: was recognised too late to end the step with its first failing task; try writing it "
+        "in "
         "full as srun's first option, or adding --kill-on-bad-exit");
   }
 }
@@ -266,8 +266,7 @@ Result<void> Submit::pass_to_task_prolog(const std::string& program, const Reque
     return fail("--ddp", "", "was recognised too late", "writing it in full as srun's first option");
   }
   if (job::srun_option(command_line_, "--task-prolog")) {
-    return fail("--task-prolog", "",
-                "replaces the task prolog that --ddp needs in a user's installation",
+    return fail("--task-prolog", "", "replaces the task prolog that --ddp needs in a user's installation",
                 "SLURM_TASK_PROLOG=PROGRAM srun --ddp ..., which runs both");
   }
   plugin_.set(env::kHandedOption, *option);
@@ -279,10 +278,10 @@ void Submit::note_batch_script_needs(const Environment& environment) {
   const std::optional<std::string> conf = environment.get("SLURM_CONF");
   const std::string& program = command_line_.front();
   if (conf && program.substr(program.rfind('/') + 1) == "sbatch" && first("batch script")) {
-    plugin_.note(
-        fmt::format("rollcall: warning: --ddp: Slurm uses the site's configuration inside the job; try the line `export "
-                    "SLURM_CONF={}` in the script, before srun",
-                    printable(*conf)));
+    plugin_.note(fmt::format(
+        "rollcall: warning: --ddp: Slurm uses the site's configuration inside the job; try the line `export "
+        "SLURM_CONF={}` in the script, before srun",
+        printable(*conf)));
   }
 }
 

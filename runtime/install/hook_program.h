@@ -22,8 +22,8 @@ namespace rollcall::install {
 [[nodiscard]] std::string hook_protocol(std::string_view bytes);
 
 /// Checks that the plugin with `plugin_bytes` at `plugin` would run `program`, which is empty where there is none above
-/// it. `owners` are trusted besides root and the plugin's owner. Errors: NotFound where it does not exist; Configuration
-/// where others can change it; Mismatch where its protocol differs from the plugin's.
+/// it. `owners` are trusted besides root and the plugin's owner. Errors: NotFound where it does not exist;
+/// Configuration where others can change it; Mismatch where its protocol differs from the plugin's.
 [[nodiscard]] Result<void> check_program(const std::string& program, const std::string& plugin,
                                          std::string_view plugin_bytes, const Believed& owners, const ImageRoot& root);
 

@@ -19,8 +19,8 @@ using job::plugstack_of;
 using job::ReadFile;
 using job::slurm_conf_value;
 
-/// The root of the installed system: this machine's root, or a folder with the image of another machine. Paths are those
-/// of the installed system. A plain value; thread-safe.
+/// The root of the installed system: this machine's root, or a folder with the image of another machine. Paths are
+/// those of the installed system. A plain value; thread-safe.
 class ImageRoot {
  public:
   /// `folder` is empty for this machine, else absolute.
@@ -55,7 +55,8 @@ class ImageRoot {
 };
 
 /// Reads files of the installed system for a plan. A plan treats a file that it cannot read as absent, and so could
-/// overwrite it. Therefore a plan is applied only where checked() has no error. Copies share the error. Not thread-safe.
+/// overwrite it. Therefore a plan is applied only where checked() has no error. Copies share the error. Not
+/// thread-safe.
 class PlanReader {
  public:
   explicit PlanReader(ImageRoot root) : root_(std::move(root)) {}

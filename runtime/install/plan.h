@@ -58,10 +58,10 @@ struct SiteInput {
 /// Checks that `path` can be written in slurm.conf and plugstack.conf. `name` is its name in the error (Usage). Pure.
 [[nodiscard]] Result<void> check_slurm_path(const std::string& name, const std::string& path);
 
-/// These compute the plans of `install --user`, `uninstall --user`, `install --site` and `uninstall --site`. Pure except
-/// for `read`, `link` and `names`. Errors: CannotCreate where an existing file is not rollcall's or was edited (nothing
-/// must be changed then); Configuration where the site's plugstack.conf already loads rollcall, or PlugStackConfig is
-/// not an absolute path; Usage for paths that Slurm's files cannot hold.
+/// These compute the plans of `install --user`, `uninstall --user`, `install --site` and `uninstall --site`. Pure
+/// except for `read`, `link` and `names`. Errors: CannotCreate where an existing file is not rollcall's or was edited
+/// (nothing must be changed then); Configuration where the site's plugstack.conf already loads rollcall, or
+/// PlugStackConfig is not an absolute path; Usage for paths that Slurm's files cannot hold.
 [[nodiscard]] Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link,
                                              const ListNames& names);
 [[nodiscard]] Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<std::string>& present,

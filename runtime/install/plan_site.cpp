@@ -98,11 +98,10 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListN
 
 /// Checks PlugStackConfig: for Slurm a relative path belongs to the folder in which srun or slurmd was started.
 Result<void> check_plugstack(const SiteInput& input) {
-  return input.plugstack.starts_with('/')
-             ? Result<void>()
-             : fail("PlugStackConfig", input.plugstack,
-                    "is not an absolute path in " + input.root.shown(input.slurm_conf), "changing it to one",
-                    ErrorKind::Configuration);
+  return input.plugstack.starts_with('/') ? Result<void>()
+                                          : fail("PlugStackConfig", input.plugstack,
+                                                 "is not an absolute path in " + input.root.shown(input.slurm_conf),
+                                                 "changing it to one", ErrorKind::Configuration);
 }
 
 }  // namespace
@@ -123,12 +122,10 @@ Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, con
   }
   const std::string present = read(input.plugstack).value_or("");
   if (const std::string before = plugin_before(lines_of_block(present), input.plugin); !before.empty()) {
-    plan.notes.push_back(
-        "running jobs continue with their plugin; to go back: rollcall install --site --plugin=" +
-        input.root.shown(before));
+    plan.notes.push_back("running jobs continue with their plugin; to go back: rollcall install --site --plugin=" +
+                         input.root.shown(before));
   }
-  plan.notes.push_back(
-      "every node needs the same files, compute nodes before login nodes; no daemon needs a restart");
+  plan.notes.push_back("every node needs the same files, compute nodes before login nodes; no daemon needs a restart");
   plan.notes.push_back("try it: srun -N2 --ddp env | grep ^MASTER_");
   return plan;
 }
@@ -156,7 +153,8 @@ Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
       plan.changes.push_back({profile, std::nullopt, std::nullopt, "as rollcall wrote it", true});
       plan.folders_to_remove.push_back(profile.substr(0, profile.rfind('/')));
     } else {
-      plan.notes.push_back(input.root.shown(profile) + " is not removed, because rollcall did not write it or it was edited");
+      plan.notes.push_back(input.root.shown(profile) +
+                           " is not removed, because rollcall did not write it or it was edited");
     }
   }
   return plan;

@@ -15,7 +15,8 @@ enum class Seal {
   Foreign,  ///< not written by rollcall
 };
 
-/// Returns a file with `text` after a line with its checksum, in the comment syntax of Slurm's files and TOML ("# ...").
+/// Returns a file with `text` after a line with its checksum, in the comment syntax of Slurm's files and TOML ("#
+/// ...").
 [[nodiscard]] std::string seal(std::string_view text);
 /// Returns the state of a whole file.
 [[nodiscard]] Seal seal_of(std::string_view file);

@@ -34,8 +34,8 @@ void check_plugin(Status& status) {
     const auto slurm = parse_slurm_version(status.slurm_version);
     if (slurm && !slurm->fits(*built_for)) {
       status.problems.push_back(
-          fmt::format("{}: was built for Slurm {}, this is {}; try building it with this Slurm's headers", status.plugin,
-                      built_for->text(), slurm->text()));
+          fmt::format("{}: was built for Slurm {}, this is {}; try building it with this Slurm's headers",
+                      status.plugin, built_for->text(), slurm->text()));
     }
   }
 }
@@ -129,10 +129,9 @@ Result<std::string> user_folder(const Environment& environment) {
 
 Result<std::string> site_slurm_conf(const Environment& environment, const std::string& named, const ImageRoot& root) {
   if (!named.empty()) {
-    return readable(root.on_this_machine(named))
-               ? Result<std::string>(named)
-               : fail("--slurm-conf", root.shown(named), "cannot be read", "naming the site's slurm.conf",
-                      ErrorKind::NoInput);
+    return readable(root.on_this_machine(named)) ? Result<std::string>(named)
+                                                 : fail("--slurm-conf", root.shown(named), "cannot be read",
+                                                        "naming the site's slurm.conf", ErrorKind::NoInput);
   }
   const Result<std::string> folder = user_folder(environment);
   const auto current = root.is_this_machine() ? environment.get_non_empty("SLURM_CONF") : std::nullopt;

@@ -58,8 +58,8 @@ struct Status {
 /// cannot replace each other's files.
 enum class Sticky { Open, Closed };
 
-/// Checks that steps would trust `path`: only root, the owner of the image's root folder and `owners` can have changed it
-/// (base/believed_file.h). Missing files are skipped. Error: Configuration.
+/// Checks that steps would trust `path`: only root, the owner of the image's root folder and `owners` can have changed
+/// it (base/believed_file.h). Missing files are skipped. Error: Configuration.
 [[nodiscard]] Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners,
                                           Sticky sticky = Sticky::Open);
 

@@ -43,10 +43,10 @@ struct JobFacts {
   std::uint32_t world_index = 0;  ///< index of this world in the step: with world=component, that of its component
   std::uint32_t first_rank = 0;   ///< rank in the whole step of this world's rank 0
 
-  std::uint16_t agreed_port = 0;  ///< the port that rank 0 found free and sent to all ranks; 0: none
-  std::string reserved_ports;     ///< SLURM_STEP_RESV_PORTS; may be empty
-  std::string step_gpus;          ///< the step's GPUs on this node; empty: unknown (only the plugin knows them)
-  bool sees_accelerator = true;   ///< whether this task may use an accelerator; true until it is checked
+  std::uint16_t agreed_port = 0;      ///< the port that rank 0 found free and sent to all ranks; 0: none
+  std::string reserved_ports;         ///< SLURM_STEP_RESV_PORTS; may be empty
+  std::string step_gpus;              ///< the step's GPUs on this node; empty: unknown (only the plugin knows them)
+  bool sees_accelerator = true;       ///< whether this task may use an accelerator; true until it is checked
   std::vector<std::string> warnings;  ///< contradictions that do not stop the job
 };
 

@@ -20,8 +20,8 @@ inline constexpr std::size_t kLongestNodeName = 255;
 /// Expands Slurm's compressed node list (hostlist notation of scontrol(1), `scontrol show hostnames`). It keeps the
 /// order and duplicates: "jean-zay-ia[810,812-815]", "n[001-003]" (numbers are padded to the width of the range's
 /// start), "a,b[1-3]", "c[01-02]x[1-2]" (the last bracket varies fastest). Dashes and digits outside brackets are part
-/// of the name. Errors (Mismatch, setting "node list"): an empty name, an unclosed or empty bracket, an invalid range, a
-/// character that node names cannot have, more than kMaxNodes names, a name longer than kLongestNodeName. Pure,
+/// of the name. Errors (Mismatch, setting "node list"): an empty name, an unclosed or empty bracket, an invalid range,
+/// a character that node names cannot have, more than kMaxNodes names, a name longer than kLongestNodeName. Pure,
 /// thread-safe.
 [[nodiscard]] Result<std::vector<std::string>> expand_node_list(std::string_view text);
 

@@ -10,11 +10,11 @@
 
 namespace rollcall::job {
 
-// These functions remove inherited variables of other jobs and steps from an environment. `sbatch` and `salloc` inside a
-// job copy that job's variables into the new job, and Slurm overwrites only those that it sets there: a batch script has
-// the SLURM_STEP_* of the step that submitted it, and a job that is not an array may have another job's SLURM_ARRAY_*. A
-// job or step that was started by a rank of torchrun or mpirun has that rank's variables. Each program calls
-// own_environment() once, at its start.
+// These functions remove inherited variables of other jobs and steps from an environment. `sbatch` and `salloc` inside
+// a job copy that job's variables into the new job, and Slurm overwrites only those that it sets there: a batch script
+// has the SLURM_STEP_* of the step that submitted it, and a job that is not an array may have another job's
+// SLURM_ARRAY_*. A job or step that was started by a rank of torchrun or mpirun has that rank's variables. Each program
+// calls own_environment() once, at its start.
 
 /// The step that a process runs in, according to the kernel or SPANK.
 struct StepOfProcess {
@@ -52,8 +52,8 @@ struct Witnesses {
 [[nodiscard]] std::optional<StepOfProcess> step_in_title(std::string_view command_line);
 /// Finds the step in the content of /proc/PID/cgroup (".../job_9/step_batch/..."). Pure.
 [[nodiscard]] std::optional<StepOfProcess> step_in_cgroups(std::string_view content);
-/// Parses the content of /proc/PID/environ. Nothing where the last entry has no end, as when the process has overwritten
-/// it with a title. Pure.
+/// Parses the content of /proc/PID/environ. Nothing where the last entry has no end, as when the process has
+/// overwritten it with a title. Pure.
 [[nodiscard]] std::optional<Environment> environment_in(const std::string& content);
 
 /// Returns this process's environment without the variables of other jobs and steps, as far as this node knows. Reads
@@ -64,9 +64,10 @@ struct Witnesses {
 /// The latter is for Slurm's processes, because srun unloads the plugin even if it has threads.
 enum class Asking { OnceANode, ForItself };
 
-/// Returns `own` without the array and restart count of another job. Only slurmctld knows these, so squeue is called: in
-/// an array element whose number differs from the array's, and in a job with a restart count. Where squeue fails, the
-/// values are kept, and the first task prints a warning. May wait, so a program calls it only when it needs its step.
+/// Returns `own` without the array and restart count of another job. Only slurmctld knows these, so squeue is called:
+/// in an array element whose number differs from the array's, and in a job with a restart count. Where squeue fails,
+/// the values are kept, and the first task prints a warning. May wait, so a program calls it only when it needs its
+/// step.
 [[nodiscard]] Environment with_slurmctlds_word(Environment own, Asking asking = Asking::OnceANode);
 
 }  // namespace rollcall::job

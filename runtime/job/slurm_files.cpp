@@ -106,8 +106,8 @@ PluginLine plugin_line(const std::string& file, const std::vector<std::string>& 
   return line;
 }
 
-/// Returns whether a plugin is rollcall's, by its SPANK name whatever its file is called. A plugin without a path, which
-/// is in slurm.conf's PluginDir, is recognized by its file name.
+/// Returns whether a plugin is rollcall's, by its SPANK name whatever its file is called. A plugin without a path,
+/// which is in slurm.conf's PluginDir, is recognized by its file name.
 bool is_rollcall(const std::string& plugin, const ReadFile& read) {
   if (plugin.ends_with("spank_rollcall.so") || !plugin.starts_with('/')) {
     return plugin.find("rollcall") != std::string::npos;

@@ -22,8 +22,8 @@ using ListNames = std::function<std::vector<std::string>(const std::string& fold
 /// Lists a folder of this machine.
 [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
 
-/// Returns the lines of slurm.conf like Slurm's parser (src/common/parse_config.c): `#` starts a comment, `\` at the end
-/// of a line joins it with the next one, and `\` escapes any other character.
+/// Returns the lines of slurm.conf like Slurm's parser (src/common/parse_config.c): `#` starts a comment, `\` at the
+/// end of a line joins it with the next one, and `\` escapes any other character.
 [[nodiscard]] std::vector<std::string> slurm_conf_lines(const std::string& text);
 
 /// Returns the `key=value` pairs of such a line, in order, up to the first word that is not one. Blanks around `=` and
@@ -33,15 +33,15 @@ using ListNames = std::function<std::vector<std::string>(const std::string& fold
 /// The usual paths of slurm.conf, including the one that slurmd uses where nodes have no file of their own
 /// ("configless").
 inline constexpr std::array kSlurmConfPaths{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf",
-                                             "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf",
-                                             "/opt/slurm/etc/slurm.conf"};
+                                            "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf",
+                                            "/opt/slurm/etc/slurm.conf"};
 
 /// Returns SLURM_CONF, which Slurm sets in jobs, or the first readable one of the usual paths; empty where there is
 /// none.
 [[nodiscard]] std::string slurm_conf_in_force(const Environment& environment);
 
-/// Returns the last value of `key` (in any case) in slurm.conf at `path` and the files that it includes; nothing where it
-/// is unset. Included names without a leading '/' are relative to the folder of `path`. Wildcards are not expanded.
+/// Returns the last value of `key` (in any case) in slurm.conf at `path` and the files that it includes; nothing where
+/// it is unset. Included names without a leading '/' are relative to the folder of `path`. Wildcards are not expanded.
 [[nodiscard]] std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key,
                                                           const ReadFile& read);
 
@@ -59,8 +59,8 @@ struct PluginLine {
   std::string program;       ///< the value of rollcall=; empty: the program above the plugin
 };
 
-/// Returns the lines of plugstack.conf at `path` and the files that it includes (with wildcards as in glob(3)) that load
-/// rollcall's plugin, in order: spank_rollcall.so, or a file of another name with that plugin's SPANK name.
+/// Returns the lines of plugstack.conf at `path` and the files that it includes (with wildcards as in glob(3)) that
+/// load rollcall's plugin, in order: spank_rollcall.so, or a file of another name with that plugin's SPANK name.
 [[nodiscard]] std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read,
                                                    const ListNames& names);
 
@@ -69,10 +69,10 @@ struct PluginLine {
 
 /// Returns the site profile that this node's plugstack.conf gives to the plugin, so that programs without `srun --ddp`
 /// use the same settings. Reads slurm.conf (SLURM_CONF, else the usual paths), plugstack.conf and the files that they
-/// include: regular files of at most 1 MiB. With a site's line, the plugin and plugstack.conf must be changeable only by
-/// root, the plugin's owner or slurm.conf's owner (or as `config_owner=` says); otherwise the result has a refusal.
-/// Reads nothing where `environment` has ROLLCALL_SITE_CONFIG. Call it only in a process of the user, because SLURM_CONF
-/// is the user's. The plugin knows its own line and does not call it.
+/// include: regular files of at most 1 MiB. With a site's line, the plugin and plugstack.conf must be changeable only
+/// by root, the plugin's owner or slurm.conf's owner (or as `config_owner=` says); otherwise the result has a refusal.
+/// Reads nothing where `environment` has ROLLCALL_SITE_CONFIG. Call it only in a process of the user, because
+/// SLURM_CONF is the user's. The plugin knows its own line and does not call it.
 [[nodiscard]] settings::PluginProfile profile_of_plugin(const Environment& environment);
 
 }  // namespace rollcall::job

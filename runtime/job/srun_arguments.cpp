@@ -29,8 +29,8 @@ bool lists(std::string_view names, std::string_view word) {
   return names.find("|" + std::string(word.substr(2)) + "|") != std::string_view::npos;
 }
 
-/// Returns whether the word after the long option `word` may be its argument or the program: the option is unknown, such
-/// as one of another plugin or of a newer Slurm.
+/// Returns whether the word after the long option `word` may be its argument or the program: the option is unknown,
+/// such as one of another plugin or of a newer Slurm.
 bool is_ambiguous(std::string_view word) {
   return word.starts_with("--") && word.find('=') == std::string_view::npos && !lists(kAloneLong, word) &&
          !lists(kWithArgumentLong, word);

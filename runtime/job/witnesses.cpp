@@ -139,10 +139,11 @@ Environment with_slurmctlds_word(Environment own, Asking asking) {
   }
   const std::string_view name = is_element_of_another_number(own) ? env::kSlurmArrayTaskId : env::kSlurmRestartCount;
   if (own.get(env::kSlurmProcId).value_or("0") == "0") {
-    fmt::print(stderr,
-               "rollcall: warning: {}: {}: is used, but may belong to a job that submitted this one, because squeue did "
-               "not answer; try unsetting {} in that case\n",
-               name, printable(own.get(name).value_or("")), name);
+    fmt::print(
+        stderr,
+        "rollcall: warning: {}: {}: is used, but may belong to a job that submitted this one, because squeue did "
+        "not answer; try unsetting {} in that case\n",
+        name, printable(own.get(name).value_or("")), name);
   }
   return own;
 }

@@ -55,8 +55,8 @@ class Numbers {
 [[nodiscard]] std::optional<std::string> why_not_explicit(const Environment& environment);
 
 /// Returns the facts from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and GROUP_RANK or NODE_RANK, which torchrun
-/// sets; `source` is "environment". Without LOCAL_WORLD_SIZE all ranks are assumed to be on one node. Hosts are unknown:
-/// MASTER_ADDR names rank 0's. Errors (Mismatch): a value is not a number or is out of range. Pure.
+/// sets; `source` is "environment". Without LOCAL_WORLD_SIZE all ranks are assumed to be on one node. Hosts are
+/// unknown: MASTER_ADDR names rank 0's. Errors (Mismatch): a value is not a number or is out of range. Pure.
 [[nodiscard]] Result<job::JobFacts> facts_from_environment(const Environment& environment);
 
 /// These return why a launcher did not start this process, or nothing where it did: Open MPI's mpirun, and launchers
@@ -64,10 +64,10 @@ class Numbers {
 [[nodiscard]] std::optional<std::string> why_not_ompi(const Environment& environment);
 [[nodiscard]] std::optional<std::string> why_not_pmi(const Environment& environment);
 
-/// These return the facts from the variables of these launchers. Without local ranks, all ranks are assumed to be on one
-/// node. The launchers do not say which node a process is on, so that with several nodes the node rank is a guess from
-/// placement by slot, with a warning. Hosts are unknown. `port_salt` is equal in all ranks of a run and differs between
-/// runs. Errors (Mismatch): a value is missing, not a number, or out of range. Pure.
+/// These return the facts from the variables of these launchers. Without local ranks, all ranks are assumed to be on
+/// one node. The launchers do not say which node a process is on, so that with several nodes the node rank is a guess
+/// from placement by slot, with a warning. Hosts are unknown. `port_salt` is equal in all ranks of a run and differs
+/// between runs. Errors (Mismatch): a value is missing, not a number, or out of range. Pure.
 [[nodiscard]] Result<job::JobFacts> facts_from_ompi(const Environment& environment);
 [[nodiscard]] Result<job::JobFacts> facts_from_pmi(const Environment& environment);
 

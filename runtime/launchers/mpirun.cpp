@@ -12,8 +12,8 @@
 namespace rollcall::launchers {
 namespace {
 
-/// The variables in which an MPI launcher passes ranks to a process. Of two names, the first one that is set is used; an
-/// empty name is skipped.
+/// The variables in which an MPI launcher passes ranks to a process. Of two names, the first one that is set is used;
+/// an empty name is skipped.
 struct LauncherVariables {
   std::string_view source;    ///< JobFacts::source: "ompi"
   std::string_view launcher;  ///< the launcher in messages: "Open MPI's mpirun"

@@ -11,8 +11,8 @@
 
 namespace rollcall::launchers {
 
-/// Facts that a PMIx server has about this process. All supported versions of Slurm's pmix plugin have them. They do not
-/// include PMIX_NUM_NODES and node lists, which PMIx 5 servers do not know: nodes come from SLURM_STEP_*.
+/// Facts that a PMIx server has about this process. All supported versions of Slurm's pmix plugin have them. They do
+/// not include PMIX_NUM_NODES and node lists, which PMIx 5 servers do not know: nodes come from SLURM_STEP_*.
 enum class PmixFact {
   JobSize,    ///< PMIX_JOB_SIZE: the world size
   LocalRank,  ///< PMIX_LOCAL_RANK
@@ -20,8 +20,8 @@ enum class PmixFact {
   NodeId,     ///< PMIX_NODEID: the node's index in the step (PMIX_NODE_RANK is a rank on the node)
 };
 
-/// A connection to the PMIx server of this step. The process is a PMIx client as long as the object lives. If it dies as
-/// a client, the server ends the whole step, so destroy the object after the rendezvous. Not thread-safe. All calls
+/// A connection to the PMIx server of this step. The process is a PMIx client as long as the object lives. If it dies
+/// as a client, the server ends the whole step, so destroy the object after the rendezvous. Not thread-safe. All calls
 /// return errors as values, with PMIx's text in `reason`.
 class PmixClient {
  public:
@@ -42,7 +42,8 @@ class PmixClient {
   [[nodiscard]] virtual Result<void> put(const std::string& key, const std::string& value) = 0;
   /// Commits and exchanges the stored values; a collective call of all ranks of the step. It sets PMIX_COLLECT_DATA,
   /// without which a fence may not be a barrier across nodes. Errors (Unavailable): a rank did not call it within
-  /// `limit`. Servers ignore PMIX_TIMEOUT, so this process measures the time, and must not call it again after a timeout.
+  /// `limit`. Servers ignore PMIX_TIMEOUT, so this process measures the time, and must not call it again after a
+  /// timeout.
   [[nodiscard]] virtual Result<void> fence(std::chrono::duration<double> limit) = 0;
   /// Returns the value that `rank` stored under `key` before the last fence. Waits at most `limit`.
   [[nodiscard]] virtual Result<std::string> get(std::uint32_t rank, const std::string& key,
@@ -56,10 +57,10 @@ class PmixClient {
 [[nodiscard]] Result<std::unique_ptr<PmixClient>> open_pmix();
 
 /// Returns the facts from PMIx: rank, sizes, local rank, node rank, this host and rank 0's host; `source` is "pmix".
-/// Under mpirun it includes the node list, in the order of the nodes' first ranks. Under Slurm, whose variables have the
-/// list, it does not, and num_nodes is only a lower bound: 2 or more where the world does not fit one node. `port_salt`,
-/// a hash of the namespace, is equal in all ranks. Errors: (Unavailable) the server does not answer; (Mismatch) its
-/// answers contradict each other.
+/// Under mpirun it includes the node list, in the order of the nodes' first ranks. Under Slurm, whose variables have
+/// the list, it does not, and num_nodes is only a lower bound: 2 or more where the world does not fit one node.
+/// `port_salt`, a hash of the namespace, is equal in all ranks. Errors: (Unavailable) the server does not answer;
+/// (Mismatch) its answers contradict each other.
 [[nodiscard]] Result<job::JobFacts> facts_from_pmix(PmixClient& client);
 
 /// Returns whether a PMIx namespace belongs to Slurm's own PMIx server ("slurm.pmix.JOB.STEP") and not to mpirun. Pure.

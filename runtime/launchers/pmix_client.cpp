@@ -21,8 +21,8 @@ namespace rollcall::launchers {
 
 namespace {
 
-/// The functions of libpmix.so.2 that rollcall calls, with the types of <pmix.h>. The library is loaded at the first use
-/// and never unloaded, because it starts threads.
+/// The functions of libpmix.so.2 that rollcall calls, with the types of <pmix.h>. The library is loaded at the first
+/// use and never unloaded, because it starts threads.
 struct PmixLibrary {
   decltype(&PMIx_Init) init = nullptr;
   decltype(&PMIx_Finalize) finalize = nullptr;

@@ -35,9 +35,9 @@ Result<void> read_layout(const Environment& environment, job::JobFacts& facts) {
     return damaged(env::kSlurmStepNodeList, list, hosts.error().reason);
   }
   if (hosts->size() != facts.num_nodes) {
-    return damaged(env::kSlurmStepNodeList, list,
-                   fmt::format("has a length of {}, but {} is {}", hosts->size(), env::kSlurmStepNodes,
-                               facts.num_nodes));
+    return damaged(
+        env::kSlurmStepNodeList, list,
+        fmt::format("has a length of {}, but {} is {}", hosts->size(), env::kSlurmStepNodes, facts.num_nodes));
   }
   facts.hosts = std::move(*hosts);
   const auto text = environment.get_non_empty(env::kSlurmStepTasksPerNode);
@@ -179,8 +179,7 @@ std::optional<std::string> why_not_a_slurm_task(const Environment& environment) 
   const std::string step = environment.get(env::kSlurmStepId).value_or("");
   const auto number = parse_integer<std::int64_t>(step);
   if (number && (*number < 0 || *number >= kFirstSpecialStep)) {
-    return fmt::format("{} {} is a batch script or another special step, not a step of srun", env::kSlurmStepId,
-                       step);
+    return fmt::format("{} {} is a batch script or another special step, not a step of srun", env::kSlurmStepId, step);
   }
   return std::nullopt;
 }

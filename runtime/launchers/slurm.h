@@ -22,9 +22,9 @@ inline constexpr std::uint32_t kMostComponents = 128;
 /// SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_RESV_PORTS, SLURMD_NODENAME, SLURM_DISTRIBUTION,
 /// SLURM_RESTART_COUNT and PMIX_RANK, which is only compared: a difference is a warning.
 ///
-/// Rank 0 is on the first host of SLURM_STEP_NODELIST, with two exceptions. In a het step, the hosts are first sorted by
-/// component (het_layout()). Under SLURM_DISTRIBUTION=arbitrary, and in a het step whose order the environment does not
-/// show, `head_host` is known only to rank 0 and in steps of one node; elsewhere it is empty, with a warning, and
+/// Rank 0 is on the first host of SLURM_STEP_NODELIST, with two exceptions. In a het step, the hosts are first sorted
+/// by component (het_layout()). Under SLURM_DISTRIBUTION=arbitrary, and in a het step whose order the environment does
+/// not show, `head_host` is known only to rank 0 and in steps of one node; elsewhere it is empty, with a warning, and
 /// `head_known_to_all` is false. A caller with a better source (the plugin asks slurmctld) may call job::adopt_layout()
 /// and forget_that_head_was_unknown().
 ///

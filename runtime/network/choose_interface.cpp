@@ -26,8 +26,9 @@ std::string names_of(const NetworkView& view) {
 }
 
 Error none_exists(const std::string& setting, const std::vector<std::string>& configured, const NetworkView& view) {
-  return fail(setting, fmt::format("{}", fmt::join(configured, ",")), "is not an interface that is up on " + view.host_name,
-              fmt::format("one of {}", names_of(view)), ErrorKind::Unavailable);
+  return fail(setting, fmt::format("{}", fmt::join(configured, ",")),
+              "is not an interface that is up on " + view.host_name, fmt::format("one of {}", names_of(view)),
+              ErrorKind::Unavailable);
 }
 
 /// Returns the choice for "auto" and "none", or nothing for a list of names.

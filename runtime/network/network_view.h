@@ -83,8 +83,8 @@ struct NetworkView {
 inline constexpr std::string_view kNodeAddressTemplate = "{nodeaddr}";
 
 /// Returns the names that may reach `host`, best first and without duplicates: `host_template` with each "{host}"
-/// replaced, then `host`. For kNodeAddressTemplate it is "nodeaddr:HOST", which only resolve_name() knows. An empty host
-/// gives no names, except from a template without "{host}". Pure.
+/// replaced, then `host`. For kNodeAddressTemplate it is "nodeaddr:HOST", which only resolve_name() knows. An empty
+/// host gives no names, except from a template without "{host}". Pure.
 [[nodiscard]] std::vector<std::string> candidate_names(std::string_view host_template, std::string_view host);
 
 /// Looks up `name` with getaddrinfo(3), and returns its addresses or the resolver's error. May block as long as the

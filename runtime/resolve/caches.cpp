@@ -25,9 +25,8 @@ Root root_of(std::string_view setting, const std::string& configured, const Inpu
     if (folder) {
       root.folder = std::move(*folder);
     } else {
-      patch.warn(
-          fmt::format("{}: {}: {}; variables of caches in it are not set", setting, root.configured,
-                      folder.error().reason));
+      patch.warn(fmt::format("{}: {}: {}; variables of caches in it are not set", setting, root.configured,
+                             folder.error().reason));
     }
   }
   return root;

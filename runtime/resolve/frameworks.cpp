@@ -15,8 +15,9 @@ namespace {
 using network::Address;
 using network::Interface;
 
-/// Returns an address by which the other nodes reach this one: that of Gloo's interface, or of the interface that routes
-/// to them. IPv4 is preferred; link-local addresses are never used, and loopback only where all nodes are one machine.
+/// Returns an address by which the other nodes reach this one: that of Gloo's interface, or of the interface that
+/// routes to them. IPv4 is preferred; link-local addresses are never used, and loopback only where all nodes are one
+/// machine.
 std::optional<std::string> own_address(const Inputs& inputs, const PatchBuilder& patch) {
   const network::NetworkView& view = inputs.network;
   const bool loopback_allowed = inputs.settings.loopback_allowed;

@@ -132,8 +132,8 @@ bool is_head_node(const std::string& value, const Inputs& inputs) {
 
 void warn_if_elsewhere(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
   if (!inputs.facts.head_host.empty() && !inputs.network.head_names.empty() && !is_head_node(value, inputs)) {
-    patch.warn(fmt::format("MASTER_ADDR: {}: is kept because you set it, but rank 0 is on {}", value,
-                           inputs.facts.head_host));
+    patch.warn(
+        fmt::format("MASTER_ADDR: {}: is kept because you set it, but rank 0 is on {}", value, inputs.facts.head_host));
   }
 }
 
@@ -221,8 +221,7 @@ Result<std::uint16_t> port_at(const std::string& list, std::uint32_t index) {
 
 Result<PortChoice> port_of_ids(const job::JobFacts& facts, network::PortRange range) {
   if (range.first == 0 || range.last < range.first) {
-    return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty",
-                "setting it to 20000-29999");
+    return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty", "setting it to 20000-29999");
   }
   const std::uint32_t job = facts.job_id.value_or(facts.port_salt);
   const std::uint32_t step = facts.step_id.value_or(facts.port_salt);

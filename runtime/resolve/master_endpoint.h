@@ -37,11 +37,11 @@ struct PortChoice {
 /// Chooses MASTER_PORT for one step; the same facts give the same port on every node, with no communication.
 ///
 /// The first port that Slurm reserved for the step is preferred (it is unique per step, see `MpiParams=ports=` in
-/// slurm.conf(5)); the second world of a step gets the second port, and so on. Otherwise the port is in the `configured`
-/// range (setting port.range). There, steps of one job get different ports, up to the size of the range, and so do steps
-/// of consecutive jobs as long as jobs times steps is below a third of that size. Jobs with distant ids may share a port
-/// by chance. Ephemeral ports, which the kernel may give to a connection, are not considered (network::EphemeralPorts),
-/// because their range may differ between nodes.
+/// slurm.conf(5)); the second world of a step gets the second port, and so on. Otherwise the port is in the
+/// `configured` range (setting port.range). There, steps of one job get different ports, up to the size of the range,
+/// and so do steps of consecutive jobs as long as jobs times steps is below a third of that size. Jobs with distant ids
+/// may share a port by chance. Ephemeral ports, which the kernel may give to a connection, are not considered
+/// (network::EphemeralPorts), because their range may differ between nodes.
 ///
 /// Errors: `port.range` is empty; SLURM_STEP_RESV_PORTS is not a port list. Pure, thread-safe.
 [[nodiscard]] Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured);

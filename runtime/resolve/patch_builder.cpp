@@ -106,9 +106,10 @@ void PatchBuilder::remove_outer_launcher_values() {
       patch_.changes.push_back({name, "", Action::Unset, "rollcall", "was set before this step began"});
     }
     if (name == env::kTorchElasticRunId || name == env::kOmpiRank) {
-      warn(fmt::format("{}: was set before this step by {} around sbatch or srun; its ranks are ignored; try unsetting "
-                       "{} there",
-                       name, name == env::kOmpiRank ? "mpirun" : "torchrun", name));
+      warn(
+          fmt::format("{}: was set before this step by {} around sbatch or srun; its ranks are ignored; try unsetting "
+                      "{} there",
+                      name, name == env::kOmpiRank ? "mpirun" : "torchrun", name));
     }
   }
 }

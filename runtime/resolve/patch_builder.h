@@ -28,7 +28,8 @@ struct Proposal {
 
 /// Collects the patch. It alone decides between the proposed value, the user's value and an enclosing rollcall's value:
 /// - The user's value is kept. A warning shows the proposed value where it differs.
-/// - A user's value of a variable that differs between Slurm's tasks (LOCAL_RANK, NODE_RANK) is replaced where it is not
+/// - A user's value of a variable that differs between Slurm's tasks (LOCAL_RANK, NODE_RANK) is replaced where it is
+/// not
 ///   this task's: it was exported before srun, for all tasks. The first such task of the node warns.
 /// - The value of an enclosing rollcall in the same step (`srun --ddp` around `rollcall exec` or the trainer) is kept
 ///   where this one's setting has its default: the enclosing one may have the site's settings.
@@ -46,8 +47,8 @@ class PatchBuilder {
   /// Returns the value of an enclosing rollcall where the rules above keep it.
   [[nodiscard]] std::optional<std::string> inherited(std::string_view name, std::string_view setting) const;
 
-  /// Returns whether an enclosing rollcall saw the same ranks, so that both have the same endpoint. That is not so where
-  /// one of them made each component of a het step a world, or where mpirun runs between them.
+  /// Returns whether an enclosing rollcall saw the same ranks, so that both have the same endpoint. That is not so
+  /// where one of them made each component of a het step a world, or where mpirun runs between them.
   [[nodiscard]] bool same_world() const { return same_world_; }
 
   void propose(const Proposal& proposal);

@@ -53,8 +53,7 @@ Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch) {
   }
   const std::string on_node = facts.this_host.empty() ? "on its node" : "on " + facts.this_host;
   const std::string task = fmt::format("task {} of {}", facts.rank, facts.world_size);
-  const std::string tasks =
-      "tasks of the step on " + counted(facts.num_nodes, "node");
+  const std::string tasks = "tasks of the step on " + counted(facts.num_nodes, "node");
   const std::string local_task = fmt::format("task {} of {} {}", facts.local_rank, facts.local_world_size, on_node);
   const std::string local_tasks = fmt::format("tasks of the step {}", on_node);
   const std::string node = fmt::format("node {} of {}", facts.node_rank, facts.num_nodes);

@@ -52,8 +52,8 @@ struct EnvPatch {
 /// reports a kept value that differs from rollcall's. A variable that differs between tasks, but has another task's
 /// value (LOCAL_RANK=0 in all tasks), is replaced.
 ///
-/// Errors: no name of the head node has a usable address; port.range is empty; the user's RANK or WORLD_SIZE contradicts
-/// the step (Mismatch); no configured interface exists.
+/// Errors: no name of the head node has a usable address; port.range is empty; the user's RANK or WORLD_SIZE
+/// contradicts the step (Mismatch); no configured interface exists.
 [[nodiscard]] Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::LaunchSettings& settings,
                                        const network::NetworkView& network, const Environment& user,
                                        std::uint32_t cpus_of_task);

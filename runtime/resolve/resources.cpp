@@ -37,8 +37,8 @@ void warn_of_lost_cpus(const Inputs& inputs, PatchBuilder& patch) {
   }
 }
 
-/// Returns the number of CPUs of this task. In a step that does not bind CPUs, all tasks of a node see all CPUs; then it
-/// is Slurm's number per task, or an equal share.
+/// Returns the number of CPUs of this task. In a step that does not bind CPUs, all tasks of a node see all CPUs; then
+/// it is Slurm's number per task, or an equal share.
 Threads automatic(const Inputs& inputs) {
   const std::uint32_t bound = std::max(1U, inputs.cpus_of_task);
   const std::uint32_t per_task = number(inputs, env::kSlurmCpusPerTask);
@@ -48,7 +48,8 @@ Threads automatic(const Inputs& inputs) {
   const std::uint32_t tasks = std::max(1U, inputs.facts.local_world_size);
   const std::uint32_t on_node = number(inputs, env::kSlurmCpusOnNode);
   if (per_task == 0 && tasks > 1 && on_node > 0 && bound >= on_node) {
-    return {std::max(1U, on_node / tasks), fmt::format("{} shared by {} unbound tasks", counted(on_node, "CPU"), tasks)};
+    return {std::max(1U, on_node / tasks),
+            fmt::format("{} shared by {} unbound tasks", counted(on_node, "CPU"), tasks)};
   }
   return {bound, "the task may run on " + counted(bound, "CPU")};
 }
@@ -91,9 +92,8 @@ void show_gpus_of_node(const Inputs& inputs, PatchBuilder& patch) {
   const auto own = inputs.user.get_non_empty(env::kCudaVisible);
   if (own && !is_subset(split(*own, ','), split(node->list, ','))) {
     patch.keep(env::kCudaVisible, *own, true);
-    patch.warn(
-        fmt::format("CUDA_VISIBLE_DEVICES: {}: is kept because you set it; gpus.visible=node would set {}",
-                    *own, node->list));
+    patch.warn(fmt::format("CUDA_VISIBLE_DEVICES: {}: is kept because you set it; gpus.visible=node would set {}", *own,
+                           node->list));
     return;
   }
   patch.set_unmarked({std::string(env::kCudaVisible), node->list, Action::Set, "setting gpus.visible",

@@ -127,9 +127,8 @@ Error contradicts_its_own_server(const job::JobFacts& server, const job::JobFact
 void cross_check(const job::JobFacts& other, job::JobFacts& facts) {
   const auto compare = [&](std::string_view what, const std::string& theirs, const std::string& slurms) {
     if (!theirs.empty() && !slurms.empty() && theirs != slurms) {
-      facts.warnings.push_back(
-          fmt::format("{}: is {} according to {} and {} according to Slurm; Slurm's value is used", what, theirs,
-                      job::launcher_name(other.source), slurms));
+      facts.warnings.push_back(fmt::format("{}: is {} according to {} and {} according to Slurm; Slurm's value is used",
+                                           what, theirs, job::launcher_name(other.source), slurms));
     }
   };
   compare("this host", other.this_host, facts.this_host);

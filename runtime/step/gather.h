@@ -20,9 +20,10 @@ struct Gathered {
 /// Asks the sources for the facts of this process: explicit RANK and WORLD_SIZE → PMIx (where `pmix_or_null` is given)
 /// → Open MPI → PMI → Slurm → a single process.
 ///
-/// Explicit values are those that the user set. Values of an enclosing rollcall, which ROLLCALL_SET names, do not count.
-/// Where explicit values agree with a launcher's, the launcher's facts are used, because they are more complete. Under
-/// torchrun (TORCHELASTIC_RUN_ID is set) the explicit values describe torchrun's workers and are used as they are.
+/// Explicit values are those that the user set. Values of an enclosing rollcall, which ROLLCALL_SET names, do not
+/// count. Where explicit values agree with a launcher's, the launcher's facts are used, because they are more complete.
+/// Under torchrun (TORCHELASTIC_RUN_ID is set) the explicit values describe torchrun's workers and are used as they
+/// are.
 ///
 /// Under Slurm's own PMIx server or pmi2, Slurm's node list and ports are used, and compared with PMIx's hosts. Where
 /// mpirun runs between Slurm's task and this process, SLURM_PROCID belongs to the task that started mpirun and is not
@@ -32,8 +33,8 @@ struct Gathered {
 /// SLURM_STEP_NUM_TASKS, or values do not parse.
 [[nodiscard]] Result<Gathered> gather(const Environment& environment, launchers::PmixClient* pmix_or_null);
 
-/// Returns whether the user's variables, which contradict the step on this task, are right on its rank 0: ranks of 0 and
-/// the step's size, or unset.
+/// Returns whether the user's variables, which contradict the step on this task, are right on its rank 0: ranks of 0
+/// and the step's size, or unset.
 [[nodiscard]] bool spares_rank_0(const Environment& environment);
 
 /// What started this process, according to a launcher's variables and Slurm's.

@@ -99,8 +99,7 @@ class Walk {
               ""};
     }
     if (foreign_group_ && !sticky_ && caution_.empty()) {
-      caution_ = fmt::format("members of group {} could replace {}, because {} is not sticky",
-                             group_, where, place_);
+      caution_ = fmt::format("members of group {} could replace {}, because {} is not sticky", group_, where, place_);
       caution_ += fmt::format("; try chmod +t {} by its owner, or another folder", place_);
     }
     struct stat status {};
@@ -198,9 +197,9 @@ Result<void> check_venv_is_here(const job::JobFacts& facts, const resolve::EnvPa
   }
   const std::string reason = errno_text(errno);
   const std::string host = facts.this_host.empty() ? this_host_name() : facts.this_host;
-  Error error = fail("venv", venv->value,
-                     fmt::format("bin/python: {} on {}, so that another Python would run", reason, host),
-                     "an environment that all nodes have, including its Python", ErrorKind::NoInput);
+  Error error =
+      fail("venv", venv->value, fmt::format("bin/python: {} on {}, so that another Python would run", reason, host),
+           "an environment that all nodes have, including its Python", ErrorKind::NoInput);
   error.of_this_node = true;
   return error;
 }

@@ -25,9 +25,9 @@ struct FolderObjection {
 ///
 /// The rules depend on the parent folder:
 /// - Everybody may write to it (/tmp, /dev/shm): anybody could have created a folder of a known name, and so control
-///   the code that this user loads from it. New folders get mode 0700. An existing one must belong to this user or root,
-///   must not be a link, and nobody else may write to it. The parent must be sticky, because others could otherwise
-///   replace a checked folder.
+///   the code that this user loads from it. New folders get mode 0700. An existing one must belong to this user or
+///   root, must not be a link, and nobody else may write to it. The parent must be sticky, because others could
+///   otherwise replace a checked folder.
 /// - A group may write to it, as in a project's folder: new folders get mode 0700 too, and existing ones, including
 ///   links, must belong to this user or root. A missing sticky bit is only a caution, because such folders are common
 ///   and the members of the group are chosen. A group with the user's number is the user's private one.

@@ -146,8 +146,8 @@ std::optional<std::string> purge_warning(const settings::LaunchSettings& setting
     return std::nullopt;
   }
   return fmt::format(
-      "scratch.purge-days: {}: {} {}: this site deletes files that were neither changed nor read for {} day{}",
-      days, age->oldest, when(*age->days_left), days, days == 1 ? "" : "s");
+      "scratch.purge-days: {}: {} {}: this site deletes files that were neither changed nor read for {} day{}", days,
+      age->oldest, when(*age->days_left), days, days == 1 ? "" : "s");
 }
 
 }  // namespace rollcall::storage

@@ -39,8 +39,8 @@ struct PurgeAge {
 [[nodiscard]] Result<PurgeAge> purge_age(const std::string& folder, std::uint32_t purge_days, PurgeLimits limits);
 
 /// Returns the warning about the oldest file by the settings scratch.*, for steps and `rollcall doctor`, without the
-/// prefix. Nothing where the site does not delete files (scratch.purge-days is 0), the folder is unknown (no SCRATCH) or
-/// cannot be read, or the oldest file has more days left than scratch.warn-days.
+/// prefix. Nothing where the site does not delete files (scratch.purge-days is 0), the folder is unknown (no SCRATCH)
+/// or cannot be read, or the oldest file has more days left than scratch.warn-days.
 [[nodiscard]] std::optional<std::string> purge_warning(const settings::LaunchSettings& settings,
                                                        const Environment& environment, PurgeLimits limits = {});
 

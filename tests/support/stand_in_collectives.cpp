@@ -331,7 +331,9 @@ class Collectives final : public c10d::Backend {
 
 }  // namespace
 
-std::string health_check(c10d::Backend& /*backend*/) { return is_disconnected() ? "stand-in: a connection was lost" : ""; }
+std::string health_check(c10d::Backend& /*backend*/) {
+  return is_disconnected() ? "stand-in: a connection was lost" : "";
+}
 
 std::string flight_record() {
   return "{\"given\": " + std::to_string(given) + ", \"ended\": " + std::to_string(ended) + "}";

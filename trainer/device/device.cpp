@@ -30,10 +30,9 @@ Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
     return place.local_rank;
   }
   return fail("--device", place.asked,
-              visible == 0
-                  ? "no device is visible to this task"
-                  : fmt::format("{} on this node, and each sees {}", counted(place.local_world_size, "rank"),
-                                counted(visible, "device")),
+              visible == 0 ? "no device is visible to this task"
+                           : fmt::format("{} on this node, and each sees {}", counted(place.local_world_size, "rank"),
+                                         counted(visible, "device")),
               visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
                            : "asking for as many GPUs as tasks on a node, all visible to each task: " +
                                  job::gpus_for_every_task(place.local_world_size),

@@ -52,7 +52,8 @@ Result<LearningRateScaling> parse_learning_rate_scaling(std::string_view text) {
   if (text == "none") {
     return LearningRateScaling::None;
   }
-  return fail("--lr-scaling", std::string(text), "is not a known rule", "--lr-scaling=linear, --lr-scaling=sqrt or --lr-scaling=none");
+  return fail("--lr-scaling", std::string(text), "is not a known rule",
+              "--lr-scaling=linear, --lr-scaling=sqrt or --lr-scaling=none");
 }
 
 double scaled_learning_rate(double learning_rate, LearningRateScaling scaling, std::uint32_t world_size) {

@@ -34,7 +34,8 @@ Result<ScheduleKind> parse_schedule(std::string_view text) {
   if (text == "step") {
     return ScheduleKind::Step;
   }
-  return fail("--lr-schedule", std::string(text), "is not a known schedule", "--lr-schedule=none, --lr-schedule=cosine or --lr-schedule=step");
+  return fail("--lr-schedule", std::string(text), "is not a known schedule",
+              "--lr-schedule=none, --lr-schedule=cosine or --lr-schedule=step");
 }
 
 double learning_rate(const ScheduleOptions& options, std::int64_t step) {

@@ -140,8 +140,8 @@ void add_notes(Run& run, const FileNotes& file) {
     run.note_once("there was no time to read the whole record: rollcall-report reads it all");
   }
   if (run.clock_jumps > 0) {
-    run.note_once(fmt::format("the clock went backwards {}: times of this run may be wrong",
-                              counted(run.clock_jumps, "time")));
+    run.note_once(
+        fmt::format("the clock went backwards {}: times of this run may be wrong", counted(run.clock_jumps, "time")));
   }
   if (run.seconds.empty() && !run.loss.empty()) {
     run.note_once("the records of steps have no times: an older rollcall wrote them");

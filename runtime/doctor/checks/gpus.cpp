@@ -75,8 +75,10 @@ bool judge_visibility(const Node& node, Grouped& grouped) {
   const auto blind =
       std::ranges::count_if(node.ranks, [](const TaskFacts* rank) { return rank->gpus.visible.empty(); });
   if (blind > 0) {
-    grouped.add(Status::Notice, node.host(), fmt::format("{} of {} {} no GPU", blind, counted(node.ranks.size(), "rank"), blind == 1 ? "sees" : "see"),
-                ask_for_all(node));
+    grouped.add(
+        Status::Notice, node.host(),
+        fmt::format("{} of {} {} no GPU", blind, counted(node.ranks.size(), "rank"), blind == 1 ? "sees" : "see"),
+        ask_for_all(node));
     return false;
   }
   std::uint64_t fewest = node.gpus;

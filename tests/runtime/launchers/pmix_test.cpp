@@ -71,7 +71,8 @@ TEST(PmixAndSlurm, DifferentHostsAreAWarning) {
   const auto gathered = gather(task_under_pmix(), &pmix);
   EXPECT_EQ(gathered->facts.head_host, "jwb0007");
   EXPECT_THAT(gathered->facts.warnings,
-              ElementsAre(HasSubstr("this host: is jwb0011 according to PMIx and jwb0009 according to Slurm"), HasSubstr("host of rank 0")));
+              ElementsAre(HasSubstr("this host: is jwb0011 according to PMIx and jwb0009 according to Slurm"),
+                          HasSubstr("host of rank 0")));
 }
 
 TEST(PmixAndSlurm, DifferentRanksFromSlurmsOwnServerAreAnError) {

@@ -164,7 +164,8 @@ TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
   const auto other = meet(task(1, 2), Environment(), settings, nullptr);
   zero.join();
   ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().reason, HasSubstr("a rollcall process listens there that does not know the secret of 4711-0-0"));
+  EXPECT_THAT(other.error().reason,
+              HasSubstr("a rollcall process listens there that does not know the secret of 4711-0-0"));
   EXPECT_THAT(other.error().reason, HasSubstr(path.string() + " names this endpoint, perhaps from an earlier run"));
 }
 

@@ -164,7 +164,8 @@ TEST(Collectives, AKilledRankIsAnErrorOnTheOthersNotAHang) {
   for (const std::size_t survivor : {0U, 2U}) {
     EXPECT_EQ(ranks[survivor].exit_status, 1);
     const std::string& message = ranks[survivor].message;
-    EXPECT_TRUE(message.find(" was lost (") != std::string::npos || message.find("stopped or lost") != std::string::npos)
+    EXPECT_TRUE(message.find(" was lost (") != std::string::npos ||
+                message.find("stopped or lost") != std::string::npos)
         << message;
   }
   // Rank 0 holds the store of the roll call, so it knows; where it ends first, rank 2 cannot ask any more.

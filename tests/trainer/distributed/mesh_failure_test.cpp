@@ -56,8 +56,8 @@ TEST_P(MeshFailure, ARankThatFailedInOneGroupTellsItsOthers) {
   });
   EXPECT_TRUE(says(ranks[3], "rank 2 on " + this_host_name() + " was lost (its process ended)")) << report(ranks);
   EXPECT_FALSE(says(ranks[3], "rank 0")) << "as which rank 2 counts in their group\n" << report(ranks);
-  EXPECT_TRUE(
-      says(ranks[1], "rank 3 gave up: all-reduce 1 (Float [10], sum, 40 B) failed: rank 2 on " + this_host_name() + " was lost (its process ended)"))
+  EXPECT_TRUE(says(ranks[1], "rank 3 gave up: all-reduce 1 (Float [10], sum, 40 B) failed: rank 2 on " +
+                                 this_host_name() + " was lost (its process ended)"))
       << report(ranks);
 }
 

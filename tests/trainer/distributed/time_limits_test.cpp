@@ -111,9 +111,10 @@ class PendingCollectivesTest : public testing::Test {
   PendingCollectivesTest()
       : watchdog_(std::make_shared<Watchdog>(
             c10::make_intrusive<c10d::HashStore>(),
-            WatchdogOptions{.rank = 0,
-                            .world_size = 2,
-                            .query_timeouts = QueryTimeouts{.one_silent = milliseconds(0), .several_silent = milliseconds(0)}})),
+            WatchdogOptions{
+                .rank = 0,
+                .world_size = 2,
+                .query_timeouts = QueryTimeouts{.one_silent = milliseconds(0), .several_silent = milliseconds(0)}})),
         pending_(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get())),
         collective_(WatchedCollective::of(
             pending_, watchdog_,

@@ -66,8 +66,8 @@ struct QueryTimeouts {
 /// What who_is_missing() returns when no rank is missing.
 inline constexpr std::string_view kAllRanksHaveArrived = "all ranks have arrived";
 
-/// Returns why collective `number` does not end; `ranks` and `names` are indexed by rank: "rank 2 has not arrived: it is
-/// busy elsewhere, its last collective was all-reduce 40 (float32 [10], sum, 40 B)"; "rank 3 does not respond: it is
+/// Returns why collective `number` does not end; `ranks` and `names` are indexed by rank: "rank 2 has not arrived: it
+/// is busy elsewhere, its last collective was all-reduce 40 (float32 [10], sum, 40 B)"; "rank 3 does not respond: it is
 /// stopped or lost". Names at most eight ranks. Pure. `where`: "in step 10", or empty.
 [[nodiscard]] std::string who_is_missing(std::uint64_t number, const std::vector<RankStatus>& ranks,
                                          const RankNames& names = {}, const std::string& where = {});

@@ -232,22 +232,25 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   }
   shared_->failed = true;
   if (reported) {
-    reported_ = fail("collective", to_text(call), what, "looking at the messages of `rollcall run`", ErrorKind::PeerLost);
+    reported_ =
+        fail("collective", to_text(call), what, "looking at the messages of `rollcall run`", ErrorKind::PeerLost);
     return *reported_;
   }
   const bool late = steady_clock::now() - since >= options_.timeout * 9 / 10;
   const std::string missing = ask_all(call.number, late);
   const bool unexplained = !late && missing == kAllRanksHaveArrived;
-  const std::string reason =
-      (late ? "did not end within " + seconds_text(options_.timeout) + ": " : unexplained ? "failed, although " : "") +
-      missing + detail(what, unexplained);
+  const std::string reason = (late          ? "did not end within " + seconds_text(options_.timeout) + ": "
+                              : unexplained ? "failed, although "
+                                            : "") +
+                             missing + detail(what, unexplained);
   if (!options_.expendable) {
     options_.membership->give_up(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
   }
   const std::string action = "looking for the first rank that ended or does not respond, in this output and in Slurm's";
-  reported_ = fail("collective", to_text(call), reason,
-               late ? fmt::format("{}, or raising {} if it was only slow", action, options_.timeout_setting) : action,
-               late ? ErrorKind::PeerLate : ErrorKind::PeerLost);
+  reported_ =
+      fail("collective", to_text(call), reason,
+           late ? fmt::format("{}, or raising {} if it was only slow", action, options_.timeout_setting) : action,
+           late ? ErrorKind::PeerLate : ErrorKind::PeerLost);
   return *reported_;
 }
 

@@ -78,8 +78,8 @@ class Watchdog {
   [[nodiscard]] Membership& membership() const { return *options_.membership; }
 
   /// Returns the error for `call`, which began at `since` and failed with `what`. Asks all ranks for their progress,
-  /// unless the agent `reported` that some are lost: then `what` is the whole reason. After a timeout it names the ranks
-  /// that have not arrived. All later failures of the group get the error of the first one.
+  /// unless the agent `reported` that some are lost: then `what` is the whole reason. After a timeout it names the
+  /// ranks that have not arrived. All later failures of the group get the error of the first one.
   [[nodiscard]] Error explain(const CollectiveCall& call, std::chrono::steady_clock::time_point since,
                               const std::string& what, bool reported = false);
   /// Returns the group's first error, which is `error` if this rank alone is the cause. Other ranks learn that this one
@@ -141,8 +141,8 @@ void watch_connecting(c10d::ProcessGroup& watched, c10::DeviceType type, std::fu
 /// Returns what is wrong with a backend's connections, or an empty text. Called from any thread.
 using HealthCheck = std::string (*)(c10d::Backend&);
 
-/// Adds the backend that `group` has for tensors of device type `type` to `watched`, which watch() made of `group`, with
-/// the same watchdog around it, and makes it the default.
+/// Adds the backend that `group` has for tensors of device type `type` to `watched`, which watch() made of `group`,
+/// with the same watchdog around it, and makes it the default.
 void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type,
                   HealthCheck health_check);
 
@@ -153,9 +153,9 @@ void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched);
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                                   c10::DeviceType type);
 
-/// Returns why a device can no longer run the collectives of `group`, or of another group that shares its Membership: one
-/// of them did not end, and its backend was aborted. That releases all waiting threads and leaves undefined values in
-/// its tensors. Unset if the device works or there is none. `group` may be null. Thread-safe.
+/// Returns why a device can no longer run the collectives of `group`, or of another group that shares its Membership:
+/// one of them did not end, and its backend was aborted. That releases all waiting threads and leaves undefined values
+/// in its tensors. Unset if the device works or there is none. `group` may be null. Thread-safe.
 [[nodiscard]] std::optional<Error> device_failure_of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
 }  // namespace rollcall::process_group

@@ -93,11 +93,11 @@ Result<int> run(CommandContext& context) {
     }
     print_json(context.out, "import", json);
   } else {
-    context.out << fmt::format("{}: {} of {}, {}{}\n", printable(path), counted(state.tensors.size(), "tensor"), printable(from),
-                               model
-                                   ? fmt::format("{} with {}", model->name, counted(model->num_classes, "class", "classes"))
-                                   : "a model that rollcall-train does not have (it has resnet18, 34, 50, 101 and 152)",
-                               left_out_text(state));
+    context.out << fmt::format(
+        "{}: {} of {}, {}{}\n", printable(path), counted(state.tensors.size(), "tensor"), printable(from),
+        model ? fmt::format("{} with {}", model->name, counted(model->num_classes, "class", "classes"))
+              : "a model that rollcall-train does not have (it has resnet18, 34, 50, 101 and 152)",
+        left_out_text(state));
   }
   return to_int(ExitCode::Success);
 }

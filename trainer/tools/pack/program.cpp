@@ -277,8 +277,8 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
                      {"images", report->samples},
                      {"damaged", report->damaged}});
     if (!options.json) {
-      out << fmt::format("{}: {}, {} damaged, format {}\n", path, counted(report->samples, "image"), report->damaged.size(),
-                         report->format_version)
+      out << fmt::format("{}: {}, {} damaged, format {}\n", path, counted(report->samples, "image"),
+                         report->damaged.size(), report->format_version)
           << std::flush;
     }
   }

@@ -23,8 +23,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 }
 
 std::string bad_files_text(const PackReport& report) {
-  std::string text =
-      "  left out      " + counted(report.bad.size(), "bad file") + ":\n";
+  std::string text = "  left out      " + counted(report.bad.size(), "bad file") + ":\n";
   for (std::size_t i = 0; i < std::min(report.bad.size(), kMostNames); ++i) {
     text += fmt::format("                {}: {}\n", printable(report.bad[i].name), printable(report.bad[i].reason));
   }

@@ -53,8 +53,8 @@ struct DataPipeline {
 
 /// Implements --benchmark-data: reads the training set for `benchmark-epochs` epochs with the settings' loader and
 /// discards the batches. Prints images per second, per second of CPU time, and the time of each stage, for people or as
-/// one JSON object on the last line, if `prints`. The first of several epochs is a warm-up and is not counted. No process
-/// group. Errors: those of the configuration, the data pipeline and the loader.
+/// one JSON object on the last line, if `prints`. The first of several epochs is a warm-up and is not counted. No
+/// process group. Errors: those of the configuration, the data pipeline and the loader.
 [[nodiscard]] Result<void> benchmark_data(const settings::Settings& settings, const Environment& environment, bool json,
                                           bool prints);
 

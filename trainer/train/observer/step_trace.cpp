@@ -155,8 +155,8 @@ void StepTrace::write_file(const std::vector<nlohmann::json>& heads, const std::
     clock_error = std::max(clock_error, 1e-9 * number(head.at(4)));
   }
   if (const auto empty = std::ranges::count_if(events, &std::string::empty); empty > 0) {
-    observer_.warn(
-        fmt::format("--trace-steps: {} of {} could not make a part of the trace", empty, counted(events.size(), "rank")));
+    observer_.warn(fmt::format("--trace-steps: {} of {} could not make a part of the trace", empty,
+                               counted(events.size(), "rank")));
   }
   const std::string file = fmt::format("trace-{}-{}.json", first_, last_);
   if (const Result<void> written = report::write_whole(folder_ + "/" + file, metrics::trace_file(events)); !written) {
