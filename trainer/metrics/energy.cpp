@@ -34,12 +34,12 @@ void add_if_readable(EnergyCounter counter, std::vector<EnergyCounter>& counters
   }
 }
 
-/// Zones that do not contain each other: a processor's contains its cores, "psys" all processors.
+/// Returns zones that do not contain each other: a processor's zone contains its cores, "psys" all processors.
 std::vector<EnergyCounter> powercap_counters(const fs::path& folder) {
   constexpr double kMicro = 1e-6;
   std::vector<EnergyCounter> counters;
   for (const fs::path& zone : entries_of(folder)) {
-    const bool is_rapl = zone.filename().string().starts_with("intel-rapl:");  // AMD's have this name as well
+    const bool is_rapl = zone.filename().string().starts_with("intel-rapl:");  // also for AMD
     const std::string name = first_line_of(zone / "name");
     if (is_rapl && (name.starts_with("package") || name == "dram")) {
       add_if_readable({.file = zone / "energy_uj",
@@ -76,7 +76,7 @@ double EnergyMeter::take() {
   double used = 0;
   for (Gpu& gpu : gpus_) {
     const std::uint64_t now = nvml_->millijoules(gpu.device).value_or(gpu.last);
-    used += now >= gpu.last ? kMilli * static_cast<double>(now - gpu.last) : 0;  // else its driver was loaded anew
+    used += now >= gpu.last ? kMilli * static_cast<double>(now - gpu.last) : 0;  // else its driver was reloaded
     gpu.last = now;
   }
   for (EnergyCounter& counter : counters_) {

@@ -9,34 +9,34 @@
 
 namespace rollcall::metrics {
 
-/// A counter of energy: what it has counted so far, and where it starts anew.
+/// An energy counter of the kernel.
 struct EnergyCounter {
   std::string file;           ///< microjoules, or joules in the first word ("1234 J 1600000000 us")
-  double joules_of_unit = 1;  ///< of a number there
-  double range = 0;           ///< joules after which it begins with 0 again; 0: never
-  double last = 0;            ///< joules, as read before
+  double joules_of_unit = 1;  ///< joules per unit of the file
+  double range = 0;           ///< joules at which the counter wraps to 0; 0: never
+  double last = 0;            ///< joules at the last reading
 };
 
-/// What this node uses, by the first of these that it has and this user may read:
+/// Measures the energy of this node with the first of these that exists and this user may read:
 /// - Cray's counter of the whole node, /sys/cray/pm_counters/energy (HPE Cray EX, "Power Monitoring Counters");
-/// - those of its processors and memory, /sys/class/powercap/intel-rapl:* (Linux, Documentation/power/powercap), which
-///   many sites keep from users since CVE-2020-8694, and those of its NVIDIA GPUs that this process sees (NVML).
+/// - the counters of processors and memory, /sys/class/powercap/intel-rapl:* (Linux, Documentation/power/powercap),
+///   which many sites hide from users since CVE-2020-8694, and those of this process's NVIDIA GPUs (NVML).
 /// Not thread-safe.
 class EnergyMeter {
  public:
-  /// `nvml`: null leaves GPUs alone, which asking would wake. `root`: before /sys.
+  /// `nvml` is null where GPUs shall not be read, because that would wake them. `root` is the prefix of /sys.
   explicit EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& root = "");
 
-  /// What is counted, for people: "node", "processors and memory", "processors and memory, 4 GPUs"; empty: nothing.
+  /// Returns what is measured: "node", "processors and memory", "processors and memory, 4 GPUs"; empty: nothing.
   [[nodiscard]] const std::string& covers() const { return covers_; }
-  /// Joules since the last call, or since it was made. Costs a read of each counter.
+  /// Returns the joules since the last call, or since the construction. Reads each counter once.
   [[nodiscard]] double take();
 
  private:
-  /// A GPU whose driver counts.
+  /// A GPU with an energy counter.
   struct Gpu {
     Nvml::Device device;
-    std::uint64_t last = 0;  ///< millijoules, as read before
+    std::uint64_t last = 0;  ///< millijoules at the last reading
   };
 
   std::shared_ptr<const Nvml> nvml_;

@@ -11,7 +11,7 @@ GpuUse& GpuUse::operator+=(const GpuUse& other) {
   seconds += other.seconds;
   busy_seconds += other.busy_seconds;
   joules += other.joules;
-  // What is not known once is not known at all: as with the sums.
+  // A value that is unknown once is unknown for the whole time, as in the sums.
   memory = std::isnan(other.memory) ? other.memory : std::max(memory, other.memory);
   memory_total = std::isnan(other.memory_total) ? other.memory_total : std::max(memory_total, other.memory_total);
   return *this;
@@ -67,7 +67,7 @@ GpuUse GpuMeter::take(double now) {
   const double seconds = now - std::exchange(taken_, now);
   const GpuReading reading = nvml_->read(device_);
   const auto before = std::exchange(millijoules_, nvml_->millijoules(device_));
-  const bool counted = before && millijoules_ && *millijoules_ >= *before;  // else its driver was loaded anew
+  const bool counted = before && millijoules_ && *millijoules_ >= *before;  // else its driver was reloaded
   return {.seconds = seconds,
           .busy_seconds = reading.load * seconds,
           .joules = counted ? kMilli * static_cast<double>(*millijoules_ - *before) : reading.watts * seconds,

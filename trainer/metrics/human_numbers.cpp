@@ -46,7 +46,7 @@ std::string human_duration(double seconds) {
 }
 
 std::string clock_text(double seconds) {
-  constexpr double kLatest = 1e11;  // beyond, a year has five digits, and further on localtime(3) knows none
+  constexpr double kLatest = 1e11;  // later years have five digits, and localtime(3) fails at some point
   return seconds > 0 && seconds < kLatest
              ? fmt::format("{:%Y-%m-%d %H:%M:%S %z}", fmt::localtime(static_cast<std::time_t>(seconds)))
              : "-";

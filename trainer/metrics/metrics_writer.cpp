@@ -35,7 +35,7 @@ std::string json_line(const Record& record) {
   for (const auto& [name, field] : record) {
     line[name] = json_of(field);
   }
-  // Host names and paths need not be UTF-8; a metrics line is no reason to stop.
+  // Host names and paths may not be UTF-8, which must not stop the run.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -48,12 +48,12 @@ bool ends_in_mid_line(int descriptor) {
 }  // namespace
 
 Result<MetricsWriter> MetricsWriter::open(const std::string& path) {
-  std::error_code ignored;  // open() tells better what is wrong
+  std::error_code ignored;  // open() reports the error
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   const OpenedOutput opened = open_output(path, O_RDWR | O_APPEND);
   if (opened.descriptor < 0) {
     return fail("--run-dir", path, "cannot be opened for appending: " + opened.reason,
-                "naming a folder that can be written to, where nobody else has a file of this name",
+                "naming a folder that you can write to, where no other user has a file of this name",
                 ErrorKind::CannotCreate);
   }
   MetricsWriter writer(File(opened.descriptor), path);

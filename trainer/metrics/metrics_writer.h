@@ -11,26 +11,26 @@
 
 namespace rollcall::metrics {
 
-/// A value that is JSON already: an array, an object.
+/// JSON text, such as an array or an object.
 struct RawJson {
   std::string text;
 };
 
-/// One line of metrics.jsonl: names and values, in the order in which they are written. Numbers that JSON cannot hold
-/// (NaN, infinite) become null, and so does a text that is not JSON.
+/// One line of metrics.jsonl: names and values in the written order. Numbers that JSON cannot represent (NaN, infinity)
+/// become null, and so does a RawJson that is not valid.
 using Field = std::variant<std::int64_t, double, bool, std::string, RawJson>;
 using Record = std::vector<std::pair<std::string, Field>>;
 
-/// Appends records to a file, one JSON object a line, each in one write(2) to the end of the file (O_APPEND): whatever
-/// is killed when, earlier lines stay whole. One thread; move only; closes in the destructor.
+/// Appends records to a file, one JSON object per line, each with one write(2) to the end of the file (O_APPEND), so that
+/// earlier lines stay complete when the process is killed. One thread; move only; closes in the destructor.
 class MetricsWriter {
  public:
-  /// Creates the file and its folder where absent, and continues it where present; a last line that a killed writer
-  /// left unfinished is ended first. Errors (CannotCreate): it cannot be created or opened, or is a link or another
-  /// user's.
+  /// Opens the file for appending, and creates it and its folder where they do not exist. An unfinished last line of a
+  /// killed writer is ended first. Errors (CannotCreate): it cannot be created or opened, is a link, or belongs to
+  /// another user.
   static Result<MetricsWriter> open(const std::string& path);
 
-  /// A line that could not be written whole is ended by the next one that can. Errors (InputOutput): disk full, quota.
+  /// Writes a record. A partly written line is ended by the next call. Errors (InputOutput): disk full, quota.
   [[nodiscard]] Result<void> write(const Record& record);
 
  private:

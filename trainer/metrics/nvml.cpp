@@ -15,7 +15,7 @@ constexpr int kNvmlGpuIsLost = 15;  // "has fallen off the bus or has otherwise 
 constexpr int kNvmlResetRequired = 16;
 constexpr int kNvmlUnknown = 999;
 
-/// Whether the library has the function, and it succeeds.
+/// Calls a function of the library. Returns whether it exists and succeeds.
 template <typename... Parameters, typename... Arguments>
 bool succeeds(int (*function)(Parameters...), Arguments... arguments) {
   return function != nullptr && function(arguments...) == kNvmlSuccess;

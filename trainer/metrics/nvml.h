@@ -9,43 +9,44 @@
 
 namespace rollcall::metrics {
 
-/// What a GPU says of itself at one moment. Not a number: it does not say.
+/// The current state of a GPU. NaN: unknown.
 struct GpuReading {
-  double load = std::nan("");          ///< share of the last second or sixth of one in which kernels ran, in [0, 1]
-  double memory = std::nan("");        ///< bytes in use, by whomever
+  double load = std::nan("");          ///< share of the last second, or 1/6 s, in which kernels ran, in [0, 1]
+  double memory = std::nan("");        ///< bytes in use, by all processes
   double memory_total = std::nan("");  ///< bytes
-  double watts = std::nan("");         ///< of the whole board; an instance's: of its GPU
+  double watts = std::nan("");         ///< power of the whole board, also for a MIG instance
 };
 
-/// NVIDIA's management library, which the driver brings: nothing of CUDA, no memory of a GPU. What a driver lacks or
-/// keeps from this user is not known; nothing is an error. Functions and structures: NVIDIA's NVML API Reference.
-/// Immutable, as thread-safe as NVML, which says that it is. Not run on hardware.
+/// NVIDIA's management library (NVML), which belongs to the driver. It needs neither CUDA nor GPU memory. Values that the
+/// driver lacks or hides from this user are unknown, which is not an error. Functions and structures: NVIDIA's NVML API
+/// Reference. Immutable and as thread-safe as NVML. Not run on hardware.
 class Nvml {
  public:
   using Device = void*;
 
   static constexpr const char* kLibrary = "libnvidia-ml.so.1";
 
-  /// Null: there is no such library, or no driver. It stays loaded for ever: its threads may be at work.
+  /// Loads the library; null where it or the driver is missing. It is never unloaded, because it may have threads.
   [[nodiscard]] static std::shared_ptr<const Nvml> open(const char* library = kLibrary);
 
-  /// All GPUs that it shows to this process.
+  /// Returns all GPUs that this process may see.
   [[nodiscard]] std::vector<Device> devices() const;
-  /// The one with this UUID, "GPU-8e4c1b7a-...", or the instance of one, "MIG-...": numbers of NVML's are not CUDA's.
+  /// Returns the GPU with this UUID, "GPU-8e4c1b7a-...", or the MIG instance, "MIG-...". NVML's indices differ from
+  /// CUDA's.
   [[nodiscard]] std::optional<Device> device(const std::string& uuid) const;
 
-  /// What it has used since its driver was loaded (Volta and later): of an instance, the whole GPU, since no instance
-  /// has a meter of its own.
+  /// Returns the energy since the driver was loaded (Volta and later). For a MIG instance it is that of the whole GPU,
+  /// because instances have no counters.
   [[nodiscard]] std::optional<std::uint64_t> millijoules(Device device) const;
   [[nodiscard]] GpuReading read(Device device) const;
 
-  /// What it says of GPUs of this node that are lost or have to be reset: "GPU 3: GPU is lost"; empty where all answer.
-  /// A driver in trouble may take long to answer.
+  /// Returns NVML's errors for GPUs of this node that are lost or must be reset: "GPU 3: GPU is lost"; empty where all
+  /// respond. A failing driver may take long.
   [[nodiscard]] std::string trouble() const;
 
  private:
   explicit Nvml(void* library);
-  /// The GPU that it is an instance of; itself where it is none.
+  /// Returns the GPU of a MIG instance, and `device` itself for other devices.
   [[nodiscard]] Device whole(Device device) const;
 
   // nvmlUtilization_t, nvmlMemory_t.
@@ -59,7 +60,7 @@ class Nvml {
     unsigned long long used;
   };
 
-  // Null where the library is of before that function.
+  // Null where an older library does not have the function.
   int (*init_)();
   int (*count_)(unsigned*);
   int (*by_index_)(unsigned, Device*);
@@ -72,8 +73,8 @@ class Nvml {
   const char* (*text_)(int);
 };
 
-/// "; NVML says: GPU 3: GPU is lost", for the reason of an error; empty where NVML is not there, says nothing, or does
-/// not answer within two seconds.
+/// Returns a part of an error's reason: "; NVML says: GPU 3: GPU is lost". Empty where NVML is missing, has no error, or
+/// does not answer within two seconds.
 [[nodiscard]] std::string gpu_trouble();
 
 }  // namespace rollcall::metrics

@@ -14,7 +14,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 constexpr double kRedrawSeconds = 0.1;
-constexpr Seconds kLine{10};  // of other work than training
+constexpr Seconds kLine{10};  // between lines of WorkProgress
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
 std::size_t terminal_width(int descriptor) {
@@ -110,7 +110,7 @@ void ProgressDisplay::finish() {
   }
 }
 
-/// The time comes last: programs look for what a line begins with.
+/// Puts the time last, because programs match the beginning of a line.
 void ProgressDisplay::write_line(std::string_view text) const {
   const bool with_time = style_ == ProgressStyle::Lines && clock_;
   write(with_time ? fmt::format("{}  [{}]\n", text, clock_()) : fmt::format("{}\n", text));

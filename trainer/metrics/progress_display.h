@@ -11,38 +11,38 @@
 
 namespace rollcall::metrics {
 
-/// Where training stands, as people read it.
+/// The progress of a training.
 struct ProgressState {
   std::int64_t epoch = 0;  ///< from 0; shown from 1
   std::int64_t epochs = 0;
   std::int64_t step = 0;  ///< steps done in this epoch
   std::int64_t steps_per_epoch = 0;
-  std::optional<std::int64_t> steps_to_limit;  ///< steps that --max-steps leaves
-  double loss = 0;                             ///< of this step alone
-  double top1 = 0;                             ///< of the epoch so far; fraction in [0, 1]
+  std::optional<std::int64_t> steps_to_limit;  ///< steps until --max-steps; unset: no limit
+  double loss = 0;                             ///< mean of this step
+  double top1 = 0;                             ///< accuracy of the epoch so far, in [0, 1]
   double learning_rate = 0;
   std::optional<double> images_per_second;
   GpusNow gpus;
-  double data_wait = 0;                          ///< fraction of the time that waited for data; shown from 1 % on
-  std::optional<double> remaining_seconds = {};  ///< of the whole training
+  double data_wait = 0;                          ///< fraction of the time waiting for data; shown from 1 % on
+  std::optional<double> remaining_seconds = {};  ///< until the end of the training; unset: unknown
 };
 
-/// Steps until the end of the whole training, where all epochs have as many as this one and no limit comes first.
+/// Returns the steps until the end of the training, if all epochs have as many as this one, or until the limit.
 [[nodiscard]] std::int64_t steps_left(const ProgressState& state);
 
 /// Bar: one line that is redrawn; Lines: a new line every so many steps; Auto: a bar on a terminal, else lines.
 enum class ProgressStyle { Auto, Bar, Lines, None };
 
-/// "epoch 2/120  step 30/85  loss 2.3026 (step)  top-1 12.50 % (epoch)  lr 0.0012  512 img/s  GPU 97 %  71.2/79.6 GiB
-/// 684 W  data wait 3 % ETA 1 h 02 min"
+/// Formats one line: "epoch 2/120  step 30/85  loss 2.3026 (step)  top-1 12.50 % (epoch)  lr 0.0012  512 img/s  GPU 97 %
+/// 71.2/79.6 GiB  684 W  data wait 3 % ETA 1 h 02 min".
 [[nodiscard]] std::string progress_text(const ProgressState& state);
 
-/// Shows progress on a file descriptor that it does not own. The caller brings the time. Failed writes are ignored: a
+/// Shows the progress of a training on a file descriptor, which it does not own. Failed writes are ignored, so that a
 /// closed terminal does not end a training. One thread.
 class ProgressDisplay {
  public:
-  /// `every_steps`: distance of lines in style Lines (the last step of an epoch or of the run is always shown).
-  /// `clock`: what the time is, behind each line of that style; none: no time.
+  /// `every_steps` is the distance of lines in style Lines; the last step of an epoch or of the run is always shown.
+  /// `clock` returns the time that ends each line of that style; unset: no time.
   ProgressDisplay(int descriptor, ProgressStyle style, std::int64_t every_steps,
                   std::function<std::string()> clock = {});
   /// Ends a bar's line.
@@ -50,11 +50,11 @@ class ProgressDisplay {
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
-  /// A step was done at `now` (seconds of any monotonic clock). A bar is redrawn at most 10 times a second.
+  /// Shows a step that ended at `now` (seconds of any monotonic clock). A bar is redrawn at most 10 times a second.
   void step_done(const ProgressState& state, double now);
-  /// A line of its own, in every style but None; a bar is drawn again below it at the next step.
+  /// Prints a line in every style except None. The next step draws a bar again below it.
   void message(std::string_view text);
-  /// Ends a bar's line, so that what follows starts at the left edge.
+  /// Ends a bar's line, so that further output starts at the left edge.
   void finish();
 
   [[nodiscard]] ProgressStyle style() const { return style_; }
@@ -72,22 +72,22 @@ class ProgressDisplay {
   bool bar_shown_ = false;
 };
 
-/// Shows how far a long work came, on a file descriptor that it does not own: one line that is redrawn on a
+/// Shows the progress of other long work on a file descriptor, which it does not own: one line that is redrawn on a
 /// terminal, else a line every ten seconds. One thread.
 class WorkProgress {
  public:
   using Style = ProgressStyle;
-  /// Of "auto", "bar", "lines" or "none", as --progress takes them.
+  /// Returns the style for "auto", "bar", "lines" or "none", the values of --progress.
   [[nodiscard]] static Style style_of(std::string_view name);
 
-  /// `unit`: of what is counted, as in "120 img/s".
+  /// `unit` is the unit of the counted items, as in "120 img/s".
   WorkProgress(int descriptor, Style style, std::string unit);
-  /// Work on `total` things begins; `what` is its name: "packing train.h5". `done_before`: already done by an earlier
-  /// run, not counted in the speed.
+  /// Begins work on `total` items. `what` is its name: "packing train.h5". `done_before` items were done by an earlier
+  /// run and do not count for the speed.
   void begin(std::string what, std::uint64_t total, std::uint64_t done_before = 0);
-  /// So many are done, and so many bytes went through, in all.
+  /// Updates the total numbers of items and bytes that are done.
   void step(std::uint64_t done, std::uint64_t bytes);
-  /// A line of its own.
+  /// Prints a line.
   void message(std::string_view text);
   /// Ends a redrawn line.
   void end();

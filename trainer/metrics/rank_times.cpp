@@ -10,11 +10,11 @@
 namespace rollcall::metrics {
 namespace {
 
-constexpr std::size_t kNumbers = 10;         // of a place
-constexpr std::size_t kNumbersOfDevice = 7;  // behind them, on devices
+constexpr std::size_t kNumbers = 10;         // per slot
+constexpr std::size_t kNumbersOfDevice = 7;  // after them, on devices
 
-/// `[0.0123,null]`, null where it is not a number: four digits tell ranks apart, and a record of thousands of them
-/// stays small.
+/// Formats an array, `[0.0123,null]`, with null for NaN. Four digits distinguish ranks and keep records of thousands of
+/// ranks small.
 template <typename Ranks, typename Number>
 RawJson array_of(const Ranks& ranks, const Number& number) {
   std::string text;
@@ -64,7 +64,7 @@ std::vector<double> RankTimes::own_numbers() const {
                           mine_.loading,
                           mine_.loader_seconds};
   if (on_device_) {
-    const GpuUse& gpu = mine_.gpu;  // not a number where something is not known: nobody else adds to this place
+    const GpuUse& gpu = mine_.gpu;  // NaN for unknown values is safe, because only this rank writes to its slot
     own.insert(own.end(), {mine_.device_memory.allocated, mine_.device_memory.reserved, gpu.seconds, gpu.busy_seconds,
                            gpu.joules, gpu.memory, gpu.memory_total});
   }
@@ -111,7 +111,7 @@ void RankTimes::hear_of_device(std::size_t rank, std::span<const double> numbers
                    .joules = numbers[4],
                    .memory = numbers[5],
                    .memory_total = numbers[6]};
-  if (use.seconds > 0) {  // else it has nothing new
+  if (use.seconds > 0) {  // else there are no new values
     told_[rank].gpu += use;
     last_gpus_[rank] = use;
     run_gpus_[rank] += use;

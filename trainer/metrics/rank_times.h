@@ -11,62 +11,61 @@
 
 namespace rollcall::metrics {
 
-/// What a rank has used of its node.
+/// The resources of its node that a rank has used.
 struct RankUse {
-  std::uint64_t peak_memory = 0;  ///< bytes, the most that its process has had resident so far
-  double cpu_seconds = 0;         ///< of all its threads, so far
-  double loading = 0;             ///< seconds that its loader's workers were busy in this step, all together
-  double loader_seconds = 0;      ///< and could have been
+  std::uint64_t peak_memory = 0;  ///< peak resident memory of its process, in bytes
+  double cpu_seconds = 0;         ///< CPU time of all threads so far
+  double loading = 0;             ///< seconds that all workers of its data loader were busy in this step
+  double loader_seconds = 0;      ///< seconds that they could have been busy
 };
 
-/// The most memory that LibTorch has had of a device: bytes; 0: not known.
+/// LibTorch's peak memory on a device, in bytes; 0: unknown.
 struct DeviceMemory {
   double allocated = 0;  ///< in tensors
-  double reserved = 0;   ///< taken from the device: tensors' and what is kept for later ones
+  double reserved = 0;   ///< by the caching allocator, including tensors
 };
 
-/// Which rank has had the most of something.
+/// The rank with the largest value.
 struct MostOfRanks {
   std::uint32_t rank = 0;
-  double bytes = 0;  ///< 0: no rank has told
+  double bytes = 0;  ///< 0: no rank has reported
 };
 
-/// What the steps of every rank took, gathered at rank 0 without a collective of its own: the all-reduce that sums up a
-/// step's totals has a few more numbers, places in which a rank writes its own and all others write zero. There are
-/// places for 64 ranks; where there are more, ranks take turns, so that a step's message stays as short with
-/// thousands of them. One thread.
+/// Collects the step times of every rank on rank 0, without a collective of its own: the all-reduce of a step's totals
+/// has some more numbers, slots to which one rank writes its values and all others write zero. There are slots for 64
+/// ranks; with more ranks, they take turns, so that the message does not grow. One thread.
 class RankTimes {
  public:
   static constexpr std::uint32_t kPlaces = 64;
 
-  /// `on_device`: alike on all ranks; only then add_gpu() and set_device_memory() are told.
+  /// `on_device` must be equal on all ranks. Only with it, values of add_gpu() and set_device_memory() are sent.
   RankTimes(std::uint32_t rank, std::uint32_t world_size, bool on_device = false);
 
-  /// A step of this rank.
+  /// Adds a step of this rank.
   void add(const StepTimes& step, const RankUse& use);
-  /// What this rank's node has used since the last call, where this rank measures it: joules.
+  /// Adds the joules of this rank's node since the last call, on the rank that measures them.
   void add_energy(double joules) { mine_.energy += joules; }
-  /// What the GPU of this rank did since the last call.
+  /// Adds the use of this rank's GPU since the last call.
   void add_gpu(const GpuUse& use) { mine_.gpu += use; }
-  /// At most so far, on this rank.
+  /// Sets the peak device memory of this rank.
   void set_device_memory(const DeviceMemory& most) { mine_.device_memory = most; }
 
-  /// What this rank adds to the all-reduce of step `step`: as many numbers on every rank. In its turn, what was added
-  /// since its last one, which then begins anew.
+  /// Returns this rank's numbers for the all-reduce of step `step`, equally many on every rank. In this rank's turn they
+  /// are its sums since its last turn, which are then reset.
   [[nodiscard]] std::vector<double> tell(std::int64_t step);
-  /// The sums over all ranks of what tell(step) gave. Kept on rank 0 alone.
+  /// Collects the sums over all ranks of tell(step); only rank 0 keeps them.
   void hear(std::int64_t step, std::span<const double> sums);
 
-  /// {"event":"ranks", ...}: each rank's seconds a step since the last record, null where it told nothing since, and,
-  /// where any has told of energy, the joules since; of devices what any knows; empties itself. Nothing where no rank
-  /// has told of a step.
+  /// Returns {"event":"ranks", ...} and resets the sums: each rank's seconds per step since the last record (null where
+  /// it did not report), the joules since then where a rank measures them, and the known values of devices. Nothing where
+  /// no rank has reported a step.
   [[nodiscard]] std::optional<Record> take_record(std::int64_t step);
 
-  // On rank 0, of what ranks told in this run.
+  // These return values of this run on rank 0.
   [[nodiscard]] GpusNow gpus() const { return GpusNow::of(last_gpus_); }
-  /// Watts of all ranks' GPUs together, the mean over all that add_gpu() was given. Not a number: not known.
+  /// Returns the mean power of all ranks' GPUs together, in watts. NaN: unknown.
   [[nodiscard]] double mean_gpu_watts() const { return GpusNow::of(run_gpus_).watts; }
-  /// The rank that has had the most of a device's memory: &DeviceMemory::allocated, &DeviceMemory::reserved.
+  /// Returns the rank with the most device memory of a kind: &DeviceMemory::allocated, &DeviceMemory::reserved.
   [[nodiscard]] MostOfRanks most_device_memory(double DeviceMemory::*kind) const;
 
  private:
@@ -80,7 +79,7 @@ class RankTimes {
     DeviceMemory device_memory = {};
     GpuUse gpu = {};
 
-    /// What does not begin anew.
+    /// Returns the peaks, which are not reset.
     [[nodiscard]] Told begun_anew() const { return {.peak_memory = peak_memory, .device_memory = device_memory}; }
   };
   [[nodiscard]] std::size_t numbers_of_place() const;
@@ -95,11 +94,11 @@ class RankTimes {
   std::uint32_t world_size_;
   bool on_device_;
   Told mine_;
-  std::optional<double> cpu_before_;  ///< of this process, when it last added a step
-  // Of each rank, on rank 0.
+  std::optional<double> cpu_before_;  ///< this process's CPU seconds when it last added a step
+  // Values of each rank, on rank 0.
   std::vector<Told> told_;         ///< since the last record
-  std::vector<GpuUse> last_gpus_;  ///< when it last told of its GPU; none before
-  std::vector<GpuUse> run_gpus_;   ///< in all
+  std::vector<GpuUse> last_gpus_;  ///< the last values of its GPU
+  std::vector<GpuUse> run_gpus_;   ///< sums over the run
 };
 
 }  // namespace rollcall::metrics

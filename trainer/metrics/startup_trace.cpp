@@ -19,12 +19,12 @@ double seconds_of(clockid_t clock) noexcept {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Field 22 of /proc/self/stat (proc(5)): ticks from boot to the fork. `otherwise` where it cannot be read.
+/// Reads field 22 of /proc/self/stat (proc(5)), the ticks from boot to the fork. Returns `otherwise` on failure.
 double start_of_process(double otherwise) {
   std::ifstream file("/proc/self/stat");
   std::string line;
   std::getline(file, line);
-  // The name in parentheses may hold blanks: count from its end, where field 3 follows.
+  // The name in parentheses may have blanks, so that fields are counted from its end, where field 3 follows.
   const std::size_t name_end = line.rfind(')');
   std::istringstream fields(name_end == std::string::npos ? "" : line.substr(name_end + 1));
   std::string skipped;

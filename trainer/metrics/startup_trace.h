@@ -5,30 +5,30 @@
 
 namespace rollcall::metrics {
 
-/// A moment of this process: seconds of CLOCK_BOOTTIME, and CPU seconds that it has used so far.
+/// A point in time.
 struct Moment {
-  double wall = 0;
-  double cpu = 0;
+  double wall = 0;  ///< seconds of CLOCK_BOOTTIME
+  double cpu = 0;   ///< CPU seconds that this process has used so far
 };
 
-/// Now. Async-signal-safe, and safe before any constructor ran.
+/// Returns the current time. Async-signal-safe, and safe before any constructor has run.
 [[nodiscard]] Moment now() noexcept;
 
-/// What each stage of a program's start cost, from the fork of its process on: stages follow each other, each ends
-/// where it is marked. Not thread-safe.
+/// Measures the stages of a program's start from the fork of its process on. A stage begins where the previous one ends.
+/// Not thread-safe.
 class StartupTrace {
  public:
-  /// `linked`: when the dynamic linker was done and no library's constructor had run yet (.preinit_array). The first
-  /// two stages, up to there and up to now, are marked at once. The start is that of /proc/self/stat, in ticks of 10
-  /// ms; its CPU time counts from the fork as well.
+  /// `linked` is the time at which the dynamic linker was done and no constructor had run yet (.preinit_array). It ends
+  /// the first stage, and the second one ends now. The start is that of /proc/self/stat, in ticks of 10 ms; CPU time
+  /// also counts from the fork.
   explicit StartupTrace(Moment linked);
 
-  /// The stage `name` ends now.
+  /// Ends the stage `name` now.
   void mark(std::string name);
 
-  /// For people: a line a stage with milliseconds of wall and CPU time, and the sum.
+  /// Returns a table with milliseconds of wall and CPU time per stage, and the sum.
   [[nodiscard]] std::string table() const;
-  /// One line: {"event": "startup", "stages": [{"stage", "wall_ms", "cpu_ms"}, ...], "total_ms"}.
+  /// Returns one line: {"event": "startup", "stages": [{"stage", "wall_ms", "cpu_ms"}, ...], "total_ms"}.
   [[nodiscard]] std::string json() const;
 
  private:

@@ -4,16 +4,16 @@
 
 namespace rollcall::metrics {
 
-/// What the time of steps went to on one rank: seconds, added up over `steps`. On a device that computes by itself
-/// (a GPU) these are the host's seconds: what it had to wait for shows where it waits. Plain value.
+/// The parts of the time of steps on one rank, in seconds, summed over `steps`. With a GPU these are times of the host:
+/// GPU work appears in the part in which the host waits for it. Plain value.
 struct StepTimes {
   std::int64_t steps = 0;
-  double data = 0;       ///< until the batch was there
+  double data = 0;       ///< waiting for the batch
   double forward = 0;    ///< model and loss
-  double backward = 0;   ///< gradients, and what of their exchange they do not hide
-  double wait = 0;       ///< the all-reduce of the step's totals: until the slowest rank was there too
+  double backward = 0;   ///< gradients, and the part of their all-reduce that does not overlap
+  double wait = 0;       ///< the all-reduce of the step's totals, which waits for the slowest rank
   double optimizer = 0;  ///< clipping and the update
-  double elapsed = 0;    ///< all of it, with what belongs to none of the parts
+  double elapsed = 0;    ///< the whole time, including other work
 
   StepTimes& operator+=(const StepTimes& other) {
     steps += other.steps;

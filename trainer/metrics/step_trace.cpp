@@ -22,7 +22,7 @@ std::string_view category_of(const Span& span) {
   return colon == std::string::npos ? std::string_view() : std::string_view(span.name).substr(0, colon);
 }
 
-/// What is in any of `intervals`, in order and apart from each other.
+/// Returns the union of `intervals` as sorted disjoint intervals.
 std::vector<Interval> united(std::vector<Interval> intervals) {
   std::ranges::sort(intervals, {}, &Interval::begin);
   std::vector<Interval> all;
@@ -36,7 +36,7 @@ std::vector<Interval> united(std::vector<Interval> intervals) {
   return all;
 }
 
-/// What of `from` is not in `less`; both united().
+/// Returns `from` without `less`; both must be united().
 std::vector<Interval> without(const std::vector<Interval>& from, const std::vector<Interval>& less) {
   std::vector<Interval> rest;
   auto cut = less.begin();
@@ -56,7 +56,7 @@ std::vector<Interval> without(const std::vector<Interval>& from, const std::vect
   return rest;
 }
 
-/// What of `part` is in `whole` too.
+/// Returns the intersection of `part` and `whole`.
 std::vector<Interval> within(const std::vector<Interval>& part, const std::vector<Interval>& whole) {
   return without(part, without(part, whole));
 }
@@ -71,7 +71,7 @@ std::vector<Interval> of_category(const std::vector<Span>& spans, std::string_vi
   return united(std::move(intervals));
 }
 
-/// A thread that waits within a computation does not compute; another may.
+/// Returns the times in which a thread computes. A thread that waits within a computation does not compute.
 std::vector<Interval> computing(const std::vector<Span>& spans) {
   std::map<std::int64_t, std::vector<Span>> threads;
   for (const Span& span : spans) {
@@ -85,7 +85,7 @@ std::vector<Interval> computing(const std::vector<Span>& spans) {
   return united(std::move(all));
 }
 
-/// Collectives of the threads that do steps or parts of them.
+/// Returns the collectives of threads that run steps or parts of them.
 std::vector<Interval> communicating(const std::vector<Span>& spans) {
   std::set<std::int64_t> threads;
   for (const Span& span : spans) {
@@ -108,15 +108,15 @@ double seconds(const std::vector<Interval>& intervals) {
 
 double microseconds(std::int64_t nanoseconds) { return 1e-3 * static_cast<double>(nanoseconds); }
 
-/// `what`: an event that names something; `key`: the name's in its arguments.
-/// Names may be anybody's bytes: a thread's is cut after 15.
+/// Formats a naming event `what`, whose argument `key` has the name. Names may be arbitrary bytes: those of threads are
+/// cut after 15.
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json named(const char* what, const char* key, std::uint32_t rank, std::int64_t thread, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{key, name}}}};
 }
 
-/// An event that may overlap others of its track has a beginning and an end that an id joins.
+/// Formats an event that may overlap others of its track, as a begin and an end with the same id.
 void add_overlapping(Json event, std::int64_t begin, std::int64_t end, std::size_t id, std::string& text) {
   event["id2"] = {{"local", std::to_string(id)}};
   for (const auto& [phase, time] : {std::pair{"b", begin}, std::pair{"e", end}}) {

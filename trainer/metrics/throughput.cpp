@@ -7,7 +7,7 @@
 namespace rollcall::metrics {
 namespace {
 
-constexpr double kWorthTelling = 0.05;  // of the time
+constexpr double kWorthTelling = 0.05;  // fraction of the time
 constexpr double kWorkersAreBusy = 0.8;
 
 std::string advice(const DataWait& wait, bool cpus_left) {

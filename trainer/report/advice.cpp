@@ -11,13 +11,13 @@
 namespace rollcall::report {
 namespace {
 
-/// An advice, and the seconds that it may save.
+/// An advice and the seconds that it may save.
 struct Saving {
   double seconds = 0;
   std::string text;
 };
 
-/// What is in force; empty where the record does not say. Nobody is advised to do what is done already.
+/// Returns the value of a setting, or an empty text where it is not recorded, so that no advice names the current value.
 std::string setting(const Run& run, const char* name) {
   const auto found = run.settings.find(name);
   return found == run.settings.end() ? "" : found->second.value;
@@ -48,7 +48,7 @@ std::string cheaper_saves(const Run& run) {
          std::string("fewer of them (a larger --checkpoint-steps or --checkpoint-epochs)");
 }
 
-/// To leave out a node takes more than to look at it: the others must show what is normal, for some time.
+/// Returns whether there is enough evidence for excluding the node: other nodes must show for some time what is normal.
 bool is_worth_excluding(const Run& run, const Straggler& slow) {
   constexpr std::size_t kNodes = 3;
   constexpr double kTimes = 1.3;

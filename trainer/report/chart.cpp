@@ -13,10 +13,10 @@
 namespace rollcall::report {
 namespace {
 
-// Colours that lines have in turn; also told apart by how they are dashed.
+// The colours of the lines, which also differ in their dashes.
 constexpr std::size_t kColours = 8;
 
-// The script of the page (page.js) draws a part of the steps by the same measures.
+// The script of the page (page.js) uses the same sizes when it zooms.
 constexpr double kWidth = 720;
 constexpr double kHeight = 274;
 constexpr double kLeft = 64;
@@ -25,7 +25,7 @@ constexpr double kTop = 10;
 constexpr double kBottom = 48;
 constexpr double kNothing = 1e-12;
 
-/// What of the data is on the drawing.
+/// The range of the data on the drawing.
 struct Area {
   double first = 0;  // step
   double last = 1;
@@ -98,7 +98,7 @@ std::string grid(const Area& area, const Chart& chart) {
                            (area.logarithmic ? (chart.unit.empty() ? "" : ", ") + std::string("logarithmic") : "")));
 }
 
-/// `M x y L x y ...` of one value of each point.
+/// Returns the SVG path `M x y L x y ...` through one value of each point.
 template <typename Value>
 std::string path_of(const Area& area, const std::vector<Point>& points, const Value& value, bool backwards = false) {
   std::string path;
@@ -159,7 +159,7 @@ std::string drawn_stack(const Area& area, const Chart& chart) {
   return svg;
 }
 
-/// One sum of all lines' points, so that the area of a stack is that of its top.
+/// Returns the sums of the lines' points up to each line, for a stacked chart.
 Chart top_of_stack(const Chart& chart) {
   Chart top = chart;
   top.lines.resize(1);
@@ -202,7 +202,7 @@ std::string legend(const Chart& chart) {
   return html + "</ul>";
 }
 
-/// Some twelve rows, for readers that see no drawing.
+/// Returns a table with some twelve rows, for readers that do not see the drawing.
 std::string value_table(const Chart& chart) {
   constexpr std::size_t kRowsOfTable = 12;
   std::vector<std::vector<std::string>> rows{{"line", "steps", "mean", "least", "most"}};
@@ -217,8 +217,8 @@ std::string value_table(const Chart& chart) {
   return "<details><summary>Values</summary>" + html_table(chart.title + ", values", rows) + "</details>";
 }
 
-/// {"title", "unit", "stacked", "dots", "lines": [{"n": name, "f": first steps, "x": last steps, "m": means, "a", "b":
-/// least and most}]}; without "f", "a" and "b" where each point is one value.
+/// Returns {"title", "unit", "stacked", "dots", "lines": [{"n": name, "f": first steps, "x": last steps, "m": means, "a",
+/// "b": least and most}]}, without "f", "a" and "b" where each point is one value.
 std::string data_json(const Chart& chart) {
   std::string lines;
   for (const ChartLine& line : chart.lines) {

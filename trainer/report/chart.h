@@ -8,50 +8,51 @@
 
 namespace rollcall::report {
 
-/// A line of a chart, its points in the chart's unit.
+/// A line of a chart.
 struct ChartLine {
   std::string name;
-  std::vector<Point> points;
+  std::vector<Point> points;  ///< in the chart's unit
 };
 
-/// What a step is in other measures; nothing where that is not known, or is another for each line.
+/// Converts steps to epochs and times. Unset values are unknown, or differ between the lines.
 struct StepScale {
   std::int64_t steps_of_epoch = 0;  ///< 0: unknown
   std::vector<Point> seconds;       ///< since the first start; empty: unknown
 
-  /// "epoch 3.2, 1 h 02 min" of a step; empty where nothing is known. Pure.
+  /// Returns "epoch 3.2, 1 h 02 min" for a step; empty where both are unknown. Pure.
   [[nodiscard]] std::string text(double step) const;
 };
 
-/// What is drawn: lines over steps. All texts may be anything; `id` is a word.
+/// A chart of lines over steps. Its texts are escaped; `id` must be a word.
 struct Chart {
   std::string id;
   std::string title;
   std::string unit;
   bool stacked = false;  ///< areas on top of each other; all lines have the same steps
-  bool dots = false;
+  bool dots = false;     ///< points without a line between them
   std::vector<ChartLine> lines;
   StepScale scale;
 
-  /// Whether a few values are so far above the others that only a logarithmic axis shows these.
+  /// Returns whether a few values are so much larger than the others that the chart needs a logarithmic axis.
   [[nodiscard]] bool has_spike() const;
 };
 
-/// A `<figure>`: the drawing as SVG with a description, a legend, a table of some of its values, and all values as JSON
-/// for the page's script, which shows them, zooms, and gives them as CSV. It is complete without the script.
+/// Returns a `<figure>` with an SVG drawing, its description, a legend, a table of some values, and all values as JSON
+/// for the page's script, which shows values, zooms and exports CSV. It is complete without the script.
 [[nodiscard]] std::string chart_html(const Chart& chart);
 
-/// Round numbers for an axis from `from` to `to`, about `wanted` of them (1, 2 or 5 times a power of ten apart). Pure.
+/// Returns about `wanted` round numbers from `from` to `to` for an axis, 1, 2 or 5 times a power of ten apart. Pure.
 [[nodiscard]] std::vector<double> ticks(double from, double to, int wanted);
 
-/// For a logarithmic axis, `from` > 0: powers of ten, and 2 and 5 times these where there are few. Pure.
+/// Returns numbers for a logarithmic axis, `from` > 0: powers of ten, and 2 and 5 times these where there are few. Pure.
 [[nodiscard]] std::vector<double> ticks_of_powers(double from, double to);
 
-/// StepScale of all charts of a page, for its script: {"scale":true,"e":steps of an epoch,"x":[steps],"s":[seconds]}.
+/// Formats the StepScale of a page's charts for its script: {"scale":true,"e":steps of an epoch,"x":[steps],
+/// "s":[seconds]}.
 [[nodiscard]] std::string scale_json(const StepScale& scale);
 
-/// A `<figure>`: what ranks did by themselves in a step, over time, the slowest marked. Empty where nothing is
-/// recorded.
+/// Returns a `<figure>` with each rank's own time per step over the run, which marks the slowest one. Empty without
+/// records.
 [[nodiscard]] std::string heat_map_html(const Run& run);
 
 }  // namespace rollcall::report

@@ -7,27 +7,27 @@
 
 namespace rollcall::report {
 
-/// A curve of a run by its name: "loss", "validation loss", "a step: data".
+/// A curve of a run.
 struct Curve {
-  std::string name;
-  const Series* series = nullptr;  ///< of the run
+  std::string name;                ///< "loss", "validation loss", "a step: data"
+  const Series* series = nullptr;  ///< points into the run
 };
 
-/// A chart: what belongs together, one line each.
+/// The curves of one chart.
 struct ChartPlan {
   std::string id;
   std::string title;
   std::string unit;
-  double scale = 1;  ///< of the values: 100 for fractions that are shown in percent
+  double scale = 1;  ///< factor of the values: 100 for fractions that are shown in percent
   bool stacked = false;
-  bool dots = false;  ///< single events rather than a course
+  bool dots = false;  ///< single events, drawn as points
   std::vector<Curve> curves;
 };
 
-/// The charts of a run, those without a value left out.
+/// Returns the charts of a run that have values.
 [[nodiscard]] std::vector<ChartPlan> charts_of(const Run& run);
 
-/// All curves of a run that have values.
+/// Returns the curves of a run that have values.
 [[nodiscard]] std::vector<Curve> curves_of(const Run& run);
 
 }  // namespace rollcall::report

@@ -10,7 +10,7 @@
 namespace rollcall::report {
 namespace {
 
-// A cell's colour says how long it took, of the median over all ranks and times.
+// The colour of a cell shows its time as a multiple of the median over all ranks and times.
 constexpr std::array kLevels{0.9, 1.05, 1.15, 1.3, 1.6, 2.0};
 constexpr double kMapWidth = 720;
 constexpr double kMapLeft = 64;
@@ -58,7 +58,7 @@ std::string row_labels(const RankGrid& grid, double height, std::size_t marked) 
   return svg;
 }
 
-/// One path a level; neighbours of a row as one rectangle.
+/// Draws one path per colour level, with neighbouring cells of a row as one rectangle.
 std::string cells(const RankGrid& grid, double median, double width, double height) {
   std::array<std::string, kLevels.size() + 1> paths;
   for (std::size_t row = 0; row < grid.rows(); ++row) {

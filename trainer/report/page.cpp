@@ -27,7 +27,7 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t kScalePoints = 128;
-constexpr std::size_t kMostPoints = 9000;  // of all lines of a page together: what keeps it below 1 MB
+constexpr std::size_t kMostPoints = 9000;  // in all lines of a page, which keeps it below 1 MB
 
 std::vector<Point> scaled(const std::vector<Point>& points, double scale) {
   std::vector<Point> result = points;
@@ -76,14 +76,14 @@ std::string charts_of_one(const Run& run) {
   return html + scale_for_script(scale);
 }
 
-/// Epochs, where they have as many steps in all runs; times differ.
+/// Returns a scale with epochs where they have the same number of steps in all runs. Times differ between runs.
 StepScale common_scale(const std::vector<Run>& runs) {
   const std::int64_t steps = runs.front().steps_of_epoch;
   const bool is_common = std::ranges::all_of(runs, [=](const Run& run) { return run.steps_of_epoch == steps; });
   return {is_common ? steps : 0, {}};
 }
 
-/// A chart for each curve, in which every run has a line.
+/// Returns a chart for each curve, with a line for each run.
 std::string charts_of_several(const std::vector<Run>& runs) {
   std::vector<Chart> charts;
   std::size_t lines = 0;
@@ -192,7 +192,7 @@ std::string environment_section(const Run& run) {
          values_table("Variables that rollcall set or found", "variable", run.environment, false) + "</details>";
 }
 
-/// Settings and variables in which runs differ.
+/// Returns a table of the settings and variables that differ between the runs.
 std::string differences_table(const std::vector<Run>& runs) {
   Rows rows{{"setting"}};
   std::set<std::string> names;
@@ -300,7 +300,7 @@ std::string body(const std::vector<Run>& runs) {
 }
 
 Error not_written(const std::string& path, const std::string& reason, ErrorKind kind) {
-  return fail("report", path, "cannot be written: " + reason, "--output with a place that can be written to", kind);
+  return fail("report", path, "cannot be written: " + reason, "--output=FILE in a folder that you can write to", kind);
 }
 
 std::string made_report(const std::string& folder, double most_seconds) {

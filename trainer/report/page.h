@@ -8,16 +8,16 @@
 
 namespace rollcall::report {
 
-/// A run, or several side by side, as one HTML page that needs nothing else: no network, no other file. At least one
-/// run. Less than 1 MB for up to some ten runs, however long these were.
+/// Returns an HTML page with one run, or with several side by side. It needs no network and no other file, and is smaller
+/// than 1 MB for up to some ten runs of any length. `runs` must not be empty.
 [[nodiscard]] std::string page_html(const std::vector<Run>& runs);
 
-/// Puts `text` into the file `path`, which is whole whenever somebody looks: written beside it, under a name that
-/// nobody can guess, and renamed. Errors: CannotCreate, InputOutput.
+/// Writes `text` to the file `path` atomically: to a file with a random name beside it, which is then renamed. Errors:
+/// CannotCreate, InputOutput.
 [[nodiscard]] Result<void> write_whole(const std::string& path, const std::string& text);
 
-/// What a training does at its end: reads the record of `folder` for at most `most_seconds`, writes report.html into
-/// it, and returns the summary as lines for people, or why there is none. Nothing is thrown.
+/// Writes the report of a training at its end: reads the record in `folder` for at most `most_seconds`, writes
+/// report.html there, and returns the summary as lines, or why there is none.
 [[nodiscard]] std::string report_of_run(const std::string& folder, double most_seconds) noexcept;
 
 }  // namespace rollcall::report

@@ -7,8 +7,8 @@
 namespace rollcall::report {
 namespace {
 
-constexpr double kSlower = 1.1;        // than the median
-constexpr double kTelling = 0.0005;    // seconds a step: less is the clock's and the scheduler's
+constexpr double kSlower = 1.1;        // times the median
+constexpr double kTelling = 0.0005;    // seconds per step; smaller differences are noise of clock and scheduler
 constexpr std::int64_t kEvidence = 5;  // records
 
 void add_up(RankSums& sums, const RankStep& step) {

@@ -7,25 +7,25 @@
 
 namespace rollcall::report {
 
-/// What one record says of one rank: seconds a step. NaN where it says nothing.
+/// The values of one rank in one record, in seconds per step. NaN: not recorded.
 struct RankStep {
   double data = 0;
   double forward = 0;
   double backward = 0;
   double wait = 0;
   double peak_memory_mib = 0;
-  double cpu = 0;         ///< seconds a step, of all threads
-  double loader_use = 0;  ///< of its workers' time: 0 to 1
+  double cpu = 0;         ///< CPU seconds of all threads per step
+  double loader_use = 0;  ///< busy fraction of its workers, 0 to 1
 
-  /// What the rank did by itself before it had to wait for others: by that ranks are compared.
+  /// Returns the time that the rank works before it waits for others, by which ranks are compared.
   [[nodiscard]] double own() const { return data + forward; }
 };
 
 /// Sums over a run of one rank.
 struct RankSums {
-  RankStep sum;  ///< but of memory: the most
+  RankStep sum;  ///< sums, but the maximum of the memory
   std::int64_t records = 0;
-  std::int64_t slow_records = 0;  ///< of them, in which it was slower than the median
+  std::int64_t slow_records = 0;  ///< records in which it was slower than the median
 
   [[nodiscard]] double mean(double RankStep::*part) const {
     return records > 0 ? sum.*part / static_cast<double>(records) : 0;
@@ -33,18 +33,18 @@ struct RankSums {
   [[nodiscard]] double mean_own() const { return mean(&RankStep::data) + mean(&RankStep::forward); }
 };
 
-/// A rank that holds up the others.
+/// A rank for which the others wait.
 struct Straggler {
   std::size_t rank = 0;
-  double seconds = 0;    ///< of its own, a step
-  double median = 0;     ///< of all ranks
-  bool by_data = false;  ///< it is the wait for data that is longer
+  double seconds = 0;    ///< its own time per step
+  double median = 0;     ///< the median of all ranks
+  bool by_data = false;  ///< whether it waits longer for data
 
   [[nodiscard]] double times() const { return median > 0 ? seconds / median : 1; }
 };
 
-/// Ranks over time in bounded memory: at most 64 rows (of several neighbouring ranks where there are more, each with
-/// the slowest of them) and 96 columns, which stand for more and more records the longer a run is. Plain value.
+/// Times of ranks over a run in bounded memory: at most 64 rows (with more ranks, a row has the slowest one of several)
+/// and 96 columns, which combine more records the longer a run is. Plain value.
 class RankGrid {
  public:
   static constexpr std::size_t kRows = 64;
@@ -54,11 +54,11 @@ class RankGrid {
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
     std::int64_t records = 0;
-    std::vector<double> seconds;       ///< of each row, summed up: own(), the slowest of its ranks
-    std::vector<std::int64_t> counts;  ///< of each row: records with a value
+    std::vector<double> seconds;       ///< per row, the sum of own() of its slowest rank
+    std::vector<std::int64_t> counts;  ///< per row, the number of records with a value
   };
 
-  /// A record of all ranks. Another number of ranks than before begins anew.
+  /// Adds a record of all ranks. A different number of ranks resets the grid.
   void add(std::int64_t step, const std::vector<RankStep>& ranks);
 
   [[nodiscard]] const std::vector<RankSums>& ranks() const { return ranks_; }
@@ -67,16 +67,16 @@ class RankGrid {
   [[nodiscard]] std::size_t ranks_of_row() const {
     return (ranks_.size() + kRows - 1) / kRows + (ranks_.empty() ? 1 : 0);
   }
-  /// Mean of a cell, seconds; nothing where no record has it.
+  /// Returns the mean of a cell in seconds; nothing without a record.
   [[nodiscard]] std::optional<double> cell(std::size_t row, std::size_t column) const;
-  /// Whether ranks have equal shares of the work, as they have but for --elastic-exact: a rank with more is no slower.
+  /// Sets whether ranks have equal shares of the work, which they do not under --elastic-exact. A rank with a larger
+  /// share is not a straggler.
   void set_equal_shares(bool equal) { equal_shares_ = equal; }
   [[nodiscard]] bool has_equal_shares() const { return equal_shares_; }
-  /// The slowest rank where its mean is a tenth more than the median; nothing where all are alike, or there is one, or
-  /// shares are not equal.
+  /// Returns the slowest rank where its mean is 10 % above the median; nothing with one rank or unequal shares.
   [[nodiscard]] std::optional<Straggler> slowest() const;
-  /// The same where it was slow again and again: in at least five records, and a quarter of its own. A pause, or the
-  /// minute in which a run begins, makes no straggler.
+  /// Returns the slowest rank where it was slow repeatedly: in at least five records, and in a quarter of its records. A
+  /// pause, or the first minute of a run, does not count.
   [[nodiscard]] std::optional<Straggler> straggler() const;
 
  private:

@@ -16,7 +16,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kLongestLine = 64 << 20;
 constexpr std::int64_t kLinesBetweenQuestions = 4096;
 
-/// A record of ours has fewer than a hundred names.
+/// The limit of names in a record; rollcall's records have fewer than a hundred.
 template <typename Map>
 void clear_values(Map& map, const typename Map::mapped_type& empty) {
   constexpr std::size_t kMostNames = 300;
@@ -35,7 +35,7 @@ Error cannot_read(const std::string& path, int error_number) {
 
 }  // namespace
 
-/// Takes what is at the top of an object; an array of numbers too. Members of deeper objects are passed over.
+/// Handles the members of the top-level object, including arrays of numbers. Members of nested objects are skipped.
 class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit RecordHandler(ReadRecord& record) : record_(record) {}
@@ -123,7 +123,7 @@ const std::vector<double>& ReadRecord::numbers(std::string_view name) const {
 }
 
 bool ReadRecord::parse(std::string_view line) {
-  // The names of one record are those of the next: their places are kept, as allocating them takes most of the time.
+  // Consecutive records have the same names. Their entries are kept, because allocating them takes most of the time.
   clear_values(numbers_, kNone);
   clear_values(texts_, {});
   clear_values(arrays_, {});
@@ -181,7 +181,7 @@ Result<void> RecordFile::read(const std::function<void(const ReadRecord&)>& take
       continue;
     }
     if (got < 0) {
-      return fail("RUN", path_, "cannot be read: " + errno_text(errno), "looking at the file system",
+      return fail("RUN", path_, "cannot be read: " + errno_text(errno), "checking the file system",
                   ErrorKind::InputOutput);
     }
     if (got == 0) {

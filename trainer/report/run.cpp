@@ -13,9 +13,9 @@ namespace rollcall::report {
 namespace {
 
 constexpr double kHour = 3600;
-constexpr double kSilence = 90;  // a lease is renewed every 5 s; a network file system may show it a minute later
+constexpr double kSilence = 90;  // seconds; a lease is renewed every 5 s, and NFS may show that a minute later
 
-/// The folder's name says more than "metrics.jsonl" or "." does.
+/// Returns the name of the run's folder, also for "metrics.jsonl" or ".".
 std::string name_of_run(const std::string& path) {
   std::error_code ignored;
   const auto folder = std::filesystem::absolute(path, ignored).lexically_normal().parent_path();
@@ -126,18 +126,19 @@ void add_notes(Run& run, const FileNotes& file) {
   run.file = file;
   if (file.records == 0) {
     run.note_once(file.unfinished_line || file.unreadable_lines > 0
-                      ? "no line of the file is a record: it may be another program's"
+                      ? "no line of the file is a record: it may belong to another program"
                       : "the file is empty: the run has not begun its first step");
   }
   if (file.unreadable_lines > 0) {
-    run.note_once(fmt::format("{} without a record passed over, the first is line {}",
-                              counted(file.unreadable_lines, "line"), file.first_unreadable));
+    run.note_once(fmt::format("{} skipped; the first is line {}",
+                              counted(file.unreadable_lines, "unreadable line was", "unreadable lines were"),
+                              file.first_unreadable));
   }
   if (file.unfinished_line && file.records > 0) {
     run.note_once("the last line has no end: the run was killed while writing it, or is writing it now");
   }
   if (file.out_of_time) {
-    run.note_once("there was no time to read the whole record: rollcall-report reads it all");
+    run.note_once("the record was too long to read all of it here; rollcall-report reads all of it");
   }
   if (run.clock_jumps > 0) {
     run.note_once(
@@ -146,7 +147,7 @@ void add_notes(Run& run, const FileNotes& file) {
   if (run.seconds.empty() && !run.loss.empty()) {
     run.note_once("the records of steps have no times: an older rollcall wrote them");
   } else if (run.loss.empty() && run.step > 0) {
-    run.note_once("steps were done, and none is recorded: they were fewer than --log-steps");
+    run.note_once("no step is recorded, because there were fewer steps than --log-steps");
   }
 }
 

@@ -11,7 +11,7 @@ namespace rollcall::report {
 namespace {
 
 constexpr std::int64_t kKnownSchema = 1;
-constexpr double kClockMayDiffer = 1;  // seconds between records that were made one after the other
+constexpr double kClockMayDiffer = 1;  // seconds that a record may be older than the one before it
 
 double or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
@@ -77,9 +77,9 @@ void read_hosts(const nlohmann::json& begin, Run& run) {
   }
 }
 
-constexpr double kMostJoules = 1e12;  // a node of a day or of a week has less
+constexpr double kMostJoules = 1e12;  // more than a node uses in a week
 
-/// "trace-100-104.json", as StepTrace names it: what else a record may hold would become a link.
+/// Returns whether `name` is a file name of StepTrace, "trace-100-104.json", because the page links to it.
 bool is_trace_file(const std::string& file) {
   constexpr std::string_view kBegin = "trace-";
   constexpr std::string_view kEnd = ".json";
@@ -93,7 +93,7 @@ bool is_trace_file(const std::string& file) {
          });
 }
 
-/// Not a number: not known. Anybody may have written the record.
+/// Reads a number that must be plausible; NaN where it is not. The record may come from anybody.
 bool are_shares(const std::vector<double>& numbers) {
   return std::ranges::all_of(numbers,
                              [](double number) { return std::isnan(number) || (number >= 0 && number < 1e9); });
@@ -118,7 +118,7 @@ void RunReader::note_time(const ReadRecord& record) {
   of.last = std::max(of.last, time);
 }
 
-/// Every record tells of a step that was done by then, not those of --log-steps alone.
+/// Notes the step that was done when a record was written; records are not limited to --log-steps.
 void RunReader::note_step(const ReadRecord& record) {
   const std::int64_t step = record.integer("step");
   if (record.event() != "begin" && step > run_.step) {
@@ -170,8 +170,7 @@ void RunReader::take(const ReadRecord& record) {
     run_.peak_memory = std::max(run_.peak_memory, or_zero(record.number("peak_memory_bytes_of_rank_0")));
     run_.device_peak = std::max(run_.device_peak, or_zero(record.number("device_peak_allocated_bytes")));
   } else if (event != "begin") {
-    run_.note_once(event.empty() ? "there are records without an event"
-                                 : "there are records of an unknown event, " + event);
+    run_.note_once(event.empty() ? "some records have no event" : "some records have an unknown event, " + event);
   }
 }
 
@@ -180,8 +179,8 @@ void RunReader::take_begin(const ReadRecord& record) {
   Start& of = run_.starts.back();
   if (const std::int64_t schema = record.integer("schema"); schema > kKnownSchema) {
     run_.note_once(
-        fmt::format("a newer rollcall wrote this record (schema {}, this program knows {}): what it does not know "
-                    "is left out",
+        fmt::format("a newer rollcall wrote this record (schema {}, this program knows {}): unknown parts are "
+                    "skipped",
                     schema, kKnownSchema));
   }
   of.began = or_zero(record.number("time"));
@@ -306,7 +305,7 @@ void RunReader::take_trace(const ReadRecord& record) {
   if (ranks == 0 || ranks > kMostRanks || traced.compute.size() != ranks || traced.communication.size() != ranks ||
       traced.exposed.size() != ranks || !are_shares(traced.seconds) || !are_shares(traced.compute) ||
       !are_shares(traced.communication) || !are_shares(traced.exposed) || !is_trace_file(traced.file)) {
-    run_.note_once("there are records of traces that make no sense");
+    run_.note_once("some records of traces are invalid");
     return;
   }
   run_.traces.push_back(std::move(traced));

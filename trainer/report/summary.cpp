@@ -40,10 +40,10 @@ std::string place_text(const Run& run) {
 std::string progress_of(const Run& run) {
   const std::int64_t all = run.all_steps();
   std::string text = all > 0 ? fmt::format("step {} of {}", run.step, all) : fmt::format("step {}", run.step);
-  text += run.left_out_steps > 0 ? ", " + counted(run.left_out_steps, "step") + " left out (gradients not finite)" : "";
+  text += run.left_out_steps > 0 ? ", " + counted(run.left_out_steps, "step") + " skipped (gradients not finite)" : "";
   const double bad = run.bad_samples.sum();
-  text += bad > 0 ? ", " + counted(std::llround(bad), "image") + " left out (damaged, or not to be read)" : "";
-  return text + (run.lost_steps > 0 ? ", " + counted(run.lost_steps, "step") + " done again after a restart" : "");
+  text += bad > 0 ? ", " + counted(std::llround(bad), "image") + " skipped (damaged or unreadable)" : "";
+  return text + (run.lost_steps > 0 ? ", " + counted(run.lost_steps, "step") + " repeated after a restart" : "");
 }
 
 std::string quality_text(const Run& run) {
@@ -59,7 +59,7 @@ std::string quality_text(const Run& run) {
   return text;
 }
 
-/// What the GPUs did over the run; empty where no record says it.
+/// Returns the use of the GPUs over the run; empty where it is not recorded.
 std::string gpus_text(const Run& run) {
   std::string text;
   text += run.gpu_load.empty() ? "" : fmt::format(", GPUs busy {}", percent(run.gpu_load.mean()));
@@ -101,11 +101,11 @@ std::string straggler_text(const Run& run) {
   }
   const auto slow = run.ranks.slowest();
   if (!slow) {
-    return run.ranks.ranks().size() == 1 ? "one rank" : "no straggler: none is a tenth slower than the median";
+    return run.ranks.ranks().size() == 1 ? "one rank" : "no straggler: no rank is 10 % slower than the median";
   }
   if (!run.ranks.straggler()) {
     return fmt::format(
-        "no straggler: none is slow again and again (the slowest, rank {}, took {:.1f} times the median)", slow->rank,
+        "no straggler: no rank is slow repeatedly (the slowest, rank {}, took {:.1f} times the median)", slow->rank,
         slow->times());
   }
   const std::string host = run.host_of(slow->rank);
@@ -132,9 +132,9 @@ std::string saves_text(const Run& run) {
   return text;
 }
 
-/// How often ranks were lost or came, and what that took.
+/// Returns how often ranks were lost or joined, and how long that took.
 std::string changes_text(const Run& run) {
-  std::string text = counted(run.world_changes, "time") + " ranks were lost or came";
+  std::string text = "ranks were lost or joined " + counted(run.world_changes, "time");
   if (!run.change_seconds.empty()) {
     text += fmt::format("; {:.3g} s each until the next step, at most {:.3g} s", run.change_seconds.mean(),
                         run.change_seconds.most());
@@ -143,7 +143,7 @@ std::string changes_text(const Run& run) {
 }
 
 std::string replicas_text(const Run& run) {
-  return fmt::format("{} for neighbours, of {} a rank, for which training waited {:.3g} s in all{}", run.replicas,
+  return fmt::format("{} in the memory of peers, {} per rank, for which training waited {:.3g} s in all{}", run.replicas,
                      human_bytes(static_cast<std::uint64_t>(run.replica_bytes)), run.replica_stall_seconds,
                      run.failed_replicas > 0 ? fmt::format("; {} FAILED", run.failed_replicas) : "");
 }
@@ -162,7 +162,7 @@ std::string cost_text(const Run& run) {
 
 double sum_of(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 
-/// What the last trace says of the steps that it shows.
+/// Returns the shares of communication in the last trace.
 std::string trace_text(const Run& run) {
   if (run.traces.empty() || sum_of(run.traces.back().seconds) <= 0) {
     return "";
@@ -170,7 +170,7 @@ std::string trace_text(const Run& run) {
   const TracedSteps& traced = run.traces.back();
   const double all = sum_of(traced.seconds);
   if (!std::isfinite(sum_of(traced.communication))) {
-    return "";  // on a GPU the host does not know
+    return "";  // with a GPU the host does not know them
   }
   return fmt::format("; traced steps {} to {}: communication {}, {} not hidden by computation", traced.first_step,
                      traced.last_step, percent(sum_of(traced.communication) / all),
@@ -193,9 +193,9 @@ std::string state_of(const Run& run) {
     return fmt::format("running: its last record is {} old", age);
   }
   return run.renewed > 0
-             ? fmt::format("killed, lost or at a standstill: no sign of it for {}; its last record is {} old",
+             ? fmt::format("killed, lost or hanging: its lease was not renewed for {}; its last record is {} old",
                            human_duration(run.now - run.renewed), age)
-             : fmt::format("no end is recorded: it was killed, or could not write; its last record is {} old", age);
+             : fmt::format("no end is recorded: it was killed or could not write; its last record is {} old", age);
 }
 
 std::vector<std::pair<std::string, double>> time_budget(const Run& run) {

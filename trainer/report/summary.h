@@ -8,25 +8,25 @@
 
 namespace rollcall::report {
 
-/// What matters of a run, for people: a name and a text for each of ten lines.
+/// Summarizes a run in ten lines, each with a name and a text.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> summary(const Run& run);
 
-/// The same as lines for a terminal or a mail, control characters replaced; notes on the record behind them.
+/// Formats the summary and the notes on the record for a terminal or a mail, with control characters replaced.
 [[nodiscard]] std::string summary_text(const Run& run);
 
-/// One JSON object for scripts (docs/reference/metrics.md names its members).
+/// Formats the summary as one JSON object for scripts (docs/reference/metrics.md lists its members).
 [[nodiscard]] std::string summary_json(const Run& run);
 
-/// What would have made a run cheaper, the most first; each with what it cost. Empty where nothing stands out.
+/// Returns what would have made a run cheaper and how much time it cost, the most expensive first.
 [[nodiscard]] std::vector<std::string> advice(const Run& run);
 
-/// What became of it: "finished", "failed: ...", "still running, or was killed: its last record is 3 min 05 s old".
+/// Returns the state of a run: "finished", "failed: ...", "running: its last record is 3 min 05 s old".
 [[nodiscard]] std::string state_of(const Run& run);
 
-/// Where the time of all starts went: name and seconds, the rest included.
+/// Divides the time of all starts into parts, with names and seconds, including the rest.
 [[nodiscard]] std::vector<std::pair<std::string, double>> time_budget(const Run& run);
 
-/// All curves as rows `run,curve,first_step,last_step,mean,least,most`, with a line of names first.
+/// Formats all curves as rows `run,curve,first_step,last_step,mean,least,most`, after a line with these names.
 [[nodiscard]] std::string curves_csv(const std::vector<Run>& runs);
 
 }  // namespace rollcall::report

@@ -129,7 +129,7 @@ TEST_F(RunTest, ATraceIsLinkedAndSummedUp) {
   EXPECT_EQ(on_gpus.traces.size(), 1U);
   EXPECT_THAT(page_html({on_gpus}), HasSubstr("<td>-</td>"));
   EXPECT_THAT(page_html({strange}), testing::Not(HasSubstr("<a href")));
-  EXPECT_THAT(strange.notes, testing::Contains("there are records of traces that make no sense"));
+  EXPECT_THAT(strange.notes, testing::Contains("some records of traces are invalid"));
 }
 
 TEST_F(RunTest, ARestartedRunIsOneWhoseLostStepsCountOnce) {
@@ -183,7 +183,7 @@ TEST_F(RunTest, ImagesThatWereLeftOutAreToldOnceEach) {
   const RunOfTest run = read(begin(100) + with_bad(step(1, 111), 1) + with_bad(step(2, 112), 2) + begin(200, 1) +
                              resume(1) + with_bad(step(2, 211), 2) + end(220));
   EXPECT_EQ(run.bad_samples.sum(), 3);
-  EXPECT_THAT(summary_text(run), HasSubstr("3 images left out"));
+  EXPECT_THAT(summary_text(run), HasSubstr("3 images skipped"));
 }
 
 TEST_F(RunTest, ReplicasAndChangesOfTheWorldAreTold) {
@@ -206,10 +206,10 @@ TEST_F(RunTest, ReplicasAndChangesOfTheWorldAreTold) {
   EXPECT_EQ(run.replica_stall_seconds, 0.75);
   EXPECT_THAT(run.notes, IsEmpty());
   EXPECT_THAT(summary_text(run),
-              HasSubstr("2 for neighbours, of 2.0 MiB a rank, for which training waited 0.75 s in all; 1 FAILED"));
+              HasSubstr("2 in the memory of peers, 2.0 MiB per rank, for which training waited 0.75 s in all; 1 FAILED"));
   EXPECT_THAT(summary_text(run),
-              HasSubstr("2 times ranks were lost or came; 0.5 s each until the next step, at most 0.75 s"));
-  EXPECT_THAT(summary_text(read(begin(100) + step(1, 111))), Not(HasSubstr("neighbours")));
+              HasSubstr("ranks were lost or joined 2 times; 0.5 s each until the next step, at most 0.75 s"));
+  EXPECT_THAT(summary_text(read(begin(100) + step(1, 111))), Not(HasSubstr("memory of peers")));
 }
 
 TEST_F(RunTest, TheTimeOfAllStartsIsAccountedFor) {
@@ -236,7 +236,7 @@ TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
   const RunOfTest run = read(begin(1) + "not json\n" + step(1, 12) + "[1,2]\n" + R"({"event":"step","st)");
   EXPECT_EQ(run.step, 1);
   EXPECT_FALSE(run.ended());
-  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("2 lines without a record"), HasSubstr("the last line has no end")));
+  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("2 unreadable lines were skipped"), HasSubstr("the last line has no end")));
   EXPECT_THAT(run.notes.front(), HasSubstr("the first is line 2"));
   EXPECT_THAT(state_of(run), HasSubstr("no end is recorded"));
 }
@@ -244,7 +244,7 @@ TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
 TEST_F(RunTest, ANewerSchemaUnknownEventsAndAClockThatJumpedAreTold) {
   const RunOfTest run = read(begin(1000, 0, 2) + step(1, 1002) + R"({"event":"dance","time":500})" + "\n" + end(1003));
   EXPECT_THAT(run.notes, ElementsAre(HasSubstr("schema 2"), HasSubstr("unknown event, dance"),
-                                     HasSubstr("the clock went backwards 1 time")));
+                                     HasSubstr("the clock went backwards 1 time:")));
   EXPECT_EQ(run.wall_seconds(), 3);
 }
 
@@ -305,7 +305,7 @@ TEST_F(RunTest, ReadingEndsWhenItMayNotGoOn) {
   const Result<RunOfTest> run = read_run(folder_, [] { return false; });
   ASSERT_TRUE(run);
   EXPECT_LT(run->step, 20'000);
-  EXPECT_THAT(run->notes, testing::Contains(HasSubstr("no time to read the whole record")));
+  EXPECT_THAT(run->notes, testing::Contains(HasSubstr("too long to read all of it here")));
 }
 
 /// Where others may write, they could have put links of these names there.

@@ -208,7 +208,7 @@ def test_the_last_step_is_that_of_the_end_though_none_was_recorded(tmp_path):
     end = {"event": "end", "ending": "finished", "step": 2, "data_wait_fraction": 0, "time": 1010}
     text = report("--text", write_records(tmp_path, {**BEGIN, "max_steps": 2}, end)).stdout
     assert re.search("^progress +step 2 of 2$", text, re.M) and "older rollcall" not in text, text
-    assert "none is recorded: they were fewer than --log-steps" in text
+    assert "no step is recorded, because there were fewer steps than --log-steps" in text
     assert "older rollcall" in report("--text", write_records(tmp_path, BEGIN, {**step_record(1), "seconds": None}, end)).stdout
 
 
@@ -216,12 +216,12 @@ def test_a_run_that_renews_its_lease_runs_and_another_one_does_not(tmp_path):
     def state():
         return re.search("^run +(.*)$", report("--text", run).stdout, re.M).group(1).split(": ", 1)[1]
     run = write_records(tmp_path, BEGIN, step_record(1))
-    assert state().startswith("no end is recorded: it was killed, or could not write; its last record is ")
+    assert state().startswith("no end is recorded: it was killed or could not write; its last record is ")
     lease = run / "lease.json"
     lease.write_text("{}")
     assert state().startswith("running: its last record is ") and "killed" not in state()
     os.utime(lease, (1e9, 1e9))
-    assert state().startswith("killed, lost or at a standstill: no sign of it for ")
+    assert state().startswith("killed, lost or hanging: its lease was not renewed for ")
     write_records(tmp_path, BEGIN, step_record(1), {"event": "failed", "step": 1, "error": "rollcall: --data: x: gone", "time": 1002})
     assert state() == "failed: --data: x: gone"
 

@@ -25,7 +25,7 @@ void append_varint(std::string& bytes, std::uint64_t value) {
   bytes.push_back(static_cast<char>(value));
 }
 
-/// A message that grows by fields, in the order in which they are added.
+/// A protocol buffer message, to which fields are appended.
 class Message {
  public:
   Message& add_integer(int field, std::int64_t value) {
@@ -43,7 +43,7 @@ class Message {
     append_little_endian(bytes_, std::bit_cast<std::uint32_t>(value));
     return *this;
   }
-  /// A string, or a message within this one.
+  /// Appends a string or a nested message.
   Message& add(int field, std::string_view bytes) {
     append_tag(field, kLengthDelimited);
     append_varint(bytes_, bytes.size());
@@ -51,7 +51,7 @@ class Message {
     return *this;
   }
   Message& add(int field, const Message& message) { return add(field, message.bytes_); }
-  /// A repeated double, packed.
+  /// Appends a packed repeated double.
   Message& add(int field, const std::vector<double>& values) {
     std::string packed;
     for (const double value : values) {
@@ -70,7 +70,7 @@ class Message {
   std::string bytes_;
 };
 
-// Numbers of fields, as the .proto files give them.
+// Field numbers of the .proto files.
 namespace event {
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 }
@@ -120,7 +120,7 @@ Message encoded(const Histogram& of) {
       .add(histogram::kBucket, of.counts);
 }
 
-/// A CRC of bytes that hold CRCs themselves would be a weak one, so record_writer.h masks what it stores.
+/// Masks a CRC like record_writer.h, because a CRC over bytes that contain CRCs would be weak.
 std::uint32_t masked_crc(std::string_view bytes) {
   return std::rotr(storage::crc32c(std::as_bytes(std::span(bytes))), 15) + 0xa282ead8U;
 }
@@ -190,7 +190,7 @@ Result<std::string> encode_png(std::span<const std::uint8_t> rgb, int width, int
   image.width = static_cast<png_uint_32>(width);
   image.height = static_cast<png_uint_32>(height);
   image.format = PNG_FORMAT_RGB;
-  image.flags = PNG_IMAGE_FLAG_FAST;  // a training waits for it
+  image.flags = PNG_IMAGE_FLAG_FAST;  // training waits for it
   std::string file(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
   png_alloc_size_t bytes = file.size();
   const int done = png_image_write_to_memory(&image, file.data(), &bytes, 0, rgb.data(), 0, nullptr);

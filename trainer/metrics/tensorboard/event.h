@@ -11,27 +11,27 @@
 
 namespace rollcall::metrics::tensorboard {
 
-// What TensorBoard reads: the few messages of protocol buffers that an event file consists of, encoded here, so that
-// neither TensorFlow nor protobuf is needed. Each encode_ function returns one message Event. All are pure.
+// Encoders for TensorBoard's event files, which need neither TensorFlow nor protobuf. Each encode_ function returns one
+// protocol buffer message Event. All are pure.
 //
 // Messages: tensorflow/core/util/event.proto (Event, SessionLog), tensorflow/core/framework/summary.proto (Summary,
 // SummaryMetadata, HistogramProto), tensor.proto, tensor_shape.proto and types.proto beside it. Wire format:
 // https://protobuf.dev/programming-guides/encoding
 
-/// Where an event is in a curve.
+/// The position of an event in a curve.
 struct Moment {
   double time = 0;        ///< seconds since the epoch
   std::int64_t step = 0;  ///< steps done
 };
 
-/// A point of a curve; it travels as float32. What stands before the first '/' of a tag is its group on the page.
+/// A point of a curve, which is stored as float32. The text before the first '/' of the tag is its group on the page.
 struct Scalar {
   std::string tag;
   double value = 0;
 };
 
-/// How numbers are distributed: counts[i] of them are between limits[i - 1] and limits[i], the first ones between `min`
-/// and limits[0]. Empty buckets are there only where the next one has to begin somewhere.
+/// A histogram: counts[i] numbers are between limits[i - 1] and limits[i], and the first ones between `min` and
+/// limits[0]. An empty bucket exists only where it is needed as the lower limit of the next one.
 struct Histogram {
   double min = 0;
   double max = 0;
@@ -42,14 +42,14 @@ struct Histogram {
   std::vector<double> counts{};
 };
 
-/// Of the finite ones of `values`. Buckets have a width of an eighth to a quarter of their numbers' size, four to a
-/// power of two, so that gradients around 1e-8 and weights around 1 are both seen well. Reads each number once. Pure.
+/// Computes the histogram of the finite `values`. There are four buckets per power of two, whose widths are 1/8 to 1/4
+/// of their numbers, so that gradients around 1e-8 and weights around 1 are both resolved. Reads each number once. Pure.
 [[nodiscard]] Histogram histogram_of(std::span<const float> values);
 
-/// What every file begins with.
+/// Encodes the first event of a file.
 [[nodiscard]] std::string encode_file_version(double time);
 
-/// Makes a reader drop what earlier files of the folder hold of this step and later ones.
+/// Encodes an event that makes readers drop this step and later ones of earlier files in the folder.
 [[nodiscard]] std::string encode_session_start(const Moment& moment);
 
 [[nodiscard]] std::string encode_scalars(const Moment& moment, const std::vector<Scalar>& scalars);
@@ -57,20 +57,20 @@ struct Histogram {
 /// `markdown` in UTF-8.
 [[nodiscard]] std::string encode_text(const Moment& moment, std::string_view tag, std::string_view markdown);
 
-/// `png`: a PNG file of width x height pixels in RGB.
+/// Encodes an image. `png` is a PNG file of width x height pixels in RGB.
 [[nodiscard]] std::string encode_image(const Moment& moment, std::string_view tag, int width, int height,
                                        std::string_view png);
 
-/// Tags and histograms, none of them of no numbers.
+/// Encodes histograms with their tags. None of them may be empty.
 [[nodiscard]] std::string encode_histograms(const Moment& moment,
                                             const std::vector<std::pair<std::string, Histogram>>& histograms);
 
-/// A record of an event file, as tensorflow/core/lib/io/record_writer.h says: the length in 8 bytes, the masked
-/// CRC-32C of these, the event, its masked CRC-32C; little-endian.
+/// Returns a record of an event file (tensorflow/core/lib/io/record_writer.h): the length in 8 bytes, its masked CRC-32C,
+/// the event, its masked CRC-32C; little-endian.
 [[nodiscard]] std::string framed(std::string_view event);
 
-/// A PNG file. `rgb`: 8 bits a channel, [height][width][3], without gaps. Errors (Internal): libpng refuses, as for a
-/// picture without pixels or one whose lines are too long.
+/// Encodes a PNG file. `rgb` has 8 bits per channel, [height][width][3], without padding. Errors (Internal): libpng
+/// refuses, for example an image without pixels or with too long lines.
 [[nodiscard]] Result<std::string> encode_png(std::span<const std::uint8_t> rgb, int width, int height);
 
 }  // namespace rollcall::metrics::tensorboard

@@ -14,7 +14,7 @@
 
 namespace rollcall::metrics::tensorboard {
 Result<EventFile> EventFile::create(const std::string& folder, double time) {
-  std::error_code ignored;  // open() tells better what is wrong
+  std::error_code ignored;  // open() reports the error
   std::filesystem::create_directories(folder, ignored);
   const std::string path = fmt::format("{}/events.out.tfevents.{:010d}.{}.{}.0", folder,
                                        static_cast<std::int64_t>(time), this_host_name(), ::getpid());
@@ -24,7 +24,7 @@ Result<EventFile> EventFile::create(const std::string& folder, double time) {
                 "naming another --run-dir, or --tensorboard=off", ErrorKind::CannotCreate);
   }
   EventFile file(File(opened.descriptor), path);
-  file.end_ = ::lseek(opened.descriptor, 0, SEEK_END);  // 0, but where a process of another container has this number
+  file.end_ = ::lseek(opened.descriptor, 0, SEEK_END);  // 0, unless a process of another container has the same id
   RETURN_IF_ERROR(file.write(encode_file_version(time)));
   return file;
 }

@@ -10,15 +10,15 @@
 namespace rollcall::metrics::tensorboard {
 namespace {
 
-// The upper bits of a binary32 without its sign, its exponent and the first two of its fraction, number ranges of
-// magnitudes, four to a power of two. So a number's bucket is found by a shift.
+// The exponent and the first two fraction bits of a binary32 number the buckets, four per power of two, so that a shift
+// gives the bucket of a number.
 constexpr int kShift = 23 - 2;
 constexpr std::size_t kRanges = std::size_t{1} << (31 - kShift);
 using Counts = std::array<std::uint64_t, kRanges>;
 
 std::size_t range_of(float magnitude) { return std::bit_cast<std::uint32_t>(magnitude) >> kShift; }
 
-/// Least magnitude of a range; that of the first one behind all finite numbers is the largest of these.
+/// Returns the smallest magnitude of a bucket; for the first one after all finite numbers, the largest finite number.
 double begin_of(std::size_t range) {
   const float begin = std::bit_cast<float>(static_cast<std::uint32_t>(range << kShift));
   return std::isfinite(begin) ? begin : std::numeric_limits<float>::max();

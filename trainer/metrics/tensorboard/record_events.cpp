@@ -13,7 +13,7 @@
 namespace rollcall::metrics::tensorboard {
 namespace {
 
-/// Which number of which record is a point of which curve.
+/// The curve for a number of a record.
 struct Curve {
   std::string_view event;
   std::string_view name;
@@ -36,7 +36,7 @@ constexpr std::array kCurves{Curve{"step", "loss", "training/loss"},
                              Curve{"validation", "top1", "validation/top1"},
                              Curve{"validation", "top5", "validation/top5"}};
 
-/// NaN where there is no number of this name.
+/// Returns the number with this name, or NaN where there is none.
 double number_of(const Record& record, std::string_view name) {
   const auto found = std::ranges::find(record, name, [](const auto& field) { return std::string_view(field.first); });
   if (found == record.end()) {
@@ -72,7 +72,7 @@ std::vector<Scalar> points_of(const Record& record, std::string_view event) {
   return points;
 }
 
-/// Text that Markdown leaves as it is, also in a table: a code span with more backticks around it than are in it.
+/// Returns `text` as a Markdown code span, with more backticks around it than inside, so that it is shown unchanged.
 std::string code_span(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < ' '; }, ' ');

@@ -7,12 +7,12 @@
 
 namespace rollcall::metrics::tensorboard {
 
-/// The events (event.h) that show a record of metrics.jsonl: a start that drops what earlier ones did of later steps,
-/// and its settings as a table; points of curves of a step and a validation. None for other records. Numbers that JSON
-/// lacks, which the record has as null, and a rate that is not known yet (0) are no points. Pure.
+/// Returns the events (event.h) for a record of metrics.jsonl. For a start: an event that drops later steps of earlier
+/// starts, and a table of the settings. For a step or a validation: points of curves. For other records: none. Null
+/// numbers and an unknown rate (0) give no points. Pure.
 [[nodiscard]] std::vector<std::string> events_of(const Record& record);
 
-/// {name: {"value": ..., "origin": ...}} as a table in Markdown, whatever the values hold. Pure.
+/// Formats {name: {"value": ..., "origin": ...}} as a table in Markdown, and escapes the values. Pure.
 [[nodiscard]] std::string settings_table(const std::string& json);
 
 }  // namespace rollcall::metrics::tensorboard
