@@ -103,8 +103,8 @@ std::optional<std::string> PlanReader::operator()(const std::string& path) const
     return text;
   }
   if (reading.error_number != ENOENT && *fault_) {
-    *fault_ = fail(root_.shown(path), "", "cannot be read: " + reading.reason,
-                   "repairing or moving it, and then again: nothing was changed", ErrorKind::NoInput);
+    *fault_ = fail(root_.shown(path), "", "cannot be read: " + reading.reason + "; nothing was changed",
+                   "repairing it, or moving it away", ErrorKind::NoInput);
   }
   return std::nullopt;
 }
