@@ -23,9 +23,9 @@ namespace rollcall {
 /// Returns whether a file with this `status` belongs to this process's user, or to root, who may do everything.
 [[nodiscard]] bool is_own(const struct stat& status);
 
-/// Likewise for a file in `folder`, whose file system may map owners: some give all files one owner, or root's files to
-/// `nobody`. Where the owner differs, this function creates a file in `folder`, compares its owner and removes it. Its
-/// name is random.
+/// Returns whether a file in `folder` is this user's, also where the file system maps owners: some give all files one
+/// owner, or root's files to `nobody`. Where the owner differs, this function creates a file of a random name in
+/// `folder`, compares its owner and removes it.
 [[nodiscard]] bool is_own(const struct stat& status, const std::string& folder);
 
 /// Returns a clause that says why a file with this `status` is not private. Empty where it is a regular file of this

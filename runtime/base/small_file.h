@@ -23,7 +23,7 @@ struct FileReading {
 /// block this function.
 [[nodiscard]] FileReading read_small_file(const std::string& path, std::size_t most, std::string& content);
 
-/// Likewise for a file that was opened for reading with O_NONBLOCK. The descriptor stays open.
+/// Reads a file that was opened for reading with O_NONBLOCK, like the function above. The descriptor stays open.
 [[nodiscard]] FileReading read_small_file(int descriptor, std::size_t most, std::string& content);
 
 /// Returns a whole file, such as one of /proc; empty where read_small_file() refuses it.

@@ -25,7 +25,7 @@ inline constexpr seconds kOtherTaskTells{15};
 
 /// After a peer's process has ended, Gloo gets this long to read the data that the peer sent before.
 inline constexpr milliseconds kEndedPeerIsRead{100};
-/// Likewise where it is unknown which peer was lost, or whether it left in an orderly way.
+/// Gloo gets this long to read where it is unknown which peer was lost, or whether it left in an orderly way.
 inline constexpr seconds kLostPeerIsRead{1};
 /// The store is asked whether a peer left in an orderly way. It answers within milliseconds unless rank 0 has stopped.
 inline constexpr seconds kWordOfPeer{2};
@@ -41,7 +41,7 @@ inline constexpr milliseconds kEndpointIsJudged{10};
 /// A leaving rank waits until all peers have read its message over UCX, because closing earlier could discard it. A
 /// peer that hangs never reads it.
 inline constexpr milliseconds kGoodbyeIsRead{300};
-/// Likewise for a rank that has failed, which then closes its endpoints by force.
+/// A failed rank waits this long until its peers have read its message, and then closes its endpoints by force.
 inline constexpr milliseconds kFailureIsRead{100};
 /// UCX endpoints are closed by force, together with their pending operations.
 inline constexpr seconds kEndpointsClose{2};

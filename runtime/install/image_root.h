@@ -34,9 +34,9 @@ class ImageRoot {
   /// begins at its root, and `..` does not leave it, like RESOLVE_IN_ROOT of openat2(2). Missing entries are appended
   /// by name. Empty, which names no file, where there are more links than the kernel follows.
   [[nodiscard]] std::string on_this_machine(const std::string& path) const;
-  /// Likewise, but does not follow `path` itself where it is a link.
+  /// Returns the path on this machine of `path`, but does not follow `path` itself where it is a link.
   [[nodiscard]] std::string entry_on_this_machine(const std::string& path) const;
-  /// Likewise, but resolves links also for this machine: the path of the file itself, which may not exist yet.
+  /// Returns the path of the file itself, which may not exist yet: links are resolved for this machine too.
   [[nodiscard]] std::string target_on_this_machine(const std::string& path) const;
   /// Returns the paths on this machine of all folders on the way to `path` (absolute), of links' targets, and of `path`
   /// itself, each once. Whoever may change one of them can replace `path`.

@@ -35,7 +35,7 @@ class Numbers {
 
   /// Returns the number, or nothing where the variable is unset or empty. A value that is not a number is an error.
   [[nodiscard]] std::optional<std::uint32_t> optional(std::string_view name);
-  /// Likewise, but an unset variable is an error too, and 0 is returned.
+  /// Returns the number. An unset variable is an error too, for which it returns 0.
   [[nodiscard]] std::uint32_t required(std::string_view name);
 
   /// Returns the first error (Mismatch), if any.
