@@ -115,7 +115,7 @@ def test_a_node_that_never_had_a_place_says_so_and_ends_with_a_code_of_its_own(n
     assert run_.finish() == [0, 0, 79]
     waits, ends = spare.stderr.read().splitlines()
     assert run_.options[1].split("=")[1] in waits and "waits as a spare until a node leaves" in waits
-    assert "has run nothing; try " in ends
+    assert "ran no workers; try " in ends
 
 
 def test_a_second_job_at_the_endpoint_of_a_run_of_one_node_is_refused(nodes):
