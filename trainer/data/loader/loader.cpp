@@ -69,7 +69,7 @@ Result<void> Loader::start_workers() {
     }
   } catch (const std::system_error& error) {
     return fail("--train-num-workers", std::to_string(options_.workers),
-                std::string("only ") + std::to_string(workers_.size()) + " threads could be started: " + error.what(),
+                "only " + std::to_string(workers_.size()) + " of these threads could be started: " + error.what(),
                 "lowering it, or raising the limit of processes (ulimit -u)", ErrorKind::Unavailable);
   }
   return {};

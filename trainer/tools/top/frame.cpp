@@ -71,11 +71,11 @@ std::string time_line(const Run& run, double now) {
   if (!run.is_alive()) {
     return "";
   }
-  std::string text = left >= 0 ? "ETA " + metrics::human_duration(left) : "ETA not known yet";
+  std::string text = left >= 0 ? "ETA " + metrics::human_duration(left) : "ETA unknown";
   if (run.job_ends > 0) {
     const double job = run.job_ends - now;
     text += fmt::format("   the job ends in {}{}", metrics::human_duration(std::max(job, 0.0)),
-                        left > job ? ", before that: it goes on from a checkpoint" : "");
+                        left > job ? ", before the training: resuming continues from a checkpoint" : "");
   }
   return text;
 }

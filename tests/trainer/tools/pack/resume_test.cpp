@@ -222,7 +222,7 @@ TEST_F(Resume, OtherOptionsOrFilesAreRefusedAndOverwriteStartsAnew) {
 TEST_F(Resume, OverwritingGoesOnTooWhereItWasInterrupted) {
   leave(data_, journal_);
   test::put_text(out(), "something else");
-  EXPECT_THAT(pack({"--overwrite", tree(), out()}).out, HasSubstr("9 images of an earlier run were kept"));
+  EXPECT_THAT(pack({"--overwrite", tree(), out()}).out, HasSubstr("9 images of an earlier run, kept"));
   EXPECT_EQ(content_of_file(out()), whole_);
 }
 
