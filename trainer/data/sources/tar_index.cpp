@@ -80,8 +80,8 @@ bool checksum_is_right(const TarHeader& header) {
     sum += byte;
     signed_sum += static_cast<signed char>(byte);
   }
-  const auto told = number_of(header.checksum);
-  return told && (static_cast<std::int64_t>(*told) == sum || static_cast<std::int64_t>(*told) == signed_sum);
+  const auto stated = number_of(header.checksum);
+  return stated && (static_cast<std::int64_t>(*stated) == sum || static_cast<std::int64_t>(*stated) == signed_sum);
 }
 
 bool is_empty(const TarHeader& header) {

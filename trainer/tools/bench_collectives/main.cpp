@@ -245,9 +245,9 @@ int measure_in_world(const Options& options, const Environment& environment) {
   }
   const Result<bool> right = measure_all(options, *world);
   if (!right) {
-    const bool tells =
+    const bool reports =
         world->rank == 0 || right.error().kind == ErrorKind::Mismatch;  // a mismatch is found by one rank
-    return tells ? report.common(right.error()) : to_int(right.error().exit_code());
+    return reports ? report.common(right.error()) : to_int(right.error().exit_code());
   }
   if (!alone) {
     train::let_others_leave_first(*world);

@@ -261,12 +261,12 @@ Result<PackReport> TreePacker::run() {
     }
   }
   ASSIGN_OR_RETURN(const data::PackedContent whole, content(partial));
-  Result<PackReport> told = report(partial);
+  Result<PackReport> finished = report(partial);
   RETURN_IF_ERROR(partial.finish(whole));
   std::error_code ignored;
-  told->bytes_out = fs::file_size(out_, ignored);
-  told->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-  return told;
+  finished->bytes_out = fs::file_size(out_, ignored);
+  finished->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  return finished;
 }
 
 }  // namespace

@@ -99,8 +99,8 @@ class BmpPicture : public WholePicture {
       colours_[i].fill(static_cast<std::uint8_t>(i));
     }
     const std::size_t bytes = is_core ? 3 : 4;
-    const std::size_t told = is_core ? 0 : number_at(46);
-    const std::size_t count = std::min<std::size_t>(told != 0 ? told : std::size_t{1} << bits_, colours_.size());
+    const std::size_t stated = is_core ? 0 : number_at(46);
+    const std::size_t count = std::min<std::size_t>(stated != 0 ? stated : std::size_t{1} << bits_, colours_.size());
     if (file_.size() - at < count * bytes) {
       return cut();
     }
