@@ -111,6 +111,10 @@ void FailureReport::end_process_within(std::chrono::seconds patience, int code) 
 }
 
 void FailureReport::print(const Error& error) const {
+  if (error.kind == ErrorKind::Usage) {  // all ranks have the same options
+    std::fprintf(stderr, "%s\n", error.message().c_str());
+    return;
+  }
   std::fprintf(stderr, "%s (rank %u on %s)\n", error.message().c_str(), rank_, host_.c_str());
 }
 

@@ -15,7 +15,7 @@
 namespace rollcall::train {
 
 /// Ensures that a failure is printed once, by the rank that knows the cause: "rollcall: ...; try ... (rank 3 on
-/// jwb0002)". The Membership decides which rank that is. For the main thread only.
+/// jwb0002)". An error of usage names no rank. The Membership decides which rank prints. For the main thread only.
 class FailureReport {
  public:
   FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::string host);

@@ -20,7 +20,7 @@ def train(folder, *options, **variables):
 @pytest.mark.parametrize("name, possible", [(".", "run"), ("..", "run"), ("a/b", "a_b"), ("../a", ".._a"), ("a b", "a_b")])
 def test_a_name_that_is_no_folder_of_its_own_is_refused(tmp_path, name, possible):
     code, _, error = train(tmp_path, *ONE_STEP, f"--run-name={name}")
-    assert code == 64 and error.startswith(f"rollcall: --run-name: {name}: cannot be the name of a folder; try --run-name={possible} (rank 0"), error
+    assert code == 64 and error == f"rollcall: --run-name: {name}: cannot be the name of a folder; try --run-name={possible}\n", error
     assert not (tmp_path / "scratch").exists()
 
 
