@@ -26,7 +26,7 @@ class OpenCheckpoint {
     return entry != nullptr && entry->kind == format::Kind::Tensor ? entry : nullptr;
   }
 
-  /// Null where there is none or it is of another type.
+  /// Returns the value, or null if there is none or it has another type.
   template <typename T>
   [[nodiscard]] const T* value(const std::string& path) const {
     const auto found = values_.find(path);

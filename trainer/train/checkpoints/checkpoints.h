@@ -38,7 +38,7 @@ class Checkpoints {
   [[nodiscard]] bool went_on_from_memory() const { return went_on_; }
   /// Returns the file that load() used; empty if it used none.
   [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
-  /// Whether a file exists that a later run can resume from. Not while a save is under way.
+  /// Returns whether there is a file from which a later run can resume. Not while a save is in progress.
   [[nodiscard]] bool has_checkpoint() const { return writer_.line_at(0) >= 0 || (!loaded_from_.empty() && !went_on_); }
   /// Returns whether the loaded checkpoint is of an epoch's last step, so that only the epoch's end remains.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
