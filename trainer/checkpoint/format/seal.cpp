@@ -11,7 +11,7 @@
 namespace rollcall::checkpoint::format {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the seal is little-endian");
+static_assert(std::endian::native == std::endian::little, "the commit header is little-endian");
 
 // As in PNG: a byte above ASCII, both kinds of line ends and an end-of-file character, so that a transfer as text is
 // noticed.
