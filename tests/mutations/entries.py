@@ -26,7 +26,7 @@ REQUIRED = {"name", "harm", "file", "before", "after", "target", "test"}
 OPTIONAL = {"survives"}
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 CMAKE_TARGET = re.compile(
-    r"^\s*(?:add_executable|add_library|add_custom_target|rollcall_test|test_program|rollcall_spank_plugin)\(([\w-]+)", re.M)
+    r"^\s*(?:add_executable|add_library|add_custom_target|rollcall_test|test_program|rollcall_spank_plugin|trainer_program)\(([\w-]+)", re.M)
 CMAKE_LAYER = re.compile(r"^\s*rollcall_(?:layer|plugin)\((\w+)", re.M)
 TEST_PROGRAM = re.compile(r"^\s*rollcall_test\((\w+)((?:\s+[\w/]+)+?)\s+LABELS", re.M)
 GOOGLE_TEST = re.compile(r"^(TYPED_TEST|TEST(?:_[FP])?)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.M)
