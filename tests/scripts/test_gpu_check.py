@@ -391,7 +391,8 @@ def test_a_promise_whose_part_failed_in_any_run_is_not_kept(files):
                                          ({"python": {"torch": "2.15.0"}}, "python: {'torch': '2.15.0'}, not None")])
 def test_files_of_several_machines_are_refused(files, facts, told):
     files.add().add().add(**facts)
-    assert files.judged() == (64, f"rollcall: gpu-check: goals: {files.files[2]}: {told} as in {files.files[0]}; try comparing files of one machine\n")
+    assert files.judged() == (64, f"rollcall: gpu-check: goals: {files.files[2]}: {told} as in {files.files[0]}; "
+                                      "try comparing files of one machine\n")
 
 
 def test_a_file_that_run_did_not_write_is_named(files, tmp_path):
@@ -399,7 +400,8 @@ def test_a_file_that_run_did_not_write_is_named(files, tmp_path):
     files.add().files.append(other)
     for text in ("[]", "{", '{"facts": []}', '{"facts": {}, "figures": {}, "speeds": [{}], "parts": []}'):
         other.write_text(text)
-        assert files.judged() == (64, f"rollcall: gpu-check: goals: {other}: was not written by gpu-check run; try naming the file of its --json\n")
+        assert files.judged() == (64, f"rollcall: gpu-check: goals: {other}: was not written by gpu-check run; "
+                                      "try naming the file of its --json\n")
 
 
 def test_a_side_with_fewer_turns_than_others_is_named_and_not_judged():
@@ -484,7 +486,7 @@ def test_libraries_that_the_other_machine_has_are_not_carried():
 def test_a_bundle_that_is_too_large_is_refused(tmp_path):
     with open(tmp_path / "large", "wb") as file:
         file.truncate(61 * 2**20)
-    with pytest.raises(bundle.Refused, match="61.0 MiB are more than 60"):
+    with pytest.raises(bundle.Refused, match="61.0 MiB are more than the 60"):
         bundle.check(tmp_path)
 
 
