@@ -1,5 +1,5 @@
-// What ProcessGroupGloo.hpp mentions of Gloo's contexts. libtorch_cpu contains Gloo, but LibTorch's wheel leaves its
-// headers out. Only pointers to this class pass through our code, so its layout does not matter.
+// Declares the class of Gloo's contexts that ProcessGroupGloo.hpp uses. libtorch_cpu contains Gloo, but LibTorch's
+// wheel leaves its headers out. Only pointers to this class pass through our code, so its layout does not matter.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What ProcessGroupGloo.hpp mentions of Gloo's transports: names only.
+// Declares the names of Gloo's transports that ProcessGroupGloo.hpp uses.
 #pragma once
 
 namespace gloo::transport {
