@@ -28,7 +28,7 @@ inline constexpr auto kJoinedNames = [] {
   return text;
 }();
 
-/// Choices of a setting, "none|adamw|sgd", one part after the other: words, or a table whose rows have names.
+/// The choices of a setting, such as "none|adamw|sgd". A part is a word, or a table whose rows have names.
 template <const auto&... kParts>
 inline constexpr std::string_view kChoicesOf = kJoinedNames<kParts...>.data();
 

@@ -205,7 +205,7 @@ Result<Settings> load_launch_settings(const Environment& environment, const Laun
   Result<Settings> settings = load_settings(launch_table(), environment,
                                             StandardLayers{.site = layers.site, .other_tables = layers.other_tables});
   if (settings) {
-    settings->doubt_site(layers.site.doubt);
+    settings->set_site_doubt(layers.site.doubt);
     RETURN_IF_ERROR(apply_key_values(*settings, layers.ddp, kDdp));
   }
   return settings;

@@ -16,46 +16,46 @@
 
 namespace rollcall::settings {
 
-/// The settings of launching: what the plugin, `rollcall env`, `rollcall exec` and the trainer's rendezvous read.
+/// Returns the launch settings. The plugin, `rollcall env`, `rollcall exec` and the trainer's rendezvous read them.
 [[nodiscard]] Table launch_table();
 
 /// How the trainer's ranks find rank 0.
 enum class Rendezvous { Auto, Pmix, File, Address };
 
-/// What the launch settings mean, in the types of those who use them: made once, when all layers are applied. Nothing
-/// behind it asks for a setting by its name, but for its origin and for messages. Paths are not expanded yet.
+/// The values of the launch settings, in the types of the code that uses them. It is made once, when all layers are
+/// applied. Later code uses the name of a setting only for its origin and for messages. Paths are not expanded yet.
 struct LaunchSettings {
-  // NOLINTNEXTLINE(google-explicit-constructor): the same settings, read
+  // NOLINTNEXTLINE(google-explicit-constructor): the same settings with types
   LaunchSettings(Settings settings);
 
-  Settings given;  ///< their texts and origins
+  Settings given;  ///< the texts and origins of the values
   bool component_worlds;
   std::string host_template;
-  bool loopback_allowed;  ///< all nodes are one machine
+  bool loopback_allowed;  ///< the head node may have a loopback address
   std::vector<std::string> gloo_interfaces;
   std::vector<std::string> nccl_interfaces;
   std::vector<std::string> ucx_devices;
-  std::string nccl_net;                                ///< empty: NCCL's choice
+  std::string nccl_net;                                ///< empty: NCCL chooses
   std::pair<std::uint16_t, std::uint16_t> port_range;  ///< first and last
   Rendezvous rendezvous;
   std::string rendezvous_folder;
-  std::string rendezvous_secret;  ///< empty: none is named
+  std::string rendezvous_secret;  ///< empty: the default file
   std::chrono::duration<double> rendezvous_timeout;
   bool run_network;
-  std::optional<double> doctor_gigabytes;  ///< nothing: of the interface
-  std::optional<double> doctor_microseconds;
+  std::optional<double> doctor_gigabytes;     ///< GB/s; unset: derived from the speed of the interface
+  std::optional<double> doctor_microseconds;  ///< unset: the default limit
   double doctor_clock_seconds;
   std::chrono::duration<double> task_timeout;
   bool kill_on_bad_exit;
-  bool keep_threads;                     ///< OMP_NUM_THREADS is left alone
-  std::optional<std::uint32_t> threads;  ///< nothing: the CPUs of the task
+  bool keep_threads;                     ///< OMP_NUM_THREADS is not changed
+  std::optional<std::uint32_t> threads;  ///< unset: the CPUs of the task
   bool all_gpus_of_node;
-  std::string gpu_architectures;  ///< empty: left alone
-  std::string venv;               ///< a path below venv.root where it was a name alone; empty: none
+  std::string gpu_architectures;  ///< empty: the variable is not changed
+  std::string venv;               ///< path; a name without a folder is one in venv.root; empty: none
   std::vector<std::string> variables;
   bool debug;
   bool compare_collectives;
-  std::string shared_caches;  ///< empty: left alone
+  std::string shared_caches;  ///< empty: the variables are not changed
   std::string local_caches;
   std::string scratch_folder;
   std::uint32_t purge_days;  ///< 0: never
@@ -64,25 +64,25 @@ struct LaunchSettings {
 
 /// The setting that limits how long a task may take to get its environment.
 inline constexpr std::string_view kTaskTimeout = "task.timeout";
-/// Its default: what holds as long as the settings themselves are not read.
+/// Returns the default of kTaskTimeout, which applies until the settings are read.
 [[nodiscard]] std::chrono::duration<double> default_task_timeout();
-/// The error of a task on `host` that still is `doing` something ("looks up jwb0001i") after `patience`.
+/// Returns the error of a task on `host` that is still `doing` something ("looks up jwb0001i") after `patience`.
 [[nodiscard]] Error out_of_time(const std::string& host, const std::string& doing,
                                 std::chrono::duration<double> patience);
 
-/// What a caller knows of the layers below and above the variables.
+/// The layers that the caller of load_launch_settings() knows.
 struct LaunchLayers {
-  PluginProfile site = {};                   ///< what plugstack.conf says of the site profile
+  PluginProfile site = {};                   ///< what plugstack.conf says about the site profile
   std::string_view ddp = {};                 ///< the text of `--ddp=`, "key=value,key=value"
   std::span<const Table> other_tables = {};  ///< as in apply_environment()
 };
 
-/// The launch settings with every layer below the command line applied, `--ddp` last; see load_settings(). Errors:
-/// those of the layers; what is wrong in `ddp` is told as `--ddp=KEY`.
+/// Returns the launch settings with every layer below the command line applied, `--ddp` last; see load_settings().
+/// Errors: those of the layers. Errors in `ddp` name `--ddp=KEY`.
 [[nodiscard]] Result<Settings> load_launch_settings(const Environment& environment, const LaunchLayers& layers = {});
 
-/// Whether `--ddp=TEXT` would be taken where no other layer is in the way. Error: not key=value, an unknown key (with
-/// the nearest known one), a value that its setting does not take.
+/// Checks the text of `--ddp=TEXT` alone, without the other layers. Errors: an entry is not key=value; a key is unknown
+/// (with the nearest known one); a value is not accepted.
 [[nodiscard]] Result<void> check_ddp_option(std::string_view text);
 
 }  // namespace rollcall::settings

@@ -77,7 +77,7 @@ Result<std::optional<FoundSite>> find_site(Settings& settings, const Environment
     return std::optional(FoundSite{{"", kSiteFile, "its place"}, with_owner_of(own_file(), site.owners)});
   }
   const FoundAbove installed = installed_site_folder();  // which is judged there
-  settings.pass_over_installed_sites(installed.passed_over);
+  settings.set_skipped_sites(installed.passed_over);
   ASSIGN_OR_RETURN(std::optional<SiteProfile> known,
                    recognise_site(installed.file, clues_of_this_machine(environment)));
   return known ? std::optional(FoundSite{*std::move(known)}) : std::nullopt;

@@ -149,15 +149,15 @@ std::string site_text(const Settings& settings) {
   const std::optional<SiteProfile>& site = settings.site();
   const std::string doubt =
       settings.site_doubt().empty() ? "" : fmt::format("srun --ddp may take another: {}\n", settings.site_doubt());
-  const std::string& reason = settings.sites_passed_over();
-  const std::string passed_over = reason.empty() ? ""
-                                                 : fmt::format(
-                                                       "installed site profiles are ignored: {}; try chown or "
-                                                       "chmod go-w there, or creating /etc/rollcall/site.toml\n",
-                                                       reason);
+  const std::string& reason = settings.skipped_sites();
+  const std::string skipped = reason.empty() ? ""
+                                             : fmt::format(
+                                                   "installed site profiles are ignored: {}; try chown or "
+                                                   "chmod go-w there, or creating /etc/rollcall/site.toml\n",
+                                                   reason);
   return (site ? fmt::format("site profile: {}, recognised by {}, {}\n", site->name, site->recognised_by, site->file)
                : "site profile: none\n") +
-         passed_over + doubt;
+         skipped + doubt;
 }
 
 }  // namespace rollcall::settings

@@ -15,7 +15,7 @@
 
 namespace rollcall::settings {
 
-/// What texts a setting accepts. Every kind is checked where the value comes in, so that readers never see a bad one.
+/// The values that a setting accepts. They are checked when they are set, so readers never see a bad one.
 enum class Kind {
   Text,       ///< any text
   Integer,    ///< a decimal integer within [minimum, maximum]
@@ -27,25 +27,24 @@ enum class Kind {
   PortRange,  ///< "first-last", 1 <= first <= last <= 65535
 };
 
-/// One row of a settings table. From it come the option, the variable, the TOML key, `--help`, the check of the value
-/// and the row in docs/reference/settings.md. `name` "port.range" is: option `--port-range`, variable
-/// ROLLCALL_PORT_RANGE, TOML
-/// `[port] range = ...`, and `--ddp=port.range=...`; "epochs" (no dot) is `--epochs`, ROLLCALL_EPOCHS, `epochs = ...`.
-/// Users mix up '.', '-' and '_', so they count as the same wherever a name comes in: "port-range" works in TOML too.
+/// One row of a settings table. The option, the variable, the TOML key, `--help`, the check of the value and the row in
+/// docs/reference/settings.md are made from it. The name "port.range" is option `--port-range`, variable
+/// ROLLCALL_PORT_RANGE, TOML `[port] range = ...` and `--ddp=port.range=...`. The name "epochs" (no dot) is `--epochs`,
+/// ROLLCALL_EPOCHS and `epochs = ...`. '.', '-' and '_' are the same in a given name: "port-range" works in TOML too.
 struct Setting {
   std::string_view name;
   Kind kind = Kind::Text;
-  std::string_view default_text;  ///< in the notation of `kind`; must pass its own check (a test proves it)
+  std::string_view default_text;  ///< a value that `kind` accepts (a test checks it)
   std::string_view argument;      ///< shown in --help: "N", "DIR", "NAME[,NAME...]"
   std::string_view help;          ///< sentences, the last without its full stop, the first good alone; with the unit
   std::string_view group;         ///< heading in --help and docs
-  std::string_view choices = "";  ///< Kind::Choice: "sgd|adamw", where `argument` says something else. Others: further
-                                  ///< fixed words that are accepted too, as "auto"
+  std::string_view choices = "";  ///< Choice: "sgd|adamw", if `argument` is different. Other kinds: words that are
+                                  ///< accepted as well, such as "auto"
   double minimum = -1e300;        ///< Integer, Number: inclusive
   double maximum = 1e300;         ///< Integer, Number: inclusive
   bool is_common = false;         ///< `--help` shows it without being asked for more
 
-  /// The fixed words that it accepts, with '|' between them.
+  /// Returns the fixed words that the setting accepts, separated by '|'.
   [[nodiscard]] constexpr std::string_view words() const {
     return kind == Kind::Choice && choices.empty() ? argument : choices;
   }
@@ -59,44 +58,44 @@ struct Setting {
 
 using Table = std::span<const Setting>;
 
-/// A value and where it came from, as `--print-config` shows it.
+/// A value and its origin, as `--print-config` shows them.
 struct SettingValue {
-  std::string text;    ///< in normal form: a switch is "true" or "false", a list has no blanks
+  std::string text;    ///< the normal form: a switch is "true" or "false", a list has no blanks
   std::string origin;  ///< "default", "/etc/rollcall/site.toml", "ROLLCALL_PORT_RANGE", "--port-range", "--ddp"
 };
 
-/// The site profile whose values are in force, and how it was found.
+/// The site profile that is in use, and how it was found.
 struct SiteProfile {
-  std::string name;           ///< of the profile's [site] section; the file's name without one
-  std::string file;           ///< its path
+  std::string name;           ///< the name in the profile's [site] section, or the name of the file
+  std::string file;           ///< path of the profile
   std::string recognised_by;  ///< "config= in plugstack.conf", "SYSTEMNAME=jedi", "host name jwb0001.juwels"
 };
 
-/// The values of every setting of one table. Starts with the defaults; each layer that is applied overrides the ones
-/// before it: default < site profile < user file < ROLLCALL_* < `--ddp=` or command line. All checks happen while a
-/// layer is applied: an unknown name is refused with the nearest known one, a bad value with what is accepted.
+/// The values of every setting of one table. It starts with the defaults. Each layer that is applied overrides the ones
+/// before it: default < site profile < user file < ROLLCALL_* < `--ddp=` or command line. An unknown name is refused
+/// with the nearest known one, a bad value with what is accepted.
 ///
-/// The typed getters are for names of the table and its kinds only; anything else is a bug (assertion).
-/// A plain value; concurrent reads are safe. The table must outlive it (tables are static).
+/// A getter asserts that the name is in the table and that the value has its type.
+/// Concurrent reads are safe. The table must outlive the object (tables are static).
 class Settings {
  public:
   explicit Settings(Table table);
 
-  /// Sets one value after checking it. Error: unknown name, bad value; its `setting` is `origin` where that is the
-  /// setting's own option or variable, otherwise the setting's name.
-  /// Error as well: the site's profile locks the setting, and `origin` is not that file.
+  /// Checks and sets one value. Errors: the name is unknown; the value is not accepted; the site profile locks the
+  /// setting, and `origin` is not that profile. The error names `origin` if that is the option or variable of the
+  /// setting, otherwise the setting.
   [[nodiscard]] Result<void> set(std::string_view name, std::string_view text, const std::string& origin);
 
-  /// Notes the site profile; its file may be applied then, and may lock settings: only it can set those.
+  /// Sets the site profile. Its file may then be applied, and may lock settings that only it can set.
   void set_site(SiteProfile site) { site_ = std::move(site); }
   [[nodiscard]] const std::optional<SiteProfile>& site() const { return site_; }
-  /// Notes why the profile in force may not be the one that `srun --ddp` would take; "" for no doubt.
-  void doubt_site(std::string reason) { site_doubt_ = std::move(reason); }
+  /// Sets the reason why `srun --ddp` may use another profile than this one; "" if there is none.
+  void set_site_doubt(std::string reason) { site_doubt_ = std::move(reason); }
   [[nodiscard]] const std::string& site_doubt() const { return site_doubt_; }
-  /// Notes why the installed profiles were not looked at: "others may write to /opt/project"; "" where they were.
-  void pass_over_installed_sites(std::string reason) { sites_passed_over_ = std::move(reason); }
-  [[nodiscard]] const std::string& sites_passed_over() const { return sites_passed_over_; }
-  /// `name` must be in the table.
+  /// Sets the reason why installed profiles were skipped: "others may write to /opt/project"; "" if they were not.
+  void set_skipped_sites(std::string reason) { skipped_sites_ = std::move(reason); }
+  [[nodiscard]] const std::string& skipped_sites() const { return skipped_sites_; }
+  /// Locks the setting. `name` must be in the table.
   void lock(std::string_view name) { locked_.emplace(name); }
   [[nodiscard]] bool is_locked(std::string_view name) const { return locked_.contains(name); }
 
@@ -108,7 +107,7 @@ class Settings {
   [[nodiscard]] double number(std::string_view name) const;
   [[nodiscard]] bool on(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> list(std::string_view name) const;
-  /// First and last port, 1 <= first <= last.
+  /// Returns the first and last port, 1 <= first <= last.
   [[nodiscard]] std::pair<std::uint16_t, std::uint16_t> port_range(std::string_view name) const;
 
   [[nodiscard]] Table table() const { return table_; }
@@ -119,35 +118,33 @@ class Settings {
   std::set<std::string, std::less<>> locked_;
   std::optional<SiteProfile> site_;
   std::string site_doubt_;
-  std::string sites_passed_over_;
+  std::string skipped_sites_;
 };
 
-/// The row of that name, '.', '-' and '_' counting as the same; null where there is none.
+/// Returns the row of that name, or null. '.', '-' and '_' are the same.
 [[nodiscard]] const Setting* find_setting(Table table, std::string_view name);
 
-/// `--print-config`: one line a setting: name, value, origin. With `json`: an object name -> {value, origin}, with
-/// "locked" where a setting is, and "site" where a profile is in force.
+/// Returns the text of `--print-config`: a line per setting with name, value and origin. With `json`: an object name ->
+/// {value, origin}, with "locked" for a locked setting, and with "site" if a profile is in use.
 [[nodiscard]] std::string print_config(const Settings& settings, bool json);
 
-/// "site profile: NAME, recognised by ..., FILE" and a line feed, for people; "site profile: none" where none is in
-/// force. A second line holds the doubt about it, if any.
+/// Returns "site profile: NAME, recognised by ..., FILE" or "site profile: none", with a line feed, and further lines
+/// for profiles that were skipped and for Settings::site_doubt().
 [[nodiscard]] std::string site_text(const Settings& settings);
 
-/// ROLLCALL_PORT_RANGE for "port.range"; "train-num-workers" -> ROLLCALL_TRAIN_NUM_WORKERS.
+/// Returns the variable of a setting: ROLLCALL_PORT_RANGE for "port.range".
 [[nodiscard]] std::string variable_name(std::string_view setting_name);
-/// --port-range for "port.range".
+/// Returns the option of a setting: --port-range for "port.range".
 [[nodiscard]] std::string option_name(std::string_view setting_name);
 
-/// A section of docs/reference/settings.md, generated from a table: a heading of level 2, below it a Markdown table a
-/// group. Ends with a newline. docs/reference/settings.md is what `rollcall --print-settings-markdown` prints, followed
-/// by the same of the other programs; a test compares them.
+/// Returns a section of docs/reference/settings.md: a heading of level 2 and a Markdown table for each group of the
+/// settings. It ends with a line feed. scripts/update-pages puts the sections together, and a test compares them.
 [[nodiscard]] std::string settings_markdown(std::string_view title, Table table);
 
-/// The settings of launching as a whole page: the heading, how settings are given and which one wins, the launch table.
+/// Returns the begin of that page: the heading, how settings are given, which value is used, and the launch settings.
 [[nodiscard]] std::string launch_settings_markdown();
 
-/// docs/reference/environment.md, generated from contract/env_table.h: what `rollcall --print-environment-markdown`
-/// prints; a test compares them.
+/// Returns docs/reference/environment.md, made from contract/env_table.h. A test compares them.
 [[nodiscard]] std::string environment_markdown();
 
 }  // namespace rollcall::settings

@@ -11,18 +11,18 @@
 
 namespace rollcall::settings {
 
-/// Throws what parse_toml() catches. Out of line, since toml++ also asserts in functions that are noexcept.
+/// Throws what parse_toml() catches. It is not inline, since toml++ also asserts in functions that are noexcept.
 [[noreturn]] void throw_toml_fault(const char* expectation);
 
 }  // namespace rollcall::settings
 
-// With NDEBUG toml++ 3.3 turns its assertions into promises to the optimiser, so that a damaged file means undefined
-// behaviour; without it, into abort(). Neither may happen to slurmstepd: they throw instead.
+// With NDEBUG, toml++ 3.3 makes assumptions for the optimiser of its assertions, so a damaged file means undefined
+// behaviour. Without NDEBUG they abort. Neither may happen to slurmstepd, so they throw here.
 #ifdef NDEBUG
 #define ROLLCALL_NDEBUG_WAS_SET
 #undef NDEBUG
 #endif
-// Tables within tables are walked by functions that call themselves.
+// Nested tables are read by recursive functions.
 #define TOML_MAX_NESTED_VALUES 32
 #define TOML_ASSERT(expr) (static_cast<bool>(expr) ? void(0) : ::rollcall::settings::throw_toml_fault(#expr))
 
@@ -35,25 +35,26 @@ namespace rollcall::settings {
 
 namespace rollcall::settings {
 
-// For toml_file.cpp and site_profile.cpp only, since toml++ is a large header; others call apply_toml_file().
+// This header is only for toml_file.cpp and site_profile.cpp, since toml++ is large. Other code calls
+// apply_toml_file().
 
-/// No configuration file is longer.
+/// Most bytes of a configuration file.
 inline constexpr std::size_t kLongestFile = std::size_t{64} << 10;
 
-/// A TOML text; the error (Configuration) names file and line. What is nested deeper than anything of ours is refused,
-/// and text in triple quotes, which would make it hard to tell.
+/// Parses a TOML text. Errors (Configuration) name file and line. Text in triple quotes, keys of many parts and
+/// non-ASCII characters outside quotes and comments are refused as well.
 [[nodiscard]] Result<toml::table> parse_toml(const std::string& content, const std::string& path);
 
-/// A TOML file; nothing where it is missing and not `required`. Errors: NoInput where the system refuses it, otherwise
-/// Configuration, also where others than `owners` could have changed it.
+/// Reads and parses a TOML file. Returns nothing if it is missing and not `required`. Errors: NoInput if it cannot be
+/// read; Configuration for other reasons, such as that others than `owners` could have changed it.
 [[nodiscard]] Result<std::optional<toml::table>> read_toml(const std::string& path, bool required,
                                                            const Believed& owners);
 
-/// What apply_toml_file does with a file that is there and read already.
+/// Applies a file that has been read, as apply_toml_file() does.
 [[nodiscard]] Result<void> apply_toml(Settings& settings, const toml::table& root, const std::string& path,
                                       std::string_view section);
 
-/// "FILE:LINE: KEY", the `setting` of errors.
+/// Returns "FILE:LINE: KEY", the `setting` of errors.
 [[nodiscard]] std::string place(const std::string& path, const toml::node& node, const std::string& key);
 
 }  // namespace rollcall::settings

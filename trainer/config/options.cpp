@@ -78,7 +78,7 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   ASSIGN_OR_RETURN(settings::Settings launch,
                    settings::load_settings(settings::launch_table(), environment,
                                            {.site = profile, .section = {}, .other_tables = trainer_only}));
-  launch.doubt_site(profile.doubt);
+  launch.set_site_doubt(profile.doubt);
   const std::array targets{&trainer, &launch};
   ASSIGN_OR_RETURN(const auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
   if (!parsed.positional.empty() || !parsed.program.empty()) {
