@@ -15,40 +15,40 @@
 
 namespace rollcall::cli {
 
-/// What a command works with: the command line is parsed, every layer of the launch settings is applied.
+/// The input of a command: the parsed command line, and the launch settings with every layer applied.
 struct CommandContext {
-  const Environment& environment;  ///< of this process
+  const Environment& environment;  ///< environment of this process
   settings::LaunchSettings settings;
-  settings::Settings options;  ///< of Command::table
+  settings::Settings options;  ///< values of Command::table
   command_line::ParsedCommandLine line;
-  std::ostream& out;  ///< results; messages go to `err`
+  std::ostream& out;  ///< for results; messages go to `err`
   std::ostream& err;
-  std::optional<Error> broken_settings{};  ///< with Command::mends_profiles: why `settings` has the defaults
+  std::optional<Error> broken_settings{};  ///< why `settings` has the defaults, with Command::mends_profiles
 };
 
-/// One subcommand of `rollcall`: a row of the table from which dispatch, help and completion come.
+/// One command of `rollcall`: a row of the table that dispatch, help and completion are made from.
 struct Command {
   std::string_view name;
   std::string_view summary;  ///< one clause, for `rollcall --help`
   std::string_view usage;    ///< "rollcall env [OPTIONS]"
-  std::string_view text;     ///< paragraphs of `rollcall help NAME`; every line ends with a line feed
+  std::string_view text;     ///< description and examples of `rollcall help NAME`; every line ends with a line feed
   std::span<const command_line::Flag> flags;
   command_line::StopAt stop = command_line::StopAt::Separator;
   Result<void> (*run)(CommandContext& context) = nullptr;
-  settings::Table table{};  ///< options of this command alone that take a value; the command line is their only layer
-  bool mends_profiles = false;  ///< runs on the defaults where a profile cannot be read, which it may be there to mend
-  /// Instead of `run`, for a command with a command line of another program's manner and exit codes of the user's: it
-  /// reads its arguments itself, tells its errors and returns the exit code. `table` holds its options, for the help.
+  settings::Table table{};      ///< the command's own options with values; they are only read from the command line
+  bool mends_profiles = false;  ///< runs with the defaults if a profile cannot be read, since it may repair it
+  /// Replaces `run` for a command with the command line of another program and the exit code of the user's program. It
+  /// reads its arguments, reports its errors and returns the exit code. `table` has its options for the help.
   int (*run_whole)(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
                    std::ostream& err) = nullptr;
 };
 
-/// All subcommands, in the order of the help.
+/// Returns all commands in the order of the help.
 [[nodiscard]] std::span<const Command> all_commands();
-/// The command of that name, or null.
+/// Returns the command of that name, or null.
 [[nodiscard]] const Command* find_command(std::string_view name);
 
-/// The flags that `rollcall` takes without a command.
+/// Returns the flags of `rollcall` without a command.
 [[nodiscard]] std::span<const command_line::Flag> program_flags();
 
 /// A program of the project that is not a part of `rollcall`: `rollcall train` runs rollcall-train.
@@ -57,10 +57,10 @@ struct Program {
   std::string_view summary;  ///< one clause, for `rollcall --help`
 };
 
-/// All programs whose names begin with "rollcall-", in the order of the help.
+/// Returns all programs with names "rollcall-NAME", in the order of the help.
 [[nodiscard]] std::span<const Program> all_programs();
 
-// What `--help=TOPIC` prints; see command_line::help_text().
+// These return what `--help=TOPIC` prints; see command_line::help_text().
 
 /// `rollcall --help`: usage, commands, programs, options.
 [[nodiscard]] Result<std::string> program_help(std::string_view topic);
@@ -69,46 +69,46 @@ struct Program {
 /// `rollcall help settings`: every launch setting.
 [[nodiscard]] Result<std::string> settings_help(std::string_view topic);
 
-// What the rows run, each in a file of its name.
+// The functions of the rows, each in a file of its name.
 
-/// `rollcall env`: resolves this step and prints what would be done to the environment.
+/// Runs `rollcall env`: resolves this step and prints the changes of the environment.
 [[nodiscard]] Result<void> run_env(CommandContext& context);
 
-/// `rollcall exec`: resolves this step, applies the patch to this process and becomes the program. Returns only an
-/// error.
+/// Runs `rollcall exec`: resolves this step, applies the changes to this process and becomes the program. Returns only
+/// an error.
 [[nodiscard]] Result<void> run_exec(CommandContext& context);
 
-/// Becomes `program` (name first, looked up in this process's PATH); open standard files and signal dispositions stay
-/// as they are. Returns only where that failed: the errno value.
+/// Becomes `program`, whose first word is looked up in this process's PATH. Standard files and signal dispositions stay
+/// as they are. Returns errno if that failed.
 [[nodiscard]] int become_program(const std::vector<std::string>& program);
 
-/// The options of `rollcall doctor` that take a value: --only, --skip, --collectives. They have no file and no
-/// variable.
+/// Returns the options of `rollcall doctor` with values: --only, --skip, --collectives.
 [[nodiscard]] settings::Table doctor_table();
 
-/// `rollcall doctor`: examines the step or this machine, prints one report. Errors (Unavailable): a check failed.
+/// Runs `rollcall doctor`: examines the step or this machine and prints one report. Error (Unavailable): a check
+/// failed.
 [[nodiscard]] Result<void> run_doctor(CommandContext& context);
 
-/// The options of `rollcall run`, torchrun's and its own.
+/// Returns the options of `rollcall run`: those of torchrun, and others.
 [[nodiscard]] settings::Table run_options_table();
 
-/// `rollcall run`: starts workers on this node as torchrun does, or shows what such runs are doing. Returns the exit
-/// code: that of the worker that failed first.
+/// Runs `rollcall run`: starts workers on this node as torchrun does, or shows what such runs are doing. Returns the
+/// exit code, which is that of the worker that failed first.
 [[nodiscard]] int run_run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
                           std::ostream& err);
 
-/// `rollcall install`: --user, --site or --status.
+/// Runs `rollcall install` with --user, --site or --status.
 [[nodiscard]] Result<void> run_install(CommandContext& context);
-/// `rollcall uninstall`: --user or --site.
+/// Runs `rollcall uninstall` with --user or --site.
 [[nodiscard]] Result<void> run_uninstall(CommandContext& context);
 
-/// The options of both that take a value: --slurm-conf, --plugin, --profile, --root.
+/// Returns the options of both with values: --slurm-conf, --plugin, --config-owner, --profile, --root.
 [[nodiscard]] settings::Table install_table();
 
-/// `rollcall completion bash`: prints the script.
+/// Runs `rollcall completion bash`, which prints the script.
 [[nodiscard]] Result<void> run_completion(CommandContext& context);
 
-/// A bash script that completes `rollcall`: commands, options, and the fixed values after "--option=".
+/// Returns a bash script that completes the commands, options and fixed values of all programs.
 [[nodiscard]] std::string bash_completion();
 
 }  // namespace rollcall::cli

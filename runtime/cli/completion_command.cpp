@@ -13,7 +13,7 @@ namespace {
 using settings::Kind;
 using settings::Setting;
 
-// Bash splits words at '=' (COMP_WORDBREAKS), so "--debug=o" arrives as three words.
+// Bash splits words at '=' (COMP_WORDBREAKS), so it passes "--debug=o" as three words.
 constexpr std::string_view kFunction = R"bash(
 _rollcall() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} option= i
@@ -108,7 +108,7 @@ std::string values_of(const Setting& setting) {
   return words;
 }
 
-/// The lines of the shell's `case` that say which values an option takes.
+/// Returns the branches of a shell's `case` that print the values of an option.
 std::string value_cases(settings::Table table, bool switches_take_values = true) {
   std::string cases;
   for (const Setting& setting : table) {

@@ -36,7 +36,7 @@ constexpr std::array kDoctorTable{
             "Doctor", settings::kChoicesOf<kNone, kBackendNames>},
 };
 
-/// The checks that `option` names; none for its default word.
+/// Returns the checks that `option` names, or none for its default.
 Result<std::vector<std::string_view>> named(const CommandContext& context, const std::string& option) {
   std::vector<std::string_view> names;
   for (const std::string& name : context.options.list(option)) {
@@ -77,8 +77,8 @@ Result<std::vector<std::string_view>> wanted_checks(const CommandContext& contex
              : wanted;
 }
 
-/// The backends that --collectives names; none for its default word. Whether this build of the trainer has them is for
-/// rollcall-bench-collectives to say.
+/// Returns the backends that --collectives names, or none for its default. rollcall-bench-collectives checks whether
+/// this build of the trainer has them.
 Result<std::vector<std::string>> wanted_backends(const CommandContext& context) {
   const std::vector<std::string> known = split(kDoctorTable[2].words(), '|');
   const std::vector<std::string> backends = context.options.list("collectives");

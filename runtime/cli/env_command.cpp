@@ -17,7 +17,7 @@
 namespace rollcall::cli {
 namespace {
 
-/// A table stays readable beside a PATH of 2,000 characters.
+/// Shortens a value, so that the table stays readable with a PATH of 2,000 characters.
 std::string shortened(const std::string& text) {
   constexpr std::size_t longest = 48;
   return text.size() <= longest ? text : text.substr(0, longest - 3) + "...";
@@ -37,7 +37,7 @@ std::string_view action_name(resolve::Action action) {
   return "";
 }
 
-/// `text` in single quotes, safe in any POSIX shell: a quote inside becomes '\''.
+/// Returns `text` in single quotes, for any POSIX shell: a quote in it becomes '\''.
 std::string shell_quote(std::string_view text) {
   std::string quoted = "'";
   for (const char c : text) {
@@ -76,7 +76,7 @@ Environment without_values_of_rollcall(Environment environment) {
   return environment;
 }
 
-/// The tasks of a step print at once, and their lines mix: each says whose it is.
+/// Puts the rank before each line, since the lines of all tasks of a step are mixed.
 std::string with_rank(const std::string& text, std::uint32_t rank) {
   std::string lines;
   for (const std::string& line : split(trim(text), '\n')) {

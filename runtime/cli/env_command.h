@@ -9,25 +9,25 @@
 
 namespace rollcall::cli {
 
-/// The patch as an aligned table: variable, value, action, origin, reason. Long values are cut (the other
-/// forms have them whole), control characters shown as '?'.
+/// Returns the patch as a table: variable, value, action, origin, reason. Long values are cut, which the other forms do
+/// not do. Control characters are shown as '?'.
 [[nodiscard]] std::string env_table(const resolve::EnvPatch& patch);
 
-/// Gives what an enclosing rollcall of this step set (`srun --ddp rollcall env`) the reasons of `alone`, which is what
-/// this one would do without the other: the same value has the same reason. A value that this one would make otherwise
-/// comes from settings that it does not see (`--ddp=...`): that is said, with its own. Pure.
+/// Adds reasons to values that an outer rollcall of this step has set (`srun --ddp rollcall env`). `alone` is what this
+/// rollcall would do without the outer one. Equal values get its reason. A different value comes from settings that
+/// this process cannot see (`--ddp=...`), and the reason says so. Pure.
 void explain_kept(const resolve::EnvPatch& alone, resolve::EnvPatch& patch);
 
-/// Lines that a POSIX shell can eval: `export NAME='value'` and `unset NAME`. What the user set is left out.
+/// Returns lines for eval in a POSIX shell: `export NAME='value'` and `unset NAME`, without what the user set.
 [[nodiscard]] std::string env_exports(const resolve::EnvPatch& patch);
 
-/// {"facts": {...}, "variables": [{name, value, action, origin, reason}], "warnings": [...], "sources": [...]}
+/// Returns {"facts": {...}, "variables": [{name, value, action, origin, reason}], "warnings": [...], "sources": [...]}
 [[nodiscard]] std::string env_json(const step::ResolvedStep& step, const settings::LaunchSettings& settings);
 
-/// Who was asked for the facts, and the facts themselves.
+/// Returns the sources of the facts, and the facts, for people.
 [[nodiscard]] std::string facts_text(const step::ResolvedStep& step);
 
-/// "rollcall: warning: ..." one a line.
+/// Returns a line "rollcall: warning: ..." for each warning.
 [[nodiscard]] std::string warning_lines(const std::vector<std::string>& warnings);
 
 }  // namespace rollcall::cli

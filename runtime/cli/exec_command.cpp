@@ -37,7 +37,7 @@ Result<void> run_exec(CommandContext& context) {
   context.err << warning_lines(step::warnings_to_tell(step->facts, step->patch));
   context.out.flush();
   context.err.flush();
-  // execvp then looks the program up in the new PATH, where a venv may stand.
+  // execvp looks the program up in the new PATH, which may have a virtual environment.
   step::apply_to_this_process(step->patch);
   const int error_number = become_program(program);
   const bool absent = error_number == ENOENT;

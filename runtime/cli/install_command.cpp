@@ -34,7 +34,7 @@ constexpr std::array kInstallTable{
     Setting{"root", Kind::Text, "", "DIR", "With --site: write below DIR, for the image of a node", "Install"},
 };
 
-/// `command`: "install" or "uninstall"; only the former can be asked for the status.
+/// `command` is "install" or "uninstall". Only the first has --status.
 Result<void> check_command_line(const CommandContext& context, const std::string& command) {
   const auto given = [&](const char* flag) { return context.line.has(flag) ? 1 : 0; };
   const int ways = given("user") + given("site") + (command == "install" ? given("status") : 0);
@@ -66,7 +66,7 @@ struct Plugin {
   install::SlurmVersion built_for;
 };
 
-/// The plugin that was named, or the one beside this program. It fits the Slurm in PATH, where there is one.
+/// Returns the plugin of --plugin, or the one beside this program, after a check that it fits the Slurm in PATH.
 Result<Plugin> checked_plugin(const CommandContext& context, const std::string& slurm_conf,
                               const install::ImageRoot& root) {
   const std::string& named = context.options.text("plugin");
@@ -83,7 +83,7 @@ Result<Plugin> checked_plugin(const CommandContext& context, const std::string& 
   return Plugin{path, *std::move(bytes), *built_for};
 }
 
-/// Files that Slurm's programs look for beside slurm.conf.
+/// Returns the files that Slurm's programs look for beside slurm.conf.
 std::vector<std::string> companions_of(const std::string& slurm_conf) {
   std::vector<std::string> names = install::names_in(slurm_conf.substr(0, slurm_conf.rfind('/')));
   const std::string own = slurm_conf.substr(slurm_conf.rfind('/') + 1);
@@ -94,7 +94,7 @@ std::vector<std::string> companions_of(const std::string& slurm_conf) {
   return names;
 }
 
-/// `plan`, unless something was taken for absent that is not.
+/// Returns `plan`, or an error if a file that was taken as missing cannot be read.
 Result<Plan> whole(const install::PlanReader& read, Result<Plan> plan) {
   const Result<void> checked = read.checked();
   return checked ? std::move(plan) : Result<Plan>(checked.error());
@@ -142,7 +142,7 @@ Result<install::SiteInput> site_input(const CommandContext& context, const insta
   return input;
 }
 
-/// What makes the installation dangerous, or useless to users.
+/// Returns warnings about files that others could change or that users cannot read.
 std::vector<std::string> warnings_of(const install::SiteInput& input) {
   std::vector<std::string> lines = install::changeable_by_others(input.plugin, input.root);
   for (const std::string& path : {input.plugin, input.program, input.profile_path, input.slurm_conf, input.plugstack}) {
@@ -155,7 +155,7 @@ std::vector<std::string> warnings_of(const install::SiteInput& input) {
   return lines;
 }
 
-/// A file that is installed as root's is one that only its owner, whom the administrator takes it from, may change.
+/// Checks that only its owner may change a file that is installed as root's.
 Result<void> check_source(const std::string& path, bool by_anybody) {
   struct stat status {};
   const bool there = ::stat(path.c_str(), &status) == 0;
@@ -164,13 +164,13 @@ Result<void> check_source(const std::string& path, bool by_anybody) {
   return found ? Result<void>(settings::refuse_disbelieved(path, *found)) : Result<void>();
 }
 
-/// What is there already of the line that is to be written.
+/// The parts of the plugin's line that exist already.
 struct Present {
-  std::vector<std::string> files;  ///< that lead to it
-  std::string program;             ///< its rollcall=; empty: the one that is placed beside the plugin
+  std::vector<std::string> files;  ///< the files from slurm.conf to the line
+  std::string program;             ///< rollcall= of the line; empty: the program beside the plugin
 };
 
-/// The line keeps its config_owner= unless another one is given.
+/// Finds the line. It keeps its config_owner= unless another one is given.
 Present present_line(const CommandContext& context, install::SiteInput& input, const install::PlanReader& read) {
   Present present{{input.slurm_conf, input.plugstack}, ""};
   input.config_owner = context.options.text("config-owner");
@@ -182,13 +182,13 @@ Present present_line(const CommandContext& context, install::SiteInput& input, c
   return present;
 }
 
-/// A file of this machine and its bytes.
+/// A file of this machine with its content.
 struct Source {
   std::string path;
   std::string bytes;
 };
 
-/// The program that goes beside the plugin: the one above it, as it was installed with it, or else this one.
+/// Returns the program to place beside the plugin: the one that was installed with it, otherwise this one.
 Result<Source> program_for(const Plugin& plugin, const install::ImageRoot& root) {
   const std::optional<std::string> above = install::program_above(plugin.path, root);
   const std::string path = above ? root.on_this_machine(*above) : this_program();
@@ -200,7 +200,7 @@ Result<Source> program_for(const Plugin& plugin, const install::ImageRoot& root)
   return fits ? Result<Source>(Source{path, *std::move(bytes)}) : Result<Source>(fits.error());
 }
 
-/// Where plugin and program go, and what of both is not there yet.
+/// Sets the paths of plugin and program, and their content if they are not in place yet.
 void place(const Plugin& plugin, const Source& program, install::SiteInput& input) {
   const auto missing = [&](const std::string& path, const std::string& bytes) {
     return install::read_file(input.root.on_this_machine(path)) != bytes ? std::optional(bytes) : std::nullopt;
@@ -213,7 +213,7 @@ void place(const Plugin& plugin, const Source& program, install::SiteInput& inpu
   }
 }
 
-/// What steps would refuse is refused here: what is read and what is written.
+/// Refuses files that steps would refuse, both those that are read and those that are written.
 Result<void> check_owners(const CommandContext& context, const Plugin& found, const Source& program,
                           const Present& present, const install::SiteInput& input) {
   const settings::PluginProfile profile = settings::plugin_profile(input.profile_path, input.config_owner);

@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == std::string_view(rollcall::hook::kCommand)) {
     return rollcall::hooks::serve_plugin(argv[2]);
   }
-  // Asked about itself, the program looks at no job.
+  // --help and --version do not look at the job.
   const std::string_view only = argc == 2 ? argv[1] : "";
   rollcall::Environment environment = rollcall::Environment::of_this_process();
   if (only != "--help" && only != "--version") {
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     return rollcall::cli::run_task_prolog(environment);
   }
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  // Workers of `rollcall run` get nothing that torchrun would not give them.
+  // Workers of `rollcall run` get only what torchrun would give them.
   const bool is_run = !arguments.empty() && arguments.front() == "run";
   for (const std::string& each : is_run ? rollcall::job::emptied(environment) : std::vector<std::string>()) {
     environment.unset(each);

@@ -34,13 +34,13 @@ struct Output {
   std::ostream& err;
 };
 
-/// The launch settings with every layer applied, the command line last; `parsed` receives the rest of it. Where the
-/// layers cannot be read that is the error, unless there is a place for it, `broken_or_null`.
+/// Returns the launch settings with every layer applied, the command line last. `parsed` receives the rest of the
+/// command line. If a layer cannot be read, the error is stored in `broken_or_null`, or returned if that is null.
 Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::span<const std::string> arguments,
                                command_line::StopAt stop, const Environment& environment, ParsedCommandLine& parsed,
                                Settings& options, std::optional<Error>* broken_or_null = nullptr) {
   Result<Settings> launch = settings::load_launch_settings(environment, {.site = job::profile_of_plugin(environment)});
-  // --help must answer even where a file is broken, so the command line is read first, into the defaults if need be.
+  // --help must work even if a file is broken, so the command line is read into the defaults then.
   Settings values = launch ? *launch : Settings(settings::launch_table());
   const std::array<Settings*, 2> targets{&options, &values};
   ASSIGN_OR_RETURN(ParsedCommandLine line, command_line::parse_command_line(targets, flags, arguments, stop));
@@ -158,8 +158,7 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
 
 Result<void> dispatch(std::span<const std::string> arguments, const Environment& environment, Output output) {
   if (arguments.empty() || arguments.front().starts_with('-')) {
-    // Hidden: only the project's own scripts ask for them, to write docs/reference/settings.md and
-    // docs/reference/environment.md.
+    // These two options are for scripts/update-pages.
     if (!arguments.empty() && arguments.front() == "--print-settings-markdown") {
       output.out << settings::launch_settings_markdown();
       return {};
@@ -178,9 +177,9 @@ Result<void> dispatch(std::span<const std::string> arguments, const Environment&
                             : run_command(*command, arguments.subspan(1), environment, output);
 }
 
-/// A guess that works before anything is resolved; "0" where nothing says a rank. In a task of srun RANK counts only
-/// as torchrun's: it may be a left-over of the user's shell or of an outer step. `salloc` leaves a stale SLURM_PROCID,
-/// mpirun those of its daemons, beside a PMIX_RANK of its own.
+/// Guesses this task's rank before anything is resolved; "0" if no variable has it. In a task of srun, RANK is used
+/// only if torchrun set it, since it may come from the user's shell or an outer step. `salloc` leaves a stale
+/// SLURM_PROCID, and mpirun that of its daemons, beside its own PMIX_RANK.
 std::string likely_rank(const Environment& environment) {
   const bool of_srun =
       !launchers::why_not_a_slurm_task(environment) && !environment.get_non_empty(env::kTorchElasticRunId);
@@ -194,10 +193,10 @@ std::string likely_rank(const Environment& environment) {
   return "0";
 }
 
-/// Which tasks have an error, as far as it can be told from the error.
+/// The tasks that have an error, as far as the error shows it.
 enum class Concerned {
-  All,       ///< every task of the step alike
-  FirstTwo,  ///< what spares rank 0 does not spare rank 1: a contradiction of the user's RANK
+  All,       ///< every task of the step
+  FirstTwo,  ///< rank 0 or rank 1: the user's RANK contradicts the step
   ThisNode,  ///< some or all tasks of this node
   ThisTask,
 };
@@ -223,20 +222,20 @@ Concerned concerned_by(const Error& error) {
   }
 }
 
-/// What the tasks of this step on this node ask with; nothing where this is the only one, or no task of srun.
+/// Returns a name that the tasks of this step on this node share, or nothing if there is only one, or no task of srun.
 std::optional<std::string> name_of_node(const Environment& environment) {
   const Result<job::JobFacts> facts = launchers::facts_from_slurm(environment);
   return facts && facts->local_world_size > 1 ? std::optional(job::step_name(*facts) + "-" + facts->this_host)
                                               : std::nullopt;
 }
 
-/// Whether this task tells, and until when it has to live for the others to know: then its end takes so long.
-struct Teller {
-  bool tells = true;
+/// Whether this task reports an error, and how long it stays alive so that other tasks can see that it did.
+struct Reporting {
+  bool reports = true;
   std::chrono::milliseconds stays{0};
 };
 
-Teller teller_of(const Error& error, const Environment& environment) {
+Reporting reporting_of(const Error& error, const Environment& environment) {
   const std::string rank = likely_rank(environment);
   switch (concerned_by(error)) {
     case Concerned::All:
@@ -258,7 +257,7 @@ Teller teller_of(const Error& error, const Environment& environment) {
 
 int run_program(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
                 std::ostream& err) {
-  const Tell tell = [&err](const std::string& lines) { err << lines << std::flush; };
+  const Reporter report = [&err](const std::string& lines) { err << lines << std::flush; };
   const Command* const command = arguments.empty() ? nullptr : find_command(arguments.front());
   if (command != nullptr && command->run_whole != nullptr) {
     const int code = command->run_whole(std::span(arguments).subspan(1), environment, out, err);
@@ -268,31 +267,31 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
   const Result<void> done = dispatch(arguments, environment, Output{out, err});
   out.flush();
   if (!done) {
-    return report_error(done.error(), environment, tell);
+    return report_error(done.error(), environment, report);
   }
   if (!out) {
     return report_error(
         fail("standard output", "", "cannot be written", "redirecting it to another file", ErrorKind::InputOutput),
-        environment, tell);
+        environment, report);
   }
   return to_int(ExitCode::Success);
 }
 
-int report_error(const Error& error, const Environment& environment, const Tell& tell) {
-  const Teller teller = teller_of(error, environment);
-  if (teller.tells) {
-    tell(error.message() + "\n");
+int report_error(const Error& error, const Environment& environment, const Reporter& report) {
+  const Reporting reporting = reporting_of(error, environment);
+  if (reporting.reports) {
+    report(error.message() + "\n");
   }
-  if (teller.tells && teller.stays.count() > 0) {
-    std::signal(SIGTERM, SIG_IGN);  // another task ended before: this one's exit code still counts
-    std::this_thread::sleep_for(teller.stays);
+  if (reporting.reports && reporting.stays.count() > 0) {
+    std::signal(SIGTERM, SIG_IGN);  // if another task has ended, this one's exit code still counts
+    std::this_thread::sleep_for(reporting.stays);
   }
   return to_int(error.exit_code());
 }
 
-void report_warning(const Error& warning, const Environment& environment, const Tell& tell) {
+void report_warning(const Error& warning, const Environment& environment, const Reporter& report) {
   if (likely_rank(environment) == "0") {
-    tell(Error{"warning", warning.setting + ": " + warning.value, warning.reason, warning.action}.message() + "\n");
+    report(Error{"warning", warning.setting + ": " + warning.value, warning.reason, warning.action}.message() + "\n");
   }
 }
 

@@ -12,34 +12,33 @@
 
 namespace rollcall::cli {
 
-/// The whole of `rollcall`: finds the command, loads the settings, runs it, reports its error. `arguments` lacks the
-/// program's name. Returns the exit code; does not return where it became another program.
+/// Runs `rollcall`: finds the command, loads the settings, runs the command and reports its error. `arguments` has no
+/// program name. Returns the exit code, or does not return if the process became another program.
 int run_program(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
                 std::ostream& err);
 
-/// What shows lines to the user.
-using Tell = std::function<void(const std::string& lines)>;
+/// Shows lines to the user.
+using Reporter = std::function<void(const std::string& lines)>;
 
-/// Tells the error's line where this task is the one to tell: rank 0 what every task of the step has alike (Usage,
-/// Configuration, NoInput, Unavailable), the first that fails of a node what is of this node, ranks 0 and 1 a Mismatch.
-/// Who tells for a node of several tasks stays for a second, so that the others see it. Returns the process's exit
-/// code.
-int report_error(const Error& error, const Environment& environment, const Tell& tell);
+/// Shows the error once for all tasks that have it. Rank 0 shows errors of every task (Usage, Configuration, NoInput,
+/// Unavailable), ranks 0 and 1 a Mismatch, and the first task that fails on a node shows errors of that node. That task
+/// then waits for a second, so that the other tasks can see that it has reported. Returns the exit code of the process.
+int report_error(const Error& error, const Environment& environment, const Reporter& report);
 
-/// The same line as a warning, from rank 0: all tasks of the step have it alike.
-void report_warning(const Error& warning, const Environment& environment, const Tell& tell);
+/// Shows the warning on rank 0, since all tasks of the step have the same.
+void report_warning(const Error& warning, const Environment& environment, const Reporter& report);
 
-/// `rollcall` as a task prolog (contract/env_vars.h): Slurm runs it before each task, as the job's user, with the
-/// task's environment, and takes `export NAME=value` and `unset NAME` lines from its standard output. Runs the user's
-/// own prolog first, whose values count as the user's. Does nothing where --ddp was not given. Returns the exit code;
-/// another than 0 ends the task with it, before its program starts.
+/// Runs `rollcall` as a task prolog (contract/env_vars.h). Slurm runs it before each task, as the job's user, with the
+/// task's environment, and applies the lines `export NAME=value` and `unset NAME` of its standard output. It runs the
+/// user's own prolog first, and keeps the values of that as the user's. Without --ddp it does nothing else. Returns the
+/// exit code. If that is not 0, the task ends with it before its program starts.
 [[nodiscard]] int run_task_prolog(const Environment& environment);
 
-/// The lines for a patch, values as they are: Slurm knows no quotes. A value with a line feed cannot be said and
-/// becomes a warning. Pure.
+/// Returns the lines for a patch. Values are not quoted, since Slurm does not unquote. A value with a line feed cannot
+/// be passed, and becomes a warning. Pure.
 [[nodiscard]] std::string task_prolog_lines(const resolve::EnvPatch& patch, std::vector<std::string>& warnings);
 
-/// What `export` and `unset` lines of another prolog do to an environment. Pure.
+/// Applies `export` and `unset` lines of another prolog to an environment. Pure.
 void apply_task_prolog_lines(std::string_view lines, Environment& environment);
 
 }  // namespace rollcall::cli

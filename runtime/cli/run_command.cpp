@@ -28,7 +28,7 @@
 namespace rollcall::cli {
 namespace {
 
-/// A version 4 UUID, as torchrun names a run that is alone.
+/// Returns a version 4 UUID, the name that torchrun gives to a run of one node.
 std::string new_run_id() {
   std::random_device random;
   std::string digits;
@@ -45,14 +45,14 @@ elastic::HostFacts host_facts(const Environment& environment) {
   return {number_of_cpus(), elastic::count_gpus(environment), elastic::count_xpus(environment), new_run_id()};
 }
 
-/// Tells on standard error. The run ends, and with its own code, also where nobody reads what it says.
-Tell teller() {
+/// Returns a function that writes to standard error. It does not block the run if the other end does not read.
+Reporter standard_error_reporter() {
   return [output = std::make_shared<elastic::UnblockedOutput>(STDERR_FILENO)](const std::string& lines) {
     output->write(lines, elastic::kTerminalPatience);
   };
 }
 
-/// A site may have switched off what listens on a network.
+/// Refuses a run of several nodes if the site has set run.network to off.
 Result<void> check_network(const elastic::MeetingRequest& meeting, const settings::LaunchSettings& settings) {
   if (meeting.alone || settings.run_network) {
     return {};
@@ -83,20 +83,20 @@ Result<std::string> secret_of(const elastic::MeetingRequest& meeting, const elas
 }
 
 Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Environment& environment,
-                                  const settings::LaunchSettings& settings, const Tell& tell) {
+                                  const settings::LaunchSettings& settings, const Reporter& report) {
   ASSIGN_OR_RETURN(elastic::LaunchRequest request,
                    elastic::launch_request(options, environment, host_facts(environment)));
   RETURN_IF_ERROR(check_network(request.meeting, settings));
   ASSIGN_OR_RETURN(std::string secret, secret_of(request.meeting, options, environment, settings));
   request.meeting.secret = std::move(secret);
   for (const Error& warning : request.meeting.warnings) {
-    report_warning(warning, environment, tell);
+    report_warning(warning, environment, report);
   }
-  elastic::Agent agent(std::move(request), environment, [&tell](const std::string& line) { tell(line + "\n"); });
+  elastic::Agent agent(std::move(request), environment, [&report](const std::string& line) { report(line + "\n"); });
   return agent.run();
 }
 
-/// Whether a step of Slurm is to say which nodes there are: nobody else did.
+/// Whether the nodes come from the Slurm step, since neither options nor variables name them.
 bool asks_slurm(const elastic::RunOptions& options, const Environment& environment) {
   const std::array<std::string_view, 5> kSay{"nnodes", "standalone", "rdzv-endpoint", "master-addr", "node-rank"};
   const bool nobody_said =
@@ -109,7 +109,7 @@ Result<settings::Settings> settings_of(const Environment& environment) {
   return settings::load_launch_settings(complete, {.site = job::profile_of_plugin(complete)});
 }
 
-/// This process's environment with what `srun --ddp` would have made of it, PET_* of all nodes among it.
+/// Returns this process's environment as `srun --ddp` would set it, with PET_* variables for all nodes.
 Result<Environment> environment_of_step(const Environment& environment, const settings::LaunchSettings& settings) {
   const Result<step::ResolvedStep> step = step::resolve_this_step(with_home_and_user(environment), settings, nullptr);
   if (!step) {
@@ -125,16 +125,16 @@ int show_status(const elastic::RunOptions& options, std::ostream& out) {
   return 0;
 }
 
-/// Runs in `environment`, or as Slurm's step has it.
+/// Runs the agent in `environment`, or in that of the Slurm step.
 Result<elastic::RunEnd> run_in(const elastic::RunOptions& options, std::span<const std::string> arguments,
-                               const Environment& environment, const Tell& tell) {
+                               const Environment& environment, const Reporter& report) {
   ASSIGN_OR_RETURN(const settings::LaunchSettings settings, settings_of(environment));
   if (!asks_slurm(options, environment)) {
-    return run_agent(options, environment, settings, tell);
+    return run_agent(options, environment, settings, report);
   }
   ASSIGN_OR_RETURN(const Environment of_step, environment_of_step(environment, settings));
   const Result<elastic::RunOptions> again = elastic::parse_run_options(arguments, of_step);
-  return again ? run_agent(*again, of_step, settings, tell) : again.error();
+  return again ? run_agent(*again, of_step, settings, report) : again.error();
 }
 
 }  // namespace
@@ -143,15 +143,15 @@ settings::Table run_options_table() { return elastic::run_table(); }
 
 int run_run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
             std::ostream& /*err*/) {
-  const Tell tell = teller();
+  const Reporter report = standard_error_reporter();
   const Result<elastic::RunOptions> options = elastic::parse_run_options(arguments, environment);
   if (!options) {
-    return report_error(options.error(), environment, tell);
+    return report_error(options.error(), environment, report);
   }
   if (options->help_topic) {
     const Result<std::string> text = command_help(*find_command("run"), *options->help_topic);
     out << (text ? *text : "");
-    return text ? 0 : report_error(text.error(), environment, tell);
+    return text ? 0 : report_error(text.error(), environment, report);
   }
   if (options->values.on("status")) {
     return show_status(*options, out);
@@ -160,17 +160,17 @@ int run_run(std::span<const std::string> arguments, const Environment& environme
     if (options->values.text("print-completion") != "bash") {
       return report_error(fail("--print-completion", options->values.text("print-completion"), "is for bash only",
                                "--print-completion=bash"),
-                          environment, tell);
+                          environment, report);
     }
     out << bash_completion();
     return 0;
   }
-  const Result<elastic::RunEnd> end = run_in(*options, arguments, environment, tell);
+  const Result<elastic::RunEnd> end = run_in(*options, arguments, environment, report);
   if (!end) {
-    return report_error(end.error(), environment, tell);
+    return report_error(end.error(), environment, report);
   }
   if (!end->message.empty()) {
-    tell(end->message + "\n");
+    report(end->message + "\n");
   }
   return end->exit_code;
 }

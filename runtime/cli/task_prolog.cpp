@@ -29,14 +29,13 @@ namespace {
 constexpr std::string_view kExport = "export ";
 constexpr std::string_view kUnset = "unset ";
 
-/// A prolog's standard error ends in Slurm's own pipe, unread. Its parent is the task, whose standard error is the
-/// user's.
+/// Shows text on the standard error of the task, which is the parent process. Slurm does not show that of a prolog.
 void tell_user(const std::string& text) {
   const std::string path = "/proc/" + std::to_string(::getppid()) + "/fd/2";
   const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
   if (file < 0 || ::write(file, text.data(), text.size()) < 0) {
     for (const std::string& line : split(trim(text), '\n')) {
-      std::cout << "print " << line << '\n';  // on the task's standard output: better than nowhere
+      std::cout << "print " << line << '\n';  // on the task's standard output, if there is no other way
     }
   }
   if (file >= 0) {
@@ -44,7 +43,7 @@ void tell_user(const std::string& text) {
   }
 }
 
-/// The task as the plugin would set it up: never through PMIx, whose only client slot belongs to the program.
+/// Sets the task up as the plugin does, but without PMIx, whose only client slot belongs to the program.
 class PrologTask : public hooks::TaskSetUp {
  public:
   using TaskSetUp::TaskSetUp;
@@ -58,7 +57,7 @@ class PrologTask : public hooks::TaskSetUp {
   }
 };
 
-/// The user's own prolog: its lines are passed on, and its values are what rollcall finds set.
+/// Runs the user's own prolog, passes its lines on and applies them to `task`.
 Result<int> run_users_prolog(const std::string& program, Environment& task) {
   ASSIGN_OR_RETURN(const ChildOutput output, run_and_capture({program}, task));
   std::cout << output.text;
@@ -67,20 +66,20 @@ Result<int> run_users_prolog(const std::string& program, Environment& task) {
 }
 
 int report(const Error& error, const Environment& task) {
-  bool told = false;
-  const int code = report_error(error, task, [&told](const std::string& lines) {
+  bool reported = false;
+  const int code = report_error(error, task, [&reported](const std::string& lines) {
     tell_user(lines);
-    told = true;
+    reported = true;
   });
   std::cout.flush();
-  if (!told) {
+  if (!reported) {
     std::this_thread::sleep_for(
-        deadline::kOtherTaskTells);  // Slurm gives a task whose prolog was ended by a signal exit code 1
+        deadline::kOtherTaskTells);  // a signal during the prolog would make the task's exit code 1
   }
   return code;
 }
 
-/// Takes what was between srun and this prolog out of the task's environment, and says so to Slurm.
+/// Removes the variables that srun passed to this prolog from the task's environment.
 void restore(Environment& task, const std::optional<std::string>& users_prolog) {
   const std::string name(env::kTaskProlog);
   if (users_prolog) {
@@ -137,7 +136,7 @@ int run_task_prolog(const Environment& environment) {
     const Result<int> code = run_users_prolog(*users_prolog, task);
     if (!code) {
       Error error = code.error();
-      error.of_this_node = true;  // where that program lies, or does not
+      error.of_this_node = true;  // other nodes may have that program
       return report(error, task);
     }
     if (*code != 0) {
@@ -155,7 +154,7 @@ int run_task_prolog(const Environment& environment) {
   PrologTask set_up(task, limit);
   Result<resolve::EnvPatch> patch = set_up.run({.site = job::profile_of_plugin(task), .ddp = *option});
   if (!patch) {
-    limit.set_patience(std::chrono::hours(1));  // nothing is done any more that could take too long
+    limit.set_patience(std::chrono::hours(1));  // nothing that follows can take too long
     return report(patch.error(), task);
   }
   std::cout << task_prolog_lines(*patch, patch->warnings);

@@ -21,34 +21,34 @@ struct Flag {
 struct ParsedCommandLine {
   std::vector<std::string> flags;       ///< names of the flags that were given
   std::string help_topic;               ///< "all" for --help=all; empty for --help alone
-  std::vector<std::string> positional;  ///< arguments that are neither options nor their values
-  std::vector<std::string> program;     ///< all after "--", or from the first positional on (StopAt::Positional)
+  std::vector<std::string> positional;  ///< arguments that are neither options nor values
+  std::vector<std::string> program;  ///< all after "--", or from the first positional argument on (StopAt::Positional)
 
   [[nodiscard]] bool has(std::string_view flag) const;
 };
 
 enum class StopAt {
-  Separator,   ///< options and positional arguments mix, "--" ends both
-  Positional,  ///< the first positional argument starts another program's command line, which is left alone
+  Separator,   ///< options and positional arguments may be mixed until "--"
+  Positional,  ///< the first positional argument begins another program's command line, which is not read
 };
 
-/// Reads a command line into the settings of one or more tables. `arguments` lacks the program's own name.
+/// Reads a command line into the settings of one or more tables. `arguments` has no program name.
 ///
-/// Accepted: `--name=value`, `--name value`, switches alone (`--debug`), `--name=` (an empty value), flags and their
-/// letters. An option of several settings' tables goes to the first. Repeated: the last one wins.
-/// Errors (Usage): unknown option, with the nearest known one; missing value; a value that its setting refuses; a value
-/// for a flag. What stood before the error stays applied.
+/// It accepts `--name=value`, `--name value`, switches without a value (`--debug`), `--name=` (an empty value), flags
+/// and their letters. An option of several tables is set in the first. The last of repeated options counts. Errors
+/// (Usage): an unknown option, with the nearest known one; a missing value; a value that the setting refuses; a value
+/// for a flag other than --help. Options before the error stay applied.
 [[nodiscard]] Result<ParsedCommandLine> parse_command_line(std::span<settings::Settings* const> targets,
                                                            std::span<const Flag> flags,
                                                            std::span<const std::string> arguments,
                                                            StopAt stop = StopAt::Separator);
 
-/// Whether a terminal shows UTF-8, by the locale (locale(7)).
+/// Whether the locale says that a terminal shows UTF-8 (locale(7)).
 [[nodiscard]] bool speaks_utf8(const Environment& environment);
 
-/// Rows of a table for people, all with as many cells: every column as wide as its longest cell, two blanks between
-/// columns, no blanks at the ends of lines. What a terminal would take for a command is shown as "?" (printable()).
-/// Cells are ASCII, or their columns come out askew.
+/// Returns the rows of a table for people. All have the same number of cells. Each column is as wide as its longest
+/// cell, with two blanks between columns. Control characters are shown as "?" (printable()). Cells must be ASCII to be
+/// aligned.
 [[nodiscard]] std::string text_table(std::vector<std::vector<std::string>> rows);
 
 }  // namespace rollcall::command_line

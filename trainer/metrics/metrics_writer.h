@@ -21,8 +21,8 @@ struct RawJson {
 using Field = std::variant<std::int64_t, double, bool, std::string, RawJson>;
 using Record = std::vector<std::pair<std::string, Field>>;
 
-/// Appends records to a file, one JSON object per line, each with one write(2) to the end of the file (O_APPEND), so that
-/// earlier lines stay complete when the process is killed. One thread; move only; closes in the destructor.
+/// Appends records to a file, one JSON object per line, each with one write(2) to the end of the file (O_APPEND), so
+/// that earlier lines stay complete when the process is killed. One thread; move only; closes in the destructor.
 class MetricsWriter {
  public:
   /// Opens the file for appending, and creates it and its folder where they do not exist. An unfinished last line of a

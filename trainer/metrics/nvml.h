@@ -17,9 +17,9 @@ struct GpuReading {
   double watts = std::nan("");         ///< power of the whole board, also for a MIG instance
 };
 
-/// NVIDIA's management library (NVML), which belongs to the driver. It needs neither CUDA nor GPU memory. Values that the
-/// driver lacks or hides from this user are unknown, which is not an error. Functions and structures: NVIDIA's NVML API
-/// Reference. Immutable and as thread-safe as NVML. Not run on hardware.
+/// NVIDIA's management library (NVML), which belongs to the driver. It needs neither CUDA nor GPU memory. Values that
+/// the driver lacks or hides from this user are unknown, which is not an error. Functions and structures: NVIDIA's NVML
+/// API Reference. Immutable and as thread-safe as NVML. Not run on hardware.
 class Nvml {
  public:
   using Device = void*;
@@ -73,8 +73,8 @@ class Nvml {
   const char* (*text_)(int);
 };
 
-/// Returns a part of an error's reason: "; NVML says: GPU 3: GPU is lost". Empty where NVML is missing, has no error, or
-/// does not answer within two seconds.
+/// Returns a part of an error's reason: "; NVML says: GPU 3: GPU is lost". Empty where NVML is missing, has no error,
+/// or does not answer within two seconds.
 [[nodiscard]] std::string gpu_trouble();
 
 }  // namespace rollcall::metrics

@@ -33,8 +33,8 @@ struct ProgressState {
 /// Bar: one line that is redrawn; Lines: a new line every so many steps; Auto: a bar on a terminal, else lines.
 enum class ProgressStyle { Auto, Bar, Lines, None };
 
-/// Formats one line: "epoch 2/120  step 30/85  loss 2.3026 (step)  top-1 12.50 % (epoch)  lr 0.0012  512 img/s  GPU 97 %
-/// 71.2/79.6 GiB  684 W  data wait 3 % ETA 1 h 02 min".
+/// Formats one line: "epoch 2/120  step 30/85  loss 2.3026 (step)  top-1 12.50 % (epoch)  lr 0.0012  512 img/s  GPU 97
+/// % 71.2/79.6 GiB  684 W  data wait 3 % ETA 1 h 02 min".
 [[nodiscard]] std::string progress_text(const ProgressState& state);
 
 /// Shows the progress of a training on a file descriptor, which it does not own. Failed writes are ignored, so that a

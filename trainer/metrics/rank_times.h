@@ -50,15 +50,15 @@ class RankTimes {
   /// Sets the peak device memory of this rank.
   void set_device_memory(const DeviceMemory& most) { mine_.device_memory = most; }
 
-  /// Returns this rank's numbers for the all-reduce of step `step`, equally many on every rank. In this rank's turn they
-  /// are its sums since its last turn, which are then reset.
+  /// Returns this rank's numbers for the all-reduce of step `step`, equally many on every rank. In this rank's turn
+  /// they are its sums since its last turn, which are then reset.
   [[nodiscard]] std::vector<double> tell(std::int64_t step);
   /// Collects the sums over all ranks of tell(step); only rank 0 keeps them.
   void hear(std::int64_t step, std::span<const double> sums);
 
   /// Returns {"event":"ranks", ...} and resets the sums: each rank's seconds per step since the last record (null where
-  /// it did not report), the joules since then where a rank measures them, and the known values of devices. Nothing where
-  /// no rank has reported a step.
+  /// it did not report), the joules since then where a rank measures them, and the known values of devices. Nothing
+  /// where no rank has reported a step.
   [[nodiscard]] std::optional<Record> take_record(std::int64_t step);
 
   // These return values of this run on rank 0.

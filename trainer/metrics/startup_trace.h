@@ -14,8 +14,8 @@ struct Moment {
 /// Returns the current time. Async-signal-safe, and safe before any constructor has run.
 [[nodiscard]] Moment now() noexcept;
 
-/// Measures the stages of a program's start from the fork of its process on. A stage begins where the previous one ends.
-/// Not thread-safe.
+/// Measures the stages of a program's start from the fork of its process on. A stage begins where the previous one
+/// ends. Not thread-safe.
 class StartupTrace {
  public:
   /// `linked` is the time at which the dynamic linker was done and no constructor had run yet (.preinit_array). It ends

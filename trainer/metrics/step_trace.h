@@ -56,8 +56,8 @@ struct TracedRank {
 };
 
 /// Formats the events of one rank, comma-separated, for trace_file(): a process for the rank, a track for each of its
-/// threads, and tracks for collectives, which may overlap. The format is Chrome's Trace Event Format (Google, 2016), for
-/// https://ui.perfetto.dev and chrome://tracing. `thread_name` returns the name of a thread of this process.
+/// threads, and tracks for collectives, which may overlap. The format is Chrome's Trace Event Format (Google, 2016),
+/// for https://ui.perfetto.dev and chrome://tracing. `thread_name` returns the name of a thread of this process.
 [[nodiscard]] std::string trace_events(const TracedRank& traced, std::string (*thread_name)(std::int64_t thread));
 
 /// Returns the whole file with the ranks' trace_events().

@@ -9,8 +9,8 @@
 namespace rollcall::metrics {
 
 /// Computes images per second over the latest steps. The first step only starts the clock, because it includes start-up
-/// costs (allocation, algorithm choice, the first prefetch). The caller passes the time, so that tests need no clock. One
-/// thread.
+/// costs (allocation, algorithm choice, the first prefetch). The caller passes the time, so that tests need no clock.
+/// One thread.
 class Throughput {
  public:
   explicit Throughput(std::size_t latest_steps = 50) : latest_steps_(latest_steps) {}
@@ -52,8 +52,8 @@ struct DataWait {
   [[nodiscard]] double utilisation() const { return elapsed > 0 && workers > 0 ? loading / (elapsed * workers) : 0; }
 };
 
-/// Returns the advice at the end of a training: "input-bound: 23 % of the time waited for data; try ...". Empty where it
-/// is less than 5 %, or less than a second.
+/// Returns the advice at the end of a training: "input-bound: 23 % of the time waited for data; try ...". Empty where
+/// it is less than 5 %, or less than a second.
 [[nodiscard]] std::string input_bound_advice(const DataWait& wait, bool cpus_left);
 
 }  // namespace rollcall::metrics

@@ -17,7 +17,8 @@ struct Saving {
   std::string text;
 };
 
-/// Returns the value of a setting, or an empty text where it is not recorded, so that no advice names the current value.
+/// Returns the value of a setting, or an empty text where it is not recorded, so that no advice names the current
+/// value.
 std::string setting(const Run& run, const char* name) {
   const auto found = run.settings.find(name);
   return found == run.settings.end() ? "" : found->second.value;

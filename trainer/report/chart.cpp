@@ -217,8 +217,8 @@ std::string value_table(const Chart& chart) {
   return "<details><summary>Values</summary>" + html_table(chart.title + ", values", rows) + "</details>";
 }
 
-/// Returns {"title", "unit", "stacked", "dots", "lines": [{"n": name, "f": first steps, "x": last steps, "m": means, "a",
-/// "b": least and most}]}, without "f", "a" and "b" where each point is one value.
+/// Returns {"title", "unit", "stacked", "dots", "lines": [{"n": name, "f": first steps, "x": last steps, "m": means,
+/// "a", "b": least and most}]}, without "f", "a" and "b" where each point is one value.
 std::string data_json(const Chart& chart) {
   std::string lines;
   for (const ChartLine& line : chart.lines) {

@@ -44,7 +44,8 @@ struct Chart {
 /// Returns about `wanted` round numbers from `from` to `to` for an axis, 1, 2 or 5 times a power of ten apart. Pure.
 [[nodiscard]] std::vector<double> ticks(double from, double to, int wanted);
 
-/// Returns numbers for a logarithmic axis, `from` > 0: powers of ten, and 2 and 5 times these where there are few. Pure.
+/// Returns numbers for a logarithmic axis, `from` > 0: powers of ten, and 2 and 5 times these where there are few.
+/// Pure.
 [[nodiscard]] std::vector<double> ticks_of_powers(double from, double to);
 
 /// Formats the StepScale of a page's charts for its script: {"scale":true,"e":steps of an epoch,"x":[steps],

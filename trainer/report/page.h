@@ -8,8 +8,8 @@
 
 namespace rollcall::report {
 
-/// Returns an HTML page with one run, or with several side by side. It needs no network and no other file, and is smaller
-/// than 1 MB for up to some ten runs of any length. `runs` must not be empty.
+/// Returns an HTML page with one run, or with several side by side. It needs no network and no other file, and is
+/// smaller than 1 MB for up to some ten runs of any length. `runs` must not be empty.
 [[nodiscard]] std::string page_html(const std::vector<Run>& runs);
 
 /// Writes `text` to the file `path` atomically: to a file with a random name beside it, which is then renamed. Errors:

@@ -75,8 +75,8 @@ class RankGrid {
   [[nodiscard]] bool has_equal_shares() const { return equal_shares_; }
   /// Returns the slowest rank where its mean is 10 % above the median; nothing with one rank or unequal shares.
   [[nodiscard]] std::optional<Straggler> slowest() const;
-  /// Returns the slowest rank where it was slow repeatedly: in at least five records, and in a quarter of its records. A
-  /// pause, or the first minute of a run, does not count.
+  /// Returns the slowest rank where it was slow repeatedly: in at least five records, and in a quarter of its records.
+  /// A pause, or the first minute of a run, does not count.
   [[nodiscard]] std::optional<Straggler> straggler() const;
 
  private:

@@ -19,8 +19,8 @@ struct Point {
 };
 
 /// A curve over steps in bounded memory, however long a run is. A point has the mean, least and most of the values of
-/// `width` steps, so that no peak is lost. The width begins with 1 and doubles when the capacity is reached, so that one
-/// pass over a record of unknown length is enough. Plain value.
+/// `width` steps, so that no peak is lost. The width begins with 1 and doubles when the capacity is reached, so that
+/// one pass over a record of unknown length is enough. Plain value.
 class Series {
  public:
   /// `capacity` is the maximum number of points, at least 2. At least half as many remain after each doubling.

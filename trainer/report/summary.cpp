@@ -104,9 +104,8 @@ std::string straggler_text(const Run& run) {
     return run.ranks.ranks().size() == 1 ? "one rank" : "no straggler: no rank is 10 % slower than the median";
   }
   if (!run.ranks.straggler()) {
-    return fmt::format(
-        "no straggler: no rank is slow repeatedly (the slowest, rank {}, took {:.1f} times the median)", slow->rank,
-        slow->times());
+    return fmt::format("no straggler: no rank is slow repeatedly (the slowest, rank {}, took {:.1f} times the median)",
+                       slow->rank, slow->times());
   }
   const std::string host = run.host_of(slow->rank);
   return fmt::format("straggler: rank {}{} took {:.1f} times the median ({:.3g} s a step of its own{})", slow->rank,
@@ -143,8 +142,9 @@ std::string changes_text(const Run& run) {
 }
 
 std::string replicas_text(const Run& run) {
-  return fmt::format("{} in the memory of peers, {} per rank, for which training waited {:.3g} s in all{}", run.replicas,
-                     human_bytes(static_cast<std::uint64_t>(run.replica_bytes)), run.replica_stall_seconds,
+  return fmt::format("{} in the memory of peers, {} per rank, for which training waited {:.3g} s in all{}",
+                     run.replicas, human_bytes(static_cast<std::uint64_t>(run.replica_bytes)),
+                     run.replica_stall_seconds,
                      run.failed_replicas > 0 ? fmt::format("; {} FAILED", run.failed_replicas) : "");
 }
 

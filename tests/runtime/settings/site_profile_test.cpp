@@ -115,11 +115,10 @@ TEST_F(SiteProfiles, OutputSaysWhichProfileIsInForce) {
   Settings settings(launch_table());
   EXPECT_EQ(site_text(settings), "site profile: none\n");
   settings.set_skipped_sites("others may write to /opt/project");
-  EXPECT_EQ(
-      site_text(settings),
-      "site profile: none\n"
-      "installed site profiles are ignored: others may write to /opt/project; try chown or chmod go-w there, or "
-      "creating /etc/rollcall/site.toml\n");
+  EXPECT_EQ(site_text(settings),
+            "site profile: none\n"
+            "installed site profiles are ignored: others may write to /opt/project; try chown or chmod go-w there, or "
+            "creating /etc/rollcall/site.toml\n");
   settings.set_skipped_sites("");
   const std::string file = write("x.toml", "[site]\nname = 'x'\n");
   ASSERT_TRUE(apply_site_profile(settings, {"", file, "SYSTEMNAME=x"}, "", {.anybody = true}));

@@ -205,8 +205,9 @@ TEST_F(RunTest, ReplicasAndChangesOfTheWorldAreTold) {
   EXPECT_EQ(run.stall_seconds, 0);
   EXPECT_EQ(run.replica_stall_seconds, 0.75);
   EXPECT_THAT(run.notes, IsEmpty());
-  EXPECT_THAT(summary_text(run),
-              HasSubstr("2 in the memory of peers, 2.0 MiB per rank, for which training waited 0.75 s in all; 1 FAILED"));
+  EXPECT_THAT(
+      summary_text(run),
+      HasSubstr("2 in the memory of peers, 2.0 MiB per rank, for which training waited 0.75 s in all; 1 FAILED"));
   EXPECT_THAT(summary_text(run),
               HasSubstr("ranks were lost or joined 2 times; 0.5 s each until the next step, at most 0.75 s"));
   EXPECT_THAT(summary_text(read(begin(100) + step(1, 111))), Not(HasSubstr("memory of peers")));
@@ -236,7 +237,8 @@ TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
   const RunOfTest run = read(begin(1) + "not json\n" + step(1, 12) + "[1,2]\n" + R"({"event":"step","st)");
   EXPECT_EQ(run.step, 1);
   EXPECT_FALSE(run.ended());
-  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("2 unreadable lines were skipped"), HasSubstr("the last line has no end")));
+  EXPECT_THAT(run.notes,
+              ElementsAre(HasSubstr("2 unreadable lines were skipped"), HasSubstr("the last line has no end")));
   EXPECT_THAT(run.notes.front(), HasSubstr("the first is line 2"));
   EXPECT_THAT(state_of(run), HasSubstr("no end is recorded"));
 }

@@ -43,7 +43,8 @@ struct Histogram {
 };
 
 /// Computes the histogram of the finite `values`. There are four buckets per power of two, whose widths are 1/8 to 1/4
-/// of their numbers, so that gradients around 1e-8 and weights around 1 are both resolved. Reads each number once. Pure.
+/// of their numbers, so that gradients around 1e-8 and weights around 1 are both resolved. Reads each number once.
+/// Pure.
 [[nodiscard]] Histogram histogram_of(std::span<const float> values);
 
 /// Encodes the first event of a file.
@@ -65,8 +66,8 @@ struct Histogram {
 [[nodiscard]] std::string encode_histograms(const Moment& moment,
                                             const std::vector<std::pair<std::string, Histogram>>& histograms);
 
-/// Returns a record of an event file (tensorflow/core/lib/io/record_writer.h): the length in 8 bytes, its masked CRC-32C,
-/// the event, its masked CRC-32C; little-endian.
+/// Returns a record of an event file (tensorflow/core/lib/io/record_writer.h): the length in 8 bytes, its masked
+/// CRC-32C, the event, its masked CRC-32C; little-endian.
 [[nodiscard]] std::string framed(std::string_view event);
 
 /// Encodes a PNG file. `rgb` has 8 bits per channel, [height][width][3], without padding. Errors (Internal): libpng

@@ -22,8 +22,6 @@ double percent(std::uint64_t part, std::uint64_t whole) {
   return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 100.0;
 }
 
-std::string images(std::uint64_t count) { return fmt::format("{} image{}", count, count == 1 ? "" : "s"); }
-
 std::string bad_files_text(const PackReport& report) {
   std::string text = "  left out      " + counted(report.bad.size(), "bad file") + ":\n";
   for (std::size_t i = 0; i < std::min(report.bad.size(), kMostNames); ++i) {
@@ -50,18 +48,18 @@ std::string report_text(const PackReport& report) {
                       report.inodes_in - std::min<std::uint64_t>(report.inodes_in, 1));
   text += fmt::format("  time          {}, {:.0f} img/s\n", metrics::human_duration(report.seconds), rate(report));
   if (report.from_earlier_run > 0) {
-    text +=
-        fmt::format("  continued     {} of an earlier run, kept and checked again\n", images(report.from_earlier_run));
+    text += fmt::format("  continued     {} of an earlier run, kept and checked again\n",
+                        counted(report.from_earlier_run, "image"));
   }
   if (report.resized > 0) {
-    text += fmt::format("  resized       {}\n", images(report.resized));
+    text += fmt::format("  resized       {}\n", counted(report.resized, "image"));
   }
   if (report.repacked > 0 || !report.not_repacked.empty()) {
-    text +=
-        fmt::format("  repacked      {}, each compared pixel by pixel with its original\n", images(report.repacked));
+    text += fmt::format("  repacked      {}, each compared pixel by pixel with its original\n",
+                        counted(report.repacked, "image"));
   }
   for (const auto& [reason, count] : report.not_repacked) {
-    text += fmt::format("  unchanged     {}: {}\n", images(count), reason);
+    text += fmt::format("  unchanged     {}: {}\n", counted(count, "image"), reason);
   }
   if (!report.bad.empty()) {
     text += bad_files_text(report);
