@@ -14,45 +14,45 @@
 namespace rollcall::config {
 namespace {
 
-/// A setting that is in none of these lists defines the training: so does each new one until somebody says otherwise.
+/// A setting that is not in this list defines the training. That holds for new settings too.
 constexpr auto kMayChange = std::to_array<std::string_view>(
-    {// how fast, and where
+    {// speed and machines
      "train-num-workers", "valid-num-workers", "prefetch", "channels-last", "parallel", "elastic", "replicate-to",
      "replicate-steps", "find-unused-parameters", "static-graph", "first-bucket", "bucket", "shard-degree",
      "replicate-degree", "reshard-after-forward", "accumulate", "cpu-offload", "device", "deterministic", "own-kernels",
      "cuda-graph", "backend", "collective-timeout",
-     // how far: see ends_schedule()
+     // length: see ends_schedule()
      "epochs", "max-steps",
-     // what is kept, and where
+     // checkpoints
      "run-name", "run-dir", "checkpoint-dir", "checkpoint-epochs", "checkpoint-steps", "keep-last", "keep-best",
      "keep-every", "checkpoint-mode", "checkpoint-stage", "index-dir", "checkpoint-overlap", "checkpoint-read-back",
      "checkpoint-retries", "checkpoint-failures", "checkpoint-timeout", "save-before-limit", "lease-timeout", "resume",
      "verify",
-     // what is told
+     // output
      "valid-epochs", "benchmark-epochs", "progress", "log-steps", "rank-seconds", "report", "tensorboard",
      "tensorboard-histograms", "trace-steps",
-     // a training that a broken picture ended goes on without it
+     // a training that a damaged image has ended may continue without it
      "bad-samples", "max-bad-samples", "max-skipped-steps",
-     // compared by what they come to: the images of a step, the number of classes, the images themselves
+     // their result is compared instead: the images of a step, the number of classes, the images
      "batch-size", "grad-accumulation", "num-classes", "data", "fake-size",
-     // read only where a training begins; another one is told
+     // read only when a training starts; another value is reported
      "init-from"});
 
-/// Places, of which each node may have its own, what a rank does for itself, and what rank 0 alone tells.
+/// Paths, which may differ between nodes, what each rank does by itself, and what only rank 0 shows.
 constexpr auto kMayDiffer = std::to_array<std::string_view>(
     {"data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch", "run-name", "run-dir", "checkpoint-dir",
      "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
 
-/// Whether the setting names a file to begin from, which must be the same file for all ranks, under whatever name.
+/// Whether the setting names a file to start from. It must be the same file for all ranks, but may have other names.
 bool names_a_file(std::string_view name) { return name == "init-from" || name == "resume"; }
 
-/// Not so with a word: one rank that begins anew beside another that goes on would wait for it in vain.
+/// Whether the value is a file. A word must be equal: a rank that starts anew would wait for one that resumes for ever.
 bool file_is_named(std::string_view name, std::string_view value) {
   constexpr auto kWords = std::to_array<std::string_view>({"", "auto", "continue-with-changes", "never"});
   return names_a_file(name) && std::find(kWords.begin(), kWords.end(), value) == kWords.end();
 }
 
-/// Settings of the end of a training, by which the cosine's course is another one from its first step.
+/// Whether the setting is the end of the training, which changes the cosine schedule from the first step.
 bool ends_schedule(std::string_view name, const settings::Settings& now) {
   return (name == "epochs" || name == "max-steps") && now.text("lr-schedule") == "cosine";
 }
@@ -70,7 +70,7 @@ nlohmann::json parsed(std::string_view text) {
   return json.is_object() ? json : nlohmann::json::object();
 }
 
-/// `otherwise` where the object does not have the setting.
+/// Returns the value of a setting, or `otherwise` if the object does not have it.
 std::string value_in(const nlohmann::json& json, std::string_view name, std::string_view otherwise) {
   const auto setting = json.find(name);
   if (setting == json.end() || !setting->is_object() || !setting->contains("value")) {

@@ -9,10 +9,10 @@
 
 namespace rollcall::config {
 
-/// What `rollcall-train` was asked to do, and with which settings.
+/// The work that `rollcall-train` is asked to do.
 enum class Request {
   Train,
-  DryRun,         ///< join, one all-reduce, say so, end
+  DryRun,         ///< connect the ranks, do one all-reduce, and end
   BenchmarkData,  ///< read the training data without training
   Help,
   Version,
@@ -23,8 +23,8 @@ enum class Request {
 struct Options {
   Request request = Request::Train;
   std::string help;            ///< Help: the text to print
-  bool json = false;           ///< of PrintConfig, BenchmarkData and the trace
-  bool trace_startup = false;  ///< tell what each stage of the start cost
+  bool json = false;           ///< print JSON: for PrintConfig, BenchmarkData and the trace
+  bool trace_startup = false;  ///< print the time of each stage of the start
   settings::Settings trainer;
   settings::LaunchSettings launch;
 };
@@ -33,8 +33,8 @@ struct Options {
 /// the layers, and a topic of --help that does not exist.
 [[nodiscard]] Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments);
 
-/// The settings of `rollcall-train`, a superset of the Jülich recipe's flags. Same mechanism as the launch settings:
-/// `--batch-size=64`, ROLLCALL_BATCH_SIZE, or `batch-size = 64` in table [trainer] of a TOML file.
+/// Returns the settings of `rollcall-train`, which include the flags of the Jülich recipe. They are given like launch
+/// settings: `--batch-size=64`, ROLLCALL_BATCH_SIZE, or `batch-size = 64` in table [trainer] of a TOML file.
 [[nodiscard]] settings::Table trainer_table();
 
 }  // namespace rollcall::config

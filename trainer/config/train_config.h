@@ -23,11 +23,11 @@
 
 namespace rollcall::config {
 
-// What the trainer's settings mean, in the types of those who use them. Made once from the table (options.h);
-// nothing behind it knows a setting by its name, but for messages. Where a field says "as given", it is the setting's
-// text for messages. Defaults are the table's.
+// The values of the trainer's settings, in the types of the code that uses them. They are made once from the table
+// (options.h). Later code uses names of settings only in messages. A field "as given" is the setting's text for
+// messages. Defaults are those of the table.
 
-/// How ranks come together.
+/// How the process group is made.
 struct ProcessGroupConfig {
   bool alone = false;           ///< --parallel=none: this process trains by itself
   std::string device = "auto";  ///< "auto", "cpu", or the name of a plugin
@@ -38,68 +38,68 @@ struct ProcessGroupConfig {
 
 struct DataConfig {
   std::string given = "fake";    ///< setting `data`, as given
-  data::DataOptions datasets{};  ///< its source expanded
-  /// Of the training images, without their number and the ranks. Batch size and accumulation are everybody's.
+  data::DataOptions datasets{};  ///< with the expanded path of the source
+  /// Sampling of the training images, without their number and the ranks. Batch size and accumulation hold for all.
   data::SamplerOptions sampling{};
-  data::LoaderOptions loading{};  ///< of both loaders; workers and pinned memory are up to the machine
-  std::optional<int> train_workers = std::nullopt;  ///< nothing: as many as the machine has to spare
+  data::LoaderOptions loading{};  ///< for both loaders; workers and pinned memory depend on the machine
+  std::optional<int> train_workers = std::nullopt;  ///< unset: as many as the machine has free CPUs for
   std::optional<int> valid_workers = std::nullopt;
-  std::string index_folder;           ///< in which indices of the data are kept; empty: nowhere
+  std::string index_folder;           ///< folder for the indices of the data; empty: none
   std::int64_t benchmark_epochs = 3;  ///< passes of --benchmark-data
 };
 
 struct ModelConfig {
   std::string name = "resnet50";
-  std::int64_t num_classes = 0;  ///< 0: the data's
+  std::int64_t num_classes = 0;  ///< 0: the number of classes in the data
   bool zero_init_residual = false;
-  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of weights and images
-  std::optional<at::ScalarType> compute_type = std::nullopt;        ///< nothing: float32
+  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< memory format of weights and images
+  std::optional<at::ScalarType> compute_type = std::nullopt;        ///< unset: float32
 };
 
 struct OptimConfig {
-  optim::OptimizerOptions optimizer{};  ///< for one rank and micro-batch
+  optim::OptimizerOptions optimizer{};  ///< values for one rank and micro-batch
   optim::LearningRateScaling scaling = optim::LearningRateScaling::Linear;
-  bool scale_optim_params = false;  ///< instead of `scaling`
+  bool scale_optim_params = false;  ///< replaces `scaling`
   optim::ScheduleKind schedule = optim::ScheduleKind::None;
   double warmup_epochs = 0;
   double epochs_per_drop = 30;
   double drop_factor = 0.1;
-  double clip_grad_norm = 0;  ///< 0: do not
+  double clip_grad_norm = 0;  ///< 0: no limit
   double label_smoothing = 0;
 };
 
-/// Whether a device captures a training's steps as a graph; Auto: not, until it was measured on hardware.
+/// Whether a device captures the steps of a training as a graph. Auto means off until it was measured on hardware.
 enum class StepGraphs { Auto, On, Off };
 
 struct ParallelConfig {
   parallel::ReplicaOptions replica{};
   StepGraphs graphs = StepGraphs::Auto;
   bool sync_batch_norms = false;
-  std::int64_t replicate_steps = 0;  ///< from one copy of the shards for a neighbour to the next; 0: none
+  std::int64_t replicate_steps = 0;  ///< steps between two replicas of the shards; 0: none
 };
 
 struct CheckpointConfig {
-  checkpoint::LoadOptions load{};  ///< its folder is also the one that is written to
-  bool accept_changes = false;     ///< go on from a checkpoint of a training that other settings defined
+  checkpoint::LoadOptions load{};  ///< checkpoints are also written to its folder
+  bool accept_changes = false;     ///< continue from a checkpoint of a training with other settings
   double lease_timeout = 60;       ///< seconds
   std::string init_from{};         ///< path of a checkpoint; empty: none
-  std::string stage{};             ///< folder in which checkpoints are made first; empty: none
+  std::string stage{};             ///< folder where checkpoints are written first; empty: none
   std::string stage_given{};       ///< as given
-  std::int64_t every_epochs = 1;   ///< 0: do not
-  std::int64_t every_steps = 0;    ///< 0: do not
+  std::int64_t every_epochs = 1;   ///< epochs between two saves; 0: none
+  std::int64_t every_steps = 0;    ///< steps between two saves; 0: none
   checkpoint::format::Retention retention{};
-  std::size_t keep_best = 1;  ///< of how many validations the checkpoints are kept
+  std::size_t keep_best = 1;  ///< number of best validations whose checkpoints are kept
   bool background = true;
-  bool skip_while_saving = true;  ///< a save by `every_steps` that is due while another is under way
+  bool skip_while_saving = true;  ///< skip a save by `every_steps` while another is being written; false: wait
   checkpoint::format::ReadBack read_back = checkpoint::format::ReadBack::Memory;
   std::int64_t retries = 2;
-  std::int64_t most_failures = 3;                ///< in a row; 0: any number
-  std::chrono::milliseconds timeout{1'800'000};  ///< of the ranks' collectives in a save
-  double save_before_limit = 0;                  ///< seconds; 0: leave that to a signal
+  std::int64_t most_failures = 3;                ///< failed saves in a row that are allowed; 0: no limit
+  std::chrono::milliseconds timeout{1'800'000};  ///< for the collectives of a save
+  double save_before_limit = 0;                  ///< seconds before the job's time limit; 0: only on a signal
   std::string save_before_limit_given{};         ///< as given
 };
 
-/// Steps of a training, counted from 1: 1 <= first <= last.
+/// A range of steps, counted from 1: 1 <= first <= last.
 struct StepRange {
   std::int64_t first = 1;
   std::int64_t last = 1;
@@ -108,18 +108,18 @@ struct StepRange {
 struct RunConfig {
   std::int64_t epochs = 120;
   std::int64_t max_steps = 0;           ///< 0: no limit
-  double max_bad_samples = 0.05;        ///< share of an epoch's images
-  std::int64_t max_skipped_steps = 10;  ///< in a row; 0: any number
-  std::int64_t valid_epochs = 10;       ///< validate after so many epochs; 0: never
+  double max_bad_samples = 0.05;        ///< largest share of an epoch's images that may be unreadable
+  std::int64_t max_skipped_steps = 10;  ///< in a row; 0: no limit
+  std::int64_t valid_epochs = 10;       ///< epochs between two validations; 0: none
   std::uint64_t seed = 0;
-  std::string folder{};  ///< of metrics.jsonl
+  std::string folder{};  ///< folder of metrics.jsonl
   metrics::ProgressStyle progress = metrics::ProgressStyle::Auto;
   std::int64_t log_steps = 10;
-  std::optional<double>
-      rank_seconds{};  ///< between two records of each rank's times; 0: none; nothing: by their number
+  std::optional<double> rank_seconds{};  ///< seconds between two records of the times of each rank; 0: none; unset: by
+                                         ///< the number of ranks
   bool report = true;
   bool tensorboard = false;
-  std::int64_t histogram_steps = 0;  ///< tensorboard: between two histograms of the tensors; 0: none
+  std::int64_t histogram_steps = 0;  ///< steps between two histograms for TensorBoard; 0: none
   std::optional<StepRange> trace_steps{};
 };
 
@@ -130,8 +130,8 @@ struct TrainConfig {
   ParallelConfig parallel;
   CheckpointConfig checkpoint;
   RunConfig run;
-  bool accumulation_given = false;  ///< setting `grad-accumulation` is not the default
-  std::string json;                 ///< all settings, for people; see settings::print_config()
+  bool accumulation_given = false;  ///< `grad-accumulation` was given
+  std::string json;                 ///< all settings; see settings::print_config()
   std::vector<std::string> warnings;
 
   [[nodiscard]] std::int64_t batch_size() const { return data.sampling.batch_size; }
@@ -143,21 +143,20 @@ struct TrainConfig {
 /// Errors: a ${VARIABLE} in --data is not set.
 [[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
 
-/// Error (Usage): an option has no effect beside the others, as --momentum with --optimizer=adamw; it names the value
-/// that would give it one. Values of profiles and files are not asked for by whoever starts a training, and pass,
-/// unless they contradict another setting, as those of --parallel=fsdp with another kind.
+/// Refuses an option that has no effect with the other settings, such as --momentum with --optimizer=adamw. The error
+/// (Usage) names the value that would give it an effect. Values of profiles and files are accepted, since the user did
+/// not ask for them, unless they contradict another setting.
 [[nodiscard]] Result<void> check_options_have_effect(const settings::Settings& settings);
 
-/// Of settings that check_options_have_effect() passed. Errors (Usage): two types.
+/// Makes the configuration of settings that check_options_have_effect() accepted. Error (Usage): two types contradict.
 [[nodiscard]] Result<ParallelConfig> make_parallel_config(const settings::Settings& settings);
 
-/// Everything that `settings`, of trainer_table(), decide. Folders: --checkpoint-dir and --run-dir, else below
-/// $SCRATCH/rollcall/<run name>, else below ./rollcall/<run name> with a warning. The run's name is setting run-name,
-/// or the job's with the number of an array's element: so a job that is submitted again finds its checkpoints, and
-/// elements do not share theirs by accident. Nothing is created.
+/// Makes the whole configuration from `settings`, of trainer_table(). Its folders are --checkpoint-dir and --run-dir,
+/// otherwise $SCRATCH/rollcall/<run name>, otherwise ./rollcall/<run name> with a warning. The run name is the setting
+/// run-name, or the name of the job with the number of an array's element. So a job that is submitted again finds its
+/// checkpoints, and elements do not share theirs by accident. Nothing is created.
 ///
-/// Errors: a ${VARIABLE} in a path is not set; (Usage) two types, or what
-/// check_options_have_effect() refuses.
+/// Errors: a ${VARIABLE} in a path is not set; (Usage) two types contradict, or check_options_have_effect() refuses.
 [[nodiscard]] Result<TrainConfig> make_train_config(const settings::Settings& settings, const Environment& environment);
 
 }  // namespace rollcall::config

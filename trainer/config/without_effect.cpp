@@ -11,14 +11,14 @@ namespace {
 
 using settings::Settings;
 
-/// A setting that has an effect only where another one has, or has not, a certain value.
+/// A setting that has an effect only if another one has, or does not have, a certain value.
 struct Dependent {
   std::string_view setting;
-  std::string_view unused;  ///< the value that asks for nothing; "": every value on the command line asks for something
+  std::string_view unused;  ///< value that needs no effect; "": every value on the command line needs one
   std::string_view other;
-  std::string_view value;        ///< of `other`
-  bool has_effect;               ///< with that value: true; with all others: false
-  std::string_view advice = {};  ///< a value of `other` with which it has an effect, where `value` is none
+  std::string_view value;        ///< value of `other`
+  bool has_effect;               ///< true: only with that value; false: only with other values
+  std::string_view advice = {};  ///< value of `other` that gives the setting an effect, if `value` does not
 };
 
 constexpr std::array kDependents{
@@ -64,14 +64,14 @@ constexpr std::array kDependents{
     Dependent{"parallel", "ddp", "elastic-exact", "0", true},
 };
 
-/// As text, or as a number: "0.0" is 0.
+/// Compares as text and as a number: "0.0" is 0.
 bool has_value(const Settings& settings, std::string_view name, std::string_view value) {
   const std::string& text = settings.text(name);
   const std::optional<double> number = settings::parse_number(text);
   return text == value || (number && number == settings::parse_number(value));
 }
 
-/// A profile or a file may give a value for whoever comes to use it; who types an option expects something of it.
+/// Whether the user expects an effect: an option does, while a profile or a file may have values for other runs.
 bool is_asked_for(const Settings& settings, const Dependent& dependent) {
   const bool typed = settings.value(dependent.setting).origin.starts_with("--");
   if (dependent.unused.empty() || dependent.other == "optimizer") {
