@@ -71,7 +71,7 @@ Result<void> run_command(const Command& command, std::span<const std::string> ar
   return command.run(context);
 }
 
-/// What `rollcall help` lists besides commands and programs.
+/// The word of `rollcall help settings`, which is neither a command nor a program.
 constexpr std::string_view kSettings = "settings";
 
 Error unknown_command(const std::string& name) {
@@ -111,7 +111,7 @@ Error fall_through(std::span<const std::string> arguments) {
               ErrorKind::NotExecutable);
 }
 
-/// `rollcall help [NAME [TOPIC]]`: what NAME prints for --help=TOPIC.
+/// Runs `rollcall help [NAME [TOPIC]]`, which prints what NAME prints for --help=TOPIC.
 Result<void> run_help(std::span<const std::string> words, std::ostream& out) {
   constexpr std::string_view kPrefix = "rollcall-";
   std::string name = words.empty() ? "" : words[0];

@@ -63,8 +63,8 @@ Result<void> check_network(const elastic::MeetingRequest& meeting, const setting
               "--standalone");
 }
 
-/// What the run's secrets are made of. To the endpoint that a command line names agents come from other steps, too,
-/// which do not have this one's.
+/// Returns the secret that the run's keys are made from. If a command line names the endpoint, agents of other steps
+/// may come to it, which do not have the secret of this step.
 Result<std::string> secret_of(const elastic::MeetingRequest& meeting, const elastic::RunOptions& options,
                               const Environment& environment, const settings::LaunchSettings& settings) {
   if (meeting.alone) {

@@ -21,7 +21,7 @@ constexpr std::string_view kRoff = "roff";
 constexpr std::size_t kLineWidth = 100;
 constexpr std::size_t kHelpColumn = 34;
 
-/// The word for a group after --help=: "nodes-and-workers" for "Nodes and workers".
+/// Returns the word for a group after --help=: "nodes-and-workers" for "Nodes and workers".
 std::string topic_of(std::string_view group) {
   std::string topic(group);
   std::ranges::transform(topic, topic.begin(),
@@ -42,7 +42,7 @@ std::vector<std::string> topics_of(std::span<const Table> tables) {
   return topics;
 }
 
-/// The last part of a command's name: "env" of "rollcall env".
+/// Returns the last part of a command's name: "env" of "rollcall env".
 std::string_view last_word(std::string_view name) { return name.substr(name.rfind(' ') + 1); }
 
 std::vector<std::string> topics_of(const HelpPage& page) {
@@ -60,7 +60,7 @@ bool marks_common(const HelpPage& page) {
   return std::ranges::any_of(page.tables, [](Table table) { return std::ranges::any_of(table, is_common); });
 }
 
-/// An option in the parts that --help and a manual page show differently.
+/// The parts of an option that --help and a manual page format differently.
 struct Option {
   std::string names;     ///< "-h, --help", "--data"
   std::string argument;  ///< "=PATH|fake", "[=on|off]"; empty: it takes no value
@@ -110,7 +110,7 @@ std::string flags_text(const HelpPage& page) {
   return text;
 }
 
-/// The settings for which `shows` holds, each below the heading of its group.
+/// Returns the entries of the settings for which `shows` returns true, below the headings of their groups.
 template <typename Shows>
 std::string settings_text(std::span<const Table> tables, const Shows& shows, bool first_sentences = false) {
   std::string text;
@@ -154,7 +154,7 @@ std::string page_text(const HelpPage& page, bool all) {
   return text.append(page.closing);
 }
 
-/// Text as troff shows it unchanged.
+/// Escapes a text so that troff shows it unchanged.
 std::string roff_text(std::string_view text) {
   std::string escaped = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) {

@@ -26,15 +26,15 @@ struct HelpPage {
   std::vector<HelpPage> commands{};
 };
 
-/// What `--help=TOPIC` prints. "": the text and the options that are used most, each with the first sentence of its
-/// help; all options, with all of it, where the tables mark none. "all": every option, those of the commands too. The
-/// name of a group, as "nodes-and-workers" for "Nodes and workers": the options of that group. The name of a command:
-/// its page. "roff": the section OPTIONS of the manual page, for scripts/update-pages. Lines of options have at most
-/// 100 columns. Error (Usage): another topic, with those that there are. Pure.
+/// Returns what `--help=TOPIC` prints. "": the text and the options that are used most, each with the first sentence of
+/// its help; all options, with all of it, where the tables mark none. "all": every option, those of the commands too.
+/// The name of a group, as "nodes-and-workers" for "Nodes and workers": the options of that group. The name of a
+/// command: its page. "roff": the section OPTIONS of the manual page, for scripts/update-pages. Lines of options have
+/// at most 100 columns. Error (Usage): another topic, with those that there are. Pure.
 [[nodiscard]] Result<std::string> help_text(const HelpPage& page, std::string_view topic);
 
-/// `text` broken at blanks into lines of at most `width` columns, all but the first indented by `indent` blanks; a word
-/// that is longer keeps a line of its own.
+/// Breaks `text` at blanks into lines of at most `width` columns, all but the first indented by `indent` blanks. A
+/// longer word gets a line of its own.
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
 
 }  // namespace rollcall::command_line

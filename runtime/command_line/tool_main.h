@@ -18,7 +18,7 @@ namespace rollcall::command_line {
 [[nodiscard]] int tool_main(std::string_view program, std::string_view for_less_memory, std::ostream& out,
                             std::ostream& err, const std::function<Result<int>()>& work) noexcept;
 
-/// What --help and --version say of a program without subcommands.
+/// The parts of --help and --version of a program without commands.
 struct Tool {
   std::string_view name;          ///< "rollcall-top"
   std::string_view version;       ///< "1.2.3"

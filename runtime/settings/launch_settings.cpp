@@ -140,7 +140,7 @@ Rendezvous rendezvous_of(const std::string& text) {
                              : Rendezvous::Auto;
 }
 
-/// A name alone is a folder of venv.root.
+/// Returns the path of the virtual environment. A name without a folder is one in venv.root.
 std::string venv_of(const Settings& settings) {
   const std::string& venv = settings.text("venv");
   const std::string& root = settings.text("venv.root");

@@ -21,7 +21,7 @@ const Setting* setting_of_variable(Table table, std::string_view variable) {
   return found == table.end() ? nullptr : &*found;
 }
 
-/// The variable that was probably meant. Compared without the common prefix, which would make any two look alike.
+/// Finds the variable that was probably meant. The common prefix is not compared, since it would make any two similar.
 std::optional<std::string> nearest_variable(const std::vector<Table>& tables, std::string_view variable) {
   std::vector<std::string> known;
   for (const Table table : tables) {
@@ -52,13 +52,13 @@ Result<void> apply_entry(Settings& settings, std::string_view entry, const std::
   return {};
 }
 
-/// A site profile, and whose it must be.
+/// A site profile, and who may own it.
 struct FoundSite {
   SiteProfile profile;
   Believed owners = {.anybody = true};
 };
 
-/// Where the site profile is, if there is one; that installed ones are passed over is noted.
+/// Finds the site profile, if there is one. Stores in `settings` why installed profiles were skipped.
 Result<std::optional<FoundSite>> find_site(Settings& settings, const Environment& environment,
                                            const StandardLayers& layers) {
   constexpr const char* kSiteFile = "/etc/rollcall/site.toml";

@@ -93,8 +93,7 @@ constexpr std::string_view kNever = R"(
 |---|---|
 )";
 
-/// A text for a cell of a Markdown table: '|' would end the cell, '<' start a tag; both stay readable where the text is
-/// read unrendered.
+/// Escapes a text for a cell of a Markdown table, where '|' would end the cell and '<' would start a tag.
 std::string markdown_cell(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -103,10 +102,10 @@ std::string markdown_cell(std::string_view text) {
   return escaped;
 }
 
-/// The same in backquotes; empty for an empty text.
+/// Returns the cell in backquotes; empty for an empty text.
 std::string markdown_code(std::string_view text) { return text.empty() ? "" : "`" + markdown_cell(text) + "`"; }
 
-/// "resolve; torch, Lightning": the part behind the semicolon.
+/// Returns the part after the semicolon of "resolve; torch, Lightning".
 std::string_view others(const env::Variable& variable) {
   const std::size_t semicolon = variable.used_by.find("; ");
   return semicolon == std::string_view::npos ? variable.used_by : variable.used_by.substr(semicolon + 2);

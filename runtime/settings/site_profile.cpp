@@ -16,7 +16,7 @@
 namespace rollcall::settings {
 namespace {
 
-/// [site] of a profile.
+/// The section [site] of a profile.
 struct SiteSection {
   std::string name;
   std::vector<std::string> systemname;  ///< values of $SYSTEMNAME and /etc/FZJ/systemname
@@ -39,7 +39,7 @@ Error wrong(const std::string& path, const toml::node& node, std::string_view ke
               ErrorKind::Configuration);
 }
 
-/// A text or an array of texts.
+/// Reads a text or an array of texts.
 std::optional<std::vector<std::string>> texts(const toml::node& node) {
   if (const auto* one = node.as_string()) {
     return std::vector{one->get()};
@@ -90,7 +90,7 @@ Result<SiteSection> read_section(const toml::table& root, const std::string& pat
   return section;
 }
 
-/// The text up to the first table that is not [site]: recognising a site must not cost the parsing of all profiles.
+/// Returns the text up to the first table that is not [site], so that recognising a site does not parse all profiles.
 std::string head_of(const std::string& content) {
   for (std::size_t at = content.find("\n["); at != std::string::npos; at = content.find("\n[", at + 1)) {
     if (!std::string_view(content).substr(at + 2).starts_with(kSiteSection)) {
@@ -118,8 +118,8 @@ bool contains(const std::vector<std::string>& names, const std::string& clue) {
   return !clue.empty() && std::ranges::any_of(names, [&](const std::string& name) { return same_letters(name, clue); });
 }
 
-/// How `section` fits the clues: "SYSTEMNAME=jedi", "cluster name jedi"; nothing where it does not. `strength` 0 asks
-/// about the strongest clue only, in the order of SiteClues up to 3. Names compare without regard to case.
+/// Returns how `section` fits the clue of number `strength`, in the order of SiteClues from the strongest, 0, to 3:
+/// "SYSTEMNAME=jedi". Returns nothing if it does not fit. Case is ignored.
 std::optional<std::string> fits(const SiteSection& section, const SiteClues& clues, int strength) {
   const auto host_fits = [&](const std::string& pattern) {
     return !clues.host.empty() && ::fnmatch(pattern.c_str(), clues.host.c_str(), FNM_CASEFOLD) == 0;

@@ -16,12 +16,12 @@
 namespace rollcall::settings {
 namespace {
 
-/// toml++ found its own parser in a state that it takes for impossible; damaged files lead there ("[~").
+/// An assertion of toml++ failed in its parser, which a damaged file can cause ("[~").
 struct TomlLibraryFault : std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// A value that stands for itself as text: string, integer, number or boolean; nothing for others.
+/// Returns the text of a string, integer, number or boolean, and nothing for other values.
 std::optional<std::string> scalar_text(const toml::node& node) {
   if (const auto* text = node.as_string()) {
     return text->get();
@@ -43,7 +43,7 @@ bool may_begin_token(std::string_view line, std::size_t at) {
   return at == 0 || std::string_view(" \t\n=[{,.").find(line[at - 1]) != std::string_view::npos;
 }
 
-/// The position behind the string that begins at `at`, or the line's end.
+/// Returns the position after the string that begins at `at`, or the end of the line.
 std::size_t end_of_string(std::string_view line, std::size_t at) {
   const char quote = line[at];
   for (std::size_t i = at + 1; i < line.size(); ++i) {
@@ -56,21 +56,20 @@ std::size_t end_of_string(std::string_view line, std::size_t at) {
   return line.size();
 }
 
-/// What toml++ must not see, and where.
+/// A text that toml++ must not parse, and its line.
 struct Refusal {
   std::size_t line;  ///< counted from 1
   const char* reason;
   const char* action;
 };
 
-/// The first place at which one of these stands; nothing where toml++ may read the text:
-/// - a byte beyond ASCII elsewhere than in a comment or between quotes. TOML 1.0 allows none there, and toml++ 3.3 has
-///   undefined behaviour for some of them (is_non_ascii_horizontal_whitespace). A byte order mark at the start is
-///   passed over.
+/// Finds the first of these, or returns nothing if toml++ may read the text:
+/// - a byte that is not ASCII outside comments and quotes. TOML 1.0 does not allow it, and toml++ 3.3 has undefined
+///   behaviour for some (is_non_ascii_horizontal_whitespace). A byte order mark at the start is skipped.
 /// - a key of more than kMostParts parts (`a.b.c = 1`). toml++ limits how deep values are nested, but makes a table of
-///   each part, and takes the tables apart by a function that calls itself: the process would lose its stack.
-/// - text in triple quotes. No setting needs it, and without it every string ends on its line: what is a string here is
-///   one for toml++, as long as the text is TOML, and what comes after a place where it is none toml++ does not read.
+///   each part and destroys the tables recursively, so the stack would overflow.
+/// - text in triple quotes. No setting needs it, and without it every string ends on its line. So this function and
+///   toml++ find the same strings, up to the first place that is not TOML, where toml++ stops.
 std::optional<Refusal> first_refusal(std::string_view content) {
   constexpr std::size_t kMostParts = 32;
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -110,7 +109,7 @@ std::optional<Refusal> first_refusal(std::string_view content) {
 
 constexpr std::array kProgramSections{kTrainerSection};
 
-/// One file on its way into one Settings.
+/// A file that is applied to Settings.
 struct TomlFile {
   Settings& settings;
   const std::string& path;
@@ -121,7 +120,7 @@ struct TomlFile {
   [[nodiscard]] bool is_site_profile() const { return settings.site() && settings.site()->file == path; }
 };
 
-/// ["ib0", "ib1"] as "ib0,ib1"; nothing where an item is no word.
+/// Returns "ib0,ib1" for ["ib0", "ib1"]; nothing if an item is not a word.
 std::optional<std::string> array_text(const toml::array& array) {
   std::string joined;
   for (const toml::node& item : array) {

@@ -17,7 +17,7 @@ namespace {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-/// 1024 and 0.5 as people write them: no "1024.0", no "1e+03".
+/// Writes a number as people do: 1024 and 0.5, not "1024.0" or "1e+03".
 std::string plain_number(double number) {
   const bool whole = std::abs(number) < 1e15 && number == std::trunc(number);
   return whole ? fmt::format("{}", static_cast<std::int64_t>(number)) : fmt::format("{}", number);
@@ -60,7 +60,7 @@ std::string base_phrase(const Setting& setting) {
   return "";
 }
 
-/// Empty where the text is right, otherwise what is wrong with it.
+/// Returns what is wrong with the text; empty if it is right.
 std::string objection_to_number(const Setting& setting, std::string_view text) {
   const bool integer = setting.kind == Kind::Integer;
   if (integer && !parse_integer<std::int64_t>(text)) {
@@ -121,7 +121,7 @@ std::string advice(std::string_view wrong_name) {
                : "using one of " + all_variables() + ", or writing the path in full";
 }
 
-/// Copies `path`, handing each variable's name to `value_of`, which gives its replacement.
+/// Copies `path` with each variable replaced by what `value_of` returns for its name.
 Result<std::string> replace_variables(std::string_view path, const std::string& setting,
                                       const std::function<Result<std::string>(std::string_view)>& value_of) {
   std::string expanded;

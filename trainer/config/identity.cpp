@@ -80,10 +80,10 @@ std::string value_in(const nlohmann::json& json, std::string_view name, std::str
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// A setting, its text then and its text now: whether the two come to the same.
+/// Whether the former and the present text of a setting give the same training.
 using Same = std::function<bool(const settings::Setting&, const std::string&, const std::string&)>;
 
-/// Those that are another one now.
+/// Returns the settings that are not the same now.
 std::vector<Change> compare(std::string_view then, const settings::Settings& now, const Same& same) {
   const nlohmann::json json = parsed(then);
   std::vector<Change> found;

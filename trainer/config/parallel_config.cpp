@@ -7,7 +7,7 @@ namespace {
 
 using settings::Settings;
 
-/// Nothing for the model's own type.
+/// Returns the type, or nothing for the model's own type.
 std::optional<at::ScalarType> type_of(const std::string& name) {
   if (name == "bf16") {
     return at::kBFloat16;

@@ -155,7 +155,7 @@ metrics::ProgressStyle progress_style(const std::string& name) {
   return name == "none" ? metrics::ProgressStyle::None : metrics::ProgressStyle::Auto;
 }
 
-/// "100-104" or "100".
+/// Reads "100-104" or "100".
 Result<std::optional<StepRange>> trace_steps(const std::string& text) {
   constexpr std::int64_t kMostSteps = 1000;  // the file would be too large to open
   if (text.empty()) {
@@ -187,7 +187,7 @@ RunConfig run_config(const Settings& settings) {
           .histogram_steps = settings.integer("tensorboard-histograms")};
 }
 
-/// The run's name as one part of a path, without blanks.
+/// Returns the run's name as one part of a path, without blanks.
 std::string folder_name(const Settings& settings, const Environment& environment) {
   const std::string& given = settings.text("run-name");
   std::string name = given.empty() ? environment.get_non_empty("SLURM_JOB_NAME").value_or("run") : given;
@@ -202,7 +202,7 @@ std::string folder_name(const Settings& settings, const Environment& environment
   return name == "." || name == ".." ? "run" : name;
 }
 
-/// Empty where it is not set. Error: it is no absolute path.
+/// Returns $SCRATCH; empty if it is not set. Error: it is not an absolute path.
 Result<std::string> scratch_of(const Environment& environment, const std::string& setting) {
   return environment.get_non_empty("SCRATCH") ? settings::expand_path("${SCRATCH}", environment, setting)
                                               : Result<std::string>(std::string());
@@ -242,7 +242,7 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   return {};
 }
 
-/// SCRATCH outlives the job, as the data do; without it a folder of the job's own would only be filled.
+/// The index is kept in SCRATCH, which outlives the job as the data do. Without SCRATCH nothing would read it again.
 Result<std::string> index_folder_of(const Settings& settings, const Environment& environment) {
   const std::string& text = settings.text("index-dir");
   if (text == "none") {
