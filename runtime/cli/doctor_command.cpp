@@ -114,7 +114,7 @@ Result<void> verdict(const std::vector<doctor::Checked>& findings) {
     return {};
   }
   return fail("doctor", fmt::format("{}", fmt::join(failed, ",")),
-              failed.size() == 1 ? "this check failed" : "these checks failed", "following the report",
+              failed.size() == 1 ? "failed" : "these checks failed", "following the report",
               ErrorKind::Unavailable);
 }
 
