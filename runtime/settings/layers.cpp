@@ -161,7 +161,7 @@ Result<void> check_plugin(const std::string& path, const Believed& owners) {
 }
 
 Error refuse_disbelieved(const std::string& subject, const Disbelief& disbelief) {
-  return fail(subject, "", disbelief.reason + ", and could so run code as any user",
+  return fail(subject, "", disbelief.reason + ", so others could run code as any user",
               disbelief.cure + ", or setting config_owner= in plugstack.conf", ErrorKind::Configuration);
 }
 

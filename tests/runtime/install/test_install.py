@@ -455,8 +455,8 @@ def test_a_sites_installation_serves_srun(plain, rollcall, plugin, tmp_path):
 
 @pytest.mark.parametrize("arguments, code, text", [
     (["install"], 64, "needs one of --user and --site"),
-    (["install", "--user", "--site"], 64, "takes one of"),
-    (["uninstall"], 64, "takes one of"),
+    (["install", "--user", "--site"], 64, "needs one of"),
+    (["uninstall"], 64, "needs one of"),
     (["install", "--user", "--slurm-conf=/nowhere/slurm.conf"], 66, "/nowhere/slurm.conf"),
     (["install", "--site", "--root=/nowhere"], 66, "slurm.conf"),
 ])

@@ -124,7 +124,7 @@ def refused(result, found):
     target, reason, cure = found
     told = result.stderr + result.stdout  # a prolog that cannot reach the task's standard error has Slurm print it
     (line,) = [line for line in told.splitlines() if "rollcall: " in line]
-    assert f"{reason} {target}, and could so run code as any user; try {cure}" in line
+    assert f"{reason} {target}, so others could run code as any user; try {cure}" in line
     assert "ran" not in result.stdout
 
 
