@@ -51,11 +51,11 @@ class Agents {
       : endpoint_{"127.0.0.1", port},
         seal_{rollcall::rendezvous::Secret::of(secret, "rollcall run"), "elastic"},
         agents_(number) {
-    newcomer_.run_id = "many";
-    newcomer_.min_nodes = static_cast<std::uint32_t>(number);
-    newcomer_.max_nodes = newcomer_.min_nodes + 1;
-    newcomer_.heartbeat_timeout = heartbeat;
-    newcomer_.node = {.workers = 4, .role = "default"};
+    join_request_.run_id = "many";
+    join_request_.min_nodes = static_cast<std::uint32_t>(number);
+    join_request_.max_nodes = join_request_.min_nodes + 1;
+    join_request_.heartbeat_timeout = heartbeat;
+    join_request_.node = {.workers = 4, .role = "default"};
   }
 
   bool join() {
@@ -67,12 +67,12 @@ class Agents {
       rollcall::rendezvous::Socket socket(attempt.descriptor, rollcall::rendezvous::End::Client, seal_);
       agent.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, &agent] { hear(agent); });
       const std::size_t number = static_cast<std::size_t>(&agent - agents_.data());
-      newcomer_.node.host = fmt::format("node{:05d}", number);
-      newcomer_.node.address = fmt::format("127.0.{}.{}", number / 250, 1 + number % 250);
-      newcomer_.node.port =
+      join_request_.node.host = fmt::format("node{:05d}", number);
+      join_request_.node.address = fmt::format("127.0.{}.{}", number / 250, 1 + number % 250);
+      join_request_.node.port =
           static_cast<std::uint16_t>(32768 + random_() % 28000);  // as a kernel gives it: nobody listens
       agent.connection->send(to_text(rollcall::rendezvous::Hello{.role = "agent"}));
-      say(agent, {.kind = Report::Kind::Join, .port = 1, .newcomer = newcomer_});
+      say(agent, {.kind = Report::Kind::Join, .port = 1, .join_request = join_request_});
       if (number % 16 == 0 && !turn(Clock::now())) {
         return false;
       }
@@ -100,7 +100,7 @@ class Agents {
   bool turn(Clock::time_point until) {
     loop_.wait(until);
     if (Clock::now() >= next_heartbeat_) {
-      next_heartbeat_ = Clock::now() + newcomer_.heartbeat_timeout / 4;
+      next_heartbeat_ = Clock::now() + join_request_.heartbeat_timeout / 4;
       for (Agent& agent : agents_) {
         if (agent.connection) {
           say(agent, {.kind = Report::Kind::Alive, .generation = agent.begun});
@@ -148,7 +148,7 @@ class Agents {
 
   rollcall::rendezvous::Endpoint endpoint_;
   rollcall::rendezvous::Seal seal_;
-  rollcall::elastic::Newcomer newcomer_;
+  rollcall::elastic::JoinRequest join_request_;
   std::mt19937 random_{1};
   Clock::time_point next_heartbeat_ = Clock::now();
   bool failed_ = false;

@@ -38,7 +38,7 @@ double admission(std::size_t strangers) {
   if (crowd) {
     crowd->await();
   }
-  const PlaceSource source = [&] { return Places{{{{"127.0.0.1", own->port()}, secret}}, ""}; };
+  const LocationSource source = [&] { return Locations{{{{"127.0.0.1", own->port()}, secret}}, ""}; };
   const auto began = Clock::now();
   const Result<Admission> admitted = be_admitted(source, {key.name, 1, 2}, kLimit, "", "");
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();

@@ -114,8 +114,7 @@ Result<void> verdict(const std::vector<doctor::Checked>& findings) {
     return {};
   }
   return fail("doctor", fmt::format("{}", fmt::join(failed, ",")),
-              failed.size() == 1 ? "failed" : "these checks failed", "following the report",
-              ErrorKind::Unavailable);
+              failed.size() == 1 ? "failed" : "these checks failed", "following the report", ErrorKind::Unavailable);
 }
 
 }  // namespace
@@ -140,7 +139,7 @@ Result<void> run_doctor(CommandContext& context) {
   const bool ring = contains(*wanted, "ring");
   const bool speed = contains(*wanted, "speed") && !line.has("no-bench");
   const bool collectives = contains(*wanted, "collectives");
-  const Result<std::optional<doctor::World>> world = doctor::examine(
+  const Result<std::optional<doctor::JobContext>> world = doctor::examine(
       job::with_slurmctlds_word(context.environment), context.settings,
       {.ring = ring || speed, .benchmark = speed, .collectives = collectives ? *backends : std::vector<std::string>()});
   if (!world || !*world) {

@@ -57,10 +57,10 @@ std::vector<rendezvous::Listener> listen(const Candidates& candidates, std::stri
 }
 
 /// Returns the ring's members: the first rank of each node, or all ranks where there is one node.
-std::vector<const TaskFacts*> ring_of(const World& world) {
+std::vector<const TaskFacts*> ring_of(const JobContext& context) {
   std::vector<const TaskFacts*> members;
-  for (const TaskFacts& task : world.tasks) {
-    if (task.ring_port != 0 && (task.first_on_node || world.step.num_nodes == 1)) {
+  for (const TaskFacts& task : context.tasks) {
+    if (task.ring_port != 0 && (task.first_on_node || context.step.num_nodes == 1)) {
       members.push_back(&task);
     }
   }
@@ -75,8 +75,8 @@ std::vector<rendezvous::Endpoint> endpoints_of(const TaskFacts& task) {
   return endpoints;
 }
 
-std::string name_in_ring(const TaskFacts& task, const World& world) {
-  return world.step.num_nodes > 1 ? task.host : fmt::format("rank {}", task.rank);
+std::string name_in_ring(const TaskFacts& task, const JobContext& context) {
+  return context.step.num_nodes > 1 ? task.host : fmt::format("rank {}", task.rank);
 }
 
 /// Returns a request to each member except for rank 0, which is member 0.
@@ -92,8 +92,8 @@ Texts requests_for(const std::vector<const TaskFacts*>& members, Request::What w
   return texts;
 }
 
-void connect_ring(World& world, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
-  const double patience = std::min<double>(kConnectPatience.count(), world.limits.timeout_seconds);
+void connect_ring(JobContext& context, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
+  const double patience = std::min<double>(kConnectPatience.count(), context.limits.timeout_seconds);
   std::string own_error;
   // A member that tries several silent addresses may need all of its time: wait a little longer for its answer.
   const Texts answers = server.ask(requests_for(members, Request::What::Connect), after(patience + 2),
@@ -101,18 +101,18 @@ void connect_ring(World& world, const std::vector<const TaskFacts*>& members, Se
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto answer = answers.find(members[i]->rank);
     const std::string error = i == 0 ? own_error : answer == answers.end() ? "no answer" : answer->second;
-    world.ring.push_back(
-        {name_in_ring(*members[i], world), name_in_ring(*members[(i + 1) % members.size()], world), error});
+    context.ring.push_back(
+        {name_in_ring(*members[i], context), name_in_ring(*members[(i + 1) % members.size()], context), error});
   }
 }
 
-void measure_ring(World& world, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
+void measure_ring(JobContext& context, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
   const auto broken = [](const RingLink& link) { return !link.error.empty(); };
-  if (const auto link = std::ranges::find_if(world.ring, broken); link != world.ring.end()) {
-    world.benchmark.absent = fmt::format("not measured: {} does not reach {}", link->from, link->to);
+  if (const auto link = std::ranges::find_if(context.ring, broken); link != context.ring.end()) {
+    context.benchmark.absent = fmt::format("not measured: {} does not reach {}", link->from, link->to);
     return;
   }
-  const Clock::time_point deadline = after(world.limits.timeout_seconds);
+  const Clock::time_point deadline = after(context.limits.timeout_seconds);
   std::vector<Benchmark> results(1);
   const Texts answers = server.ask(requests_for(members, Request::What::Measure), deadline, [&] {
     results[0] = own.measure(0, static_cast<std::uint32_t>(members.size()), deadline);
@@ -122,18 +122,19 @@ void measure_ring(World& world, const std::vector<const TaskFacts*>& members, Se
     results.push_back(answer == answers.end() ? Benchmark{0, members[i]->host + " was lost while measuring", {}}
                                               : parse_benchmark(answer->second));
   }
-  world.benchmark = combine(results);
+  context.benchmark = combine(results);
 }
 
 /// Reads the nodes' clocks. Half of the shortest of three round trips bounds the error, as in NTP (RFC 5905, section
 /// 8).
-void read_clocks(World& world, Server& server) {
-  for (const TaskFacts& task : world.tasks) {
+void read_clocks(JobContext& context, Server& server) {
+  for (const TaskFacts& task : context.tasks) {
     ClockReading best{task.host, 0, 1e9};
-    for (int round = 0; round < kClockRounds && task.first_on_node && task.node_rank != world.step.node_rank; ++round) {
+    for (int round = 0; round < kClockRounds && task.first_on_node && task.node_rank != context.step.node_rank;
+         ++round) {
       const std::int64_t sent = wall_clock_nanoseconds();
       const Texts answers = server.ask({{task.rank, to_text(Request{Request::What::ReadClock, 0, 0, {}})}},
-                                       after(world.limits.timeout_seconds));
+                                       after(context.limits.timeout_seconds));
       const std::int64_t received = wall_clock_nanoseconds();
       const auto answer = answers.find(task.rank);
       const auto theirs = parse_integer<std::int64_t>(answer == answers.end() ? "" : answer->second);
@@ -144,70 +145,70 @@ void read_clocks(World& world, Server& server) {
       }
     }
     if (best.uncertainty_seconds < 1e9) {
-      world.clocks.push_back(best);
+      context.clocks.push_back(best);
     }
   }
 }
 
-void take_reports(World& world, const Texts& reports) {
+void take_reports(JobContext& context, const Texts& reports) {
   for (const auto& [rank, text] : reports) {
     Result<TaskFacts> facts = task_facts_from_json(text);
     if (facts && facts->rank != rank) {
-      world.missing.push_back({fmt::format("rank {}", rank), fmt::format("reported as rank {}", facts->rank)});
+      context.missing.push_back({fmt::format("rank {}", rank), fmt::format("reported as rank {}", facts->rank)});
     } else if (facts) {
-      world.tasks.push_back(*std::move(facts));
+      context.tasks.push_back(*std::move(facts));
     } else {
-      world.missing.push_back({fmt::format("rank {}", rank), facts.error().reason});
+      context.missing.push_back({fmt::format("rank {}", rank), facts.error().reason});
     }
   }
 }
 
 /// Lists ranks that never reported, by node: the node of a rank is known only from its report.
-void name_silent_nodes(World& world) {
-  const std::string reason = fmt::format("did not answer within {:g} s", world.limits.timeout_seconds);
-  const job::JobFacts& step = world.step;
-  if (world.tasks.size() >= step.world_size) {
+void name_silent_nodes(JobContext& context) {
+  const std::string reason = fmt::format("did not answer within {:g} s", context.limits.timeout_seconds);
+  const job::JobFacts& step = context.step;
+  if (context.tasks.size() >= step.world_size) {
     return;
   }
   // Where rank 0's node is unknown, so is the order of the nodes (`srun A : B`).
   if (step.hosts.size() != step.tasks_per_node.size() || step.hosts.empty() || !step.head_known_to_all) {
     for (std::uint32_t rank = 0; rank < step.world_size; ++rank) {
-      if (std::ranges::find(world.tasks, rank, &TaskFacts::rank) == world.tasks.end()) {
-        world.missing.push_back({fmt::format("rank {}", rank), reason});
+      if (std::ranges::find(context.tasks, rank, &TaskFacts::rank) == context.tasks.end()) {
+        context.missing.push_back({fmt::format("rank {}", rank), reason});
       }
     }
     return;
   }
   for (std::uint32_t node = 0; node < step.hosts.size(); ++node) {
-    const auto answered = std::ranges::count(world.tasks, node, &TaskFacts::node_rank);
+    const auto answered = std::ranges::count(context.tasks, node, &TaskFacts::node_rank);
     const std::int64_t silent = std::int64_t{step.tasks_per_node[node]} - answered;
     if (silent > 0) {
-      world.missing.push_back(
+      context.missing.push_back(
           {step.hosts[node], fmt::format("{} of {} {}", silent, counted(step.tasks_per_node[node], "rank"), reason)});
     }
   }
 }
 
-void name_lost_ranks(World& world, const Server& server) {
+void name_lost_ranks(JobContext& context, const Server& server) {
   for (const auto& [rank, reason] : server.losses()) {
-    const auto task = std::ranges::find(world.tasks, rank, &TaskFacts::rank);
-    if (task != world.tasks.end()) {
-      world.missing.push_back({task->host, fmt::format("rank {} was lost: {}", rank, reason)});
+    const auto task = std::ranges::find(context.tasks, rank, &TaskFacts::rank);
+    if (task != context.tasks.end()) {
+      context.missing.push_back({task->host, fmt::format("rank {} was lost: {}", rank, reason)});
     }
   }
 }
 
-std::string why_no_collectives(const World& world, const Expectations& expected) {
+std::string why_no_collectives(const JobContext& context, const Expectations& expected) {
   if (expected.collectives.empty()) {
     return "not measured: --collectives=auto measures it with rollcall-bench-collectives";
   }
-  if (world.step.world_size == 1) {
+  if (context.step.world_size == 1) {
     return "there is only one rank";
   }
-  if (!world.missing.empty()) {
+  if (!context.missing.empty()) {
     return "not measured: not all ranks answered";
   }
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     if (task.first_on_node && task.node.bench_program.empty()) {
       return "rollcall-bench-collectives is neither next to rollcall nor in PATH on " + task.host;
     }
@@ -216,57 +217,58 @@ std::string why_no_collectives(const World& world, const Expectations& expected)
 }
 
 /// Requests the collectives, which all ranks run once the ports of this exchange are free again.
-void order_collectives(const World& world, Server& server) {
+void order_collectives(const JobContext& context, Server& server) {
   Texts orders;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     orders.emplace(task.rank, to_text(Request{Request::What::Collectives, 0, 0, {}}));
   }
-  (void)server.ask(orders, after(world.limits.timeout_seconds));
+  (void)server.ask(orders, after(context.limits.timeout_seconds));
 }
 
-void dismiss(World& world, Server& server) {
+void dismiss(JobContext& context, Server& server) {
   Texts farewells;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     farewells.emplace(task.rank, to_text(Request{}));
   }
-  server.tell(farewells, after(1));
+  server.send(farewells, after(1));
 }
 
 /// Rank 0's part: listens, collects every rank's facts (its own from `observe`, in a thread), then reads the clocks and
 /// runs ring and benchmark. Missing parts contain the reason.
-World lead(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, const Expectations& expected,
-           const rendezvous::Secret& secret, RingMember& ring, const std::function<TaskFacts()>& observe) {
+JobContext lead(const job::JobFacts& step, const Limits& limits, const Candidates& candidates,
+                const Expectations& expected, const rendezvous::Secret& secret, RingMember& ring,
+                const std::function<TaskFacts()>& observe) {
   const Clock::time_point start = Clock::now();
-  World world;
-  world.step = step;
-  world.limits = limits;
+  JobContext context;
+  context.step = step;
+  context.limits = limits;
   const Clock::time_point deadline = after(limits.timeout_seconds);
   std::string problem;
   Server server(listen(candidates, problem), secret, step.world_size);
   std::future<TaskFacts> own = std::async(std::launch::async, observe);
   const Texts reports = server.gather(deadline);
-  world.tasks.push_back(own.get());
-  world.tasks.front().head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
-  world.tasks.front().head.error = step.world_size > 1 ? problem : "";
-  take_reports(world, reports);
-  world.sent_away = server.sent_away();
-  name_silent_nodes(world);
-  read_clocks(world, server);
-  const std::vector<const TaskFacts*> members = ring_of(world);
+  context.tasks.push_back(own.get());
+  context.tasks.front().head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
+  context.tasks.front().head.error = step.world_size > 1 ? problem : "";
+  take_reports(context, reports);
+  context.last_rejected = server.last_rejected();
+  name_silent_nodes(context);
+  read_clocks(context, server);
+  const std::vector<const TaskFacts*> members = ring_of(context);
   if (expected.ring && members.size() > 1) {
-    connect_ring(world, members, server, ring);
+    connect_ring(context, members, server, ring);
   }
-  if (expected.benchmark && !world.ring.empty()) {
-    measure_ring(world, members, server, ring);
+  if (expected.benchmark && !context.ring.empty()) {
+    measure_ring(context, members, server, ring);
   }
-  name_lost_ranks(world, server);
-  world.collectives.absent = why_no_collectives(world, expected);
-  if (world.collectives.absent.empty()) {
-    order_collectives(world, server);
+  name_lost_ranks(context, server);
+  context.collectives.absent = why_no_collectives(context, expected);
+  if (context.collectives.absent.empty()) {
+    order_collectives(context, server);
   }
-  dismiss(world, server);
-  world.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return world;
+  dismiss(context, server);
+  context.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return context;
 }
 
 /// Answers a request; sets `collectives` where rank 0 requests them.
@@ -308,7 +310,7 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
 }
 
 /// This rank's world as `rollcall exec` would set it, or as much as is known where exec would fail.
-struct OwnWorld {
+struct OwnStep {
   step::ObservedStep step;
   Result<resolve::EnvPatch> patch;
   Environment of_second_client;  ///< for a second PMIx client of this rank
@@ -316,7 +318,7 @@ struct OwnWorld {
 
 /// Observes this rank's world. Uses PMIx only where the environment, which is the same in all ranks, does not contain
 /// rank 0's location: PMIx blocks all ranks where one does not start, which the doctor should report.
-Result<OwnWorld> own_world(const Environment& environment, const settings::LaunchSettings& settings) {
+Result<OwnStep> observe_own_step(const Environment& environment, const settings::LaunchSettings& settings) {
   ASSIGN_OR_RETURN(step::ObservedStep observed, step::observe_this_step(environment, settings, nullptr));
   if (!observed.facts.head_known_to_all && environment.get_non_empty(env::kPmixNamespace)) {
     if (Result<step::ResolvedStep> resolved = rendezvous::resolve_for_exec(environment, settings)) {
@@ -324,11 +326,11 @@ Result<OwnWorld> own_world(const Environment& environment, const settings::Launc
       if (const resolve::EnvChange* const gds = resolved->patch.find(env::kPmixGds)) {
         further.set(gds->name, gds->value);
       }
-      return OwnWorld{std::move(*resolved), std::move(resolved->patch), std::move(further)};
+      return OwnStep{std::move(*resolved), std::move(resolved->patch), std::move(further)};
     }
   }
   Result<resolve::EnvPatch> patch = step::resolve_here(observed.facts, settings, observed.network, environment);
-  return OwnWorld{std::move(observed), std::move(patch), environment};
+  return OwnStep{std::move(observed), std::move(patch), environment};
 }
 
 /// Returns the value from which the ranks' secret is derived; a single rank needs none.
@@ -358,9 +360,9 @@ Limits limits_of(const settings::LaunchSettings& settings) {
   return limits;
 }
 
-Result<std::optional<World>> examine(const Environment& environment, const settings::LaunchSettings& settings,
-                                     const Expectations& expected) {
-  ASSIGN_OR_RETURN(const OwnWorld own, own_world(environment, settings));
+Result<std::optional<JobContext>> examine(const Environment& environment, const settings::LaunchSettings& settings,
+                                          const Expectations& expected) {
+  ASSIGN_OR_RETURN(const OwnStep own, observe_own_step(environment, settings));
   const job::JobFacts& facts = own.step.facts;
   const Candidates candidates = candidates_of(facts, settings, own.step.network, environment, own.patch);
   ASSIGN_OR_RETURN(const std::string drawn, secret_of(facts, environment, settings));
@@ -368,14 +370,14 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
   RingMember ring(secret);
   const auto observe = [&] { return observe_task({own.step, own.patch, settings, environment, ring.port()}); };
   if (facts.rank == 0) {
-    World world = lead(facts, limits_of(settings), candidates, expected, secret, ring, observe);
-    world.way = observe_way(environment);
-    world.node_loss = observe_node_loss(environment);
-    if (world.collectives.absent.empty()) {
-      world.collectives = measure_collectives(world.tasks.front().node.bench_program, expected.collectives, settings,
-                                              own.of_second_client);
+    JobContext context = lead(facts, limits_of(settings), candidates, expected, secret, ring, observe);
+    context.launch_method = observe_launch_method(environment);
+    context.node_loss = observe_node_loss(environment);
+    if (context.collectives.absent.empty()) {
+      context.collectives = measure_collectives(context.tasks.front().node.bench_program, expected.collectives,
+                                                settings, own.of_second_client);
     }
-    return std::optional<World>(std::move(world));
+    return std::optional<JobContext>(std::move(context));
   }
   const Result<bool> followed = follow(facts, limits_of(settings), candidates, secret, ring, observe());
   if (followed && *followed) {
@@ -387,7 +389,7 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
     error.of_this_node = true;  // other nodes may reach rank 0
     return error;
   }
-  return std::optional<World>();
+  return std::optional<JobContext>();
 }
 
 }  // namespace rollcall::doctor

@@ -6,7 +6,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/doctor/world.h"
+#include "runtime/doctor/job_context.h"
 #include "runtime/settings/launch_settings.h"
 
 namespace rollcall::doctor {
@@ -19,12 +19,12 @@ struct Expectations {
 };
 
 /// Examines this rank's world (in a het step with world=component, its component). Collective: every rank calls it
-/// once. Rank 0 gets the `World` once all ranks have reported or rendezvous.timeout has passed; the other ranks get
-/// nothing, once rank 0 has received what it needs. A process outside a step is a world of one rank. Ends within about
-/// twice rendezvous.timeout in any case. Errors: Slurm's variables are contradictory; this rank cannot find rank 0, or
-/// rank 0 died (Unavailable). Errors of the latter kind are returned to the first rank of each node only.
-[[nodiscard]] Result<std::optional<World>> examine(const Environment& environment,
-                                                   const settings::LaunchSettings& settings,
-                                                   const Expectations& expected);
+/// once. Rank 0 gets the `JobContext` once all ranks have reported or rendezvous.timeout has passed; the other ranks
+/// get nothing, once rank 0 has received what it needs. A process outside a step is a world of one rank. Ends within
+/// about twice rendezvous.timeout in any case. Errors: Slurm's variables are contradictory; this rank cannot find rank
+/// 0, or rank 0 died (Unavailable). Errors of the latter kind are returned to the first rank of each node only.
+[[nodiscard]] Result<std::optional<JobContext>> examine(const Environment& environment,
+                                                        const settings::LaunchSettings& settings,
+                                                        const Expectations& expected);
 
 }  // namespace rollcall::doctor

@@ -34,9 +34,9 @@ std::string mark_text(Status status, const Style& style) {
 }
 
 /// Returns "jwb0001, jwb0002", "jwb0001, jwb0002 and 12 more" or "all 4 nodes".
-std::string hosts_text(const std::vector<std::string>& hosts, const World& world) {
+std::string hosts_text(const std::vector<std::string>& hosts, const JobContext& context) {
   constexpr std::size_t kMost = 4;
-  if (hosts.size() > 1 && hosts.size() == world.step.num_nodes) {
+  if (hosts.size() > 1 && hosts.size() == context.step.num_nodes) {
     return fmt::format("all {} nodes", hosts.size());
   }
   if (hosts.size() <= kMost) {
@@ -46,8 +46,8 @@ std::string hosts_text(const std::vector<std::string>& hosts, const World& world
                      hosts.size() - kMost + 1);
 }
 
-std::string headline(const World& world) {
-  const job::JobFacts& step = world.step;
+std::string headline(const JobContext& context) {
+  const job::JobFacts& step = context.step;
   std::string text = "rollcall doctor: ";
   if (step.job_id) {
     text += fmt::format("job {} step {}, ", *step.job_id, step.step_id.value_or(0));
@@ -58,9 +58,9 @@ std::string headline(const World& world) {
   return text + fmt::format("{}, {}\n\n", count_text(step.num_nodes, "node"), count_text(step.world_size, "rank"));
 }
 
-std::string line_of(const Checked& checked, const World& world, const Style& style) {
+std::string line_of(const Checked& checked, const JobContext& context, const Style& style) {
   const Finding& finding = checked.finding;
-  const std::string where = finding.hosts.empty() ? "" : hosts_text(finding.hosts, world) + ": ";
+  const std::string where = finding.hosts.empty() ? "" : hosts_text(finding.hosts, context) + ": ";
   const std::string indent(style.unicode ? 2 : 5, ' ');
   std::string text =
       fmt::format("{} {:<13} {}\n", mark_text(finding.status, style), checked.check, printable(where + finding.reason));
@@ -146,26 +146,26 @@ std::vector<std::string> failed_checks(const std::vector<Checked>& findings) {
   return names;
 }
 
-std::string report_text(const World& world, const std::vector<Checked>& findings, const Style& style) {
-  std::string text = headline(world);
+std::string report_text(const JobContext& context, const std::vector<Checked>& findings, const Style& style) {
+  std::string text = headline(context);
   for (const Checked& checked : findings) {
-    text += line_of(checked, world, style);
+    text += line_of(checked, context, style);
   }
-  if (!world.benchmark.rows.empty()) {
-    text += benchmark_text(world.benchmark);
+  if (!context.benchmark.rows.empty()) {
+    text += benchmark_text(context.benchmark);
   }
   const std::size_t failed = failed_checks(findings).size();
   const std::string verdict =
       failed == 0 ? "No check failed." : fmt::format("{} failed: see the lines above.", count_text(failed, "check"));
-  return text + fmt::format("\n{} ({:.1f} s)\n", verdict, world.seconds);
+  return text + fmt::format("\n{} ({:.1f} s)\n", verdict, context.seconds);
 }
 
-std::string report_json(const World& world, const std::vector<Checked>& findings) {
-  const Json all{{"step", step_json(world.step)},
+std::string report_json(const JobContext& context, const std::vector<Checked>& findings) {
+  const Json all{{"step", step_json(context.step)},
                  {"findings", findings_json(findings)},
-                 {"benchmark", benchmark_json(world.benchmark)},
-                 {"collectives", collectives_json(world.collectives)},
-                 {"seconds", world.seconds},
+                 {"benchmark", benchmark_json(context.benchmark)},
+                 {"collectives", collectives_json(context.collectives)},
+                 {"seconds", context.seconds},
                  {"verdict", failed_checks(findings).empty() ? "good" : "bad"}};
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

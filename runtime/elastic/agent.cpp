@@ -77,11 +77,11 @@ void hand_error_file_up(const Outcome& outcome, const std::vector<EndedWorker>& 
 
 }  // namespace
 
-Agent::Agent(LaunchRequest request, Environment environment, Tell tell)
+Agent::Agent(LaunchRequest request, Environment environment, PrintLine print_line)
     : request_(std::move(request)),
       environment_(std::move(environment)),
-      tell_([tell = std::move(tell)](const std::string& line) { tell(printable(line)); }),
-      workers_(request_, environment_, loop_, member_, tell_) {
+      print_line_([print_line = std::move(print_line)](const std::string& line) { print_line(printable(line)); }),
+      workers_(request_, environment_, loop_, member_, print_line_) {
   for (const std::string_view of_an_agent_above : {env::kAgentLink, env::kStandby}) {
     environment_.unset(of_an_agent_above);
   }
@@ -100,24 +100,24 @@ Result<RunEnd> Agent::run() {
   ASSIGN_OR_RETURN(request_.program.front(), path_of_program(request_.program.front(), environment_));
   RETURN_IF_ERROR(workers_.make_folders());
   RETURN_IF_ERROR(meet());
-  if (coordination_ == nullptr) {
+  if (coordinator_link_ == nullptr) {
     return ended_by(first_signal_.number, kSignalExitCode + first_signal_.number);
   }
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal or `| head` does not end the run; workers get the default action
-  status_.emplace(loop_, [this] { return run_status(request_, member_, *coordination_, workers_); });
-  if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {
+  status_.emplace(loop_, [this] { return run_status(request_, member_, *coordinator_link_, workers_); });
+  if (coordinator_link_->coordinator() != nullptr && request_.max_nodes > 1) {
     const std::string least = request_.min_nodes < request_.max_nodes ? fmt::format("{} to ", request_.min_nodes) : "";
-    tell_(fmt::format("rollcall: run: waiting for {}{} nodes at {}", least, request_.max_nodes,
-                      rendezvous::to_text(request_.meeting.endpoint)));
+    print_line_(fmt::format("rollcall: run: waiting for {}{} nodes at {}", least, request_.max_nodes,
+                            rendezvous::to_text(request_.meeting.endpoint)));
   }
-  report({.kind = Report::Kind::Join, .newcomer = newcomer(std::nullopt)});
+  report({.kind = Report::Kind::Join, .join_request = join_request(std::nullopt)});
   perform();
   while (!outcome_) {
     loop_once();
   }
   last_logs_ = workers_.end();
   const Clock::time_point patience = Clock::now() + std::chrono::seconds(2);
-  while (!coordination_->finished() && Clock::now() < patience) {
+  while (!coordinator_link_->finished() && Clock::now() < patience) {
     loop_.wait(patience);
   }
   hand_error_file_up(*outcome_, workers_.last_ended(), environment_);
@@ -128,23 +128,24 @@ Result<RunEnd> Agent::run() {
 
 Result<void> Agent::meet() {
   const bool one_of_many = parse_integer<std::uint32_t>(environment_.get(env::kSlurmProcId).value_or("0")) > 1U;
-  ASSIGN_OR_RETURN(Met met, meet_agents(loop_, request_, [this, one_of_many](const std::string& line) {
-                     if (!one_of_many || coordination_ != nullptr) {  // all tasks wait for the same
-                       tell_(line);
+  ASSIGN_OR_RETURN(MeetingResult met, meet_agents(loop_, request_, [this, one_of_many](const std::string& line) {
+                     if (!one_of_many || coordinator_link_ != nullptr) {  // all tasks wait for the same
+                       print_line_(line);
                      }
                    }));
-  coordination_ = std::move(met.coordination);
+  coordinator_link_ = std::move(met.coordinator_link);
   first_signal_.number = met.signal;
-  if (coordination_ != nullptr && coordination_->coordinator() == nullptr) {
+  if (coordinator_link_ != nullptr && coordinator_link_->coordinator() == nullptr) {
     ASSIGN_OR_RETURN(rendezvous::Listener listener, rendezvous::Listener::on_all_addresses(0));
     listener_.emplace(std::move(listener));
   }
   return {};
 }
 
-Newcomer Agent::newcomer(const std::optional<Generation>& last) const {
+JoinRequest Agent::join_request(const std::optional<Generation>& last) const {
   const std::string& given = request_.meeting.local_address;
-  Node node{this_host_name(), given.empty() ? coordination_->own_address() : given, request_.workers, request_.role};
+  Node node{this_host_name(), given.empty() ? coordinator_link_->own_address() : given, request_.workers,
+            request_.role};
   node.port = listener_ ? listener_->port() : request_.meeting.endpoint.port;
   if (last && last->group_rank < last->world.size()) {
     node = last->world[last->group_rank];  // as the other nodes know it
@@ -155,17 +156,17 @@ Newcomer Agent::newcomer(const std::optional<Generation>& last) const {
 }
 
 void Agent::loop_once() {
-  std::optional<Clock::time_point> until = coordination_->next_tick();
+  std::optional<Clock::time_point> until = coordinator_link_->next_tick();
   if (const auto next = workers_.next_tick()) {
     until = std::min(until.value_or(*next), *next);
   }
   for (const int signal : loop_.wait(until)) {
     on_signal(signal);
   }
-  coordination_->tick(Clock::now());
+  coordinator_link_->tick(Clock::now());
   workers_.tick(Clock::now());
-  if (const std::optional<Gone> gone = coordination_->gone()) {
-    for (const Order& last : coordination_->take_orders()) {
+  if (const std::optional<CoordinatorLoss> gone = coordinator_link_->gone()) {
+    for (const Order& last : coordinator_link_->take_orders()) {
       member_.ordered(last);  // they may contain the reason
     }
     gone->refused ? member_.coordinator_refused(gone->reason) : member_.coordinator_lost(gone->reason, gone->silent);
@@ -195,7 +196,7 @@ bool Agent::asks_again(int signal) const {
 void Agent::perform() {
   while (true) {
     workers_.finish_if_over();
-    for (const Order& order : coordination_->take_orders()) {
+    for (const Order& order : coordinator_link_->take_orders()) {
       announce_waiting(order);
       member_.ordered(order);
     }
@@ -218,15 +219,15 @@ void Agent::perform(const Action& action) {
     case Action::Kind::Stop:
       workers_.stop(action);
       break;
-    case Action::Kind::TellOfLoss:
-      workers_.tell_of_loss();
+    case Action::Kind::ReportLoss:
+      workers_.report_loss();
       break;
     case Action::Kind::Send:
       report(action.report);
       break;
-    case Action::Kind::Turn:
-    case Action::Kind::Host:
-      turn(action);
+    case Action::Kind::FailOver:
+    case Action::Kind::Promote:
+      fail_over(action);
       break;
     case Action::Kind::Exit:
       outcome_ = action.outcome;
@@ -235,23 +236,23 @@ void Agent::perform(const Action& action) {
 }
 
 /// Connects to the successor of a lost coordinator, or becomes the successor.
-void Agent::turn(const Action& action) {
-  if (action.kind == Action::Kind::Host) {
-    coordination_ = take_the_place(loop_, request_, *std::move(listener_), action.generation, tell_);
+void Agent::fail_over(const Action& action) {
+  if (action.kind == Action::Kind::Promote) {
+    coordinator_link_ = promote(loop_, request_, *std::move(listener_), action.generation, print_line_);
     listener_.reset();
-    tell_(
+    print_line_(
         fmt::format("rollcall: run: the coordinator on {} does not respond; this agent replaces it and waits for the "
                     "other nodes at {}",
-                    action.generation.world[action.generation.coordinator].host, coordination_->where()));
+                    action.generation.world[action.generation.coordinator].host, coordinator_link_->where()));
   } else {
-    Result<std::unique_ptr<Coordination>> turned = turn_to(loop_, request_, action.successor);
-    if (!turned) {
-      member_.coordinator_lost(turned.error().reason, /*silent=*/false);
+    Result<std::unique_ptr<CoordinatorLink>> connected = fail_over_to(loop_, request_, action.successor);
+    if (!connected) {
+      member_.coordinator_lost(connected.error().reason, /*silent=*/false);
       return;
     }
-    coordination_ = *std::move(turned);
+    coordinator_link_ = *std::move(connected);
   }
-  report({.kind = Report::Kind::Join, .newcomer = newcomer(action.generation)});
+  report({.kind = Report::Kind::Join, .join_request = join_request(action.generation)});
 }
 
 void Agent::report(Report report) {
@@ -263,57 +264,58 @@ void Agent::report(Report report) {
       report.port = port_.port();
     }
   }
-  coordination_->report(report);
+  coordinator_link_->report(report);
 }
 
 void Agent::announce(const Generation& generation) {
-  if ((generation.number == 1 && generation.world.size() == 1) || coordination_->coordinator() == nullptr) {
+  if ((generation.number == 1 && generation.world.size() == 1) || coordinator_link_->coordinator() == nullptr) {
     return;
   }
-  const auto& history = coordination_->coordinator()->history();
-  const std::uint32_t workers = place_of(generation.world, generation.group_rank).world_size;
+  const auto& history = coordinator_link_->coordinator()->history();
+  const std::uint32_t workers = placement_of(generation.world, generation.group_rank).world_size;
   const std::size_t nodes = generation.world.size();
-  tell_(fmt::format("rollcall: run: generation {}: {} worker{} on {} node{}{}", generation.number, workers,
-                    workers == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
-                    history.empty() ? "" : ", because " + history.back().reason));
+  print_line_(fmt::format("rollcall: run: generation {}: {} worker{} on {} node{}{}", generation.number, workers,
+                          workers == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
+                          history.empty() ? "" : ", because " + history.back().reason));
 }
 
 /// Reports why nothing happens on an agent that joins when the run has all its nodes, such as a second job at the
 /// endpoint of the first.
 void Agent::announce_waiting(const Order& order) {
   const bool full = order.kind == Order::Kind::Wait && order.generation.world.size() >= request_.max_nodes;
-  if (full && !had_a_place() && !told_that_it_waits_) {
-    told_that_it_waits_ = true;
-    tell_(fmt::format("rollcall: run: the run at {} already has all {} nodes; {} waits as a spare until a node leaves",
-                      coordination_->where(), request_.max_nodes, this_host_name()));
+  if (full && !was_in_a_generation() && !reported_waiting_) {
+    reported_waiting_ = true;
+    print_line_(
+        fmt::format("rollcall: run: the run at {} already has all {} nodes; {} waits as a spare until a node leaves",
+                    coordinator_link_->where(), request_.max_nodes, this_host_name()));
   }
 }
 
 /// Returns whether this agent reports what all agents know: in a Slurm step, only the coordinator does.
-bool Agent::speaks() const {
+bool Agent::reports_result() const {
   const bool under_slurm = environment_.get_non_empty(env::kSlurmProcId).has_value();
-  return !under_slurm || (coordination_ != nullptr && coordination_->coordinator() != nullptr);
+  return !under_slurm || (coordinator_link_ != nullptr && coordinator_link_->coordinator() != nullptr);
 }
 
 RunEnd Agent::ended_by(int signal, int exit_code) const {
-  const bool told = exit_code != 0 && speaks();
+  const bool reports = exit_code != 0 && reports_result();
   return {exit_code,
-          told ? fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal)) : ""};
+          reports ? fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal)) : ""};
 }
 
 RunEnd Agent::end_of(const Outcome& outcome) const {
   if (member_.interrupted()) {
     return ended_by(outcome.exit_code - kSignalExitCode, exit_code_of(workers_.last_ended(), outcome.exit_code));
   }
-  if (outcome.exit_code == 0 && !had_a_place()) {
+  if (outcome.exit_code == 0 && !was_in_a_generation()) {
     // A task of a step with several nodes is meant to be a spare, and must not fail its step.
     const bool is_spare = parse_integer<std::uint32_t>(environment_.get(env::kSlurmStepNodes).value_or("")) > 1U;
     return {is_spare ? 0 : to_int(ExitCode::NoPlace),
             fmt::format("rollcall: run: the run at {} succeeded without {}, which ran no workers; try giving another "
                         "--rdzv-endpoint to start a separate run",
-                        coordination_->where(), this_host_name())};
+                        coordinator_link_->where(), this_host_name())};
   }
-  if (outcome.exit_code == 0 || (!speaks() && !outcome.own)) {
+  if (outcome.exit_code == 0 || (!reports_result() && !outcome.own)) {
     return {outcome.exit_code, ""};
   }
   if (!outcome.cause) {

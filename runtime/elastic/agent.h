@@ -7,7 +7,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/coordinator_link.h"
 #include "runtime/elastic/launch_request.h"
 #include "runtime/elastic/local_workers.h"
 #include "runtime/elastic/log_pump.h"
@@ -27,9 +27,9 @@ struct RunEnd {
 /// in one thread, apart from the threads of --tee. While it runs, the signals that it handles are blocked.
 class Agent {
  public:
-  /// `tell` is called immediately; text from other nodes is made safe for the terminal first.
+  /// `print_line` is called immediately; text from other nodes is made safe for the terminal first.
   /// `environment` is this process's own; workers inherit it.
-  Agent(LaunchRequest request, Environment environment, Tell tell);
+  Agent(LaunchRequest request, Environment environment, PrintLine print_line);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
@@ -38,30 +38,30 @@ class Agent {
 
  private:
   [[nodiscard]] Result<void> meet();
-  [[nodiscard]] Newcomer newcomer(const std::optional<Generation>& last) const;
+  [[nodiscard]] JoinRequest join_request(const std::optional<Generation>& last) const;
   void loop_once();
   void on_signal(int signal);
   [[nodiscard]] bool asks_again(int signal) const;
   void perform();
   void perform(const Action& action);
-  void turn(const Action& action);
+  void fail_over(const Action& action);
   void report(Report report);
   void announce(const Generation& generation);
   void announce_waiting(const Order& order);
-  [[nodiscard]] bool had_a_place() const { return member_.generation().number > 0; }
-  [[nodiscard]] bool speaks() const;
+  [[nodiscard]] bool was_in_a_generation() const { return member_.generation().number > 0; }
+  [[nodiscard]] bool reports_result() const;
   [[nodiscard]] RunEnd ended_by(int signal, int exit_code) const;
   [[nodiscard]] RunEnd end_of(const Outcome& outcome) const;
 
   LaunchRequest request_;
   Environment environment_;
-  Tell tell_;
+  PrintLine print_line_;
   std::vector<std::unique_ptr<LogPump>>
       last_logs_;  ///< written after loop_ has ended, so that a stuck terminal delays no signal
   EventLoop loop_;
   std::optional<rendezvous::Listener>
       listener_;  ///< accepts agents that fail over to this one; a coordinator has its own
-  std::unique_ptr<Coordination> coordination_;  ///< null until the coordinator is found
+  std::unique_ptr<CoordinatorLink> coordinator_link_;  ///< null until the coordinator is found
   Member member_;
   PortReservation port_;
   LocalWorkers workers_;
@@ -69,7 +69,7 @@ class Agent {
     int number = 0;
     Clock::time_point arrived;
   } first_signal_;  ///< the first signal that asked this agent to end
-  bool told_that_it_waits_ = false;
+  bool reported_waiting_ = false;
   std::optional<Outcome> outcome_;
   std::optional<StatusServer> status_;
 };

@@ -27,7 +27,7 @@ Connection::Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Re
 Connection::~Connection() { loop_.forget(socket_.descriptor()); }
 
 void Connection::send(std::string_view text) {
-  socket_.frames().say(text);
+  socket_.frames().queue(text);
   broken_ |= frames().unsent() > kMostUnsent;
   flush();
 }
@@ -51,9 +51,9 @@ void Connection::progress() {
   const bool open = socket_.take_arrived(std::min(frames.most(longest_), before + kMostAtOnce));
   ended_ |= !open && says_ended(errno);
   if (frames.size() > before) {
-    last_heard_ = Clock::now();
+    last_received_ = Clock::now();
   }
-  if (!hears_) {
+  if (!receives_) {
     frames.clear();
   }
   broken_ |= !open || frames.broken(longest_);
@@ -66,8 +66,8 @@ void Connection::progress() {
 
 std::optional<std::string> Connection::next() { return socket_.frames().next(); }
 
-void Connection::stop_hearing() {
-  hears_ = false;
+void Connection::stop_receiving() {
+  receives_ = false;
   socket_.frames().clear();
 }
 

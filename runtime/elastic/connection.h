@@ -35,7 +35,7 @@ class Connection {
   /// Returns whether the peer has proved that it knows the secret.
   [[nodiscard]] bool proven() const { return frames().proven(); }
   /// Ignores the peer from now on: discards what has arrived and what will arrive.
-  void stop_hearing();
+  void stop_receiving();
   /// Returns the next message that has arrived, or nothing.
   [[nodiscard]] std::optional<std::string> next();
   /// Returns whether the peer is gone, violates the protocol or does not read. Earlier messages remain available.
@@ -44,7 +44,7 @@ class Connection {
   [[nodiscard]] bool ended() const { return ended_; }
   /// Returns whether the kernel has taken all data.
   [[nodiscard]] bool flushed() const { return frames().unsent() == 0; }
-  [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
+  [[nodiscard]] Clock::time_point last_received() const { return last_received_; }
   [[nodiscard]] int descriptor() const { return socket_.descriptor(); }
   /// Shuts down the sending side; the peer sees the end of the connection after the data sent so far.
   void end_sending();
@@ -58,11 +58,11 @@ class Connection {
   rendezvous::Socket socket_;
   EventLoop::Ready ready_;
   std::size_t longest_;
-  bool hears_ = true;
+  bool receives_ = true;
   bool waits_to_write_ = false;
   bool broken_ = false;
   bool ended_ = false;
-  Clock::time_point last_heard_ = Clock::now();
+  Clock::time_point last_received_ = Clock::now();
 };
 
 }  // namespace rollcall::elastic

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kLongestHistory = 16;
 
 /// Returns what distinguishes live agents.
-std::tuple<std::uint16_t, std::string, std::string> place_of(const Node& node) {
+std::tuple<std::uint16_t, std::string, std::string> node_key(const Node& node) {
   return {node.port, node.address, node.host};
 }
 
@@ -22,7 +22,7 @@ int exit_code_of(const Cause& cause) { return cause.exit_code != 0 ? cause.exit_
 
 }  // namespace
 
-void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now) {
+void Coordinator::handle_report(MemberId id, const Report& report, Clock::time_point now) {
   if (report.kind == Report::Kind::Join) {
     join(id, report, now);
     return;
@@ -33,11 +33,11 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
   }
   Member& member = found->second;
   if (report.kind == Report::Kind::Leave) {
-    quorum_.died(member.newcomer.node);  // it does not fail over
+    quorum_.died(member.join_request.node);  // it does not fail over
     remove(id, Cause::Kind::NodeLeft, "was asked to exit", now);
     return;
   }
-  quorum_.knows(member.newcomer.node, report.generation);
+  quorum_.knows(member.join_request.node, report.generation);
   const bool of_this = member.state != State::Waiting && report.generation == generation_.number;
   if (!of_this || phase_ == Phase::Gathering || phase_ == Phase::Reuniting) {
     return;
@@ -70,70 +70,71 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
   }
 }
 
-std::string Coordinator::why_refused(const Newcomer& newcomer) const {
+std::string Coordinator::why_refused(const JoinRequest& join_request) const {
   if (phase_ == Phase::Ended) {
     return "the run has ended";
   }
-  if (newcomer.run_id != policy_.run_id) {
+  if (join_request.run_id != policy_.run_id) {
     return fmt::format("the run at this endpoint is {}, not {}", policy_.run_id.substr(0, 80),
-                       newcomer.run_id.substr(0, 80));
+                       join_request.run_id.substr(0, 80));
   }
-  if (newcomer.min_nodes != policy_.min_nodes || newcomer.max_nodes != policy_.max_nodes) {
+  if (join_request.min_nodes != policy_.min_nodes || join_request.max_nodes != policy_.max_nodes) {
     return fmt::format("this run has --nnodes={}:{}, not {}:{}", policy_.min_nodes, policy_.max_nodes,
-                       newcomer.min_nodes, newcomer.max_nodes);
+                       join_request.min_nodes, join_request.max_nodes);
   }
   if (policy_.max_nodes == 1 && !members_.empty()) {
     return fmt::format("the run at this endpoint has a single node, which has already joined: {}",
-                       members_.begin()->second.newcomer.node.host.substr(0, 80));
+                       members_.begin()->second.join_request.node.host.substr(0, 80));
   }
-  if (phase_ != Phase::Reuniting && newcomer.last && place_in(*newcomer.last, newcomer.node)) {
+  if (phase_ != Phase::Reuniting && join_request.last && group_rank_in(*join_request.last, join_request.node)) {
     return "the run has continued without this node";
   }
-  if (newcomer.heartbeat_timeout != policy_.heartbeat_timeout) {
+  if (join_request.heartbeat_timeout != policy_.heartbeat_timeout) {
     return fmt::format("this run has --rdzv-conf=heartbeat_timeout={:g}, not {:g}",
                        std::chrono::duration<double>(policy_.heartbeat_timeout).count(),
-                       std::chrono::duration<double>(newcomer.heartbeat_timeout).count());
+                       std::chrono::duration<double>(join_request.heartbeat_timeout).count());
   }
-  if (newcomer.node.port != 0 && places_.contains(place_of(newcomer.node))) {
-    return fmt::format("this node has already joined: {}", newcomer.node.host);
+  if (join_request.node.port != 0 && node_keys_.contains(node_key(join_request.node))) {
+    return fmt::format("this node has already joined: {}", join_request.node.host);
   }
   const auto same_rank =
-      newcomer.node_rank
+      join_request.node_rank
           ? std::ranges::find_if(
-                members_, [&](const auto& entry) { return entry.second.newcomer.node_rank == newcomer.node_rank; })
+                members_,
+                [&](const auto& entry) { return entry.second.join_request.node_rank == join_request.node_rank; })
           : members_.end();
   return same_rank == members_.end() ? ""
-                                     : fmt::format("node rank {} is already taken by {}", *newcomer.node_rank,
-                                                   same_rank->second.newcomer.node.host.substr(0, 80));
+                                     : fmt::format("node rank {} is already taken by {}", *join_request.node_rank,
+                                                   same_rank->second.join_request.node.host.substr(0, 80));
 }
 
 void Coordinator::join(MemberId id, const Report& report, Clock::time_point now) {
-  if (members_.contains(id) || gone_.contains(id) || !report.newcomer) {
+  if (members_.contains(id) || gone_.contains(id) || !report.join_request) {
     return;
   }
-  if (std::string reason = why_refused(*report.newcomer); !reason.empty()) {
+  if (std::string reason = why_refused(*report.join_request); !reason.empty()) {
     order(id, {.kind = Order::Kind::Refused, .reason = std::move(reason)});
     return;
   }
-  members_.emplace(id, Member{*report.newcomer, State::Waiting, report.port, ++arrivals_});
+  members_.emplace(id, Member{*report.join_request, State::Waiting, report.port, ++arrivals_});
   ++in_state_[State::Waiting];
-  places_.insert(place_of(report.newcomer->node));
-  quorum_.came(report.newcomer->node);
-  const std::optional<Generation>& last = report.newcomer->last;
+  node_keys_.insert(node_key(report.join_request->node));
+  quorum_.came(report.join_request->node);
+  const std::optional<Generation>& last = report.join_request->last;
   if (phase_ == Phase::Reuniting && last && last->number > generation_.number && last->run == generation_.run &&
       has_own_node(*last)) {
     generation_ = *last;
   }
   if (phase_ != Phase::Reuniting) {
-    members_.at(id).newcomer.last.reset();  // those of thousands of members would fill the memory
+    members_.at(id).join_request.last.reset();  // those of thousands of members would fill the memory
   }
-  tell_to_wait(id);
+  order_wait(id);
   if (phase_ == Phase::Reuniting) {
     reunite(false, now);
   } else if (phase_ == Phase::Gathering) {
     gather(now);
   } else if (phase_ == Phase::Running && generation_.world.size() < policy_.max_nodes && !any_member(State::Done)) {
-    stop_generation(report.newcomer->node.host + " joined", /*lost=*/false, now);
+    stop_generation(report.join_request->node.host + " joined", /*lost=*/false, now);
   }
 }
 
@@ -150,7 +151,7 @@ bool Coordinator::any_member(State state) const {
 
 void Coordinator::note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now) {
   for (Cause cause : causes) {
-    if (cause.local_rank < member.newcomer.node.workers) {
+    if (cause.local_rank < member.join_request.node.workers) {
       cause.group_rank = member.group_rank;
       causes_.add(std::move(cause), now);
     }
@@ -167,7 +168,7 @@ Outcome Coordinator::failure(std::string reason) const {
 
 void Coordinator::lost(MemberId id, const std::string& reason, bool dead, Clock::time_point now) {
   if (const auto found = members_.find(id); dead && found != members_.end()) {
-    quorum_.died(found->second.newcomer.node);
+    quorum_.died(found->second.join_request.node);
   }
   remove(id, Cause::Kind::NodeLost, reason, now);
 }
@@ -179,14 +180,14 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   }
   const Member member = found->second;
   members_.erase(found);
-  places_.erase(place_of(member.newcomer.node));
+  node_keys_.erase(node_key(member.join_request.node));
   --in_state_[member.state];
   gone_.insert(id);
   if (phase_ == Phase::Ended) {
     return;
   }
   if (member.order == 1) {
-    own_agent_left(fmt::format("the coordinator on {} {}", member.newcomer.node.host, reason));
+    own_agent_left(fmt::format("the coordinator on {} {}", member.join_request.node.host, reason));
     return;
   }
   if (phase_ == Phase::Gathering && last_call_ && members_.size() < policy_.min_nodes) {
@@ -196,12 +197,15 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   if (member.state == State::Waiting) {
     return;
   }
-  Cause cause{
-      .kind = kind, .host = member.newcomer.node.host, .group_rank = member.group_rank, .pid = -1, .message = reason};
+  Cause cause{.kind = kind,
+              .host = member.join_request.node.host,
+              .group_rank = member.group_rank,
+              .pid = -1,
+              .message = reason};
   causes_.add_node(std::move(cause), now);
   changed_ = true;
   const bool lost = kind != Cause::Kind::NodeLeft;
-  const std::string what = member.newcomer.node.host + (lost ? " was lost" : " left");
+  const std::string what = member.join_request.node.host + (lost ? " was lost" : " left");
   if (phase_ == Phase::Running) {
     stop_generation(what, lost, now);
   } else if (phase_ == Phase::Stopping && lost) {
@@ -289,8 +293,8 @@ std::vector<MemberId> Coordinator::by_precedence() const {
   const auto key = [&](MemberId id) {
     const Member& member = members_.at(id);
     const bool was_in = member.group_rank != 0 || member.order == 1;
-    return std::tuple(member.newcomer.node_rank.value_or(std::numeric_limits<std::uint32_t>::max()), member.order != 1,
-                      !was_in, member.group_rank, member.order);
+    return std::tuple(member.join_request.node_rank.value_or(std::numeric_limits<std::uint32_t>::max()),
+                      member.order != 1, !was_in, member.group_rank, member.order);
   };
   std::ranges::sort(ids, {}, key);
   if (ids.size() > policy_.max_nodes) {  // the own agent is in every generation, whatever node ranks others request
@@ -309,9 +313,9 @@ void Coordinator::form(Clock::time_point now) {
   std::vector<Node> world;
   world.reserve(ids.size());
   for (const MemberId id : ids) {
-    world.push_back(members_.at(id).newcomer.node);
+    world.push_back(members_.at(id).join_request.node);
   }
-  if (!quorum_.may_go_on(world)) {
+  if (!quorum_.may_continue(world)) {
     end(failure("the nodes that do not respond could have continued without this one"));
     return;
   }
@@ -341,7 +345,7 @@ void Coordinator::form(Clock::time_point now) {
   }
   for (const auto& [id, member] : members_) {
     if (member.state == State::Waiting) {
-      tell_to_wait(id);
+      order_wait(id);
     }
   }
 }

@@ -66,7 +66,7 @@ class Coordinator {
 
   /// Handles a report of member `id`; the first of each member is a Join. Reports of members that were refused, lost or
   /// have left are ignored.
-  void heard(MemberId id, const Report& report, Clock::time_point now);
+  void handle_report(MemberId id, const Report& report, Clock::time_point now);
   /// Fences a member whose connection broke or whose agent was silent for too long. `dead`: its process is known to
   /// have ended, so that it cannot continue under another coordinator.
   void lost(MemberId id, const std::string& reason, bool dead, Clock::time_point now);
@@ -104,7 +104,7 @@ class Coordinator {
  private:
   enum class State { Waiting, Running, Done, Stopped };  ///< Waiting: in no generation
   struct Member {
-    Newcomer newcomer = {};
+    JoinRequest join_request = {};
     State state = State::Waiting;
     std::uint16_t port = 0;
     std::uint64_t order = 0;       ///< order of arrival
@@ -112,13 +112,13 @@ class Coordinator {
   };
 
   void join(MemberId id, const Report& report, Clock::time_point now);
-  [[nodiscard]] std::string why_refused(const Newcomer& newcomer) const;
+  [[nodiscard]] std::string why_refused(const JoinRequest& join_request) const;
   void note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now);
   void remove(MemberId id, Cause::Kind kind, const std::string& reason, Clock::time_point now);
   void own_agent_left(const std::string& reason);
   void reunite(bool time_is_up, Clock::time_point now);
   void succeed(Clock::time_point now);
-  void tell_to_wait(MemberId id);
+  void order_wait(MemberId id);
   /// Returns the nodes of all members, or of those in `state`.
   [[nodiscard]] std::vector<Node> nodes_here(std::optional<State> state = {}) const;
   [[nodiscard]] bool has_own_node(const Generation& generation) const;
@@ -141,7 +141,7 @@ class Coordinator {
   std::map<MemberId, Member> members_;
   std::map<State, std::size_t>
       in_state_;  ///< number of members by state; kept since each of thousands of members changes state
-  std::set<std::tuple<std::uint16_t, std::string, std::string>> places_;  ///< keys of the nodes that listen
+  std::set<std::tuple<std::uint16_t, std::string, std::string>> node_keys_;  ///< keys of the nodes that listen
   std::set<MemberId> gone_;  ///< fenced or departed members, from which nothing is accepted, not even another Join
   std::uint64_t arrivals_ = 0;
   Generation generation_;

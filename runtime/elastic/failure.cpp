@@ -54,29 +54,29 @@ std::optional<Cause> choose_first_cause(const std::vector<AgedCause>& causes) {
 
 void Causes::add(Cause cause, std::chrono::steady_clock::time_point now) {
   constexpr std::ptrdiff_t kMostOfNode = 1024;
-  const auto of_node = [&](std::uint32_t rank) { return causes_.lower_bound(Place{rank, 0}); };
+  const auto of_node = [&](std::uint32_t rank) { return causes_.lower_bound(WorkerKey{rank, 0}); };
   if (std::distance(of_node(cause.group_rank), of_node(cause.group_rank + 1)) < kMostOfNode) {
-    const Place place{cause.group_rank, cause.local_rank};
-    keep(place, std::move(cause), now);
+    const WorkerKey key{cause.group_rank, cause.local_rank};
+    keep(key, std::move(cause), now);
   }
 }
 
 void Causes::add_node(Cause cause, std::chrono::steady_clock::time_point now) {
-  const Place after_its_ranks{cause.group_rank, std::numeric_limits<std::uint32_t>::max()};
+  const WorkerKey after_its_ranks{cause.group_rank, std::numeric_limits<std::uint32_t>::max()};
   keep(after_its_ranks, std::move(cause), now);
 }
 
-void Causes::keep(const Place& place, Cause cause, std::chrono::steady_clock::time_point now) {
+void Causes::keep(const WorkerKey& key, Cause cause, std::chrono::steady_clock::time_point now) {
   for (std::string* const text : {&cause.host, &cause.message, &cause.error_file}) {
     text->resize(std::min(text->size(), kLongestMessage));
   }
   const std::int64_t age = cause.age_nanoseconds - std::chrono::nanoseconds(now.time_since_epoch()).count();
-  causes_.insert_or_assign(place, AgedCause{std::move(cause), age});
+  causes_.insert_or_assign(key, AgedCause{std::move(cause), age});
 }
 
 std::optional<Cause> Causes::first() const {
   std::vector<AgedCause> all;
-  for (const auto& [place, aged] : causes_) {
+  for (const auto& [key, aged] : causes_) {
     all.push_back(aged);
   }
   return choose_first_cause(all);

@@ -39,10 +39,11 @@ class Causes {
   void clear() { causes_.clear(); }
 
  private:
-  using Place = std::pair<std::uint32_t, std::uint32_t>;  ///< group rank, then local rank or a number above all of them
-  void keep(const Place& place, Cause cause, std::chrono::steady_clock::time_point now);
+  using WorkerKey =
+      std::pair<std::uint32_t, std::uint32_t>;  ///< group rank, then local rank or a number above all of them
+  void keep(const WorkerKey& key, Cause cause, std::chrono::steady_clock::time_point now);
 
-  std::map<Place, AgedCause> causes_;  ///< ages relative to the clock's epoch
+  std::map<WorkerKey, AgedCause> causes_;  ///< ages relative to the clock's epoch
 };
 
 /// Longer error files are not read.

@@ -55,14 +55,14 @@ void IdleWorkers::forward(int signal) const {
   }
 }
 
-void IdleWorkers::reap(const Tell& tell) {
+void IdleWorkers::reap(const PrintLine& print_line) {
   siginfo_t how{};
   if (standby_.pid > 0 && waitid(P_PID, static_cast<id_t>(standby_.pid), &how, WEXITED | WNOHANG | WNOWAIT) == 0 &&
       how.si_pid != 0) {
     discard(std::exchange(standby_, {}).pid);
     standby_failed_ = true;
     standby_wanted_ = how.si_code == CLD_EXITED;  // a killed one may have lacked memory
-    tell("rollcall: warning: run: the standby process, which replaces a failed worker, has ended");
+    print_line("rollcall: warning: run: the standby process, which replaces a failed worker, has ended");
   }
   std::erase_if(discarded_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
 }
@@ -78,7 +78,7 @@ void IdleWorkers::keep_standby(Result<Worker> started) {
 }
 
 std::optional<pid_t> IdleWorkers::standby() const {
-  return standby_.link && standby_.link->lives_on() ? std::optional(standby_.pid) : std::nullopt;
+  return standby_.link && standby_.link->survives() ? std::optional(standby_.pid) : std::nullopt;
 }
 
 /// Kills all processes left in its session, without waiting: a process may take seconds to release a device.

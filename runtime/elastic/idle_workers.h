@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/coordinator_link.h"
 #include "runtime/elastic/worker_group.h"
 
 namespace rollcall::elastic {
@@ -31,7 +31,7 @@ class IdleWorkers {
   /// Sends a signal to the process groups of the survivors.
   void forward(int signal) const;
   /// Collects ended processes; to be called after SIGCHLD. Reports where the standby has ended.
-  void reap(const Tell& tell);
+  void reap(const PrintLine& print_line);
 
   /// Returns whether a standby should be started for a generation with survivors. After a failed start, the next
   /// generation tries again.

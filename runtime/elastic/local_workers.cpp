@@ -80,7 +80,7 @@ void LocalWorkers::start() {
   std::vector<std::string> error_files;
   std::ranges::transform(files.workers, std::back_inserter(error_files), &WorkerFiles::error);
   group_ = std::make_unique<WorkerGroup>(std::move(error_files));
-  pump_ = std::make_unique<LogPump>([this](const std::string& line) { tell_("rollcall: warning: " + line); });
+  pump_ = std::make_unique<LogPump>([this](const std::string& line) { print_line_("rollcall: warning: " + line); });
   set_up_failure_.reset();
   for (std::uint32_t rank = 0; rank < request_.workers && !set_up_failure_; ++rank) {
     Result<Worker> begun = begin_worker(rank, files);
@@ -96,8 +96,8 @@ AttemptFiles LocalWorkers::make_files() {
   Result<AttemptFiles> files = folders_ ? folders_->next_attempt(request_.workers) : none;
   if (!files) {  // without logs, as on a full disk, the node continues
     const Error& error = files.error();
-    tell_(fmt::format("rollcall: warning: {}: {}: {}: this attempt writes all output to the terminal", error.setting,
-                      error.value, error.reason));
+    print_line_(fmt::format("rollcall: warning: {}: {}: {}: this attempt writes all output to the terminal",
+                            error.setting, error.value, error.reason));
   }
   return files ? *std::move(files) : none;
 }
@@ -193,7 +193,7 @@ void LocalWorkers::forward(int signal) const {
 }
 
 void LocalWorkers::reap() {
-  idle_.reap(tell_);
+  idle_.reap(print_line_);
   for (const EndedWorker& ended : group_->newly_ended()) {
     if (is_cause(ended)) {
       member_.worker_failed(cause_of(ended));
@@ -205,10 +205,10 @@ void LocalWorkers::tick(Clock::time_point now) {
   group_->tick(now);
   // A process of the generation hangs, here or on another node, and no agent has noticed because it has not ended. The
   // generation ends as if this worker had failed, and hanging processes are killed.
-  if (const auto complaint = group_->take_complaint()) {
-    Cause cause = cause_at(complaint->first, group_->pids()[complaint->first]);
+  if (const auto stall = group_->take_stall_report()) {
+    Cause cause = cause_at(stall->first, group_->pids()[stall->first]);
     cause.exit_code = to_int(ExitCode::Unavailable);
-    cause.message = complaint->second.substr(0, kLongestMessage);
+    cause.message = stall->second.substr(0, kLongestMessage);
     member_.worker_failed(cause);
   }
   if (const auto due = standby_due(); due && now >= *due) {
@@ -224,10 +224,10 @@ std::optional<Clock::time_point> LocalWorkers::next_tick() const {
 
 /// Returns a cause that names a worker of this generation.
 Cause LocalWorkers::cause_at(std::uint32_t local_rank, pid_t pid) const {
-  const Placement place = place_of(member_.generation().world, member_.generation().group_rank);
+  const Placement placement = placement_of(member_.generation().world, member_.generation().group_rank);
   return {.host = this_host_name(),
-          .group_rank = place.group_rank,
-          .rank = place.first_rank + local_rank,
+          .group_rank = placement.group_rank,
+          .rank = placement.first_rank + local_rank,
           .local_rank = local_rank,
           .pid = pid};
 }
@@ -256,7 +256,7 @@ Cause LocalWorkers::cause_of(const EndedWorker& ended) const {
 /// CPUs with starting workers.
 std::optional<Clock::time_point> LocalWorkers::standby_due() const {
   constexpr std::chrono::seconds kSettled{2};
-  const bool wanted = idle_.lacks_standby() && group_->any_lives_on() && member_.state() == Member::State::Running &&
+  const bool wanted = idle_.lacks_standby() && group_->any_survives() && member_.state() == Member::State::Running &&
                       workers_are_alike(request_);
   return wanted ? std::optional(began_ + kSettled) : std::nullopt;
 }
@@ -288,7 +288,7 @@ void LocalWorkers::finish_if_over() {
     causes.push_back(*set_up_failure_);
   }
   if (group_->gave_up()) {
-    tell_(
+    print_line_(
         fmt::format("rollcall: warning: run: {}: some workers did not end after KILL and are left behind, perhaps "
                     "waiting for a device",
                     this_host_name()));

@@ -26,12 +26,12 @@ class LocalWorkers {
  public:
   /// All arguments must outlive the object.
   LocalWorkers(const LaunchRequest& request, const Environment& environment, EventLoop& loop, Member& member,
-               const Tell& tell)
+               const PrintLine& print_line)
       : request_(request),
         environment_(environment),
         loop_(loop),
         member_(member),
-        tell_(tell),
+        print_line_(print_line),
         idle_(request.standby) {}
 
   /// Creates the folders of logs and error files. Errors: requested folders cannot be created.
@@ -40,7 +40,7 @@ class LocalWorkers {
   void start();
   /// Stops the workers as `action` says, which is a Stop.
   void stop(const Action& action);
-  void tell_of_loss() { group_->tell_of_loss(); }
+  void report_loss() { group_->report_loss(); }
   void kill();
   void forward(int signal) const;
   /// Collects ended workers; to be called after SIGCHLD.
@@ -77,7 +77,7 @@ class LocalWorkers {
   const Environment& environment_;
   EventLoop& loop_;
   Member& member_;
-  const Tell& tell_;
+  const PrintLine& print_line_;
   std::optional<LogFolders> folders_;
   File secret_;  ///< worker_secret(), once the run has a name
   std::unique_ptr<WorkerGroup> group_ = std::make_unique<WorkerGroup>();

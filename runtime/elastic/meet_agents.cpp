@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/base/this_process.h"
-#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/coordinator_link.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
 #include "runtime/rendezvous/connect.h"
@@ -66,8 +66,8 @@ Error cannot_listen(Error error, const MeetingRequest& meeting) {
   return error;
 }
 
-Error not_ours(const rendezvous::Endpoint& endpoint, const std::string& stranger) {
-  return fail("--rdzv-endpoint", rendezvous::to_text(endpoint), stranger + ", which is not an agent of this run",
+Error not_ours(const rendezvous::Endpoint& endpoint, const std::string& rejected) {
+  return fail("--rdzv-endpoint", rendezvous::to_text(endpoint), rejected + ", which is not an agent of this run",
               "giving another port", ErrorKind::Unavailable);
 }
 
@@ -106,10 +106,11 @@ Retry retry_at(const rendezvous::Endpoint& endpoint, const LaunchRequest& reques
           .pause = kFirstPause};
 }
 
-std::unique_ptr<Coordination> host_at(EventLoop& loop, const LaunchRequest& request, std::optional<Entrance> entrance,
-                                      const std::string& address) {
-  return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::move(entrance),
-                                address, request.meeting.heartbeat_timeout);
+std::unique_ptr<CoordinatorLink> local_coordinator_at(EventLoop& loop, const LaunchRequest& request,
+                                                      std::optional<AgentListener> agent_listener,
+                                                      const std::string& address) {
+  return std::make_unique<LocalCoordinator>(loop, Coordinator(policy_of(request), rendezvous::new_nonce),
+                                            std::move(agent_listener), address, request.meeting.heartbeat_timeout);
 }
 
 /// Waits until `until` and returns 0, or returns the first of the signals `ending` that arrives.
@@ -126,8 +127,8 @@ int rest(EventLoop& loop, const std::vector<int>& ending, Clock::time_point unti
 
 }  // namespace
 
-Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout, milliseconds first_timeout,
-             rendezvous::Endpoint endpoint, Retry retry)
+RemoteCoordinator::RemoteCoordinator(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout,
+                                     milliseconds first_timeout, rendezvous::Endpoint endpoint, Retry retry)
     : loop_(loop),
       heartbeat_timeout_(heartbeat_timeout),
       patience_(first_timeout),
@@ -139,38 +140,38 @@ Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_
   begin(std::move(socket));
 }
 
-void Guest::begin(rendezvous::Socket socket) {
-  connection_.emplace(loop_, std::move(socket), [this] { hear(); });
+void RemoteCoordinator::begin(rendezvous::Socket socket) {
+  connection_.emplace(loop_, std::move(socket), [this] { receive(); });
   connection_->send(to_text(rendezvous::Hello{.role = "agent", .host = this_host_name()}));
   if (!retry_.first.empty()) {
     connection_->send(retry_.first);
   }
 }
 
-void Guest::connect_again() {
+void RemoteCoordinator::reconnect() {
   retry_.due.reset();
   Result<rendezvous::Socket> socket = retry_.connect();
   if (socket) {
     begin(*std::move(socket));
   } else if (socket.error().kind == ErrorKind::Mismatch) {
-    gone_ = Gone{not_ours(endpoint_, socket.error().reason).reason, true};
-  } else if (nobody_is_there() || !comes_again()) {
+    gone_ = CoordinatorLoss{not_ours(endpoint_, socket.error().reason).reason, true};
+  } else if (listener_is_gone() || !schedule_retry()) {
     give_up();
   }
 }
 
-void Guest::report(const Report& given) {
+void RemoteCoordinator::report(const Report& given) {
   Report report = given;
   report.beat = beat_;
   const std::string text = to_text(report);
-  if (const std::optional<Report> arrives = parse_report(text); arrives && arrives->newcomer) {
-    own_ = arrives->newcomer->node;
+  if (const std::optional<Report> arrives = parse_report(text); arrives && arrives->join_request) {
+    own_ = arrives->join_request->node;
     retry_.first = text;
   }
   connection_->send(text);
 }
 
-void Guest::hear() {
+void RemoteCoordinator::receive() {
   while (!gone_) {
     const std::optional<std::string> text = connection_->next();
     if (!text) {
@@ -186,19 +187,19 @@ void Guest::hear() {
                                   rendezvous::version_of(*text), rendezvous::kVersion);
     }
     if (!order || !take(*std::move(order))) {
-      gone_ = Gone{fmt::format("the process at {} is not a rollcall agent of this version", where()), true};
-      connection_->stop_hearing();
+      gone_ = CoordinatorLoss{fmt::format("the process at {} is not a rollcall agent of this version", where()), true};
+      connection_->stop_receiving();
     }
   }
   if (connection_->broken() && !gone_ && !retry_.due) {
     retry_.unanswered = connection_->opened() ? retry_.unanswered + 1 : 0;
-    if (connection_->proven() || !comes_again()) {
+    if (connection_->proven() || !schedule_retry()) {
       give_up();
     }
   }
 }
 
-bool Guest::comes_again() {
+bool RemoteCoordinator::schedule_retry() {
   const bool comes = connection_->ended() && Clock::now() < retry_.until && retry_.unanswered < kMostUnanswered;
   if (comes) {
     retry_.due = Clock::now() + retry_.pause;
@@ -207,24 +208,25 @@ bool Guest::comes_again() {
   return comes;
 }
 
-bool Guest::nobody_is_there() const {
+bool RemoteCoordinator::listener_is_gone() const {
   return rendezvous::nobody_listens(connected_to_,
                                     Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4));
 }
 
-void Guest::give_up() {
-  if (nobody_is_there()) {
-    gone_ = Gone{fmt::format("the coordinator at {} is gone", where())};
+void RemoteCoordinator::give_up() {
+  if (listener_is_gone()) {
+    gone_ = CoordinatorLoss{fmt::format("the coordinator at {} is gone", where())};
   } else if (!connection_->proven()) {
-    gone_ = Gone{fmt::format("the process at {} does not know this run's secret, or is not a rollcall agent of this "
-                             "version: where the nodes do not share HOME, all need the same "
-                             "--rdzv-conf=secret=FILE",
-                             where()),
-                 true};
+    gone_ = CoordinatorLoss{
+        fmt::format("the process at {} does not know this run's secret, or is not a rollcall agent of this "
+                    "version: where the nodes do not share HOME, all need the same "
+                    "--rdzv-conf=secret=FILE",
+                    where()),
+        true};
   }
 }
 
-bool Guest::take(Order order) {
+bool RemoteCoordinator::take(Order order) {
   understood_ = true;
   beat_ = std::max(beat_, order.beat);
   patience_ = heartbeat_timeout_;
@@ -247,7 +249,7 @@ bool Guest::take(Order order) {
   return true;
 }
 
-std::vector<Order> Guest::take_orders() {
+std::vector<Order> RemoteCoordinator::take_orders() {
   for (const Order& order : orders_) {
     if (order.kind == Order::Kind::Begin) {
       newest_ = std::max(newest_, order.generation.number);
@@ -257,10 +259,10 @@ std::vector<Order> Guest::take_orders() {
   return std::exchange(orders_, {});
 }
 
-void Guest::tick(Clock::time_point now) {
+void RemoteCoordinator::tick(Clock::time_point now) {
   if (retry_.due && !gone_) {
     if (now >= *retry_.due) {
-      connect_again();
+      reconnect();
     }
     return;
   }
@@ -269,37 +271,38 @@ void Guest::tick(Clock::time_point now) {
   }
   next_heartbeat_ = now + heartbeat_timeout_ / 4;
   connection_->send(to_text(Report{.generation = newest_, .beat = beat_}));
-  if (now - connection_->last_heard() > patience_) {
+  if (now - connection_->last_received() > patience_) {
     const double seconds = std::chrono::duration<double>(patience_).count();
-    gone_ = Gone{.reason = understood_
-                               ? fmt::format("the coordinator at {} was silent for {:g} s", where(), seconds)
-                               : fmt::format("the process at {} sent no message of an agent for {:g} s: it is another "
-                                             "program, or an agent that does not respond",
-                                             where(), seconds),
-                 .silent = true};
+    gone_ = CoordinatorLoss{
+        .reason = understood_ ? fmt::format("the coordinator at {} was silent for {:g} s", where(), seconds)
+                              : fmt::format("the process at {} sent no message of an agent for {:g} s: it is another "
+                                            "program, or an agent that does not respond",
+                                            where(), seconds),
+        .silent = true};
   }
 }
 
-std::string Guest::own_address() const { return elastic::own_address(connection_->descriptor()); }
+std::string RemoteCoordinator::own_address() const { return elastic::own_address(connection_->descriptor()); }
 
-Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tell& tell) {
+Result<MeetingResult> meet_agents(EventLoop& loop, const LaunchRequest& request, const PrintLine& print_line) {
   const MeetingRequest& meeting = request.meeting;
   if (meeting.alone) {
     const std::string address = !meeting.local_address.empty() ? meeting.local_address : "127.0.0.1";
-    return Met{
-        host_at(loop, request, std::nullopt, meeting.workers_endpoint ? meeting.workers_endpoint->host : address)};
+    return MeetingResult{local_coordinator_at(loop, request, std::nullopt,
+                                              meeting.workers_endpoint ? meeting.workers_endpoint->host : address)};
   }
   const rendezvous::Endpoint& endpoint = meeting.endpoint;
   const Clock::time_point began = Clock::now();
   const Clock::time_point deadline = began + meeting.join_timeout;
   const bool may_host = meeting.host ? *meeting.host : is_this_host(endpoint.host);
-  std::string told;
+  std::string reported;
   for (milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
     if (may_host) {
       Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(endpoint.port);
       if (listener) {
-        return Met{host_at(loop, request, Entrance{*std::move(listener), seal_of(request), tell},
-                           meeting.local_address.empty() ? endpoint.host : meeting.local_address)};
+        return MeetingResult{
+            local_coordinator_at(loop, request, AgentListener{*std::move(listener), seal_of(request), print_line},
+                                 meeting.local_address.empty() ? endpoint.host : meeting.local_address)};
       }
       if (meeting.host) {
         return cannot_listen(listener.error(), meeting);
@@ -309,8 +312,8 @@ Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tel
         endpoint, seal_of(request), std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
     if (socket) {
       const milliseconds timeout = meeting.heartbeat_timeout;
-      return Met{std::make_unique<Guest>(loop, *std::move(socket), timeout, timeout, endpoint,
-                                         retry_at(endpoint, request, deadline))};
+      return MeetingResult{std::make_unique<RemoteCoordinator>(loop, *std::move(socket), timeout, timeout, endpoint,
+                                                               retry_at(endpoint, request, deadline))};
     }
     const std::string& reason = socket.error().reason;
     if (socket.error().kind == ErrorKind::Mismatch) {
@@ -319,35 +322,37 @@ Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tel
     if (Clock::now() + pause >= deadline) {
       return unreachable(endpoint, reason, meeting.join_timeout);
     }
-    if (reason != told && Clock::now() - began > kStartTogether) {
-      told = reason;
-      tell(still_looking(endpoint, told, meeting.join_timeout));
+    if (reason != reported && Clock::now() - began > kStartTogether) {
+      reported = reason;
+      print_line(still_looking(endpoint, reported, meeting.join_timeout));
     }
     if (const int signal = rest(loop, request.signals, Clock::now() + pause); signal != 0) {
-      return Met{nullptr, signal};
+      return MeetingResult{nullptr, signal};
     }
   }
 }
 
-Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchRequest& request, const Node& successor) {
+Result<std::unique_ptr<CoordinatorLink>> fail_over_to(EventLoop& loop, const LaunchRequest& request,
+                                                      const Node& successor) {
   const rendezvous::Endpoint endpoint{successor.address, successor.port};
   Result<rendezvous::Socket> socket =
       rendezvous::connect_sealed(endpoint, seal_of(request), Clock::now() + kAttemptAtSuccessor);
   if (socket) {
-    return std::unique_ptr<Coordination>(
-        std::make_unique<Guest>(loop, *std::move(socket), request.meeting.heartbeat_timeout, reunion_timeout(request),
-                                endpoint, retry_at(endpoint, request, Clock::now() + reunion_timeout(request))));
+    return std::unique_ptr<CoordinatorLink>(std::make_unique<RemoteCoordinator>(
+        loop, *std::move(socket), request.meeting.heartbeat_timeout, reunion_timeout(request), endpoint,
+        retry_at(endpoint, request, Clock::now() + reunion_timeout(request))));
   }
   return socket.error().kind == ErrorKind::Mismatch ? not_ours(endpoint, socket.error().reason)
                                                     : unreachable(endpoint, socket.error().reason, kAttemptAtSuccessor);
 }
 
-std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,
-                                             rendezvous::Listener listener, const Generation& last, Tell tell) {
+std::unique_ptr<CoordinatorLink> promote(EventLoop& loop, const LaunchRequest& request, rendezvous::Listener listener,
+                                         const Generation& last, PrintLine print_line) {
   const std::string address = last.world.at(last.group_rank).address;
-  return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce, last, Clock::now()),
-                                Entrance{std::move(listener), seal_of(request), std::move(tell)}, address,
-                                request.meeting.heartbeat_timeout);
+  return std::make_unique<LocalCoordinator>(loop,
+                                            Coordinator(policy_of(request), rendezvous::new_nonce, last, Clock::now()),
+                                            AgentListener{std::move(listener), seal_of(request), std::move(print_line)},
+                                            address, request.meeting.heartbeat_timeout);
 }
 
 }  // namespace rollcall::elastic

@@ -16,7 +16,7 @@ void Member::stop_workers(int signal, bool lost) {
     state_ = State::Stopping;
     actions_.push_back({.kind = Action::Kind::Stop, .signal = signal, .keep = !leaving_, .lost = lost});
   } else if (state_ == State::Stopping && lost) {
-    actions_.push_back({.kind = Action::Kind::TellOfLoss});
+    actions_.push_back({.kind = Action::Kind::ReportLoss});
   }
 }
 
@@ -51,7 +51,7 @@ void Member::ordered(const Order& order) {
 void Member::learn(const Generation& generation) {
   if (generation.number > known_.number) {
     known_ = generation;
-    turned_ = 0;
+    contacted_ = 0;
   }
 }
 
@@ -130,20 +130,20 @@ void Member::coordinator_lost(const std::string& reason, bool silent) {
   if (leaving_ || state_ == State::Left) {
     return;
   }
-  lost_ = turned_ == 0 ? reason : lost_;
-  if (turned_ == known_.coordinator) {
-    turned_ += 1;
+  lost_ = contacted_ == 0 ? reason : lost_;
+  if (contacted_ == known_.coordinator) {
+    contacted_ += 1;
   }
-  if (known_.world.size() < kFewest || turned_ >= known_.world.size() || turned_ > known_.group_rank) {
+  if (known_.world.size() < kFewest || contacted_ >= known_.world.size() || contacted_ > known_.group_rank) {
     leave({to_int(ExitCode::Unavailable), {}, lost_, /*own=*/true}, SIGTERM);
     return;
   }
   stop_workers(SIGTERM, silent);
-  const bool own_turn = turned_ == known_.group_rank;
-  actions_.push_back({.kind = own_turn ? Action::Kind::Host : Action::Kind::Turn,
+  const bool own_turn = contacted_ == known_.group_rank;
+  actions_.push_back({.kind = own_turn ? Action::Kind::Promote : Action::Kind::FailOver,
                       .generation = known_,
-                      .successor = known_.world[turned_]});
-  turned_ += 1;
+                      .successor = known_.world[contacted_]});
+  contacted_ += 1;
 }
 
 void Member::coordinator_refused(const std::string& reason) {
@@ -161,7 +161,7 @@ void Member::interrupted(int signal) {
 
 std::string Member::fingerprint() const {
   return fmt::format("{}g{}n{}l{}c{}k{}{}u{}t{}", static_cast<int>(state_), generation_.number, newest_, leaving_,
-                     causes_.size(), known_.number, known_.nonce, known_.unsettled.size(), turned_);
+                     causes_.size(), known_.number, known_.nonce, known_.unsettled.size(), contacted_);
 }
 
 }  // namespace rollcall::elastic

@@ -13,10 +13,10 @@ struct Action {
   enum class Kind {
     Start,       ///< start the workers of `generation`
     Stop,        ///< stop its workers, with `signal` first; with `keep`, survivors only leave `generation`
-    TellOfLoss,  ///< notify workers that are leaving the generation in good order that other workers are gone
+    ReportLoss,  ///< notify workers that are leaving the generation in good order that other workers are gone
     Send,        ///< send `report` to the coordinator
-    Turn,        ///< fail over to `successor` with a Join whose last generation is `generation`
-    Host,        ///< continue the run here: become the coordinator that succeeds that of `generation`
+    FailOver,    ///< fail over to `successor` with a Join whose last generation is `generation`
+    Promote,     ///< continue the run here: become the coordinator that succeeds that of `generation`
     Exit,        ///< exit with `outcome`
   };
   Kind kind = Kind::Send;
@@ -70,11 +70,11 @@ class Member {
   void stop_workers(int signal, bool lost);
 
   State state_ = State::Waiting;
-  Generation generation_;     ///< the last that it started
-  std::uint32_t newest_ = 0;  ///< newest generation that it knows of
-  Generation known_;          ///< the newest generation whose nodes it knows
-  std::uint32_t turned_ = 0;  ///< number of its nodes contacted since the coordinator was lost
-  std::string lost_;          ///< why the coordinator was lost
+  Generation generation_;        ///< the last that it started
+  std::uint32_t newest_ = 0;     ///< newest generation that it knows of
+  Generation known_;             ///< the newest generation whose nodes it knows
+  std::uint32_t contacted_ = 0;  ///< number of its nodes contacted since the coordinator was lost
+  std::string lost_;             ///< why the coordinator was lost
   bool leaving_ = false;
   bool interrupted_ = false;
   Outcome outcome_;

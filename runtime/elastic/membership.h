@@ -109,7 +109,7 @@ struct Outcome {
 };
 
 /// What an agent sends in order to join.
-struct Newcomer {
+struct JoinRequest {
   std::string run_id = {};
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
@@ -128,7 +128,7 @@ struct Report {
   std::uint32_t generation = 0;  ///< Failed, Stopped, Done: the generation concerned; Alive: the newest received
   std::uint64_t beat = 0;        ///< Alive: newest heartbeat of the coordinator received
   std::uint16_t port = 0;        ///< Join, Stopped: port kept free on this node for the next generation
-  std::optional<Newcomer> newcomer = {};
+  std::optional<JoinRequest> join_request = {};
   std::vector<Cause> causes = {};
 };
 

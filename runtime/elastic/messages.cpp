@@ -161,32 +161,32 @@ Cause cause_of(const json& from) {
           std::clamp<std::int64_t>(number_in<std::int64_t>(from.at("age")), 0, kLongestAge)};
 }
 
-json to_json(const Newcomer& newcomer) {
-  json text{{"run_id", newcomer.run_id},
-            {"min_nodes", newcomer.min_nodes},
-            {"max_nodes", newcomer.max_nodes},
-            {"node", to_json(newcomer.node)}};
-  if (newcomer.node_rank) {
-    text["node_rank"] = *newcomer.node_rank;
+json to_json(const JoinRequest& join_request) {
+  json text{{"run_id", join_request.run_id},
+            {"min_nodes", join_request.min_nodes},
+            {"max_nodes", join_request.max_nodes},
+            {"node", to_json(join_request.node)}};
+  if (join_request.node_rank) {
+    text["node_rank"] = *join_request.node_rank;
   }
-  text["heartbeat_timeout"] = newcomer.heartbeat_timeout.count();
-  if (newcomer.last) {
-    text["last"] = to_json(*newcomer.last);
+  text["heartbeat_timeout"] = join_request.heartbeat_timeout.count();
+  if (join_request.last) {
+    text["last"] = to_json(*join_request.last);
   }
   return text;
 }
 
-Newcomer newcomer_of(const json& from) {
-  Newcomer newcomer{from.at("run_id"), number_in<std::uint32_t>(from.at("min_nodes")),
-                    number_in<std::uint32_t>(from.at("max_nodes")), std::nullopt, node_of(from.at("node"))};
+JoinRequest join_request_of(const json& from) {
+  JoinRequest join_request{from.at("run_id"), number_in<std::uint32_t>(from.at("min_nodes")),
+                           number_in<std::uint32_t>(from.at("max_nodes")), std::nullopt, node_of(from.at("node"))};
   if (from.contains("node_rank")) {
-    newcomer.node_rank = number_in<std::uint32_t>(from.at("node_rank"));
+    join_request.node_rank = number_in<std::uint32_t>(from.at("node_rank"));
   }
-  newcomer.heartbeat_timeout = std::chrono::milliseconds(number_in<std::uint32_t>(from.at("heartbeat_timeout")));
+  join_request.heartbeat_timeout = std::chrono::milliseconds(number_in<std::uint32_t>(from.at("heartbeat_timeout")));
   if (from.contains("last")) {
-    newcomer.last = generation_of(from.at("last"));
+    join_request.last = generation_of(from.at("last"));
   }
-  return newcomer;
+  return join_request;
 }
 
 std::string dump(const json& text) { return text.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -250,8 +250,8 @@ std::string to_text(const Report& report) {
   for (const Cause& cause : report.causes) {
     text["causes"].push_back(to_json(cause));
   }
-  if (report.newcomer) {
-    text["newcomer"] = to_json(*report.newcomer);
+  if (report.join_request) {
+    text["newcomer"] = to_json(*report.join_request);
   }
   return dump(text);
 }
@@ -288,7 +288,7 @@ std::optional<Report> parse_report(std::string_view text) {
       report.causes.push_back(cause_of(cause));
     }
     if (from.contains("newcomer")) {
-      report.newcomer = newcomer_of(from.at("newcomer"));
+      report.join_request = join_request_of(from.at("newcomer"));
     }
     return report;
   });

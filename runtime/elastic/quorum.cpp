@@ -36,7 +36,7 @@ bool is_majority(const std::vector<Node>& all, const std::set<Key>& here) {
 
 }  // namespace
 
-std::optional<std::uint32_t> place_in(const Generation& generation, const Node& node) {
+std::optional<std::uint32_t> group_rank_in(const Generation& generation, const Node& node) {
   const auto found = std::ranges::find_if(generation.world, [&](const Node& other) { return same_node(node, other); });
   return found == generation.world.end() ? std::nullopt
                                          : std::optional(static_cast<std::uint32_t>(found - generation.world.begin()));
@@ -94,7 +94,7 @@ void Quorum::settle() {
   }
 }
 
-bool Quorum::may_go_on(const std::vector<Node>& here) const {
+bool Quorum::may_continue(const std::vector<Node>& here) const {
   std::set<Key> heard = keys_of(here);
   heard.insert(dead_.begin(), dead_.end());
   return !here.empty() && std::ranges::all_of(formed_, [&](const Formed& each) {

@@ -31,7 +31,7 @@ class Quorum {
 
   /// Returns whether the nodes outside `here` that may live are at most half of every generation with a vote. False for
   /// an empty `here`.
-  [[nodiscard]] bool may_go_on(const std::vector<Node>& here) const;
+  [[nodiscard]] bool may_continue(const std::vector<Node>& here) const;
   /// Returns the earlier generations that still have a vote, oldest first.
   [[nodiscard]] std::vector<Electorate> unsettled() const;
   /// Returns the oldest generation with a vote; 0: none was formed.
@@ -63,6 +63,6 @@ class Quorum {
 
 /// Returns the group rank of the node in the generation; unset where it has none. Host, address and port identify a
 /// node.
-[[nodiscard]] std::optional<std::uint32_t> place_in(const Generation& generation, const Node& node);
+[[nodiscard]] std::optional<std::uint32_t> group_rank_in(const Generation& generation, const Node& node);
 
 }  // namespace rollcall::elastic

@@ -15,7 +15,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/base/untrusted_json.h"
-#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/coordinator_link.h"
 #include "runtime/elastic/local_workers.h"
 #include "runtime/elastic/member.h"
 #include "runtime/elastic/worker_plan.h"
@@ -76,13 +76,14 @@ std::string shown_seconds(double seconds) {
 }
 
 /// Returns a text that may contain data of other nodes.
-std::string word(const json& from, const char* name) { return printable(from.at(name).get<std::string>()); }
+std::string text_in(const json& from, const char* name) { return printable(from.at(name).get<std::string>()); }
 
 void describe_run(const json& run, std::string& text) {
   const json& generation = run.at("generation");
   const auto end = std::back_inserter(text);
-  fmt::format_to(end, "run {} (agent {} on {}, {}): {}", word(run, "run_id"), run.at("pid").get<int>(),
-                 word(run, "host"), run.at("coordinator").get<bool>() ? "coordinator" : "member", word(run, "state"));
+  fmt::format_to(end, "run {} (agent {} on {}, {}): {}", text_in(run, "run_id"), run.at("pid").get<int>(),
+                 text_in(run, "host"), run.at("coordinator").get<bool>() ? "coordinator" : "member",
+                 text_in(run, "state"));
   if (generation.at("number") != 0) {
     const int restarts = generation.at("restarts").get<int>();
     fmt::format_to(end, ", generation {} for {}, {} restart{}", generation.at("number").get<int>(),
@@ -92,14 +93,15 @@ void describe_run(const json& run, std::string& text) {
   int rank = 0;
   for (const json& node : generation.at("nodes")) {
     const int workers = node.at("workers").get<int>();
-    fmt::format_to(end, "  node {}: {}, {} worker{}\n", rank++, word(node, "host"), workers, workers == 1 ? "" : "s");
+    fmt::format_to(end, "  node {}: {}, {} worker{}\n", rank++, text_in(node, "host"), workers,
+                   workers == 1 ? "" : "s");
   }
   for (const json& node : run.at("spares")) {
-    fmt::format_to(end, "  waiting: {}\n", word(node, "host"));
+    fmt::format_to(end, "  waiting: {}\n", text_in(node, "host"));
   }
   for (const json& ended : run.at("history")) {
     fmt::format_to(end, "  generation {} ended {} ago: {}\n", ended.at("generation").get<int>(),
-                   shown_seconds(ended.at("seconds_ago")), word(ended, "reason"));
+                   shown_seconds(ended.at("seconds_ago")), text_in(ended, "reason"));
   }
 }
 
@@ -148,14 +150,14 @@ void StatusServer::serve() const {
   close(asking);
 }
 
-std::string run_status(const LaunchRequest& request, const Member& member, const Coordination& coordination,
+std::string run_status(const LaunchRequest& request, const Member& member, const CoordinatorLink& coordinator_link,
                        const LocalWorkers& workers) {
   const Generation& generation = member.generation();
   json run{{"run_id", request.meeting.run_id},
            {"host", this_host_name()},
            {"pid", getpid()},
-           {"coordinator", coordination.coordinator() != nullptr},
-           {"rendezvous", coordination.where()},
+           {"coordinator", coordinator_link.coordinator() != nullptr},
+           {"rendezvous", coordinator_link.where()},
            {"state", kStates.at(static_cast<std::size_t>(member.state()))},
            {"min_nodes", request.min_nodes},
            {"max_nodes", request.max_nodes},
@@ -172,13 +174,13 @@ std::string run_status(const LaunchRequest& request, const Member& member, const
                        {"seconds", generation.number == 0 ? 0.0 : seconds_since(workers.began())}};
   const std::vector<pid_t> pids = workers.pids();
   for (std::uint32_t rank = 0; rank < pids.size(); ++rank) {
-    const std::uint32_t first = place_of(generation.world, generation.group_rank).first_rank;
+    const std::uint32_t first = placement_of(generation.world, generation.group_rank).first_rank;
     run["workers"].push_back({{"local_rank", rank}, {"rank", first + rank}, {"pid", pids[rank]}});
   }
   if (const std::optional<pid_t> standby = workers.standby()) {
     run["standby"] = *standby;
   }
-  if (const Coordinator* const coordinator = coordination.coordinator()) {
+  if (const Coordinator* const coordinator = coordinator_link.coordinator()) {
     run["generation"]["confirmed"] = coordinator->confirmed();
     run["spares"] = nodes_json(coordinator->spares());
     for (const EndedGeneration& ended : coordinator->history()) {

@@ -11,7 +11,7 @@ namespace rollcall::elastic {
 
 using rendezvous::EventLoop;
 
-class Coordination;
+class CoordinatorLink;
 class LocalWorkers;
 class Member;
 struct LaunchRequest;
@@ -38,7 +38,7 @@ class StatusServer {
 
 /// Returns an agent's answer: its run as one JSON object.
 [[nodiscard]] std::string run_status(const LaunchRequest& request, const Member& member,
-                                     const Coordination& coordination, const LocalWorkers& workers);
+                                     const CoordinatorLink& coordinator_link, const LocalWorkers& workers);
 
 /// Returns the answers of all agents of this user on this host, in any order, without those that take over a second.
 [[nodiscard]] std::vector<std::string> ask_agents();

@@ -51,13 +51,13 @@ void Coordinator::succeed(Clock::time_point now) {
   quorum_.knows(generation_.world.at(generation_.coordinator), generation_.number);
   std::vector<MemberId> fenced;
   for (auto& [id, member] : members_) {
-    const std::optional<std::uint32_t> place = place_in(generation_, member.newcomer.node);
-    const std::optional<Generation>& last = member.newcomer.last;
-    quorum_.knows(member.newcomer.node, last ? last->number : 0);
-    if (place) {
-      member.group_rank = *place;
+    const std::optional<std::uint32_t> group_rank = group_rank_in(generation_, member.join_request.node);
+    const std::optional<Generation>& last = member.join_request.last;
+    quorum_.knows(member.join_request.node, last ? last->number : 0);
+    if (group_rank) {
+      member.group_rank = *group_rank;
       become(member, State::Running);  // until it reports otherwise
-    } else if (last && place_in(*last, member.newcomer.node)) {
+    } else if (last && group_rank_in(*last, member.join_request.node)) {
       fenced.push_back(id);
     }
   }
@@ -70,17 +70,17 @@ void Coordinator::succeed(Clock::time_point now) {
   cause.message = "the coordinator's agent was lost";
   causes_.add_node(std::move(cause), now);
   for (auto& [id, member] : members_) {
-    member.newcomer.last.reset();
-    tell_to_wait(id);  // some nodes know an older generation only
+    member.join_request.last.reset();
+    order_wait(id);  // some nodes know an older generation only
   }
   changed_ = true;
   stop_generation("the coordinator on " + before + " was lost", /*lost=*/true, now);
 }
 
-void Coordinator::tell_to_wait(MemberId id) {
+void Coordinator::order_wait(MemberId id) {
   Generation known = generation_;
   known.group_rank =
-      place_in(known, members_.at(id).newcomer.node).value_or(static_cast<std::uint32_t>(known.world.size()));
+      group_rank_in(known, members_.at(id).join_request.node).value_or(static_cast<std::uint32_t>(known.world.size()));
   order(id, {.kind = Order::Kind::Wait, .generation = std::move(known)});
 }
 
@@ -102,21 +102,21 @@ void Coordinator::own_agent_left(const std::string& reason) {
 
 std::optional<Node> Coordinator::node_of(MemberId id) const {
   const auto found = members_.find(id);
-  return found == members_.end() ? std::nullopt : std::optional(found->second.newcomer.node);
+  return found == members_.end() ? std::nullopt : std::optional(found->second.join_request.node);
 }
 
 /// Returns whether this node is in `generation`. A coordinator never continues a generation that its own node was not
 /// in, whatever other nodes report.
 bool Coordinator::has_own_node(const Generation& generation) const {
   const auto own = std::ranges::find_if(members_, [](const auto& entry) { return entry.second.order == 1; });
-  return own != members_.end() && place_in(generation, own->second.newcomer.node).has_value();
+  return own != members_.end() && group_rank_in(generation, own->second.join_request.node).has_value();
 }
 
 std::vector<Node> Coordinator::nodes_here(std::optional<State> state) const {
   std::vector<Node> nodes;
   for (const auto& [id, member] : members_) {
     if (!state || member.state == *state) {
-      nodes.push_back(member.newcomer.node);
+      nodes.push_back(member.join_request.node);
     }
   }
   return nodes;

@@ -68,7 +68,7 @@ bool WorkerGroup::all_ended_well() const {
          std::ranges::all_of(ended_, [](const EndedWorker& one) { return one.exit_code == 0 && one.signal == 0; });
 }
 
-std::vector<pid_t> WorkerGroup::doomed() const {
+std::vector<pid_t> WorkerGroup::ended_or_ending() const {
   std::vector<pid_t> pids;
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     const WorkerLink* const link = workers_[rank].link.get();
@@ -79,15 +79,15 @@ std::vector<pid_t> WorkerGroup::doomed() const {
   return pids;
 }
 
-bool WorkerGroup::all_gone() const { return doomed().size() == ended_.size(); }
+bool WorkerGroup::all_gone() const { return ended_or_ending().size() == ended_.size(); }
 
-bool WorkerGroup::any_lives_on() const {
-  return std::ranges::any_of(workers_, [](const Worker& worker) { return worker.link && worker.link->lives_on(); });
+bool WorkerGroup::any_survives() const {
+  return std::ranges::any_of(workers_, [](const Worker& worker) { return worker.link && worker.link->survives(); });
 }
 
-std::optional<std::pair<std::uint32_t, std::string>> WorkerGroup::take_complaint() {
+std::optional<std::pair<std::uint32_t, std::string>> WorkerGroup::take_stall_report() {
   for (std::uint32_t rank = 0; stage_ == Stage::Running && rank < workers_.size(); ++rank) {
-    std::optional<std::string> reason = workers_[rank].link ? workers_[rank].link->take_complaint() : std::nullopt;
+    std::optional<std::string> reason = workers_[rank].link ? workers_[rank].link->take_stall_report() : std::nullopt;
     if (reason && !has_ended(rank)) {
       return std::pair(rank, *std::move(reason));
     }
@@ -96,7 +96,7 @@ std::optional<std::pair<std::uint32_t, std::string>> WorkerGroup::take_complaint
 }
 
 void WorkerGroup::kill_sessions() {
-  const std::vector<pid_t> sessions = doomed();
+  const std::vector<pid_t> sessions = ended_or_ending();
   if (stage_ == Stage::Clean || sessions.empty() || (stage_ == Stage::Running && all_ended_well())) {
     return;  // background processes of successful workers are left alone
   }
@@ -112,7 +112,7 @@ void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point
     deadline_ = now + grace;
     for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
       const Worker& worker = workers_[rank];
-      const bool lives_on = keep_ && !has_ended(rank) && worker.link && worker.link->lives_on();
+      const bool lives_on = keep_ && !has_ended(rank) && worker.link && worker.link->survives();
       lives_on ? worker.link->hold(lost) : static_cast<void>(::kill(-worker.pid, signal));
     }
     forward(SIGCONT);  // a process stopped by SIGSTOP would not handle the signal
@@ -122,9 +122,9 @@ void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point
   next_look_ = now;
 }
 
-void WorkerGroup::tell_of_loss() {
+void WorkerGroup::report_loss() {
   for (std::uint32_t rank = 0; stage_ == Stage::Asked && keep_ && rank < workers_.size(); ++rank) {
-    if (const Worker& worker = workers_[rank]; !has_ended(rank) && worker.link && worker.link->lives_on()) {
+    if (const Worker& worker = workers_[rank]; !has_ended(rank) && worker.link && worker.link->survives()) {
       worker.link->hold(true);
     }
   }
@@ -156,12 +156,12 @@ void WorkerGroup::tick(Clock::time_point now) {
     kill_sessions();
   }
   if (all_gone() && now >= next_look_) {
-    look_for_living(now);
+    check_sessions(now);
   }
 }
 
-void WorkerGroup::look_for_living(Clock::time_point now) {
-  const std::vector<pid_t> living = living_members(doomed());
+void WorkerGroup::check_sessions(Clock::time_point now) {
+  const std::vector<pid_t> living = living_members(ended_or_ending());
   if (living.empty()) {
     stage_ = Stage::Clean;
     return;

@@ -54,7 +54,7 @@ class WorkerGroup {
   [[nodiscard]] std::vector<EndedWorker> newly_ended();
 
   /// Returns the local rank and the reason of a worker that has reported unresponsive peers and is not being stopped.
-  [[nodiscard]] std::optional<std::pair<std::uint32_t, std::string>> take_complaint();
+  [[nodiscard]] std::optional<std::pair<std::uint32_t, std::string>> take_stall_report();
 
   /// Sends a signal to the process group of every worker.
   void forward(int signal) const;
@@ -63,7 +63,7 @@ class WorkerGroup {
   /// says whether other workers of it are gone; those that do not leave it within `grace` get KILL.
   void stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep = false, bool lost = false);
   /// Notifies the workers that were asked to leave the generation that other workers of it are lost.
-  void tell_of_loss();
+  void report_loss();
   /// Handles deadlines that have passed at `now`.
   void tick(Clock::time_point now);
   /// Returns when tick() is due next; unset: never.
@@ -72,7 +72,7 @@ class WorkerGroup {
   /// Returns the survivors by local rank once the group is over; a null link marks a local rank without one.
   [[nodiscard]] std::vector<Worker> take_survivors();
   /// Returns whether at least one worker would survive the end of the generation.
-  [[nodiscard]] bool any_lives_on() const;
+  [[nodiscard]] bool any_survives() const;
 
   /// Returns whether nothing but survivors runs any longer: all workers exited with status 0 or, where they were
   /// stopped, all processes of their sessions have ended. Where a worker failed, stop() comes first. Processes that
@@ -86,12 +86,12 @@ class WorkerGroup {
   enum class Stage { None, Running, Asked, Killed, Clean, GivenUp };
   [[nodiscard]] bool all_ended_well() const;
   /// Returns the workers that have ended or must end.
-  [[nodiscard]] std::vector<pid_t> doomed() const;
+  [[nodiscard]] std::vector<pid_t> ended_or_ending() const;
   [[nodiscard]] bool has_ended(std::uint32_t local_rank) const;
   /// Returns whether every worker has ended or left the generation.
   [[nodiscard]] bool all_gone() const;
   void kill_sessions();
-  void look_for_living(Clock::time_point now);
+  void check_sessions(Clock::time_point now);
 
   std::vector<std::string> error_files_;  ///< by local rank
   std::vector<Worker> workers_;           ///< by local rank

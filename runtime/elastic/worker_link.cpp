@@ -38,7 +38,7 @@ struct Message {
 };
 
 /// Returns a message that has arrived, or nothing.
-std::optional<Message> hear(int descriptor) {
+std::optional<Message> receive(int descriptor) {
   std::array<char, kLongest> text;  // NOLINT(cppcoreguidelines-pro-type-member-init): recvmsg fills it
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
   iovec place{text.data(), text.size()};
@@ -101,7 +101,7 @@ void WorkerLink::close_end() {
 void WorkerLink::listen() {
   constexpr int kMostAtOnce = 16;  // the loop calls again
   for (int i = 0; i < kMostAtOnce && descriptor_ >= 0; ++i) {
-    const std::optional<Message> message = hear(descriptor_);
+    const std::optional<Message> message = receive(descriptor_);
     if (!message) {
       return;
     }
@@ -110,17 +110,17 @@ void WorkerLink::listen() {
     } else if (message->sender != worker_) {
       continue;
     } else if (message->text == kLivesOn && state_ == State::Silent) {
-      state_ = State::LivesOn;
-    } else if (message->text.starts_with(kWaitsInVain) && state_ == State::LivesOn) {
-      complaint_ = message->text.substr(kWaitsInVain.size());
-    } else if (message->text == kHeld && state_ == State::Told) {
+      state_ = State::Survives;
+    } else if (message->text.starts_with(kWaitsInVain) && state_ == State::Survives) {
+      stall_ = message->text.substr(kWaitsInVain.size());
+    } else if (message->text == kHeld && state_ == State::HoldSent) {
       state_ = State::Held;
     }
   }
 }
 
 /// Sends a message. The end of a worker that does not read is closed: such a worker does not survive.
-void WorkerLink::say(std::string_view message) {
+void WorkerLink::send(std::string_view message) {
   if (descriptor_ >= 0 && !send_message(descriptor_, message)) {
     close_end();
   }
@@ -130,9 +130,9 @@ void WorkerLink::hold(bool lost) {
   if (state_ == State::Held) {
     return;  // it already waits for a generation, and would not answer again
   }
-  state_ = State::Told;
-  complaint_.reset();
-  say(lost ? kHoldAsLost : kHold);
+  state_ = State::HoldSent;
+  stall_.reset();
+  send(lost ? kHoldAsLost : kHold);
 }
 
 void WorkerLink::begin(const Variables& variables) {
@@ -141,7 +141,7 @@ void WorkerLink::begin(const Variables& variables) {
     message.append(1, kSeparator).append(name).append(1, '=').append(value);
   }
   state_ = State::Silent;
-  say(message);
+  send(message);
 }
 
 std::shared_ptr<AgentLink> AgentLink::of(const Environment& environment) {
@@ -161,7 +161,7 @@ std::shared_ptr<AgentLink> AgentLink::of(const Environment& environment) {
 
 AgentLink::~AgentLink() { close(descriptor_); }
 
-void AgentLink::live_on() const { (void)send_message(descriptor_, kLivesOn); }
+void AgentLink::announce_survival() const { (void)send_message(descriptor_, kLivesOn); }
 
 void AgentLink::listen(std::chrono::milliseconds patience) {
   pollfd ready{descriptor_, POLLIN, 0};
@@ -169,7 +169,7 @@ void AgentLink::listen(std::chrono::milliseconds patience) {
     (void)poll(&ready, 1, static_cast<int>(patience.count()));
   }
   const std::lock_guard lock(mutex_);
-  while (const std::optional<Message> message = gone_ ? std::nullopt : hear(descriptor_)) {
+  while (const std::optional<Message> message = gone_ ? std::nullopt : receive(descriptor_)) {
     gone_ = message->text.empty();
     lost_ = lost_ || message->text == kHoldAsLost;
     hold_ = hold_ || lost_ || message->text == kHold;
@@ -179,13 +179,13 @@ void AgentLink::listen(std::chrono::milliseconds patience) {
   }
 }
 
-bool AgentLink::told_to_hold() {
+bool AgentLink::hold_requested() {
   listen({});
   const std::lock_guard lock(mutex_);
   return hold_;
 }
 
-void AgentLink::complain(const std::string& reason) const {
+void AgentLink::report_stall(const std::string& reason) const {
   constexpr std::size_t kLongestReason = 2048;
   (void)send_message(descriptor_, std::string(kWaitsInVain) + reason.substr(0, kLongestReason));
 }
@@ -193,7 +193,7 @@ void AgentLink::complain(const std::string& reason) const {
 std::function<bool()> AgentLink::end_of_generation() {
   const std::lock_guard lock(mutex_);
   return [link = shared_from_this(), generation = generation_] {
-    const bool hold = link->told_to_hold();
+    const bool hold = link->hold_requested();
     const std::lock_guard for_generation(link->mutex_);
     return hold || link->generation_ != generation;
   };
@@ -202,7 +202,7 @@ std::function<bool()> AgentLink::end_of_generation() {
 std::function<bool()> AgentLink::loss_in_generation() {
   const std::lock_guard lock(mutex_);
   return [link = shared_from_this(), generation = generation_] {
-    (void)link->told_to_hold();
+    (void)link->hold_requested();
     const std::lock_guard for_generation(link->mutex_);
     return link->lost_ || link->generation_ != generation;
   };
@@ -214,10 +214,10 @@ bool AgentLink::await_hold(std::chrono::milliseconds patience) {
     const std::lock_guard lock(mutex_);
     return gone_;
   };
-  while (!told_to_hold() && !gone() && std::chrono::steady_clock::now() < deadline) {
+  while (!hold_requested() && !gone() && std::chrono::steady_clock::now() < deadline) {
     listen(kGlance);
   }
-  return told_to_hold();
+  return hold_requested();
 }
 
 std::optional<Variables> AgentLink::await_begin() {
@@ -241,7 +241,7 @@ std::optional<Variables> AgentLink::next_generation() {
 }
 
 std::optional<Variables> AgentLink::first_generation() {
-  live_on();
+  announce_survival();
   return await_begin();
 }
 

@@ -44,12 +44,12 @@ class WorkerLink {
   /// Accepts messages from this process only: a child of a script shares the socket, but is not a worker.
   void listen_to(pid_t worker) { worker_ = worker; }
   /// Returns whether the worker would survive if its generation ended now. It sends this anew in each generation.
-  [[nodiscard]] bool lives_on() const { return state_ != State::Silent; }
+  [[nodiscard]] bool survives() const { return state_ != State::Silent; }
   /// Returns whether the worker has left its generation.
   [[nodiscard]] bool held() const { return state_ == State::Held; }
 
   /// Returns why the worker waits for unresponsive peers, if it has reported that since the last call.
-  [[nodiscard]] std::optional<std::string> take_complaint() { return std::exchange(complaint_, std::nullopt); }
+  [[nodiscard]] std::optional<std::string> take_stall_report() { return std::exchange(stall_, std::nullopt); }
 
   /// Asks the worker to leave its generation. `lost`: other workers of it are gone, so that waiting for them is
   /// useless.
@@ -58,17 +58,17 @@ class WorkerLink {
   void begin(const Variables& variables);
 
  private:
-  enum class State { Silent, LivesOn, Told, Held };
+  enum class State { Silent, Survives, HoldSent, Held };
   WorkerLink(EventLoop& loop, int descriptor);
   void listen();
-  void say(std::string_view message);
+  void send(std::string_view message);
   void close_end();
 
   EventLoop& loop_;
   pid_t worker_ = 0;
   int descriptor_ = -1;  ///< -1: the worker has closed its end
   State state_ = State::Silent;
-  std::optional<std::string> complaint_;
+  std::optional<std::string> stall_;
 };
 
 /// The worker's end. Thread-safe, but only one thread may wait for generations.
@@ -82,9 +82,9 @@ class AgentLink : public std::enable_shared_from_this<AgentLink> {
   ~AgentLink();
 
   /// Reports that this process survives its generation from now on.
-  void live_on() const;
+  void announce_survival() const;
   /// Returns whether the agent has ended the generation. Does not wait.
-  [[nodiscard]] bool told_to_hold();
+  [[nodiscard]] bool hold_requested();
   /// Returns that check for the present generation; it also returns true once another one has begun. Keeps the link
   /// alive.
   [[nodiscard]] std::function<bool()> end_of_generation();
@@ -94,7 +94,7 @@ class AgentLink : public std::enable_shared_from_this<AgentLink> {
   /// Waits up to `patience` for the end of the generation; returns whether it has ended.
   [[nodiscard]] bool await_hold(std::chrono::milliseconds patience);
   /// Reports that peers do not respond: a process may hang without having ended.
-  void complain(const std::string& reason) const;
+  void report_stall(const std::string& reason) const;
   /// Reports that this process has left its generation, and waits for the variables of the next one. Unset where the
   /// agent is gone.
   [[nodiscard]] std::optional<Variables> next_generation();

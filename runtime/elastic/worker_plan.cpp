@@ -77,33 +77,33 @@ std::optional<std::string> worker_threads(const LaunchRequest& request, const En
   return std::to_string(std::max(1U, of_task.value_or(1) / request.workers));
 }
 
-Placement place_of(const std::vector<Node>& world, std::uint32_t group_rank) {
-  Placement place;
+Placement placement_of(const std::vector<Node>& world, std::uint32_t group_rank) {
+  Placement placement;
   const Node& own = world.at(group_rank);
   for (std::uint32_t i = 0; i < world.size(); ++i) {
     const bool same_role = world[i].role == own.role;
-    place.first_rank += i < group_rank ? world[i].workers : 0;
-    place.first_role_rank += i < group_rank && same_role ? world[i].workers : 0;
-    place.world_size += world[i].workers;
-    place.role_world_size += same_role ? world[i].workers : 0;
+    placement.first_rank += i < group_rank ? world[i].workers : 0;
+    placement.first_role_rank += i < group_rank && same_role ? world[i].workers : 0;
+    placement.world_size += world[i].workers;
+    placement.role_world_size += same_role ? world[i].workers : 0;
   }
-  place.group_rank = group_rank;
-  place.group_world_size = static_cast<std::uint32_t>(world.size());
-  return place;
+  placement.group_rank = group_rank;
+  placement.group_world_size = static_cast<std::uint32_t>(world.size());
+  return placement;
 }
 
 Result<Variables> worker_variables(const LaunchRequest& request, const Generation& generation, std::uint32_t local_rank,
                                    const std::string& error_file, const Environment& agent) {
-  const Placement place = place_of(generation.world, generation.group_rank);
+  const Placement placement = placement_of(generation.world, generation.group_rank);
   const auto number = [](std::uint32_t value) { return std::to_string(value); };
   Variables variables{
-      {std::string(env::kRank), number(place.first_rank + local_rank)},
-      {std::string(env::kWorldSize), number(place.world_size)},
+      {std::string(env::kRank), number(placement.first_rank + local_rank)},
+      {std::string(env::kWorldSize), number(placement.world_size)},
       {std::string(env::kLocalWorldSize), number(request.workers)},
-      {std::string(env::kGroupRank), number(place.group_rank)},
-      {std::string(env::kGroupWorldSize), number(place.group_world_size)},
-      {std::string(env::kRoleRank), number(place.first_role_rank + local_rank)},
-      {std::string(env::kRoleWorldSize), number(place.role_world_size)},
+      {std::string(env::kGroupRank), number(placement.group_rank)},
+      {std::string(env::kGroupWorldSize), number(placement.group_world_size)},
+      {std::string(env::kRoleRank), number(placement.first_role_rank + local_rank)},
+      {std::string(env::kRoleWorldSize), number(placement.role_world_size)},
       {std::string(env::kRoleName), request.role},
       {std::string(env::kMasterAddr), generation.address},
       {std::string(env::kMasterPort), number(generation.port)},
@@ -138,10 +138,10 @@ std::vector<std::string> worker_command(const LaunchRequest& request, std::uint3
 
 std::string line_prefix(const LaunchRequest& request, const Generation& generation, std::uint32_t local_rank,
                         const std::string& host) {
-  const Placement place = place_of(generation.world, generation.group_rank);
+  const Placement placement = placement_of(generation.world, generation.group_rank);
   return substitute(request.logs.line_prefix, {{"role_name", request.role},
                                                {"local_rank", std::to_string(local_rank)},
-                                               {"rank", std::to_string(place.first_rank + local_rank)},
+                                               {"rank", std::to_string(placement.first_rank + local_rank)},
                                                {"hostname", host}});
 }
 

@@ -27,7 +27,7 @@ struct Placement {
 
 /// Returns the placement of node `group_rank` of `world`. Ranks are counted node by node, as in torchrun
 /// (torch/distributed/elastic/agent/server/api.py, _assign_worker_ranks). Pure.
-[[nodiscard]] Placement place_of(const std::vector<Node>& world, std::uint32_t group_rank);
+[[nodiscard]] Placement placement_of(const std::vector<Node>& world, std::uint32_t group_rank);
 
 /// Returns the variables that a worker gets in addition to the agent's environment: torchrun's names and values, and
 /// what the plugin or `rollcall exec` set for the agent, adapted to this worker. An empty `error_file` means none.

@@ -10,7 +10,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/rendezvous/event_loop.h"
 #include "runtime/rendezvous/handshake.h"
-#include "runtime/rendezvous/newcomers.h"
+#include "runtime/rendezvous/pending_connections.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -34,11 +34,11 @@ class Arrivals {
   Arrivals(const Listener& listener, const WorldKey& key, const Secret& secret, std::uint32_t world_size)
       : key_(key),
         world_size_(world_size),
-        newcomers_(
+        pending_(
             loop_, {secret, kPurpose}, world_size,
-            [this](Socket newcomer, const Hello& hello) { greet(std::move(newcomer), hello); },
-            [this](const Stranger& stranger) { stranger_ = to_text(stranger); }) {
-    newcomers_.listen(listener.descriptor());
+            [this](Socket connection, const Hello& hello) { greet(std::move(connection), hello); },
+            [this](const RejectedPeer& rejected) { rejected_ = to_text(rejected); }) {
+    pending_.listen(listener.descriptor());
   }
 
   [[nodiscard]] bool complete() const { return members_.size() + 1 == world_size_; }
@@ -47,12 +47,12 @@ class Arrivals {
   /// `problem`.
   [[nodiscard]] bool step(Clock::time_point deadline, std::string& problem) {
     loop_.wait(deadline);
-    newcomers_.tick(Clock::now());
-    problem = newcomers_.problem();
+    pending_.tick(Clock::now());
+    problem = pending_.problem();
     return problem.empty();
   }
 
-  void tell_all(const std::string& text) {
+  void send_all(const std::string& text) {
     for (auto& [rank, member] : members_) {
       (void)member.socket.send_frame(text, Clock::now());  // a few bytes into an empty buffer do not block
     }
@@ -71,7 +71,7 @@ class Arrivals {
     return fmt::format("only {} of {} ranks arrived within {:g} s; missing: {}{}{}", members_.size() + 1, world_size_,
                        timeout.count(), fmt::join(missing, ", "),
                        all > missing.size() ? fmt::format(" and {} more", all - missing.size()) : "",
-                       sent_away().empty() ? "" : "; rejected: " + sent_away());
+                       last_rejected().empty() ? "" : "; rejected: " + last_rejected());
   }
 
   [[nodiscard]] Members take_members() {
@@ -94,19 +94,19 @@ class Arrivals {
   [[nodiscard]] static bool is_silent(Socket& socket) { return socket.take_arrived() && socket.frames().size() == 0; }
 
   /// Answers a hello; closes the connection where the rank is refused.
-  void greet(Socket newcomer, const Hello& hello) {
-    const std::string reason = why_not(hello);
-    const bool told =
-        newcomer.send_frame(reason.empty() ? welcome(key_.nonce) : refusal(reason), Clock::now()).has_value();
+  void greet(Socket connection, const Hello& hello) {
+    const std::string reason = why_refused(hello);
+    const bool sent =
+        connection.send_frame(reason.empty() ? welcome(key_.nonce) : refusal(reason), Clock::now()).has_value();
     if (!reason.empty()) {
       refused_ = fmt::format("rank {} on {}", hello.rank, printable(hello.host));
-    } else if (told && is_silent(newcomer)) {
-      loop_.watch(newcomer.descriptor(), [this, rank = hello.rank] { hear(rank); });
-      members_.emplace(hello.rank, Member{std::move(newcomer), hello.host});
+    } else if (sent && is_silent(connection)) {
+      loop_.watch(connection.descriptor(), [this, rank = hello.rank] { receive(rank); });
+      members_.emplace(hello.rank, Member{std::move(connection), hello.host});
     }
   }
 
-  void hear(std::uint32_t rank) {
+  void receive(std::uint32_t rank) {
     const auto member = members_.find(rank);
     if (!is_silent(member->second.socket)) {
       loop_.forget(member->second.socket.descriptor());
@@ -114,7 +114,7 @@ class Arrivals {
     }
   }
 
-  [[nodiscard]] std::string why_not(const Hello& hello) const {
+  [[nodiscard]] std::string why_refused(const Hello& hello) const {
     if (hello.world_size != world_size_ || hello.rank == 0 || hello.rank >= world_size_) {
       return fmt::format("rank 0 of {} on {} accepts only ranks of its own run, not rank {} of {}", key_.name,
                          this_host_name(), hello.rank, hello.world_size);
@@ -125,15 +125,15 @@ class Arrivals {
                : fmt::format("rank {} of {} has already joined, from {}", hello.rank, key_.name, other->second.host);
   }
 
-  [[nodiscard]] const std::string& sent_away() const { return refused_.empty() ? stranger_ : refused_; }
+  [[nodiscard]] const std::string& last_rejected() const { return refused_.empty() ? rejected_ : refused_; }
 
   const WorldKey& key_;
   std::uint32_t world_size_;
   std::map<std::uint32_t, Member> members_;
-  std::string stranger_;  ///< the last peer rejected without an answer
+  std::string rejected_;  ///< the last peer rejected without an answer
   std::string refused_;   ///< the last refused rank, which knows the secret but is not of this world
   EventLoop loop_;
-  Newcomers newcomers_;
+  PendingConnections pending_;
 };
 
 Error given_up(const Endpoint& endpoint, const std::string& reason) {
@@ -187,30 +187,31 @@ Result<Members> admit_others(const Listener& listener, const WorldKey& key, cons
     }
   }
   if (arrivals.complete()) {
-    arrivals.tell_all(std::string(kBegin));
+    arrivals.send_all(std::string(kBegin));
     return arrivals.take_members();
   }
   const std::string reason = problem.empty() ? arrivals.who_is_missing(timeout) : "cannot accept ranks: " + problem;
-  arrivals.tell_all(fmt::format("{}\n{}", kFailed, reason));
+  arrivals.send_all(fmt::format("{}\n{}", kFailed, reason));
   return fail("rendezvous", key.name, reason,
               problem.empty() ? "checking which tasks did not start, or raising rendezvous.timeout"
                               : "raising the hard limit of open files (ulimit -Hn)",
               ErrorKind::Unavailable);
 }
 
-Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcomer,
+Result<Admission> be_admitted(const LocationSource& source, const AdmissionRequest& request,
                               std::chrono::duration<double> timeout, const std::string& subject,
                               const std::string& what) {
-  const Hello hello{.rank = newcomer.rank, .world_size = newcomer.world_size, .host = this_host_name()};
-  const std::string secret = "the secret of " + newcomer.world;
+  const Hello hello{.rank = request.rank, .world_size = request.world_size, .host = this_host_name()};
+  const std::string secret = "the secret of " + request.world;
   const Clock::time_point deadline = after(timeout);
   std::optional<Result<Admission>> admission;
-  const std::optional<NotFound> not_found = seek(source, deadline, [&](const Place& place) -> std::optional<Error> {
-    ASSIGN_OR_RETURN(Welcomed head,
-                     introduce(place.endpoint, {place.secret, kPurpose}, hello, secret, kPatience, deadline));
-    admission = await_others({place.endpoint, {newcomer.world, head.nonce}, std::move(head.socket)}, timeout);
-    return std::nullopt;
-  });
+  const std::optional<NotFound> not_found =
+      locate(source, deadline, [&](const Location& location) -> std::optional<Error> {
+        ASSIGN_OR_RETURN(HandshakeResult head, perform_handshake(location.endpoint, {location.secret, kPurpose}, hello,
+                                                                 secret, kPatience, deadline));
+        admission = await_others({location.endpoint, {request.world, head.nonce}, std::move(head.socket)}, timeout);
+        return std::nullopt;
+      });
   return not_found ? nobody(*not_found, timeout, subject, what) : *std::move(admission);
 }
 

@@ -8,8 +8,8 @@
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/locate.h"
 #include "runtime/rendezvous/secret.h"
-#include "runtime/rendezvous/seek.h"
 #include "runtime/rendezvous/socket.h"
 #include "runtime/rendezvous/world_key.h"
 
@@ -29,7 +29,7 @@ using Members = std::map<std::uint32_t, Socket>;
                                            std::uint32_t world_size, std::chrono::duration<double> timeout);
 
 /// A rank's request to be admitted.
-struct Newcomer {
+struct AdmissionRequest {
   std::string world;  ///< world_name()
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
@@ -43,12 +43,12 @@ struct Admission {
 };
 
 /// Another rank's part: tries the locations in turn, repeatedly (with pauses of rest_after()), until rank 0 of
-/// `newcomer`'s world answers at one of them, then waits until rank 0 reports that all ranks are present. Refused
+/// `request`'s world answers at one of them, then waits until rank 0 reports that all ranks are present. Refused
 /// connections, unreachable hosts, names that do not yet resolve and foreign listeners are retried. `subject` and
 /// `what` are the error's setting and value where no location was ever known ("rendezvous.folder", the file's path).
 /// Errors (Unavailable): rank 0 was not found within `timeout`, with the endpoint, the last reason and who listens
 /// there instead; or rank 0 gave up or died.
-[[nodiscard]] Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcomer,
+[[nodiscard]] Result<Admission> be_admitted(const LocationSource& source, const AdmissionRequest& request,
                                             std::chrono::duration<double> timeout, const std::string& subject,
                                             const std::string& what);
 

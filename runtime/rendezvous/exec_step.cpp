@@ -75,8 +75,8 @@ Error of_this_server(Error error) {
   return error;
 }
 
-Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings::LaunchSettings& settings,
-                          launchers::PmixClient& pmix) {
+Result<Endpoint> publish_endpoint(const Result<step::ResolvedStep>& step, const settings::LaunchSettings& settings,
+                                  launchers::PmixClient& pmix) {
   Result<Endpoint> endpoint = choose_endpoint(step, settings);
   const Result<void> put = pmix.put(kKey, endpoint ? to_text(*endpoint) : kNone);
   const Result<void> fenced = pmix.fence(settings.rendezvous_timeout);
@@ -86,8 +86,8 @@ Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings
   return of_this_server(put ? fenced.error() : put.error());
 }
 
-Result<Endpoint> be_told(std::uint32_t first_rank, const settings::LaunchSettings& settings,
-                         launchers::PmixClient& pmix) {
+Result<Endpoint> receive_endpoint(std::uint32_t first_rank, const settings::LaunchSettings& settings,
+                                  launchers::PmixClient& pmix) {
   if (const Result<void> fenced = pmix.fence(settings.rendezvous_timeout); !fenced) {
     return of_this_server(fenced.error());
   }
@@ -143,9 +143,9 @@ Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const sett
     return step;
   }
   // A rank that failed takes part before it reports the error, because the others would wait for it.
-  const bool tells = !step || step->facts.rank == 0;
+  const bool publishes = !step || step->facts.rank == 0;
   const Result<Endpoint> endpoint =
-      tells ? tell_all(step, settings, pmix) : be_told(step->facts.first_rank, settings, pmix);
+      publishes ? publish_endpoint(step, settings, pmix) : receive_endpoint(step->facts.first_rank, settings, pmix);
   if (!step || !endpoint) {
     return step ? endpoint.error() : step.error();
   }

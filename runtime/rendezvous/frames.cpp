@@ -21,11 +21,11 @@ void FrameBuffer::append(std::string_view bytes) {
   bytes_.erase(0, std::exchange(taken_, 0));
   bytes_ += bytes;
   if (!opened()) {
-    hear_opening();
+    receive_opening();
   }
 }
 
-void FrameBuffer::hear_opening() {
+void FrameBuffer::receive_opening() {
   const std::string_view protocol = arrived().substr(0, Sealing::kProtocol.size());
   if (!Sealing::kProtocol.starts_with(protocol)) {
     broken_ = true;
@@ -40,7 +40,7 @@ void FrameBuffer::hear_opening() {
     outgoing_ += sealing_->opening();
   }
   for (const std::string& text : std::exchange(waiting_, {})) {
-    say(text);
+    queue(text);
   }
   waiting_size_ = 0;
 }
@@ -78,7 +78,7 @@ std::optional<std::string> FrameBuffer::next() {
   return text;
 }
 
-void FrameBuffer::say(std::string_view text) {
+void FrameBuffer::queue(std::string_view text) {
   if (!opened()) {
     waiting_.emplace_back(text);
     waiting_size_ += text.size();

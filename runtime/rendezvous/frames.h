@@ -47,7 +47,7 @@ class FrameBuffer {
   [[nodiscard]] bool proven() const { return proven_; }
 
   /// Queues `text`.
-  void say(std::string_view text);
+  void queue(std::string_view text);
   /// Returns the bytes to send now.
   [[nodiscard]] std::string_view outgoing() const { return std::string_view(outgoing_).substr(sent_); }
   /// Records that `count` of them were sent.
@@ -58,7 +58,7 @@ class FrameBuffer {
  private:
   [[nodiscard]] std::optional<std::size_t> length() const;
   [[nodiscard]] std::string_view arrived() const { return std::string_view(bytes_).substr(taken_); }
-  void hear_opening();
+  void receive_opening();
 
   std::unique_ptr<Sealing> sealing_;
   std::string bytes_;

@@ -69,19 +69,20 @@ Result<Socket> connect_sealed(const Endpoint& endpoint, const Seal& seal, Clock:
     return unmet(endpoint, attempt.reason, ErrorKind::Unavailable);
   }
   Socket socket(attempt.descriptor, End::Client, seal);
-  if (const std::string stranger = stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
-    return unmet(endpoint, stranger, ErrorKind::Mismatch);
+  if (const std::string foreign = foreign_listener(attempt.descriptor); !foreign.empty()) {
+    return unmet(endpoint, foreign, ErrorKind::Mismatch);
   }
   return socket;
 }
 
-Result<Welcomed> introduce(const Endpoint& endpoint, const Seal& seal, const Hello& hello, const std::string& secret,
-                           std::chrono::seconds patience, Clock::time_point deadline) {
+Result<HandshakeResult> perform_handshake(const Endpoint& endpoint, const Seal& seal, const Hello& hello,
+                                          const std::string& secret, std::chrono::seconds patience,
+                                          Clock::time_point deadline) {
   const auto until = [&] { return std::min<Clock::time_point>(deadline, Clock::now() + patience); };
   Result<Socket> socket = connect_sealed(endpoint, seal, until());
   if (!socket) {
-    const bool stranger = socket.error().kind == ErrorKind::Mismatch;
-    return unmet(endpoint, socket.error().reason + (stranger ? ", which cannot be rank 0" : ""), socket.error().kind);
+    const bool foreign = socket.error().kind == ErrorKind::Mismatch;
+    return unmet(endpoint, socket.error().reason + (foreign ? ", which cannot be rank 0" : ""), socket.error().kind);
   }
   const Result<void> sent = socket->send_frame(to_text(hello), until());
   const Result<std::string> answer = sent ? socket->receive_frame(until()) : Result<std::string>(sent.error());
@@ -97,7 +98,7 @@ Result<Welcomed> introduce(const Endpoint& endpoint, const Seal& seal, const Hel
     const std::string reason = "another program listens there" + (answer ? "" : ": " + answer.error().reason);
     return unmet(endpoint, refused.value_or(reason), refused ? ErrorKind::Mismatch : ErrorKind::Unavailable);
   }
-  return Welcomed{*std::move(socket), answer->substr(kHere.size())};
+  return HandshakeResult{*std::move(socket), answer->substr(kHere.size())};
 }
 
 }  // namespace rollcall::rendezvous

@@ -15,7 +15,7 @@ namespace rollcall::rendezvous {
 
 // Every connection between two rollcall processes begins with this handshake. Neither a listener nor a client is
 // trusted before it has proved that it knows the secret (sealing.h); without the proof it is sent nothing. The client
-// sends a hello; the server (newcomers.h) answers "here" and a nonce, or "refused" and the reason.
+// sends a hello; the server (pending_connections.h) answers "here" and a nonce, or "refused" and the reason.
 
 /// The client's first message.
 struct Hello {
@@ -50,7 +50,7 @@ inline constexpr std::string_view kVersion = "rollcall 6";
 [[nodiscard]] Result<Socket> connect_sealed(const Endpoint& endpoint, const Seal& seal, Clock::time_point deadline);
 
 /// A connection whose peer knows the secret and has accepted this process.
-struct Welcomed {
+struct HandshakeResult {
   Socket socket;
   std::string nonce;
 };
@@ -59,8 +59,8 @@ struct Welcomed {
 /// `deadline` at most. `secret` names the secret in messages ("this step's secret"). Errors: nothing listens there, or
 /// not rollcall (Unavailable); another process listens there: of another user, without the secret, or one that refuses
 /// this process (Mismatch). Their reasons are for users; they have no action.
-[[nodiscard]] Result<Welcomed> introduce(const Endpoint& endpoint, const Seal& seal, const Hello& hello,
-                                         const std::string& secret, std::chrono::seconds patience,
-                                         Clock::time_point deadline);
+[[nodiscard]] Result<HandshakeResult> perform_handshake(const Endpoint& endpoint, const Seal& seal, const Hello& hello,
+                                                        const std::string& secret, std::chrono::seconds patience,
+                                                        Clock::time_point deadline);
 
 }  // namespace rollcall::rendezvous

@@ -98,10 +98,10 @@ Result<Meeting> receive_all(const Call& call, Meeting meeting, const Secret& sec
 }
 
 /// Another rank's part.
-Result<Meeting> go_to(const Call& call, const PlaceSource& source, const std::string& method,
-                      const std::string& subject = "rendezvous", const std::string& what = "") {
-  const Newcomer newcomer{world_name(call.facts), call.facts.rank, call.facts.world_size};
-  Result<Admission> admission = be_admitted(source, newcomer, call.settings.rendezvous_timeout, subject, what);
+Result<Meeting> join_rank_0(const Call& call, const LocationSource& source, const std::string& method,
+                            const std::string& subject = "rendezvous", const std::string& what = "") {
+  const AdmissionRequest request{world_name(call.facts), call.facts.rank, call.facts.world_size};
+  Result<Admission> admission = be_admitted(source, request, call.settings.rendezvous_timeout, subject, what);
   return admission ? Result<Meeting>(Meeting{admission->endpoint,
                                              admission->key,
                                              std::nullopt,
@@ -170,12 +170,12 @@ Result<Meeting> meet_by_address(const Call& call) {
         receive_all(call, Meeting{endpoint, new_key(call), std::move(listener), "address", std::nullopt}, secret);
     return meeting || endpoint.port == port ? std::move(meeting) : with_taker(meeting.error(), port, endpoint.port);
   }
-  Places places;
+  Locations locations;
   for (const std::uint16_t one : ports) {
-    places.places.push_back({{*host, one}, secret});
+    locations.locations.push_back({{*host, one}, secret});
   }
-  return go_to(
-      call, [&] { return places; }, "address");
+  return join_rank_0(
+      call, [&] { return locations; }, "address");
 }
 
 /// Rank 0 joins the fence with "none" after a failure; otherwise the other ranks would wait there forever.
@@ -207,10 +207,10 @@ Result<Meeting> meet_over_pmix(const Call& call) {
   if (!endpoint) {
     return fail("rendezvous", text, "rank 0 has no endpoint", "reading rank 0's own message", ErrorKind::Unavailable);
   }
-  return go_to(
+  return join_rank_0(
       call,
       [&] {
-        return Places{{{*endpoint, secret_of(call, parts[1])}}, ""};
+        return Locations{{{*endpoint, secret_of(call, parts[1])}}, ""};
       },
       "pmix");
 }
@@ -226,13 +226,13 @@ Result<Meeting> publish_in_file(const Call& call, const std::filesystem::path& p
 
 /// Returns what the file contains now. It may be from an earlier run: then nothing or another process listens there,
 /// until rank 0 has written its own.
-Places places_in(const std::filesystem::path& path, const std::string& name) {
+Locations locations_in(const std::filesystem::path& path, const std::string& name) {
   const EndpointReading reading = read_endpoint_file(path, name);
-  Places places{{}, reading.refusal};
+  Locations locations{{}, reading.refusal};
   if (reading.endpoint) {
-    places.places.push_back({*reading.endpoint, Secret::of(reading.secret, name)});
+    locations.locations.push_back({*reading.endpoint, Secret::of(reading.secret, name)});
   }
-  return places;
+  return locations;
 }
 
 Result<Meeting> meet_by_file(const Call& call) {
@@ -247,8 +247,8 @@ Result<Meeting> meet_by_file(const Call& call) {
     return publish_in_file(call, path);
   }
   const std::string name = world_name(call.facts);
-  Result<Meeting> meeting = go_to(
-      call, [&] { return places_in(path, name); }, "file", "rendezvous.folder", path.string());
+  Result<Meeting> meeting = join_rank_0(
+      call, [&] { return locations_in(path, name); }, "file", "rendezvous.folder", path.string());
   if (!meeting && meeting.error().kind == ErrorKind::NobodyMet) {
     Error error = meeting.error();
     error.reason += fmt::format("; {} names this endpoint, perhaps from an earlier run", path.string());

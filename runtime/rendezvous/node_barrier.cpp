@@ -43,7 +43,7 @@ Address address_of(const std::string& name, std::uint32_t local_rank) {
   return address;
 }
 
-void tell(int descriptor, const Address& whom, std::uint32_t local_rank) {
+void send_to(int descriptor, const Address& whom, std::uint32_t local_rank) {
   // Without a receiver, or with a full queue, the message is sent again or the deadline passes.
   (void)sendto(descriptor, &local_rank, sizeof local_rank, MSG_DONTWAIT | MSG_NOSIGNAL, whom.get(), whom.length);
 }
@@ -61,7 +61,7 @@ bool sender_is_this_user(msghdr& message) {
 }
 
 /// Receives a message of this user; returns the sender's local rank, or nothing within `limit`.
-std::optional<std::uint32_t> hear(int descriptor, Clock::duration limit) {
+std::optional<std::uint32_t> receive(int descriptor, Clock::duration limit) {
   pollfd wanted{descriptor, POLLIN, 0};
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(limit);
   if (poll(&wanted, 1, static_cast<int>(std::max<std::int64_t>(0, whole.count()))) <= 0) {
@@ -124,12 +124,12 @@ bool NodeBarrier::wait_for_all(Clock::time_point deadline) const {
     missing.insert(rank);
   }
   while (!missing.empty() && Clock::now() < deadline) {
-    if (const auto arrived = hear(descriptor_, deadline - Clock::now())) {
+    if (const auto arrived = receive(descriptor_, deadline - Clock::now())) {
       missing.erase(*arrived);
     }
   }
   for (std::uint32_t rank = kLeader + 1; missing.empty() && rank < local_world_size_; ++rank) {
-    tell(descriptor_, address_of(name_, rank), kLeader);
+    send_to(descriptor_, address_of(name_, rank), kLeader);
   }
   return missing.empty();
 }
@@ -137,8 +137,8 @@ bool NodeBarrier::wait_for_all(Clock::time_point deadline) const {
 bool NodeBarrier::wait_for_release(Clock::time_point deadline) const {
   const Address leader = address_of(name_, kLeader);
   while (Clock::now() < deadline) {
-    tell(descriptor_, leader, local_rank_);
-    if (hear(descriptor_, std::min<Clock::duration>(kAgain, deadline - Clock::now())) == kLeader) {
+    send_to(descriptor_, leader, local_rank_);
+    if (receive(descriptor_, std::min<Clock::duration>(kAgain, deadline - Clock::now())) == kLeader) {
       return true;
     }
   }

@@ -72,7 +72,7 @@ std::string in_table(const sockaddr_in6& address) {
 }
 
 /// A connection from its peer's view.
-struct OtherEnd {
+struct PeerEnd {
   std::uint16_t port = 0;  ///< the peer's port
   std::string local;       ///< as in a table
   std::string remote;
@@ -83,7 +83,7 @@ struct OtherEnd {
 
 /// Returns the peer; unset where `descriptor` is not connected. A client of 127.0.1.1, to which Debian maps a host's
 /// own name, is 127.0.0.1 itself. A peer on this host may use another of its addresses: any client can bind(2) to one.
-std::optional<OtherEnd> other_end(int descriptor) {
+std::optional<PeerEnd> peer_of(int descriptor) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
   socklen_t own_length = sizeof own;
@@ -98,9 +98,9 @@ std::optional<OtherEnd> other_end(int descriptor) {
   const auto& peer_6 = reinterpret_cast<const sockaddr_in6&>(peer);
   const auto& own_4 = reinterpret_cast<const sockaddr_in&>(own);
   const auto& peer_4 = reinterpret_cast<const sockaddr_in&>(peer);
-  OtherEnd end{ntohs(peer_4.sin_port),
-               six ? in_table(peer_6) : in_table(peer_4),  // the port has the same offset in both
-               six ? in_table(own_6) : in_table(own_4)};
+  PeerEnd end{ntohs(peer_4.sin_port),
+              six ? in_table(peer_6) : in_table(peer_4),  // the port has the same offset in both
+              six ? in_table(own_6) : in_table(own_4)};
   end.one_address =
       six ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0 || is_loopback(peer_6)
           : own_4.sin_addr.s_addr == peer_4.sin_addr.s_addr || is_loopback(peer_4);
@@ -147,7 +147,7 @@ struct Found {
 };
 
 /// Finds the same in the tables, whose length is the number of the host's connections.
-std::optional<Found> find_in_tables(const OtherEnd& end) {
+std::optional<Found> find_in_tables(const PeerEnd& end) {
   for (const char* const name : kTables) {
     std::ifstream table(name);
     std::string line;
@@ -162,7 +162,7 @@ std::optional<Found> find_in_tables(const OtherEnd& end) {
   return std::nullopt;
 }
 
-Found find(const OtherEnd& end) {
+Found find(const PeerEnd& end) {
   const auto found = ask_kernel(end.query);
   if (found && found->id.idiag_dport == end.query.id.idiag_dport) {  // not a listener
     return {true, found->idiag_inode != 0 ? std::optional<uid_t>(found->idiag_uid) : std::nullopt};
@@ -211,8 +211,8 @@ std::vector<uid_t> listening_users(std::uint16_t port) {
 
 std::string listener_text(std::uint16_t port) { return process_of(listening_users(port)); }
 
-std::string stranger_at_other_end(int descriptor) {
-  const std::optional<OtherEnd> end = other_end(descriptor);
+std::string foreign_listener(int descriptor) {
+  const std::optional<PeerEnd> end = peer_of(descriptor);
   if (!end || !find(*end).here) {
     return "";
   }
@@ -224,12 +224,12 @@ std::string stranger_at_other_end(int descriptor) {
     return process_of(users) + " listens there";
   }
   // Otherwise the owner of the accepted connection itself is checked.
-  const std::string stranger = stranger_who_connected(descriptor);
-  return stranger.empty() ? "" : stranger + " answers there";
+  const std::string foreign = foreign_client(descriptor);
+  return foreign.empty() ? "" : foreign + " answers there";
 }
 
-std::string stranger_who_connected(int descriptor) {
-  const std::optional<OtherEnd> end = other_end(descriptor);
+std::string foreign_client(int descriptor) {
+  const std::optional<PeerEnd> end = peer_of(descriptor);
   const Found found = end ? find(*end) : Found();
   if (found.here && !found.user && std::ifstream(kTables.front())) {
     return "a process that has ended";

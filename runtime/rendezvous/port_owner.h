@@ -24,9 +24,9 @@ namespace rollcall::rendezvous {
 /// Returns why the peer of the connected TCP socket `descriptor` is not a process of this user: "a process of user 1001
 /// listens there", or "answers there" where it has accepted the connection and listens no longer. Data of a peer that
 /// is gone may still be readable. Empty where it is this user's process, or unknown: on another host, or without /proc.
-[[nodiscard]] std::string stranger_at_other_end(int descriptor);
+[[nodiscard]] std::string foreign_listener(int descriptor);
 
 /// Returns the same for an accepted connection: "a process of user 1001", "a process that has ended".
-[[nodiscard]] std::string stranger_who_connected(int descriptor);
+[[nodiscard]] std::string foreign_client(int descriptor);
 
 }  // namespace rollcall::rendezvous

@@ -110,7 +110,7 @@ bool Socket::flush() {
 }
 
 Result<void> Socket::send_frame(std::string_view text, Clock::time_point deadline) {
-  frames_.say(text);
+  frames_.queue(text);
   bool open = flush();
   while (open && frames_.unsent() > 0) {
     const bool sends = !frames_.outgoing().empty();  // otherwise waits for the peer's opening

@@ -25,7 +25,7 @@ bool Channel::is_full() { return unsent() >= kPiece; }
 bool Channel::flush() {
   do {
     while (!queue_.empty() && socket_.frames().unsent() < kPiece) {
-      say_next();
+      queue_next();
     }
     if (!socket_.flush()) {
       return false;
@@ -35,13 +35,13 @@ bool Channel::flush() {
 }
 
 /// Turns the first message in the queue, or a piece of it, into a frame.
-void Channel::say_next() {
-  const std::string_view left = std::string_view(queue_.front()).substr(said_);
+void Channel::queue_next() {
+  const std::string_view left = std::string_view(queue_.front()).substr(taken_of_first_);
   const std::size_t size = std::min(left.size(), kPiece);
   const bool last = size == left.size();
-  socket_.frames().say(std::string(1, last ? kLast : kMoreFollow).append(left.substr(0, size)));
+  socket_.frames().queue(std::string(1, last ? kLast : kMoreFollow).append(left.substr(0, size)));
   queued_ -= last ? size + 1 : size;
-  said_ = last ? 0 : said_ + size;
+  taken_of_first_ = last ? 0 : taken_of_first_ + size;
   if (last) {
     queue_.pop_front();
   }

@@ -35,14 +35,14 @@ class Channel {
 
  private:
   [[nodiscard]] std::size_t unsent() { return queued_ + socket_.frames().unsent(); }
-  void say_next();
+  void queue_next();
 
   rendezvous::Socket socket_;
   std::size_t longest_;
   std::deque<std::string> queue_;
-  std::size_t queued_ = 0;  ///< bytes in the queue, plus one for each message
-  std::size_t said_ = 0;    ///< bytes sent of the first message in the queue
-  std::string arrived_;     ///< the beginning of a message
+  std::size_t queued_ = 0;          ///< bytes in the queue, plus one for each message
+  std::size_t taken_of_first_ = 0;  ///< bytes sent of the first message in the queue
+  std::string arrived_;             ///< the beginning of a message
   bool broken_ = false;
 };
 

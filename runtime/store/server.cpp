@@ -117,13 +117,13 @@ void Server::run() {
         return;
       }
       if (const auto peer = peers_.find(rank); peer != peers_.end()) {
-        hear(peer->second);
+        receive(peer->second);
       }
     }
   }
 }
 
-void Server::hear(Peer& peer) {
+void Server::receive(Peer& peer) {
   if (!take_in(peer) || peer.channel.broken()) {
     hang_up(peer.rank);
   }

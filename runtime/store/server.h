@@ -51,7 +51,7 @@ class Server final : public Access {
   [[nodiscard]] Answer carry_out(Request request, const Patience& patience) override;
 
   void run();
-  void hear(Peer& peer);
+  void receive(Peer& peer);
   [[nodiscard]] bool take_in(Peer& peer);
   void deliver(Answers&& answers, const Peer* speaking);
   [[nodiscard]] bool send(Peer& peer) const;

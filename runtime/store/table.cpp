@@ -190,13 +190,13 @@ void Table::put(const std::string& key, std::string value) {
 void Table::wake(const std::string& key, Answers& answers) {
   if (auto listed = listed_.extract(key)) {
     for (const Ticket& ticket : listed.mapped()) {
-      go_on_waiting(ticket, answers);
+      continue_waiting(ticket, answers);
     }
   }
 }
 
 /// Continues a request whose key now exists.
-void Table::go_on_waiting(const Ticket& ticket, Answers& answers) {
+void Table::continue_waiting(const Ticket& ticket, Answers& answers) {
   const auto waiting = waiting_.find(ticket);
   const Request& request = waiting->second.request;
   if (const std::optional<std::size_t> at = missing(request.keys, waiting->second.at)) {
@@ -209,7 +209,7 @@ void Table::go_on_waiting(const Ticket& ticket, Answers& answers) {
   waiting_.erase(waiting);
 }
 
-Table::WaitingOnes::iterator Table::drop(WaitingOnes::iterator waiting) {
+Table::WaitingRequests::iterator Table::drop(WaitingRequests::iterator waiting) {
   const auto listed = listed_.find(waiting->second.request.keys[waiting->second.at]);
   std::erase(listed->second, waiting->first);
   if (listed->second.empty()) {

@@ -57,15 +57,15 @@ class Table {
     std::size_t at = 0;
     std::size_t bytes = 0;
   };
-  using WaitingOnes = std::map<Ticket, Waiting>;
+  using WaitingRequests = std::map<Ticket, Waiting>;
 
   [[nodiscard]] std::optional<std::size_t> missing(const std::vector<std::string>& keys, std::size_t from) const;
   [[nodiscard]] Answer values_of(const Request& request) const;
   [[nodiscard]] std::optional<Answer> refuse(std::size_t more) const;
   void put(const std::string& key, std::string value);
   void wake(const std::string& key, Answers& answers);
-  void go_on_waiting(const Ticket& ticket, Answers& answers);
-  WaitingOnes::iterator drop(WaitingOnes::iterator waiting);
+  void continue_waiting(const Ticket& ticket, Answers& answers);
+  WaitingRequests::iterator drop(WaitingRequests::iterator waiting);
 
   [[nodiscard]] Answer set(Request& request, Answers& answers);
   [[nodiscard]] Answer add(const Request& request, Answers& answers);
@@ -78,7 +78,7 @@ class Table {
   std::size_t most_;
   std::size_t bytes_ = 0;
   std::unordered_map<std::string, Value> values_;
-  WaitingOnes waiting_;
+  WaitingRequests waiting_;
   std::unordered_map<std::string, std::vector<Ticket>> listed_;  ///< by the key that they wait for next
 };
 

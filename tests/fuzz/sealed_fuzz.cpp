@@ -45,7 +45,7 @@ void check_change(std::string_view bytes) {
   server.append(sent_by(client));
   client.append(sent_by(server));
   for (const std::string_view text : kTexts) {
-    client.say(text);
+    client.queue(text);
   }
   std::string said = sent_by(client);
   const std::size_t at =

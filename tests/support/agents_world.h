@@ -180,7 +180,7 @@ class World {
       text += agents_[host].fenced[i] ? 'f' : '-';
       for (const Report& report : link.reports) {
         text += '<' + std::to_string(static_cast<int>(report.kind)) + '.' + std::to_string(report.generation);
-        text += report.newcomer && report.newcomer->last ? name_of(*report.newcomer->last) : "";
+        text += report.join_request && report.join_request->last ? name_of(*report.join_request->last) : "";
       }
     }
     if (!ended(i) && agents_[i].follows == host) {
@@ -282,12 +282,12 @@ class World {
 
   void join(std::size_t i, std::size_t host, const std::optional<Generation>& last) {
     agents_[i].follows = host;
-    const Newcomer newcomer{
+    const JoinRequest join_request{
         "run", policy_.min_nodes, policy_.max_nodes, std::nullopt, Node{std::string(1, letter(i)), "", 1, "default"},
         last};
-    const Report join{.kind = Report::Kind::Join, .port = 1, .newcomer = newcomer};
+    const Report join{.kind = Report::Kind::Join, .port = 1, .join_request = join_request};
     if (i == host) {
-      agents_[i].coordinator->heard(i + 1, join, now_);
+      agents_[i].coordinator->handle_report(i + 1, join, now_);
     } else {
       agents_[i].links[host] = {.open = true, .joined = false, .reports = {join}, .orders = {}};
     }
@@ -302,7 +302,7 @@ class World {
       budget_.duplicates -= 1;
     }
     link.joined = true;
-    agents_[host].coordinator->heard(i + 1, report, now_);
+    agents_[host].coordinator->handle_report(i + 1, report, now_);
   }
 
   void tell(std::size_t i, bool once) {
@@ -322,7 +322,7 @@ class World {
   void beat(std::size_t i) {
     AgentModel& agent = agents_[i];
     Coordinator& coordinator = *agents_[agent.follows].coordinator;
-    coordinator.heard(i + 1, {.generation = agent.newest}, now_);
+    coordinator.handle_report(i + 1, {.generation = agent.newest}, now_);
     agent.member.ordered({.settled = coordinator.settled()});
   }
 
@@ -405,19 +405,19 @@ class World {
       case Action::Kind::Stop:
         agent.stopping = true;
         break;
-      case Action::Kind::TellOfLoss:  // of what the workers' own watchdog does with it, the protocol knows nothing
+      case Action::Kind::ReportLoss:  // of what the workers' own watchdog does with it, the protocol knows nothing
         break;
       case Action::Kind::Send:
         if (i == agent.follows) {
-          agent.coordinator->heard(i + 1, action.report, now_);
+          agent.coordinator->handle_report(i + 1, action.report, now_);
         } else if (agent.links[agent.follows].open) {
           agent.links[agent.follows].reports.push_back(action.report);
         }
         break;
-      case Action::Kind::Turn:
+      case Action::Kind::FailOver:
         turn(i, index_of(action.successor), action.generation);
         break;
-      case Action::Kind::Host:
+      case Action::Kind::Promote:
         agent.coordinator.emplace(policy_, nonces(i), action.generation, now_);
         join(i, i, action.generation);
         break;

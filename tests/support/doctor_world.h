@@ -2,32 +2,32 @@
 
 #include <string>
 
-#include "runtime/doctor/world.h"
+#include "runtime/doctor/job_context.h"
 
 namespace rollcall::doctor {
 
 /// A healthy step of two nodes, jwb0001 and jwb0002, with two ranks each, for tests to break.
-inline World healthy_world() {
-  World world;
-  world.step.source = "slurm";
-  world.step.job_id = 7;
-  world.step.step_id = 0;
-  world.step.world_size = 4;
-  world.step.num_nodes = 2;
-  world.step.hosts = {"jwb0001", "jwb0002"};
-  world.step.tasks_per_node = {2, 2};
-  world.step.head_host = "jwb0001";
-  world.way.srun_exists = true;
-  world.node_loss = {.known = true, .noticed_seconds = 300, .requeues = true};
-  world.way.srun_has_option = true;
-  world.way.installation = "site";
-  world.way.plugin = "/opt/spank_rollcall.so";
+inline JobContext healthy_world() {
+  JobContext context;
+  context.step.source = "slurm";
+  context.step.job_id = 7;
+  context.step.step_id = 0;
+  context.step.world_size = 4;
+  context.step.num_nodes = 2;
+  context.step.hosts = {"jwb0001", "jwb0002"};
+  context.step.tasks_per_node = {2, 2};
+  context.step.head_host = "jwb0001";
+  context.launch_method.srun_exists = true;
+  context.node_loss = {.known = true, .noticed_seconds = 300, .requeues = true};
+  context.launch_method.srun_has_option = true;
+  context.launch_method.installation = "site";
+  context.launch_method.plugin = "/opt/spank_rollcall.so";
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     TaskFacts task;
     task.rank = rank;
     task.local_rank = rank % 2;
     task.node_rank = rank / 2;
-    task.host = world.step.hosts[task.node_rank];
+    task.host = context.step.hosts[task.node_rank];
     task.cores = {task.local_rank};
     task.numa_nodes = {0};
     task.gpus = {{{"0000:3b:00.0", 0, true, -1}, {"0000:86:00.0", 0, true, -1}}, 2};
@@ -50,14 +50,14 @@ inline World healthy_world() {
     node.versions = {"0.1.0", "24.11.5", "6.1.0", "2.36", "4.2.2", "24.11.5 (1c291ca3)", "x (0a0b0c0d)", "11223344"};
     node.shm_bytes = 8'000'000'000;
     node.cores = 4;
-    world.tasks.push_back(task);
+    context.tasks.push_back(task);
   }
-  world.ring = {{"jwb0001", "jwb0002", ""}, {"jwb0002", "jwb0001", ""}};
-  world.clocks = {{"jwb0002", 0.0001, 0.00005}};
-  world.benchmark = {2, "", {{"all-reduce", 256, 40e-6, 0.01}, {"all-reduce", 8'388'608, 4e-3, 2.5}}};
-  world.collectives = {
+  context.ring = {{"jwb0001", "jwb0002", ""}, {"jwb0002", "jwb0001", ""}};
+  context.clocks = {{"jwb0002", 0.0001, 0.00005}};
+  context.benchmark = {2, "", {{"all-reduce", 256, 40e-6, 0.01}, {"all-reduce", 8'388'608, 4e-3, 2.5}}};
+  context.collectives = {
       "", "", {{"gloo", "all_reduce", 1024, 120e-6, 0.01, true}, {"gloo", "all_reduce", 16'777'216, 20e-3, 0.8, true}}};
-  return world;
+  return context;
 }
 
 }  // namespace rollcall::doctor

@@ -207,7 +207,7 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
     }
   }).detach();
   while (world.wait_for(kGlance) != std::future_status::ready) {
-    if (agent.told_to_hold()) {
+    if (agent.hold_requested()) {
       return std::nullopt;
     }
   }
@@ -245,7 +245,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   trace.mark("bootstrap");
   std::optional<Result<World>> world;
   if (memory.kept) {
-    agent->live_on();
+    agent->announce_survival();
     world = join_unless_over(*step, patched, options, report, *agent);
   } else {
     world =
@@ -278,7 +278,7 @@ Environment with(Environment environment, const elastic::Variables& variables) {
 std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionEnd& end, double noticed) {
   const double released = seconds_now() - noticed;
   if (!agent.await_hold(deadline::kAgentsNotice)) {
-    agent.complain(end.lost->reason);
+    agent.report_stall(end.lost->reason);
   }
   if (!agent.await_hold(deadline::kAgentsAgree)) {
     return std::nullopt;

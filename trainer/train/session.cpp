@@ -180,7 +180,7 @@ class Session {
       observer_->recovered(recovery);
     }
     if (input_.agent != nullptr) {
-      input_.agent->live_on();
+      input_.agent->announce_survival();
     }
     loop_end_ = run_loop(
         {config_, world_, *training_, *checkpoints_, *observer_, progress_, limit, input_.agent, known.captures});
@@ -284,7 +284,7 @@ class Session {
       return mine;
     }
     const Error& failure = *agreement->failure;
-    if (input_.agent != nullptr && process_group::others_may_be_missing(failure) && input_.agent->told_to_hold()) {
+    if (input_.agent != nullptr && process_group::others_may_be_missing(failure) && input_.agent->hold_requested()) {
       end_.exit_code = lost_peer(failure);  // nodes join while the ranks still connect
     } else {
       end_.exit_code = agreement->prints ? report_.agreed(failure) : to_int(failure.exit_code());

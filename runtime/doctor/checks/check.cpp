@@ -10,22 +10,22 @@
 
 namespace rollcall::doctor {
 
-std::vector<Checked> run_checks(const World& world, const std::vector<std::string_view>& names) {
+std::vector<Checked> run_checks(const JobContext& context, const std::vector<std::string_view>& names) {
   std::vector<Checked> checked;
   for (const Check& check : kChecks) {
     if (!names.empty() && std::ranges::find(names, check.name) == names.end()) {
       continue;
     }
-    for (Finding& finding : check.run(world)) {
+    for (Finding& finding : check.run(context)) {
       checked.push_back({check.name, std::move(finding)});
     }
   }
   return checked;
 }
 
-std::vector<const TaskFacts*> nodes_of(const World& world) {
+std::vector<const TaskFacts*> nodes_of(const JobContext& context) {
   std::vector<const TaskFacts*> nodes;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     if (task.first_on_node) {
       nodes.push_back(&task);
     }

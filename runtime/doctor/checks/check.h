@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/doctor/world.h"
+#include "runtime/doctor/job_context.h"
 
 namespace rollcall::doctor {
 
@@ -49,7 +49,7 @@ struct Checked {
 
 /// A check's function. Pure, since the facts are collected earlier. Never returns an empty list: without anything to
 /// check, the finding is Absent and gives the reason.
-using Judge = Findings(const World& world);
+using Judge = Findings(const JobContext& context);
 
 /// One check: a row of the table behind `rollcall doctor --list`, --only and --skip.
 struct Check {
@@ -92,6 +92,6 @@ inline constexpr std::array kChecks{
 };
 
 /// Runs the checks with these names, or all where `names` is empty.
-[[nodiscard]] std::vector<Checked> run_checks(const World& world, const std::vector<std::string_view>& names);
+[[nodiscard]] std::vector<Checked> run_checks(const JobContext& context, const std::vector<std::string_view>& names);
 
 }  // namespace rollcall::doctor

@@ -19,30 +19,30 @@ std::string list_of(const NodeFacts& node) {
 
 }  // namespace
 
-Findings check_answer(const World& world) {
+Findings check_answer(const JobContext& context) {
   Grouped grouped;
-  for (const Missing& missing : world.missing) {
+  for (const Missing& missing : context.missing) {
     grouped.add(Status::Bad, missing.who, missing.reason,
                 "read the output of its ranks, then log in there; srun --exclude=NODE omits the node");
   }
-  if (!world.missing.empty() && !world.sent_away.empty()) {
+  if (!context.missing.empty() && !context.last_rejected.empty()) {
     grouped.add(
-        Status::Bad, world.tasks.front().host, fmt::format("rank 0 rejected {}", world.sent_away),
+        Status::Bad, context.tasks.front().host, fmt::format("rank 0 rejected {}", context.last_rejected),
         "give all ranks one secret: start them with srun --ddp, or set rendezvous.secret to a file of yours that "
         "all nodes see");
   }
-  if (world.step.world_size == 1) {
+  if (context.step.world_size == 1) {
     return std::move(grouped).or_else(Status::Absent,
                                       "one process: run srun rollcall doctor to ask all nodes of a job");
   }
-  return std::move(grouped).or_else(Status::Good, fmt::format("all {} ranks on {} answered", world.step.world_size,
-                                                              count_text(nodes_of(world).size(), "node")));
+  return std::move(grouped).or_else(Status::Good, fmt::format("all {} ranks on {} answered", context.step.world_size,
+                                                              count_text(nodes_of(context).size(), "node")));
 }
 
-Findings check_interface(const World& world) {
+Findings check_interface(const JobContext& context) {
   Grouped grouped;
   std::string good;
-  for (const TaskFacts* task : nodes_of(world)) {
+  for (const TaskFacts* task : nodes_of(context)) {
     for (const InterfaceUse& use : task->node.interface_uses) {
       if (!use.error.empty()) {
         grouped.add(Status::Bad, task->host, fmt::format("{}: {}", use.setting, use.error),
@@ -58,13 +58,13 @@ Findings check_interface(const World& world) {
                                     good.empty() ? "not set: the libraries choose an interface" : good);
 }
 
-Findings check_head_port(const World& world) {
-  if (world.step.world_size == 1) {
+Findings check_head_port(const JobContext& context) {
+  if (context.step.world_size == 1) {
     return {{Status::Absent, {}, "one process needs no port", ""}};
   }
   Grouped grouped;
   std::string good;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     const HeadFacts& head = task.head;
     if (!head.error.empty()) {
       const std::string where = head.endpoint.empty() ? "rank 0" : head.endpoint;
@@ -86,28 +86,28 @@ Findings check_head_port(const World& world) {
                                     good.empty() ? "no other rank answered" : good);
 }
 
-Findings check_ring(const World& world) {
+Findings check_ring(const JobContext& context) {
   Grouped grouped;
-  for (const RingLink& link : world.ring) {
+  for (const RingLink& link : context.ring) {
     if (!link.error.empty()) {
       grouped.add(Status::Bad, link.from, fmt::format("does not reach {} on a free port: {}", link.to, link.error),
                   "ask the admin about a firewall between compute nodes; try --exclude=NODE with one of the two");
     }
   }
-  return std::move(grouped).or_else(
-      world.ring.empty() ? Status::Absent : Status::Good,
-      world.ring.empty() ? "fewer than two nodes can be connected"
-                         : fmt::format("{} of {} connected", world.ring.size(), count_text(world.ring.size(), "link")));
+  return std::move(grouped).or_else(context.ring.empty() ? Status::Absent : Status::Good,
+                                    context.ring.empty() ? "fewer than two nodes can be connected"
+                                                         : fmt::format("{} of {} connected", context.ring.size(),
+                                                                       count_text(context.ring.size(), "link")));
 }
 
-Findings check_clock(const World& world) {
+Findings check_clock(const JobContext& context) {
   Grouped grouped;
   double largest = 0;
-  for (const ClockReading& clock : world.clocks) {
+  for (const ClockReading& clock : context.clocks) {
     const double off = std::abs(clock.ahead_seconds);
     largest = std::max(largest, off);
     // Only a difference beyond the measurement's uncertainty counts.
-    if (off - clock.uncertainty_seconds > world.limits.clock_seconds) {
+    if (off - clock.uncertainty_seconds > context.limits.clock_seconds) {
       grouped.add(
           Status::Bad, clock.host,
           fmt::format("{:.3g} s {} rank 0's node", off, clock.ahead_seconds > 0 ? "ahead of" : "behind"),
@@ -115,8 +115,8 @@ Findings check_clock(const World& world) {
     }
   }
   return std::move(grouped).or_else(
-      world.clocks.empty() ? Status::Absent : Status::Good,
-      world.clocks.empty() ? "one node has one clock" : fmt::format("at most {:.3g} ms apart", largest * 1e3));
+      context.clocks.empty() ? Status::Absent : Status::Good,
+      context.clocks.empty() ? "one node has one clock" : fmt::format("at most {:.3g} ms apart", largest * 1e3));
 }
 
 }  // namespace rollcall::doctor

@@ -37,9 +37,9 @@ std::size_t gpus_of(const Node& node) {
   return count > 0 ? count : seen.size();
 }
 
-std::vector<Node> nodes_with_ranks(const World& world) {
+std::vector<Node> nodes_with_ranks(const JobContext& context) {
   std::map<std::uint32_t, Node> by_rank;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     by_rank[task.node_rank].ranks.push_back(&task);
   }
   std::vector<Node> nodes;
@@ -145,10 +145,10 @@ void judge_numa(const Node& node, Grouped& grouped) {
 
 }  // namespace
 
-Findings check_gpus(const World& world) {
-  const std::vector<Node> nodes = nodes_with_ranks(world);
+Findings check_gpus(const JobContext& context) {
+  const std::vector<Node> nodes = nodes_with_ranks(context);
   const auto sees_some = [](const TaskFacts& task) { return !task.gpus.visible.empty(); };
-  if (std::ranges::none_of(world.tasks, sees_some)) {
+  if (std::ranges::none_of(context.tasks, sees_some)) {
     return {{Status::Absent, {}, "no rank sees a GPU", ""}};
   }
   Grouped grouped;

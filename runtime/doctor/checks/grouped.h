@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "runtime/doctor/checks/check.h"
-#include "runtime/doctor/world.h"
+#include "runtime/doctor/job_context.h"
 
 namespace rollcall::doctor {
 
 /// Returns the first task of each node, which reports for it, by node.
-[[nodiscard]] std::vector<const TaskFacts*> nodes_of(const World& world);
+[[nodiscard]] std::vector<const TaskFacts*> nodes_of(const JobContext& context);
 
 /// Collects findings and merges nodes with the same problem: 500 nodes that lack one folder are one line.
 class Grouped {

@@ -67,9 +67,9 @@ struct NodeCpus {
   std::vector<Cores> ranks;
 };
 
-std::map<std::uint32_t, NodeCpus> by_node(const World& world) {
+std::map<std::uint32_t, NodeCpus> by_node(const JobContext& context) {
   std::map<std::uint32_t, NodeCpus> nodes;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     NodeCpus& node = nodes[task.node_rank];
     node.host = task.host;
     node.online = std::max(node.online, task.node.cores);
@@ -115,8 +115,8 @@ void judge(const NodeCpus& node, Grouped& grouped) {
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-bool has_adapter(const World& world) {
-  for (const TaskFacts* task : nodes_of(world)) {
+bool has_adapter(const JobContext& context) {
+  for (const TaskFacts* task : nodes_of(context)) {
     if (!task->node.adapters.empty()) {
       return true;
     }
@@ -130,9 +130,9 @@ std::string limit_text(std::uint64_t limit) {
 
 }  // namespace
 
-Findings check_devices(const World& world) {
+Findings check_devices(const JobContext& context) {
   Grouped grouped;
-  const std::vector<const TaskFacts*> nodes = nodes_of(world);
+  const std::vector<const TaskFacts*> nodes = nodes_of(context);
   bool any = false;
   for (const TaskFacts* task : nodes) {
     any = any || !task->node.gpus.empty() || !task->node.adapters.empty();
@@ -147,10 +147,10 @@ Findings check_devices(const World& world) {
                                     nodes.empty() ? "no node answered" : summary(nodes.front()->node));
 }
 
-Findings check_cpus(const World& world) {
+Findings check_cpus(const JobContext& context) {
   Grouped grouped;
   std::size_t fewest = 0;
-  for (const auto& [index, node] : by_node(world)) {
+  for (const auto& [index, node] : by_node(context)) {
     judge(node, grouped);
     for (const Cores& cores : node.ranks) {
       fewest = fewest == 0 ? cores.size() : std::min(fewest, cores.size());
@@ -159,13 +159,13 @@ Findings check_cpus(const World& world) {
   return std::move(grouped).or_else(Status::Good, fmt::format("every rank has {}", count_text(fewest, "core")));
 }
 
-Findings check_memlock(const World& world) {
-  if (world.tasks.empty() || !has_adapter(world)) {
-    const std::string limit = world.tasks.empty() ? "unknown" : limit_text(world.tasks.front().locked_memory);
+Findings check_memlock(const JobContext& context) {
+  if (context.tasks.empty() || !has_adapter(context)) {
+    const std::string limit = context.tasks.empty() ? "unknown" : limit_text(context.tasks.front().locked_memory);
     return {{Status::Absent, {}, fmt::format("{}; no network adapter here needs locked memory", limit), ""}};
   }
   Grouped grouped;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     // NCCL and UCX register the memory that they send from, which counts as locked (getrlimit(2), RLIMIT_MEMLOCK).
     if (task.locked_memory != kUnlimited) {
       grouped.add(Status::Bad, task.host, fmt::format("only {} may be locked", limit_text(task.locked_memory)),

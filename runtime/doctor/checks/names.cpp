@@ -22,15 +22,15 @@ constexpr const char* kNamesAction =
     "try getent hosts NAME on that node, then set host.template to a name that resolves on all nodes";
 
 /// Returns the problem of the name on this node; empty: none.
-std::string objection(const TaskFacts& task, const World& world) {
+std::string objection(const TaskFacts& task, const JobContext& context) {
   const NameFacts& names = task.node.names;
   const network::ResolvedName* const name = usable(names);
   if (name == nullptr) {
     return fmt::format("{} does not resolve ({})", names.head.front().name, names.head.front().error);
   }
   const network::Address& address = name->addresses.front();
-  const bool elsewhere = task.host != world.step.head_host;
-  if (address.loopback && elsewhere && world.step.num_nodes > 1 && !world.limits.loopback_allowed) {
+  const bool elsewhere = task.host != context.step.head_host;
+  if (address.loopback && elsewhere && context.step.num_nodes > 1 && !context.limits.loopback_allowed) {
     return fmt::format("{} is the loopback address {} on a node that is not the head", name->name, address.text);
   }
   return "";
@@ -54,12 +54,12 @@ bool shares_an_address(const network::ResolvedName& one, const network::Resolved
 
 /// Finds nodes on which the name has no address in common with most others. The head node itself may map its name to
 /// 127.0.1.1.
-void find_disagreement(const World& world, Grouped& grouped) {
+void find_disagreement(const JobContext& context, Grouped& grouped) {
   HostsByText hosts_by_meaning;
   std::map<std::string, const network::ResolvedName*> names;
-  for (const TaskFacts* node : nodes_of(world)) {
+  for (const TaskFacts* node : nodes_of(context)) {
     const network::ResolvedName* const name = usable(node->node.names);
-    if (name != nullptr && node->host != world.step.head_host) {
+    if (name != nullptr && node->host != context.step.head_host) {
       hosts_by_meaning[meaning_of(*name)].push_back(node->host);
       names.emplace(meaning_of(*name), name);
     }
@@ -67,7 +67,7 @@ void find_disagreement(const World& world, Grouped& grouped) {
   if (hosts_by_meaning.size() < 2) {
     return;
   }
-  const std::string& most = usual_text(hosts_by_meaning, world.step.head_host);
+  const std::string& most = usual_text(hosts_by_meaning, context.step.head_host);
   for (const auto& [meaning, hosts] : hosts_by_meaning) {
     if (shares_an_address(*names.at(meaning), *names.at(most))) {
       continue;
@@ -81,15 +81,15 @@ void find_disagreement(const World& world, Grouped& grouped) {
 
 }  // namespace
 
-Findings check_own_name(const World& world) {
+Findings check_own_name(const JobContext& context) {
   Grouped grouped;
-  for (const TaskFacts* node : nodes_of(world)) {
+  for (const TaskFacts* node : nodes_of(context)) {
     const network::ResolvedName& own = node->node.names.own;
     if (own.addresses.empty()) {
       grouped.add(Status::Notice, node->host,
                   fmt::format("the node's own name, {}, does not resolve there ({})", own.name, own.error),
                   "have the admin add it to /etc/hosts or DNS: JAX and torchrun look up their own host name");
-    } else if (world.step.num_nodes > 1 && !world.limits.loopback_allowed &&
+    } else if (context.step.num_nodes > 1 && !context.limits.loopback_allowed &&
                std::ranges::all_of(own.addresses, &network::Address::loopback)) {
       grouped.add(Status::Notice, node->host,
                   fmt::format("the node's own name, {}, is {} there", own.name, own.addresses.front().text),
@@ -100,29 +100,29 @@ Findings check_own_name(const World& world) {
   return std::move(grouped).or_else(Status::Good, "resolves on every node");
 }
 
-Findings check_head_name(const World& world) {
+Findings check_head_name(const JobContext& context) {
   Grouped grouped;
   std::string meaning;
-  for (const TaskFacts* node : nodes_of(world)) {
+  for (const TaskFacts* node : nodes_of(context)) {
     if (node->node.names.head.empty()) {
       continue;
     }
-    if (const std::string reason = objection(*node, world); !reason.empty()) {
+    if (const std::string reason = objection(*node, context); !reason.empty()) {
       grouped.add(Status::Bad, node->host, reason, kNamesAction);
-    } else if (meaning.empty() || node->host != world.step.head_host) {
+    } else if (meaning.empty() || node->host != context.step.head_host) {
       const network::ResolvedName* const name = usable(node->node.names);
       meaning = meaning_of(*name) + " everywhere";
     }
   }
-  find_disagreement(world, grouped);
+  find_disagreement(context, grouped);
   return std::move(grouped).or_else(meaning.empty() ? Status::Absent : Status::Good,
                                     meaning.empty() ? "no head node is known" : meaning);
 }
 
-Findings check_reverse_name(const World& world) {
+Findings check_reverse_name(const JobContext& context) {
   Grouped grouped;
   std::string good;
-  for (const TaskFacts* node : nodes_of(world)) {
+  for (const TaskFacts* node : nodes_of(context)) {
     const NameFacts& names = node->node.names;
     if (names.reverse_address.empty()) {
       continue;

@@ -11,11 +11,11 @@ namespace {
 constexpr const char* kInStep = "srun --ddp or rollcall exec set the environment of this step";
 
 /// Returns " (site installation, /opt/rollcall/spank_rollcall.so)"; empty where configuration files name none.
-std::string installation_text(const Way& way) {
+std::string installation_text(const LaunchMethod& way) {
   return way.installation == "none" ? "" : fmt::format(" ({} installation, {})", way.installation, way.plugin);
 }
 
-Finding finding_of(const Way& way, bool in_step) {
+Finding finding_of(const LaunchMethod& way, bool in_step) {
   if (way.srun_has_option) {
     const std::string here = in_step ? kInStep : "this step was started without it";
     return {Status::Good, {}, fmt::format("srun has --ddp{}; {}", installation_text(way), here), ""};
@@ -37,7 +37,7 @@ Finding finding_of(const Way& way, bool in_step) {
 
 /// Checks the site's TaskProlog, which Slurm runs between the plugin and the program: before a user's task prolog and
 /// rollcall exec.
-void judge_task_prolog(const Way& way, Findings& findings) {
+void judge_task_prolog(const LaunchMethod& way, Findings& findings) {
   const std::string action =
       "start programs with srun rollcall exec, which runs last, or do not set these variables there";
   if (!way.changed.empty()) {
@@ -80,15 +80,15 @@ constexpr std::array kProducts{
     Product{"program", &Versions::program, Status::Notice, kSameFiles},
 };
 
-void compare(const Product& product, const World& world, Grouped& grouped, std::string& same) {
+void compare(const Product& product, const JobContext& context, Grouped& grouped, std::string& same) {
   HostsByText hosts_by_version;
-  for (const TaskFacts* node : nodes_of(world)) {
+  for (const TaskFacts* node : nodes_of(context)) {
     hosts_by_version[node->node.versions.*product.version].push_back(node->host);
   }
   if (hosts_by_version.empty()) {
     return;
   }
-  const std::string& most = usual_text(hosts_by_version, world.tasks.front().host);
+  const std::string& most = usual_text(hosts_by_version, context.tasks.front().host);
   const std::string usual = most.empty() ? "none" : most;
   same += fmt::format("{}{} {}", same.empty() ? "" : ", ", product.name, usual);
   for (const auto& [version, hosts] : hosts_by_version) {
@@ -102,19 +102,19 @@ void compare(const Product& product, const World& world, Grouped& grouped, std::
 
 }  // namespace
 
-Findings check_way(const World& world) {
-  const bool in_step = !world.tasks.empty() && world.tasks.front().environment_set;
-  Findings findings{finding_of(world.way, in_step)};
-  judge_task_prolog(world.way, findings);
-  for (const std::string& problem : world.way.problems) {
+Findings check_way(const JobContext& context) {
+  const bool in_step = !context.tasks.empty() && context.tasks.front().environment_set;
+  Findings findings{finding_of(context.launch_method, in_step)};
+  judge_task_prolog(context.launch_method, findings);
+  for (const std::string& problem : context.launch_method.problems) {
     findings.push_back({Status::Notice, {}, problem, "run rollcall install --status for the whole state"});
   }
   return findings;
 }
 
 /// Checks what Slurm does; agents of `rollcall run` notice the loss of a node themselves.
-Findings check_node_loss(const World& world) {
-  const NodeLoss& loss = world.node_loss;
+Findings check_node_loss(const JobContext& context) {
+  const NodeLoss& loss = context.node_loss;
   if (!loss.known) {
     return {{Status::Absent, {}, "Slurm does not report what it does after a node is lost", ""}};
   }
@@ -139,9 +139,9 @@ Findings check_node_loss(const World& world) {
   return findings.empty() ? Findings{{Status::Good, {}, good, ""}} : findings;
 }
 
-Findings check_environment(const World& world) {
+Findings check_environment(const JobContext& context) {
   Grouped grouped;
-  for (const TaskFacts& task : world.tasks) {
+  for (const TaskFacts& task : context.tasks) {
     if (!task.resolve_error.empty()) {
       grouped.add(Status::Bad, task.host, task.resolve_error, "run rollcall env --verbose on that node");
     }
@@ -152,10 +152,10 @@ Findings check_environment(const World& world) {
   return std::move(grouped).or_else(Status::Good, "resolves on every node");
 }
 
-Findings check_venv(const World& world) {
+Findings check_venv(const JobContext& context) {
   Grouped grouped;
   std::string good;
-  for (const TaskFacts* task : nodes_of(world)) {
+  for (const TaskFacts* task : nodes_of(context)) {
     const VenvFacts& venv = task->node.venv;
     if (!venv.error.empty()) {
       grouped.add(Status::Bad, task->host, fmt::format("{}: {}", venv.path, venv.error),
@@ -168,11 +168,11 @@ Findings check_venv(const World& world) {
                                     good.empty() ? "neither setting venv nor VIRTUAL_ENV is set" : good);
 }
 
-Findings check_versions(const World& world) {
+Findings check_versions(const JobContext& context) {
   Grouped grouped;
   std::string same;
   for (const Product& product : kProducts) {
-    compare(product, world, grouped, same);
+    compare(product, context, grouped, same);
   }
   return std::move(grouped).or_else(Status::Good, same);
 }

@@ -26,9 +26,9 @@ const InterfaceFacts* route_of(const NodeFacts& node) {
 }
 
 /// Returns the speed of the slowest node's interface to the other nodes; unset where one is unknown.
-std::optional<double> slowest_megabits(const World& world, std::string& why_not) {
+std::optional<double> slowest_megabits(const JobContext& context, std::string& why_not) {
   std::optional<double> slowest;
-  for (const TaskFacts* task : nodes_of(world)) {
+  for (const TaskFacts* task : nodes_of(context)) {
     const InterfaceFacts* const interface = route_of(task->node);
     if (interface == nullptr || interface->loopback || interface->megabits <= 0) {
       why_not = interface == nullptr  ? "the route to the other nodes is unknown"
@@ -46,11 +46,11 @@ std::optional<double> slowest_megabits(const World& world, std::string& why_not)
 /// half of the slowest, 15 Gbit/s at most, since one TCP connection reaches 15 to 35 Gbit/s on a 100 Gbit/s host
 /// (ESnet, "Performance Expectations for a 100G Host", fasterdata.es.net, 2024), and 500 us per hop, several times a
 /// switched network's round trip under TCP. Nothing where the connections stay on one machine. Pure.
-ExpectedSpeed expected_speed(const World& world) {
+ExpectedSpeed expected_speed(const JobContext& context) {
   ExpectedSpeed expected;
   std::string why_not = "there is one node";
-  const bool network = nodes_of(world).size() > 1;
-  const std::optional<double> megabits = network ? slowest_megabits(world, why_not) : std::nullopt;
+  const bool network = nodes_of(context).size() > 1;
+  const std::optional<double> megabits = network ? slowest_megabits(context, why_not) : std::nullopt;
   expected.gigabytes_reason = why_not;
   expected.microseconds_reason = why_not;
   if (megabits) {
@@ -59,12 +59,12 @@ ExpectedSpeed expected_speed(const World& world) {
     expected.microseconds = kHopMicroseconds;
     expected.microseconds_reason = "the built-in rule for a network of one site";
   }
-  if (world.limits.gigabytes) {
-    expected.gigabytes = world.limits.gigabytes;
+  if (context.limits.gigabytes) {
+    expected.gigabytes = context.limits.gigabytes;
     expected.gigabytes_reason = "doctor.bandwidth";
   }
-  if (world.limits.microseconds) {
-    expected.microseconds = world.limits.microseconds;
+  if (context.limits.microseconds) {
+    expected.microseconds = context.limits.microseconds;
     expected.microseconds_reason = "doctor.latency";
   }
   return expected;
@@ -114,15 +114,15 @@ Finding failure(const std::string& message) {
 
 }  // namespace
 
-Findings check_speed(const World& world) {
-  const Benchmark& benchmark = world.benchmark;
+Findings check_speed(const JobContext& context) {
+  const Benchmark& benchmark = context.benchmark;
   if (!benchmark.error.empty()) {
     return {{Status::Bad, {}, benchmark.error, "solve the checks above first, then run rollcall doctor again"}};
   }
   if (benchmark.rows.empty()) {
     return {{Status::Absent, {}, benchmark.absent.empty() ? "not measured" : benchmark.absent, ""}};
   }
-  const ExpectedSpeed expected = expected_speed(world);
+  const ExpectedSpeed expected = expected_speed(context);
   const double hop = hop_microseconds(benchmark.rows.front(), benchmark.ranks);
   const double gigabytes = benchmark.rows.back().gigabytes;
   const std::string seen = fmt::format("all-reduce {:.3g} GB/s per link, {:.3g} us per hop", gigabytes, hop);
@@ -130,13 +130,13 @@ Findings check_speed(const World& world) {
   // A miss of a rule of thumb is a notice; a miss of a configured expectation is a failure.
   if (expected.gigabytes && gigabytes < *expected.gigabytes) {
     findings.push_back(
-        {world.limits.gigabytes ? Status::Bad : Status::Notice,
+        {context.limits.gigabytes ? Status::Bad : Status::Notice,
          {},
          fmt::format("{}; at least {:.3g} GB/s is expected: {}", seen, *expected.gigabytes, expected.gigabytes_reason),
          kSpeedAction});
   }
   if (expected.microseconds && hop > *expected.microseconds) {
-    findings.push_back({world.limits.microseconds ? Status::Bad : Status::Notice,
+    findings.push_back({context.limits.microseconds ? Status::Bad : Status::Notice,
                         {},
                         fmt::format("{}; at most {:.3g} us per hop is expected: {}", seen, *expected.microseconds,
                                     expected.microseconds_reason),
@@ -151,8 +151,8 @@ Findings check_speed(const World& world) {
   return findings;
 }
 
-Findings check_collectives(const World& world) {
-  const Collectives& collectives = world.collectives;
+Findings check_collectives(const JobContext& context) {
+  const Collectives& collectives = context.collectives;
   if (!collectives.error.empty()) {
     return {failure(collectives.error)};
   }

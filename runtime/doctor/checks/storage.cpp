@@ -41,10 +41,10 @@ constexpr double kEnough = 1e9;
 
 }  // namespace
 
-Findings check_scratch(const World& world) {
+Findings check_scratch(const JobContext& context) {
   Grouped grouped;
   std::string good;
-  for (const TaskFacts* task : nodes_of(world)) {
+  for (const TaskFacts* task : nodes_of(context)) {
     const FolderFacts& folder = task->node.scratch;
     if (!folder.path.empty()) {
       judge_storage(*task, grouped);
@@ -55,10 +55,10 @@ Findings check_scratch(const World& world) {
                                     good.empty() ? "neither SCRATCH nor setting scratch.folder names a folder" : good);
 }
 
-Findings check_shm(const World& world) {
+Findings check_shm(const JobContext& context) {
   Grouped grouped;
   double smallest = 0;
-  for (const TaskFacts* task : nodes_of(world)) {
+  for (const TaskFacts* task : nodes_of(context)) {
     const auto bytes = static_cast<double>(task->node.shm_bytes);
     smallest = smallest == 0 ? bytes : std::min(smallest, bytes);
     if (bytes < kEnough) {

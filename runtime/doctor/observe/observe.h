@@ -12,7 +12,7 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/environment.h"
 #include "runtime/doctor/facts.h"
-#include "runtime/doctor/world.h"
+#include "runtime/doctor/job_context.h"
 #include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
@@ -93,7 +93,7 @@ struct TaskInputs {
 
 /// Finds out whether srun exists, whether `srun --help` lists --ddp, and whose installation Slurm's configuration
 /// names.
-[[nodiscard]] Way observe_way(const Environment& environment);
+[[nodiscard]] LaunchMethod observe_launch_method(const Environment& environment);
 
 /// Returns the path of rollcall-bench-collectives: this installation's, otherwise the first in PATH. Empty: none.
 [[nodiscard]] std::string bench_program(const Environment& environment);

@@ -145,14 +145,14 @@ VenvFacts observe_venv(const std::string& path, std::chrono::duration<double> pa
   return facts;
 }
 
-Way observe_way(const Environment& environment) {
+LaunchMethod observe_launch_method(const Environment& environment) {
   install::Status status = install::install_status(environment);
   Environment of_srun = environment;
   if (!status.slurm_conf.empty()) {
     of_srun.set("SLURM_CONF", status.slurm_conf);
   }
   const Result<std::string> help = output_of({"srun", "--help"}, of_srun, kPatience);
-  Way way;
+  LaunchMethod way;
   way.srun_exists = help.has_value();
   way.srun_has_option = help && help->find("--ddp") != std::string::npos;
   way.installation = install::way_name(status.way);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/rendezvous/event_loop.h"
-#include "runtime/rendezvous/newcomers.h"
+#include "runtime/rendezvous/pending_connections.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -156,7 +156,7 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
       continue;
     }
     right_ = Socket(attempt.descriptor, rendezvous::End::Client, seal_);
-    right_.frames().say(to_text(rendezvous::Hello{}));
+    right_.frames().queue(to_text(rendezvous::Hello{}));
     if (right_.flush()) {
       return "";
     }
@@ -171,16 +171,16 @@ Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   };
   rendezvous::EventLoop loop;
   Socket left;
-  std::string sent_away;
-  rendezvous::Newcomers newcomers(
+  std::string last_rejected;
+  rendezvous::PendingConnections pending(
       loop, seal_, 0,
-      [&](Socket newcomer, const rendezvous::Hello&) {
-        if (!left.is_open() && newcomer.send_frame(rendezvous::welcome(""), Clock::now())) {
-          left = std::move(newcomer);
+      [&](Socket connection, const rendezvous::Hello&) {
+        if (!left.is_open() && connection.send_frame(rendezvous::welcome(""), Clock::now())) {
+          left = std::move(connection);
         }
       },
-      [&](const rendezvous::Stranger& stranger) { sent_away = to_text(stranger); });
-  newcomers.listen(listener_->descriptor());
+      [&](const rendezvous::RejectedPeer& stranger) { last_rejected = to_text(stranger); });
+  pending.listen(listener_->descriptor());
   std::optional<std::string> answer;
   std::string problem;
   loop.watch(right_.descriptor(), [&] {
@@ -198,11 +198,11 @@ Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   });
   while (problem.empty() && (!left.is_open() || !answer)) {
     if (Clock::now() >= deadline) {
-      return lost(sent_away.empty() ? "no answer in time" : "no answer in time, except from " + sent_away);
+      return lost(last_rejected.empty() ? "no answer in time" : "no answer in time, except from " + last_rejected);
     }
     loop.wait(deadline);
-    newcomers.tick(Clock::now());
-    problem = problem.empty() ? newcomers.problem() : problem;
+    pending.tick(Clock::now());
+    problem = problem.empty() ? pending.problem() : problem;
   }
   return problem.empty() ? Result<Socket>(std::move(left)) : lost(problem);
 }

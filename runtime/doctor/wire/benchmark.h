@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/doctor/world.h"
+#include "runtime/doctor/job_context.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
 #include "runtime/rendezvous/socket.h"

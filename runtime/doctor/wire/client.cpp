@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/rendezvous/seek.h"
+#include "runtime/rendezvous/locate.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -20,11 +20,11 @@ constexpr std::chrono::seconds kLastAttempt{5};
 /// Rank 0 may start a little later than the other ranks; until then, only the expected endpoint is tried.
 constexpr std::chrono::seconds kUntilFurther{1};
 
-using Greeted = Result<rendezvous::Welcomed>;
+using Greeted = Result<rendezvous::HandshakeResult>;
 
 Greeted greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, const rendezvous::Hello& hello,
                  std::chrono::seconds patience, Clock::time_point deadline) {
-  return rendezvous::introduce(endpoint, {secret, kDoctor}, hello, "this step's secret", patience, deadline);
+  return rendezvous::perform_handshake(endpoint, {secret, kDoctor}, hello, "this step's secret", patience, deadline);
 }
 
 /// Returns why the expected endpoint does not work. Rank 0 listens now, so one failure is conclusive.
@@ -80,15 +80,15 @@ Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secre
   const Clock::time_point ask_further = Clock::now() + kUntilFurther;
   Candidates known = candidates;
   bool asked_further = false;
-  const auto places = [&] {
+  const auto locations = [&] {
     if (!asked_further && Clock::now() > ask_further) {
       asked_further = true;
       const std::string host = further_host();
       known.hosts.insert(known.hosts.end(), host.empty() ? 0 : 1, host);
     }
-    rendezvous::Places all;
+    rendezvous::Locations all;
     for (const Endpoint& endpoint : endpoints_of(known)) {
-      all.places.push_back({endpoint, secret});
+      all.locations.push_back({endpoint, secret});
     }
     return all;
   };
@@ -97,9 +97,9 @@ Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secre
   std::string reason = candidates.expected_error;
   bool met_another = false;
   Socket rank_0;
-  const auto not_found = rendezvous::seek(places, deadline, [&](const rendezvous::Place& place) {
-    Greeted greeted = greet_at(place.endpoint, secret, hello, kOneAttempt, deadline);
-    used = rendezvous::to_text(place.endpoint);
+  const auto not_found = rendezvous::locate(locations, deadline, [&](const rendezvous::Location& location) {
+    Greeted greeted = greet_at(location.endpoint, secret, hello, kOneAttempt, deadline);
+    used = rendezvous::to_text(location.endpoint);
     if (greeted) {
       rank_0 = std::move(greeted->socket);
       return std::optional<Error>();

@@ -9,7 +9,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/doctor/facts.h"
-#include "runtime/doctor/world.h"
+#include "runtime/doctor/job_context.h"
 #include "runtime/job/job_facts.h"
 #include "runtime/rendezvous/endpoint.h"
 

@@ -33,16 +33,16 @@ void Server::greet(Socket client, const rendezvous::Hello& hello) {
   }
   drop(rank);
   losses_.erase(rank);
-  loop_.watch(client.descriptor(), [this, rank] { hear(rank); });
+  loop_.watch(client.descriptor(), [this, rank] { receive(rank); });
   clients_.emplace(rank, std::move(client));
-  hear(rank);  // data that arrived with its hello
+  receive(rank);  // data that arrived with its hello
 }
 
-void Server::hear(std::uint32_t rank) {
+void Server::receive(std::uint32_t rank) {
   Socket& client = clients_.at(rank);
   const bool alive = client.take_arrived();
   if (std::optional<std::string> text = client.frames().next()) {
-    heard_.insert_or_assign(rank, *std::move(text));
+    received_.insert_or_assign(rank, *std::move(text));
   }
   if (!alive || client.frames().broken()) {
     lose(rank);
@@ -64,29 +64,29 @@ void Server::lose(std::uint32_t rank) {
 
 bool Server::all_accounted_for() const {
   const auto silent = static_cast<std::size_t>(
-      std::ranges::count_if(losses_, [&](const auto& loss) { return !heard_.contains(loss.first); }));
+      std::ranges::count_if(losses_, [&](const auto& loss) { return !received_.contains(loss.first); }));
   const bool given_up = silent == 0 || Clock::now() > last_loss_ + kGrace;
-  return heard_.size() + silent + 1 >= world_size_ && given_up;
+  return received_.size() + silent + 1 >= world_size_ && given_up;
 }
 
 std::map<std::uint32_t, std::string> Server::gather(Clock::time_point deadline) {
-  rendezvous::Newcomers newcomers(
+  rendezvous::PendingConnections pending(
       loop_, seal_, world_size_,
       [this](Socket client, const rendezvous::Hello& hello) { greet(std::move(client), hello); },
-      [this](const rendezvous::Stranger& stranger) { sent_away_ = to_text(stranger); });
+      [this](const rendezvous::RejectedPeer& stranger) { last_rejected_ = to_text(stranger); });
   for (const rendezvous::Listener& listener : listeners_) {
-    newcomers.listen(listener.descriptor());
+    pending.listen(listener.descriptor());
   }
   // Problems of accepting appear as ranks that are missing at the deadline.
   while (!all_accounted_for() && Clock::now() < deadline) {
     const bool in_grace = Clock::now() < last_loss_ + kGrace;
     loop_.wait(in_grace ? std::min(deadline, last_loss_ + kGrace) : deadline);
-    newcomers.tick(Clock::now());
+    pending.tick(Clock::now());
   }
-  return std::exchange(heard_, {});
+  return std::exchange(received_, {});
 }
 
-void Server::tell(const std::map<std::uint32_t, std::string>& texts, Clock::time_point deadline) {
+void Server::send(const std::map<std::uint32_t, std::string>& texts, Clock::time_point deadline) {
   for (const auto& [rank, text] : texts) {
     const auto client = clients_.find(rank);
     if (client != clients_.end() && !client->second.send_frame(text, deadline)) {
@@ -97,13 +97,13 @@ void Server::tell(const std::map<std::uint32_t, std::string>& texts, Clock::time
 
 std::map<std::uint32_t, std::string> Server::ask(const std::map<std::uint32_t, std::string>& texts,
                                                  Clock::time_point deadline, const std::function<void()>& meanwhile) {
-  heard_.clear();
-  tell(texts, deadline);
+  received_.clear();
+  send(texts, deadline);
   if (meanwhile) {
     meanwhile();
   }
   const auto is_awaited = [&](const auto& entry) {
-    return clients_.contains(entry.first) && !heard_.contains(entry.first);
+    return clients_.contains(entry.first) && !received_.contains(entry.first);
   };
   while (std::ranges::any_of(texts, is_awaited) && Clock::now() < deadline) {
     loop_.wait(deadline);
@@ -113,7 +113,7 @@ std::map<std::uint32_t, std::string> Server::ask(const std::map<std::uint32_t, s
       losses_.insert_or_assign(entry.first, "it did not answer in time");
     }
   }
-  return std::exchange(heard_, {});
+  return std::exchange(received_, {});
 }
 
 }  // namespace rollcall::doctor

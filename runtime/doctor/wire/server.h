@@ -8,7 +8,7 @@
 
 #include "runtime/rendezvous/event_loop.h"
 #include "runtime/rendezvous/listener.h"
-#include "runtime/rendezvous/newcomers.h"
+#include "runtime/rendezvous/pending_connections.h"
 #include "runtime/rendezvous/socket.h"
 
 namespace rollcall::doctor {
@@ -33,17 +33,17 @@ class Server {
                                                          const std::function<void()>& meanwhile = {});
 
   /// Sends the texts without waiting for answers.
-  void tell(const std::map<std::uint32_t, std::string>& texts, Clock::time_point deadline);
+  void send(const std::map<std::uint32_t, std::string>& texts, Clock::time_point deadline);
 
   /// Returns the ranks whose connection broke or that did not answer in time, with the reason.
   [[nodiscard]] const std::map<std::uint32_t, std::string>& losses() const { return losses_; }
 
   /// Returns the last rejected peer, for messages.
-  [[nodiscard]] const std::string& sent_away() const { return sent_away_; }
+  [[nodiscard]] const std::string& last_rejected() const { return last_rejected_; }
 
  private:
   void greet(Socket client, const rendezvous::Hello& hello);
-  void hear(std::uint32_t rank);
+  void receive(std::uint32_t rank);
   void drop(std::uint32_t rank);
   void lose(std::uint32_t rank);
   [[nodiscard]] bool all_accounted_for() const;
@@ -52,10 +52,10 @@ class Server {
   rendezvous::Seal seal_;
   std::uint32_t world_size_;
   std::map<std::uint32_t, Socket> clients_;
-  std::map<std::uint32_t, std::string> heard_;  ///< not yet returned to the caller
+  std::map<std::uint32_t, std::string> received_;  ///< not yet returned to the caller
   std::map<std::uint32_t, std::string> losses_;
   Clock::time_point last_loss_{};
-  std::string sent_away_;
+  std::string last_rejected_;
   rendezvous::EventLoop loop_;
 };
 

@@ -16,69 +16,74 @@ using testing::IsEmpty;
 struct CheckCase {
   const char* name;
   const char* check;
-  std::function<void(World&)> breakage;
+  std::function<void(JobContext&)> breakage;
   Status status;
   std::vector<std::string> hosts;
   const char* reason;
 };
 
-NodeFacts& second_node(World& world) { return world.tasks[2].node; }
+NodeFacts& second_node(JobContext& context) { return context.tasks[2].node; }
 
 const std::vector<CheckCase>& cases() {
   static const std::vector<CheckCase> kCases{
       {"SilentNode",
        "answer",
-       [](World& w) {
+       [](JobContext& w) {
          w.missing = {{"jwb0002", "2 of 2 ranks did not answer within 60 s"}};
        },
        Status::Bad,
        {"jwb0002"},
        "did not answer within 60 s"},
-      {"NoPlugin", "way", [](World& w) { w.way.srun_has_option = false; }, Status::Notice, {}, "srun has no --ddp"},
-      {"NoSlurm", "way", [](World& w) { w.way = {}; }, Status::Absent, {}, "srun does not work here"},
+      {"NoPlugin",
+       "way",
+       [](JobContext& w) { w.launch_method.srun_has_option = false; },
+       Status::Notice,
+       {},
+       "srun has no --ddp"},
+      {"NoSlurm", "way", [](JobContext& w) { w.launch_method = {}; }, Status::Absent, {}, "srun does not work here"},
       {"StepIsSet",
        "way",
-       [](World& w) {
-         w.way.srun_has_option = false;
+       [](JobContext& w) {
+         w.launch_method.srun_has_option = false;
          w.tasks[0].environment_set = true;
        },
        Status::Good,
        {},
        "set the environment of this step"},
-      {"SlurmDoesNotSay", "node-loss", [](World& w) { w.node_loss = {}; }, Status::Absent, {}, "does not report"},
+      {"SlurmDoesNotSay", "node-loss", [](JobContext& w) { w.node_loss = {}; }, Status::Absent, {}, "does not report"},
       {"NeverNoticed",
        "node-loss",
-       [](World& w) { w.node_loss.noticed_seconds = 0; },
+       [](JobContext& w) { w.node_loss.noticed_seconds = 0; },
        Status::Notice,
        {},
        "SlurmdTimeout=0"},
       {"NotRequeued",
        "node-loss",
-       [](World& w) { w.node_loss.requeues = false; },
+       [](JobContext& w) { w.node_loss.requeues = false; },
        Status::Notice,
        {},
        "instead of being requeued"},
       {"NoBatchJob",
        "node-loss",
-       [](World& w) { w.node_loss.requeues = std::nullopt; },
+       [](JobContext& w) { w.node_loss.requeues = std::nullopt; },
        Status::Good,
        {},
        "and this is not one"},
       {"ResolveFails",
        "environment",
-       [](World& w) { w.tasks[3].resolve_error = "port.range: overlaps"; },
+       [](JobContext& w) { w.tasks[3].resolve_error = "port.range: overlaps"; },
        Status::Bad,
        {"jwb0002"},
        "port.range: overlaps"},
       {"ResolveWarns",
        "environment",
-       [](World& w) { w.tasks[1].warnings = {"plain name is used"}; },
+       [](JobContext& w) { w.tasks[1].warnings = {"plain name is used"}; },
        Status::Notice,
        {"jwb0001"},
        "plain name is used"},
       {"OwnNameUnknown",
        "own-name",
-       [](World& w) {
+       [](JobContext& w) {
          second_node(w).names.own = {"jwb0002", {}, "Name or service not known"};
        },
        Status::Notice,
@@ -86,7 +91,7 @@ const std::vector<CheckCase>& cases() {
        "jwb0002, does not resolve there"},
       {"OwnNameIsLoopback",
        "own-name",
-       [](World& w) {
+       [](JobContext& w) {
          second_node(w).names.own = {"jwb0002", {{"127.0.1.1", true, true, false}}, ""};
        },
        Status::Notice,
@@ -94,7 +99,7 @@ const std::vector<CheckCase>& cases() {
        "jwb0002, is 127.0.1.1 there"},
       {"HeadUnknown",
        "head-name",
-       [](World& w) {
+       [](JobContext& w) {
          second_node(w).names.head = {{"jwb0001x", {}, "Name or service not known"}};
        },
        Status::Bad,
@@ -102,7 +107,7 @@ const std::vector<CheckCase>& cases() {
        "jwb0001x does not resolve"},
       {"HeadIsLoopback",
        "head-name",
-       [](World& w) {
+       [](JobContext& w) {
          second_node(w).names.head[0].addresses = {{"127.0.1.1", true, true, false}};
        },
        Status::Bad,
@@ -110,19 +115,19 @@ const std::vector<CheckCase>& cases() {
        "loopback address 127.0.1.1"},
       {"NoReverse",
        "reverse-name",
-       [](World& w) { second_node(w).names.reverse_name = ""; },
+       [](JobContext& w) { second_node(w).names.reverse_name = ""; },
        Status::Notice,
        {"jwb0002"},
        "10.78.0.1 has no name"},
       {"ReverseOfAnother",
        "reverse-name",
-       [](World& w) { second_node(w).names.reverse_name_leads_back = false; },
+       [](JobContext& w) { second_node(w).names.reverse_name_leads_back = false; },
        Status::Notice,
        {"jwb0002"},
        "does not resolve to it"},
       {"InterfaceMissing",
        "interface",
-       [](World& w) {
+       [](JobContext& w) {
          second_node(w).interface_uses = {{"interface.gloo", "", "ib7 is not an interface that is up"}};
        },
        Status::Bad,
@@ -130,38 +135,38 @@ const std::vector<CheckCase>& cases() {
        "interface.gloo: ib7 is not an interface"},
       {"PortBlocked",
        "head-port",
-       [](World& w) { w.tasks[2].head.error = "Connection timed out"; },
+       [](JobContext& w) { w.tasks[2].head.error = "Connection timed out"; },
        Status::Bad,
        {"jwb0002"},
        "jwb0001i:29500: Connection timed out"},
       {"OneAddressOfTheHeadIsSilent",
        "head-port",
-       [](World& w) { w.tasks[2].head.silent_addresses = {"fd00::99"}; },
+       [](JobContext& w) { w.tasks[2].head.silent_addresses = {"fd00::99"}; },
        Status::Notice,
        {"jwb0002"},
        "jwb0001i:29500: fd00::99 does not answer, another of its addresses does"},
       {"LinkBlocked",
        "ring",
-       [](World& w) { w.ring[0].error = "No route to host"; },
+       [](JobContext& w) { w.ring[0].error = "No route to host"; },
        Status::Bad,
        {"jwb0001"},
        "does not reach jwb0002"},
-      {"NoRing", "ring", [](World& w) { w.ring.clear(); }, Status::Absent, {}, "fewer than two nodes"},
+      {"NoRing", "ring", [](JobContext& w) { w.ring.clear(); }, Status::Absent, {}, "fewer than two nodes"},
       {"ClockAhead",
        "clock",
-       [](World& w) { w.clocks[0].ahead_seconds = 3; },
+       [](JobContext& w) { w.clocks[0].ahead_seconds = 3; },
        Status::Bad,
        {"jwb0002"},
        "3 s ahead of rank 0's node"},
       {"ClockBehind",
        "clock",
-       [](World& w) { w.clocks[0].ahead_seconds = -3; },
+       [](JobContext& w) { w.clocks[0].ahead_seconds = -3; },
        Status::Bad,
        {"jwb0002"},
        "3 s behind rank 0's node"},
       {"ClockInDoubt",
        "clock",
-       [](World& w) {
+       [](JobContext& w) {
          w.clocks[0] = {"jwb0002", 0.6, 0.2};
        },
        Status::Good,
@@ -169,31 +174,31 @@ const std::vector<CheckCase>& cases() {
        "600 ms"},
       {"ScratchReadOnly",
        "scratch",
-       [](World& w) { second_node(w).scratch.error = "Read-only file system"; },
+       [](JobContext& w) { second_node(w).scratch.error = "Read-only file system"; },
        Status::Bad,
        {"jwb0002"},
        "/scratch cannot be written: Read-only"},
       {"ScratchFull",
        "scratch",
-       [](World& w) { second_node(w).scratch.free_bytes = 5'000'000'000; },
+       [](JobContext& w) { second_node(w).scratch.free_bytes = 5'000'000'000; },
        Status::Notice,
        {"jwb0002"},
        "has only 5 GB left"},
       {"ScratchInodes",
        "scratch",
-       [](World& w) { second_node(w).scratch.free_inodes = 3; },
+       [](JobContext& w) { second_node(w).scratch.free_inodes = 3; },
        Status::Notice,
        {"jwb0002"},
        "only 3 of 1000 inodes left"},
       {"ScratchPurge",
        "scratch",
-       [](World& w) { w.tasks[0].node.scratch.purge_warning = "old.pt in 3 days"; },
+       [](JobContext& w) { w.tasks[0].node.scratch.purge_warning = "old.pt in 3 days"; },
        Status::Notice,
        {"jwb0001"},
        "old.pt in 3 days"},
       {"NoScratch",
        "scratch",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.scratch = {};
          }
@@ -203,49 +208,49 @@ const std::vector<CheckCase>& cases() {
        "neither SCRATCH nor setting scratch.folder"},
       {"VenvBroken",
        "venv",
-       [](World& w) { second_node(w).venv.error = "bin/python: No such file or directory"; },
+       [](JobContext& w) { second_node(w).venv.error = "bin/python: No such file or directory"; },
        Status::Bad,
        {"jwb0002"},
        "/venv: bin/python: No such file"},
       {"OtherGlibc",
        "versions",
-       [](World& w) { second_node(w).versions.glibc = "2.28"; },
+       [](JobContext& w) { second_node(w).versions.glibc = "2.28"; },
        Status::Bad,
        {"jwb0002"},
        "glibc 2.28, elsewhere 2.36"},
       {"OtherKernel",
        "versions",
-       [](World& w) { second_node(w).versions.kernel = "6.9.0"; },
+       [](JobContext& w) { second_node(w).versions.kernel = "6.9.0"; },
        Status::Notice,
        {"jwb0002"},
        "kernel 6.9.0, elsewhere 6.1.0"},
       {"OtherPlugin",
        "versions",
-       [](World& w) { second_node(w).versions.plugin = "24.11.5 (ffffffff)"; },
+       [](JobContext& w) { second_node(w).versions.plugin = "24.11.5 (ffffffff)"; },
        Status::Notice,
        {"jwb0002"},
        "plugin 24.11.5 (ffffffff), elsewhere 24.11.5 (1c291ca3)"},
       {"NoPluginOnANode",
        "versions",
-       [](World& w) { second_node(w).versions.plugin = ""; },
+       [](JobContext& w) { second_node(w).versions.plugin = ""; },
        Status::Notice,
        {"jwb0002"},
        "plugin none, elsewhere 24.11.5 (1c291ca3)"},
       {"OtherProfile",
        "versions",
-       [](World& w) { second_node(w).versions.profile = "x (00000001)"; },
+       [](JobContext& w) { second_node(w).versions.profile = "x (00000001)"; },
        Status::Notice,
        {"jwb0002"},
        "profile x (00000001), elsewhere x (0a0b0c0d)"},
       {"OtherProgram",
        "versions",
-       [](World& w) { second_node(w).versions.program = "00000001"; },
+       [](JobContext& w) { second_node(w).versions.program = "00000001"; },
        Status::Notice,
        {"jwb0002"},
        "program 00000001, elsewhere 11223344"},
       {"GpuFar",
        "devices",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.adapters[0].numa = 1;
          }
@@ -253,10 +258,10 @@ const std::vector<CheckCase>& cases() {
        Status::Notice,
        {"jwb0001", "jwb0002"},
        "no adapter on its NUMA node"},
-      {"GpuLost", "devices", [](World& w) { second_node(w).gpus.clear(); }, Status::Notice, {"jwb0002"}, "no GPU"},
+      {"GpuLost", "devices", [](JobContext& w) { second_node(w).gpus.clear(); }, Status::Notice, {"jwb0002"}, "no GPU"},
       {"GpuOfSlurmUnseen",
        "devices",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.gpus.clear();
            task.node.slurm_gpus = 4;
@@ -267,7 +272,7 @@ const std::vector<CheckCase>& cases() {
        "Slurm allocated 4 GPUs"},
       {"AdapterDown",
        "devices",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.adapters.push_back({"mlx5_1", 1, false, 200});
          }
@@ -277,7 +282,7 @@ const std::vector<CheckCase>& cases() {
        "mlx5_1 has no active port"},
       {"NoDevices",
        "devices",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.gpus.clear();
            task.node.adapters.clear();
@@ -288,7 +293,7 @@ const std::vector<CheckCase>& cases() {
        "no GPU, no network adapter"},
       {"GpusOfOthersForbidden",  // --gpus-per-task=1 under a cgroup
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.slurm_gpus = 2;
            task.gpus = {{task.gpus.visible[task.local_rank]}, 1};
@@ -299,7 +304,7 @@ const std::vector<CheckCase>& cases() {
        "can open 1 of its node's 2 GPUs"},
       {"GpusOfOthersForbiddenOutsideSlurm",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.gpus = {{task.gpus.visible[task.local_rank]}, 1};
          }
@@ -309,7 +314,7 @@ const std::vector<CheckCase>& cases() {
        "can open 1 of its node's 2 GPUs"},
       {"GpusOfOthersOnlyUnnamed",  // CUDA_VISIBLE_DEVICES without a cgroup, which NCCL looks through
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.gpus = {{task.gpus.visible[task.local_rank]}, 2};
          }
@@ -319,7 +324,7 @@ const std::vector<CheckCase>& cases() {
        "2 ranks, 2 GPUs on each node"},
       {"GpusIdle",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          w.tasks.erase(w.tasks.begin() + 3);
          w.tasks.erase(w.tasks.begin() + 1);
        },
@@ -328,7 +333,7 @@ const std::vector<CheckCase>& cases() {
        "1 rank on a node with 2 GPUs: a program with one GPU per rank leaves 1 idle"},
       {"GpusOfOtherJobsSeen",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.slurm_gpus = 2;
            task.gpus.visible.push_back({"0000:c4:00.0", 0, true, -1});
@@ -340,7 +345,7 @@ const std::vector<CheckCase>& cases() {
        "2 ranks, 2 GPUs on each node"},
       {"MoreRanksThanGpus",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.gpus = {{task.gpus.visible[0]}, 1};
            task.node.slurm_gpus = 1;
@@ -351,7 +356,7 @@ const std::vector<CheckCase>& cases() {
        "2 ranks share 1 GPU"},
       {"OneGpuForAll",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          w.tasks[2].gpus.visible.resize(1);
          w.tasks[3].gpus.visible.resize(1);
        },
@@ -360,13 +365,13 @@ const std::vector<CheckCase>& cases() {
        "2 ranks share 1 GPU"},
       {"GpuMissing",
        "gpus",
-       [](World& w) { w.tasks[3].gpus = {}; },
+       [](JobContext& w) { w.tasks[3].gpus = {}; },
        Status::Notice,
        {"jwb0002"},
        "1 of 2 ranks sees no GPU"},
       {"GpuThatSlurmGaveAndTheNodeLacks",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          w.tasks[2].node.slurm_gpus = 2;
          w.tasks[2].gpus = {{w.tasks[2].gpus.visible[0]}, 1};
          w.tasks[3].gpus = w.tasks[2].gpus;
@@ -376,13 +381,13 @@ const std::vector<CheckCase>& cases() {
        "can open 1 of its node's 2 GPUs"},
       {"GpuOfTheOtherSocket",
        "gpus",
-       [](World& w) { w.tasks[3].gpus.visible[1].numa = 1; },
+       [](JobContext& w) { w.tasks[3].gpus.visible[1].numa = 1; },
        Status::Notice,
        {"jwb0002"},
        "local rank 1's CPUs are on NUMA node 0, its GPU is on 1"},
       {"GpuOfOneOfTheRanksSockets",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          w.tasks[3].gpus.visible[1].numa = 1;
          w.tasks[3].numa_nodes = {0, 1};
        },
@@ -391,7 +396,7 @@ const std::vector<CheckCase>& cases() {
        "2 ranks, 2 GPUs"},
       {"PartsOfGpus",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (const std::size_t i : {2U, 3U}) {
            w.tasks[i].gpus = {{{"MIG-" + std::to_string(i), -1, false, -1}}, 1};
            w.tasks[i].node.slurm_gpus = 2;
@@ -402,7 +407,7 @@ const std::vector<CheckCase>& cases() {
        "parts of GPUs (MIG)"},
       {"NodeWithoutGpus",  // of a component for CPUs
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (const std::size_t i : {0U, 1U}) {
            w.tasks[i].gpus = {};
            w.tasks[i].node.slurm_gpus = -1;
@@ -413,7 +418,7 @@ const std::vector<CheckCase>& cases() {
        "2 ranks, 2 GPUs"},
       {"GpuOfTheOtherSocketBesideAnUnknownOne",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          w.tasks[2].gpus.visible[0].numa = 1;
          w.tasks[3].gpus.visible[1].numa = -1;
        },
@@ -422,7 +427,7 @@ const std::vector<CheckCase>& cases() {
        "local rank 0's CPUs are on NUMA node 0, its GPU is on 1"},
       {"NoGpuForAnyRank",
        "gpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.gpus = {};
          }
@@ -432,7 +437,7 @@ const std::vector<CheckCase>& cases() {
        "no rank sees a GPU"},
       {"AllOnOneCore",
        "cpus",
-       [](World& w) {
+       [](JobContext& w) {
          w.tasks[2].cores = {5};
          w.tasks[3].cores = {5};
        },
@@ -441,7 +446,7 @@ const std::vector<CheckCase>& cases() {
        "all 2 ranks are on core 5"},
       {"MasksOverlap",
        "cpus",
-       [](World& w) {
+       [](JobContext& w) {
          w.tasks[2].cores = {0, 1};
          w.tasks[3].cores = {1, 2};
        },
@@ -450,7 +455,7 @@ const std::vector<CheckCase>& cases() {
        "share cores"},
       {"NoBindingIsFine",
        "cpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.cores = {0, 1, 2, 3};
          }
@@ -460,7 +465,7 @@ const std::vector<CheckCase>& cases() {
        "every rank has 4 cores"},
       {"OneCoreMachine",
        "cpus",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.cores = {0};
            task.node.cores = 1;
@@ -471,19 +476,19 @@ const std::vector<CheckCase>& cases() {
        "2 ranks share 1 core"},
       {"ShmSmall",
        "shm",
-       [](World& w) { second_node(w).shm_bytes = 67'108'864; },
+       [](JobContext& w) { second_node(w).shm_bytes = 67'108'864; },
        Status::Notice,
        {"jwb0002"},
        "/dev/shm has only 67.1 MB"},
       {"MemlockSmall",
        "memlock",
-       [](World& w) { w.tasks[2].locked_memory = 65536; },
+       [](JobContext& w) { w.tasks[2].locked_memory = 65536; },
        Status::Bad,
        {"jwb0002"},
        "only 65.5 kB may be locked"},
       {"MemlockUnneeded",
        "memlock",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.adapters.clear();
          }
@@ -493,13 +498,13 @@ const std::vector<CheckCase>& cases() {
        "no network adapter here needs"},
       {"Slow",
        "speed",
-       [](World& w) { w.benchmark.rows[1].gigabytes = 0.1; },
+       [](JobContext& w) { w.benchmark.rows[1].gigabytes = 0.1; },
        Status::Notice,
        {},
        "at least 1.88 GB/s is expected: half of 100000 Mbit/s"},
       {"OneSlowAdapter",
        "speed",
-       [](World& w) {
+       [](JobContext& w) {
          second_node(w).interfaces[1].megabits = 10'000;
          w.benchmark.rows[1].gigabytes = 0.6;
        },
@@ -508,7 +513,7 @@ const std::vector<CheckCase>& cases() {
        "at least 0.625 GB/s is expected: half of 10000 Mbit/s"},
       {"OneSlowAdapterAsFastAsItCan",
        "speed",
-       [](World& w) {
+       [](JobContext& w) {
          second_node(w).interfaces[1].megabits = 10'000;
          w.benchmark.rows[1].gigabytes = 1;
        },
@@ -517,20 +522,20 @@ const std::vector<CheckCase>& cases() {
        "at least 0.625 GB/s"},
       {"SlowerThanTheSiteSays",
        "speed",
-       [](World& w) { w.limits.gigabytes = 5; },
+       [](JobContext& w) { w.limits.gigabytes = 5; },
        Status::Bad,
        {},
        "at least 5 GB/s is expected: doctor.bandwidth"},
-      {"Latency", "speed", [](World& w) { w.limits.microseconds = 5; }, Status::Bad, {}, "at most 5 us per hop"},
+      {"Latency", "speed", [](JobContext& w) { w.limits.microseconds = 5; }, Status::Bad, {}, "at most 5 us per hop"},
       {"WrongData",
        "speed",
-       [](World& w) { w.benchmark.error = "all-reduce gave wrong data"; },
+       [](JobContext& w) { w.benchmark.error = "all-reduce gave wrong data"; },
        Status::Bad,
        {},
        "wrong data"},
       {"CollectivesFail",
        "collectives",
-       [](World& w) {
+       [](JobContext& w) {
          w.collectives = {"", "--backend: mpi: no MPI launcher; try srun --mpi=pmix", {}};
        },
        Status::Bad,
@@ -538,20 +543,20 @@ const std::vector<CheckCase>& cases() {
        "no MPI launcher"},
       {"CollectivesWrong",
        "collectives",
-       [](World& w) { w.collectives.rows[1].correct = false; },
+       [](JobContext& w) { w.collectives.rows[1].correct = false; },
        Status::Bad,
        {},
        "gave a wrong result"},
-      {"NotMeasured", "speed", [](World& w) { w.benchmark = {}; }, Status::Absent, {}, "not measured"},
+      {"NotMeasured", "speed", [](JobContext& w) { w.benchmark = {}; }, Status::Absent, {}, "not measured"},
       {"RingIsBroken",
        "speed",
-       [](World& w) { w.benchmark = {.absent = "not measured: node1 does not reach node2"}; },
+       [](JobContext& w) { w.benchmark = {.absent = "not measured: node1 does not reach node2"}; },
        Status::Absent,
        {},
        "node1 does not reach node2"},
       {"Loopback",
        "speed",
-       [](World& w) {
+       [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
            task.node.route_interface = "lo";
          }
@@ -568,9 +573,9 @@ class DoctorCheck : public testing::TestWithParam<CheckCase> {};
 
 TEST_P(DoctorCheck, FindsIt) {
   const CheckCase& test = GetParam();
-  World world = healthy_world();
-  test.breakage(world);
-  const std::vector<Checked> findings = run_checks(world, {test.check});
+  JobContext context = healthy_world();
+  test.breakage(context);
+  const std::vector<Checked> findings = run_checks(context, {test.check});
   ASSERT_EQ(findings.size(), 1U) << testing::PrintToString(findings.size());
   const Finding& finding = findings.front().finding;
   EXPECT_EQ(finding.status, test.status) << finding.reason;
@@ -600,26 +605,26 @@ TEST(DoctorChecks, EveryCheckHasACaseThatBreaksIt) {
 }
 
 TEST(DoctorChecks, AdviceOnGpusCanBeTyped) {
-  const auto action = [](World world) { return run_checks(world, {"gpus"}).front().finding.action; };
-  World world = healthy_world();
-  world.tasks[0].gpus.visible[0].numa = 3;
-  EXPECT_THAT(action(world), HasSubstr("--cpu-bind=map_ldom:3,0"));
-  for (TaskFacts& task : world.tasks) {
+  const auto action = [](JobContext context) { return run_checks(context, {"gpus"}).front().finding.action; };
+  JobContext context = healthy_world();
+  context.tasks[0].gpus.visible[0].numa = 3;
+  EXPECT_THAT(action(context), HasSubstr("--cpu-bind=map_ldom:3,0"));
+  for (TaskFacts& task : context.tasks) {
     task.gpus.openable = 1;
   }
-  EXPECT_THAT(action(world), HasSubstr("--gpus-per-node=2 without --gpus-per-task and --gpu-bind"));
-  world.tasks.resize(1);
-  EXPECT_THAT(action(world), HasSubstr("--ntasks-per-node=2"));
+  EXPECT_THAT(action(context), HasSubstr("--gpus-per-node=2 without --gpus-per-task and --gpu-bind"));
+  context.tasks.resize(1);
+  EXPECT_THAT(action(context), HasSubstr("--ntasks-per-node=2"));
 }
 
 TEST(DoctorChecks, EveryCheckSurvivesAWorldOfOneAndAnEmptyOne) {
-  World alone = healthy_world();
+  JobContext alone = healthy_world();
   alone.tasks.resize(1);
   alone.step.world_size = 1;
   alone.step.num_nodes = 1;
-  for (const World& world : {alone, World()}) {
+  for (const JobContext& context : {alone, JobContext()}) {
     for (const Check& check : kChecks) {
-      EXPECT_FALSE(run_checks(world, {check.name}).empty()) << check.name;
+      EXPECT_FALSE(run_checks(context, {check.name}).empty()) << check.name;
     }
   }
 }

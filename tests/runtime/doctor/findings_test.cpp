@@ -14,9 +14,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(DoctorFindings, TheInstallationAndItsProblemsAreTold) {
-  World world = healthy_world();
-  world.way.problems = {"/opt/spank_rollcall.so: was built for Slurm 22.05"};
-  const std::vector<Checked> findings = run_checks(world, {"way"});
+  JobContext context = healthy_world();
+  context.launch_method.problems = {"/opt/spank_rollcall.so: was built for Slurm 22.05"};
+  const std::vector<Checked> findings = run_checks(context, {"way"});
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_THAT(findings[0].finding.reason, HasSubstr("(site installation, /opt/spank_rollcall.so)"));
   EXPECT_EQ(findings[1].finding.status, Status::Notice);
@@ -24,20 +24,20 @@ TEST(DoctorFindings, TheInstallationAndItsProblemsAreTold) {
 }
 
 TEST(DoctorFindings, NodesWithTheSameTroubleShareALine) {
-  World world = healthy_world();
-  for (TaskFacts& task : world.tasks) {
+  JobContext context = healthy_world();
+  for (TaskFacts& task : context.tasks) {
     task.node.scratch.error = "No such file or directory";
   }
-  const std::vector<Checked> findings = run_checks(world, {"scratch"});
+  const std::vector<Checked> findings = run_checks(context, {"scratch"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0001", "jwb0002"));
 }
 
 TEST(DoctorFindings, NodesWithDifferentTroublesHaveALineEach) {
-  World world = healthy_world();
-  world.tasks[0].node.scratch.error = "Read-only file system";
-  world.tasks[2].node.scratch.error = "No such file or directory";
-  const std::vector<Checked> findings = run_checks(world, {"scratch"});
+  JobContext context = healthy_world();
+  context.tasks[0].node.scratch.error = "Read-only file system";
+  context.tasks[2].node.scratch.error = "No such file or directory";
+  const std::vector<Checked> findings = run_checks(context, {"scratch"});
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_THAT(findings[0].finding.hosts, ElementsAre("jwb0001"));
   EXPECT_THAT(findings[1].finding.hosts, ElementsAre("jwb0002"));
@@ -45,43 +45,43 @@ TEST(DoctorFindings, NodesWithDifferentTroublesHaveALineEach) {
 }
 
 TEST(DoctorFindings, AnAdapterWithoutAnActivePortIsNearNoGpu) {
-  World world = healthy_world();
-  for (TaskFacts& task : world.tasks) {
+  JobContext context = healthy_world();
+  for (TaskFacts& task : context.tasks) {
     task.node.adapters = {{"mlx5_0", 0, false, 200}, {"mlx5_1", 1, true, 200}};  // the GPU is on NUMA node 0
   }
-  const std::vector<Checked> findings = run_checks(world, {"devices"});
+  const std::vector<Checked> findings = run_checks(context, {"devices"});
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_THAT(findings[0].finding.reason, HasSubstr("mlx5_0 has no active port"));
   EXPECT_THAT(findings[1].finding.reason, HasSubstr("no adapter on its NUMA node"));
 }
 
 TEST(DoctorFindings, ANameThatMeansSomethingElseOnOneNode) {
-  World world = healthy_world();
-  world.step.num_nodes = 3;
-  TaskFacts third = world.tasks[2];
+  JobContext context = healthy_world();
+  context.step.num_nodes = 3;
+  TaskFacts third = context.tasks[2];
   third.host = "jwb0003";
   third.node.names.head[0].addresses = {{"10.0.0.9", true, false, false}};
-  TaskFacts fourth = world.tasks[2];
+  TaskFacts fourth = context.tasks[2];
   fourth.host = "jwb0004";
-  world.tasks.push_back(third);
-  world.tasks.push_back(fourth);
-  const std::vector<Checked> findings = run_checks(world, {"head-name"});
+  context.tasks.push_back(third);
+  context.tasks.push_back(fourth);
+  const std::vector<Checked> findings = run_checks(context, {"head-name"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings.front().finding.status, Status::Bad);
   EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0003"));
 }
 
 TEST(DoctorFindings, ANameOfSeveralAddressesMayTurnThem) {
-  World world = healthy_world();
-  world.step.num_nodes = 3;
-  TaskFacts third = world.tasks[2];
+  JobContext context = healthy_world();
+  context.step.num_nodes = 3;
+  TaskFacts third = context.tasks[2];
   third.host = "jwb0003";
   const network::Address one{"10.78.0.1", true, false, false};
   const network::Address other{"10.78.0.2", true, false, false};
-  world.tasks[2].node.names.head[0].addresses = {one, other};
+  context.tasks[2].node.names.head[0].addresses = {one, other};
   for (const auto& answer : {std::vector{other, one}, std::vector{other}}) {  // another order, or a part of them
     third.node.names.head[0].addresses = answer;
-    World told = world;
+    JobContext told = context;
     told.tasks.push_back(third);
     const std::vector<Checked> findings = run_checks(told, {"head-name"});
     ASSERT_EQ(findings.size(), 1U);
@@ -90,28 +90,28 @@ TEST(DoctorFindings, ANameOfSeveralAddressesMayTurnThem) {
 }
 
 TEST(DoctorFindings, CollectivesAreOneLineABackEnd) {
-  World world = healthy_world();
-  world.collectives.rows.push_back({"ucx", "all_reduce", 1024, 1e-5, 0.1, true});
-  const std::vector<Checked> good = run_checks(world, {"collectives"});
+  JobContext context = healthy_world();
+  context.collectives.rows.push_back({"ucx", "all_reduce", 1024, 1e-5, 0.1, true});
+  const std::vector<Checked> good = run_checks(context, {"collectives"});
   ASSERT_EQ(good.size(), 2U);
   EXPECT_EQ(good[0].finding.status, Status::Good);
   EXPECT_EQ(good[0].finding.reason,
             "gloo: all_reduce of 1.02 kB 120 us, 0.01 GB/s; all_reduce of 16.8 MB 20000 us, 0.8 GB/s");
-  world.collectives.rows[2].correct = false;
-  const Finding wrong = run_checks(world, {"collectives"})[1].finding;
+  context.collectives.rows[2].correct = false;
+  const Finding wrong = run_checks(context, {"collectives"})[1].finding;
   EXPECT_EQ(wrong.status, Status::Bad);
   EXPECT_THAT(wrong.reason, HasSubstr("ucx: all_reduce of 1024 bytes gave a wrong result"));
 }
 
 TEST(DoctorFindings, CollectivesThatFailedSayWhatToDo) {
-  World world = healthy_world();
-  world.collectives = {"", "--backend: mpi: no MPI launcher started this process; try srun --mpi=pmix", {}};
-  const Finding failed = run_checks(world, {"collectives"})[0].finding;
+  JobContext context = healthy_world();
+  context.collectives = {"", "--backend: mpi: no MPI launcher started this process; try srun --mpi=pmix", {}};
+  const Finding failed = run_checks(context, {"collectives"})[0].finding;
   EXPECT_EQ(failed.status, Status::Bad);
   EXPECT_EQ(failed.reason, "--backend: mpi: no MPI launcher started this process");
   EXPECT_EQ(failed.action, "try srun --mpi=pmix");
-  world.collectives = {"there is only one rank", "", {}};
-  EXPECT_EQ(run_checks(world, {"collectives"})[0].finding.status, Status::Absent);
+  context.collectives = {"there is only one rank", "", {}};
+  EXPECT_EQ(run_checks(context, {"collectives"})[0].finding.status, Status::Absent);
 }
 
 TEST(DoctorFindings, BytesAreShort) {

@@ -22,10 +22,10 @@ std::vector<Checked> some_findings() {
 }
 
 TEST(DoctorReport, IsATableWithReasonsAndRemedies) {
-  World world = healthy_world();
-  world.benchmark = {};
-  world.seconds = 0.31;
-  EXPECT_EQ(report_text(world, some_findings(), {true, false}),
+  JobContext context = healthy_world();
+  context.benchmark = {};
+  context.seconds = 0.31;
+  EXPECT_EQ(report_text(context, some_findings(), {true, false}),
             "rollcall doctor: job 7 step 0, 2 nodes, 4 ranks\n"
             "\n"
             "✔ answer        all 4 ranks on 2 nodes answered\n"
@@ -55,10 +55,10 @@ TEST(DoctorReport, IsColouredForATerminalOnly) {
 }
 
 TEST(DoctorReport, ManyNodesAreCounted) {
-  World world = healthy_world();
-  world.step.num_nodes = 500;
+  JobContext context = healthy_world();
+  context.step.num_nodes = 500;
   const Finding many{Status::Bad, {"n1", "n2", "n3", "n4", "n5", "n6"}, "gone", "look"};
-  EXPECT_THAT(report_text(world, {{"answer", many}}, {true, false}), HasSubstr("n1, n2, n3 and 3 more: gone"));
+  EXPECT_THAT(report_text(context, {{"answer", many}}, {true, false}), HasSubstr("n1, n2, n3 and 3 more: gone"));
 }
 
 TEST(DoctorReport, JsonHoldsAllOfIt) {

@@ -87,7 +87,7 @@ TEST(DoctorBenchmark, StrangersWhoConnectFirstDoNotKeepTheNeighbourOut) {
   const Socket silent(rendezvous::connect_once(endpoint(0), deadline).descriptor);
   Socket other_step(rendezvous::connect_once(endpoint(0), deadline).descriptor, rendezvous::End::Client,
                     {rendezvous::Secret::of("drawn", "8.0.0"), "ring"});
-  other_step.frames().say(to_text(rendezvous::Hello{}));
+  other_step.frames().queue(to_text(rendezvous::Hello{}));
   ASSERT_TRUE(other_step.flush());
   for (std::size_t i = 0; i < 2; ++i) {
     ASSERT_EQ(members.at(i).connect({endpoint(1 - i)}, deadline), "");

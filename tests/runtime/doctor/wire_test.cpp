@@ -77,7 +77,7 @@ std::vector<Listener> one(Listener made) {
 TEST(DoctorFrame, ComesOutAsItWentInWhateverThePieces) {
   FrameBuffer speaker;
   for (const std::string& text : {std::string("hello"), std::string(), std::string(70'000, 'x')}) {
-    speaker.say(text);
+    speaker.queue(text);
   }
   const std::string bytes(speaker.outgoing());
   FrameBuffer buffer;
@@ -178,7 +178,7 @@ TEST(DoctorServer, GathersAsksAndDismisses) {
                                   soon(), [&] { meanwhile = true; });
   EXPECT_THAT(answers, ElementsAre(Pair(1, "11"), Pair(2, "22")));
   EXPECT_TRUE(meanwhile);
-  server.tell({{1, to_text(Request{})}, {2, to_text(Request{})}}, soon());
+  server.send({{1, to_text(Request{})}, {2, to_text(Request{})}}, soon());
   first.join();
   second.join();
   EXPECT_THAT(server.losses(), IsEmpty());
@@ -190,14 +190,14 @@ TEST(DoctorServer, AGreetingThatDoesNotEndIsHungUpOn) {
   Server server(one(std::move(own)), of_step(), 2);
   std::thread others([port] {
     Socket endless = connected_as(of_step(), port);
-    endless.frames().say(std::string(1 << 20, 'x'));
+    endless.frames().queue(std::string(1 << 20, 'x'));
     const Result<std::string> answer = endless.receive_frame(Clock::now() + std::chrono::seconds(4));
     ASSERT_FALSE(answer);
     EXPECT_THAT(answer.error().reason, testing::Not(HasSubstr("in time")));
     client(port, 1, "one").join();
   });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
-  server.tell({{1, to_text(Request{})}}, soon());
+  server.send({{1, to_text(Request{})}}, soon());
   others.join();
 }
 
@@ -209,9 +209,9 @@ TEST(DoctorServer, ListensToItsOwnStepOnly) {
   Socket browser = connected(port);
   ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, soon()));
   Socket other_step = connected_as(of_step("7.1.0"), port);
-  other_step.frames().say(to_text(Hello{.rank = 1}));
+  other_step.frames().queue(to_text(Hello{.rank = 1}));
   Socket no_such_rank = connected_as(of_step(), port);
-  no_such_rank.frames().say(to_text(Hello{.rank = 2}));
+  no_such_rank.frames().queue(to_text(Hello{.rank = 2}));
   ASSERT_TRUE(other_step.flush() && no_such_rank.flush());
   std::thread strangers([&] {
     EXPECT_FALSE(other_step.receive_frame(soon()));
@@ -219,10 +219,10 @@ TEST(DoctorServer, ListensToItsOwnStepOnly) {
   });
   std::thread right = client(port, 1, "one");
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
-  server.tell({{1, to_text(Request{})}}, soon());
+  server.send({{1, to_text(Request{})}}, soon());
   right.join();
   strangers.join();
-  EXPECT_THAT(server.sent_away(), HasSubstr("does not know the secret"));
+  EXPECT_THAT(server.last_rejected(), HasSubstr("does not know the secret"));
 }
 
 TEST(DoctorServer, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
@@ -240,7 +240,7 @@ TEST(DoctorServer, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
   });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
   EXPECT_LT(resident_kilobytes(), before + 16'384);
-  server.tell({{1, to_text(Request{})}}, soon());
+  server.send({{1, to_text(Request{})}}, soon());
   right.join();
 }
 

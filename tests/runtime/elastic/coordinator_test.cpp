@@ -20,10 +20,10 @@ std::optional<Outcome> end_after(const std::vector<Cause>& causes) {
   Coordinator coordinator(policy, [] { return std::string("nonce"); });
   const Clock::time_point now = Clock::now();
   Report join{.kind = Report::Kind::Join, .port = 4711};
-  join.newcomer = Newcomer{"run", 1, 1, {}, Node{"here", "", 2, "worker"}};
-  coordinator.heard(1, join, now);
-  coordinator.heard(1, {.kind = Report::Kind::Failed, .generation = 1, .causes = causes}, now);
-  coordinator.heard(1, {.kind = Report::Kind::Stopped, .generation = 1, .port = 4712}, now);
+  join.join_request = JoinRequest{"run", 1, 1, {}, Node{"here", "", 2, "worker"}};
+  coordinator.handle_report(1, join, now);
+  coordinator.handle_report(1, {.kind = Report::Kind::Failed, .generation = 1, .causes = causes}, now);
+  coordinator.handle_report(1, {.kind = Report::Kind::Stopped, .generation = 1, .port = 4712}, now);
   std::optional<Outcome> outcome;
   for (const auto& [id, order] : coordinator.take_orders()) {
     outcome = order.kind == Order::Kind::End ? order.outcome : outcome;
@@ -56,8 +56,8 @@ class TwoNodes : public testing::Test {
 
   void join(MemberId id, const char* host) {
     Report report{.kind = Report::Kind::Join, .port = 4711};
-    report.newcomer = Newcomer{"run", 1, 3, {}, Node{host, "", 1, "worker"}};
-    coordinator_.heard(id, report, now_);
+    report.join_request = JoinRequest{"run", 1, 3, {}, Node{host, "", 1, "worker"}};
+    coordinator_.handle_report(id, report, now_);
   }
   /// Whether the first node is told to stop, and that workers are lost.
   [[nodiscard]] std::optional<bool> told() {
@@ -89,7 +89,7 @@ TEST_F(TwoNodes, LetGoInGoodOrderWhereANodeComesOrLeaves) {
 }
 
 TEST_F(TwoNodes, LetGoInGoodOrderWhereANodeLeaves) {
-  coordinator_.heard(2, {.kind = Report::Kind::Leave}, now_);
+  coordinator_.handle_report(2, {.kind = Report::Kind::Leave}, now_);
   EXPECT_EQ(told(), false);
 }
 
@@ -99,7 +99,7 @@ TEST_F(TwoNodes, AreToldWhereWorkersAreLost) {
 }
 
 TEST_F(TwoNodes, AreToldWhereAWorkerFails) {
-  coordinator_.heard(2, {.kind = Report::Kind::Failed, .generation = 1, .causes = {{.exit_code = 1}}}, now_);
+  coordinator_.handle_report(2, {.kind = Report::Kind::Failed, .generation = 1, .causes = {{.exit_code = 1}}}, now_);
   EXPECT_EQ(told(), true);
 }
 
@@ -108,7 +108,7 @@ TEST_F(TwoNodes, GiveUpOnANodeThatComesAndIsLostAgainAndAgain) {
   std::uint32_t generation = 1;
   const auto stop_all = [&](std::initializer_list<MemberId> members) {
     for (const MemberId id : members) {
-      coordinator_.heard(id, {.kind = Report::Kind::Stopped, .generation = generation, .port = 4711}, now_);
+      coordinator_.handle_report(id, {.kind = Report::Kind::Stopped, .generation = generation, .port = 4711}, now_);
     }
     generation += 1;
   };
@@ -126,10 +126,10 @@ TEST_F(TwoNodes, GiveUpOnANodeThatComesAndIsLostAgainAndAgain) {
 
 TEST_F(TwoNodes, TakeNobodyInUnderTheNameOfOneOfThem) {
   Report report{.kind = Report::Kind::Join, .port = 4711};
-  report.newcomer = Newcomer{"run", 1, 3, {}, Node{"three", "10.0.0.3", 1, "worker", 5000}};
-  coordinator_.heard(3, report, now_);
+  report.join_request = JoinRequest{"run", 1, 3, {}, Node{"three", "10.0.0.3", 1, "worker", 5000}};
+  coordinator_.handle_report(3, report, now_);
   (void)coordinator_.take_orders();
-  coordinator_.heard(4, report, now_);
+  coordinator_.handle_report(4, report, now_);
   std::vector<Order::Kind> told;
   for (const auto& [id, order] : coordinator_.take_orders()) {
     told.push_back(order.kind);
@@ -153,8 +153,8 @@ TEST(Coordinator, ASuccessorBelievesANewerWorldOfItsOwnRunAlone) {
         policy, [] { return std::string("nonce"); }, known, Clock::now());
     const auto join = [&](MemberId id, const Node& node, const Generation& last) {
       Report report{.kind = Report::Kind::Join, .port = 4711};
-      report.newcomer = Newcomer{"run", 1, 3, {}, node, last};
-      coordinator.heard(id, report, Clock::now());
+      report.join_request = JoinRequest{"run", 1, 3, {}, node, last};
+      coordinator.handle_report(id, report, Clock::now());
     };
     join(1, own, known);
     Generation newer = known;
@@ -177,16 +177,16 @@ TEST(Coordinator, ItsOwnAgentIsInEveryGenerationWhateverRanksOthersAskFor) {
   const Clock::time_point now = Clock::now();
   const auto join = [&](MemberId id, std::optional<std::uint32_t> rank) {
     Report report{.kind = Report::Kind::Join, .port = 4711};
-    report.newcomer = Newcomer{"run", 2, 2, rank, Node{std::to_string(id), "", 1, "worker"}};
-    coordinator.heard(id, report, now);
+    report.join_request = JoinRequest{"run", 2, 2, rank, Node{std::to_string(id), "", 1, "worker"}};
+    coordinator.handle_report(id, report, now);
   };
   join(1, {});
   join(2, 0);
   join(3, 1);  // waits
-  coordinator.heard(2, {.kind = Report::Kind::Failed, .generation = 1, .causes = {{.exit_code = 1}}}, now);
+  coordinator.handle_report(2, {.kind = Report::Kind::Failed, .generation = 1, .causes = {{.exit_code = 1}}}, now);
   (void)coordinator.take_orders();
   for (const MemberId id : {MemberId{1}, MemberId{2}}) {
-    coordinator.heard(id, {.kind = Report::Kind::Stopped, .generation = 1, .port = 4711}, now);
+    coordinator.handle_report(id, {.kind = Report::Kind::Stopped, .generation = 1, .port = 4711}, now);
   }
   std::vector<std::string> hosts;
   for (const auto& [id, order] : coordinator.take_orders()) {
@@ -226,7 +226,7 @@ TEST(Member, TellsItsWorkersOnceMoreWhereOthersAreLostAfterAll) {
   EXPECT_FALSE(stopped[0].lost);
   stop.lost = true;
   member.ordered(stop);
-  EXPECT_EQ(actions(member, Action::Kind::TellOfLoss).size(), 1U);
+  EXPECT_EQ(actions(member, Action::Kind::ReportLoss).size(), 1U);
 }
 
 TEST(Member, TakesACoordinatorThatIsSilentForALossAndOneThatEndedForNone) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/coordinator_link.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/listener.h"
@@ -42,10 +42,11 @@ struct GuestOfTest {
     const Listener listener = any_listener();
     const int descriptor = rendezvous::connect_once({"127.0.0.1", listener.port()}, in_half_a_minute()).descriptor;
     coordinator = rendezvous::Socket(accept(listener.descriptor(), nullptr, nullptr), rendezvous::End::Server, seal());
-    guest = std::make_unique<Guest>(loop, rendezvous::Socket(descriptor, rendezvous::End::Client, seal()),
-                                    std::chrono::minutes(1), std::chrono::minutes(1), rendezvous::Endpoint{"there", 1});
+    guest = std::make_unique<RemoteCoordinator>(loop, rendezvous::Socket(descriptor, rendezvous::End::Client, seal()),
+                                                std::chrono::minutes(1), std::chrono::minutes(1),
+                                                rendezvous::Endpoint{"there", 1});
     Report join{.kind = Report::Kind::Join, .port = 4711};
-    join.newcomer = Newcomer{"test", 2, 2, {}, own()};
+    join.join_request = JoinRequest{"test", 2, 2, {}, own()};
     guest->report(join);
   }
 
@@ -67,17 +68,17 @@ struct GuestOfTest {
   }
 
   void say(const std::string& text) {
-    coordinator.frames().say(text);
+    coordinator.frames().queue(text);
     ASSERT_TRUE(coordinator.take_arrived());  // the guest's opening, which what is said waits for, is there
     ASSERT_EQ(coordinator.frames().unsent(), 0U);
   }
 
   EventLoop loop;
   rendezvous::Socket coordinator;
-  std::unique_ptr<Guest> guest;
+  std::unique_ptr<RemoteCoordinator> guest;
 };
 
-TEST(Guest, ObeysAnOrderThatConcernsIt) {
+TEST(RemoteCoordinator, ObeysAnOrderThatConcernsIt) {
   GuestOfTest test;
   test.hear(to_text(GuestOfTest::begin()));
   EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
@@ -89,7 +90,7 @@ TEST(Guest, ObeysAnOrderThatConcernsIt) {
   EXPECT_FALSE(test.guest->gone());
 }
 
-TEST(Guest, KnowsTheNodesOfAGenerationThatItWasToldBefore) {
+TEST(RemoteCoordinator, KnowsTheNodesOfAGenerationThatItWasToldBefore) {
   GuestOfTest test;
   Order world = GuestOfTest::begin();
   world.kind = Order::Kind::World;
@@ -104,7 +105,7 @@ TEST(Guest, KnowsTheNodesOfAGenerationThatItWasToldBefore) {
   EXPECT_EQ(orders.front().generation.world, world.generation.world);
 }
 
-TEST(Guest, BeginsNoGenerationWithTheNodesOfAnother) {
+TEST(RemoteCoordinator, BeginsNoGenerationWithTheNodesOfAnother) {
   for (const auto& [number, nonce] : {std::pair(2, "one"), std::pair(1, "other")}) {
     GuestOfTest test;
     Order world = GuestOfTest::begin();
@@ -121,24 +122,24 @@ TEST(Guest, BeginsNoGenerationWithTheNodesOfAnother) {
   }
 }
 
-TEST(Guest, TakesTheAddressByWhichTheCoordinatorSeesItWhereItNamedNone) {
+TEST(RemoteCoordinator, TakesTheAddressByWhichTheCoordinatorSeesItWhereItNamedNone) {
   GuestOfTest test;
   Report join{.kind = Report::Kind::Join};
-  join.newcomer = Newcomer{"test", 2, 2, {}, GuestOfTest::own()};
-  join.newcomer->node.address.clear();
+  join.join_request = JoinRequest{"test", 2, 2, {}, GuestOfTest::own()};
+  join.join_request->node.address.clear();
   test.guest->report(join);
   test.hear(to_text(GuestOfTest::begin()));
   EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
 }
 
-TEST(Guest, StartsNoGenerationThatHasNoPlaceForIt) {
+TEST(RemoteCoordinator, StartsNoGenerationThatHasNoPlaceForIt) {
   const auto refused = [](const auto& spoil) {
     GuestOfTest test;
     Order order = GuestOfTest::begin();
     spoil(order.generation);
     test.hear(to_text(order));
     EXPECT_THAT(test.guest->take_orders(), IsEmpty());
-    return test.guest->gone().value_or(Gone{}).reason;
+    return test.guest->gone().value_or(CoordinatorLoss{}).reason;
   };
   const auto with_node = [&](std::size_t rank, const auto& spoil) {
     return refused([&](Generation& one) {
@@ -158,7 +159,7 @@ TEST(Guest, StartsNoGenerationThatHasNoPlaceForIt) {
   EXPECT_THAT(refused([](Generation& one) { one.address = std::string("a\0b", 3); }), expected);
 }
 
-TEST(Guest, BelievesNoEndThatNoWorkerCanHave) {
+TEST(RemoteCoordinator, BelievesNoEndThatNoWorkerCanHave) {
   const auto refused = [](int exit_code, const Cause& cause) {
     GuestOfTest test;
     Order order{.kind = Order::Kind::End};
@@ -179,7 +180,7 @@ TEST(Guest, BelievesNoEndThatNoWorkerCanHave) {
   EXPECT_FALSE(parse_order(R"({"order":1e99})")) << "no integer";
 }
 
-TEST(Guest, BelievesNoCoordinatorThatIsNotInItsGeneration) {
+TEST(RemoteCoordinator, BelievesNoCoordinatorThatIsNotInItsGeneration) {
   Order order = GuestOfTest::begin();
   order.generation.coordinator = 1;
   order.generation.unsettled = {{7, {GuestOfTest::own()}}};
@@ -195,7 +196,7 @@ TEST(Guest, BelievesNoCoordinatorThatIsNotInItsGeneration) {
   EXPECT_FALSE(parse_order(to_text(order)));
 }
 
-TEST(Guest, HearsNothingAfterWhatNoAgentSays) {
+TEST(RemoteCoordinator, HearsNothingAfterWhatNoAgentSays) {
   GuestOfTest test;
   test.say("nonsense");
   test.hear(to_text(GuestOfTest::begin()));
@@ -204,7 +205,7 @@ TEST(Guest, HearsNothingAfterWhatNoAgentSays) {
   EXPECT_TRUE(test.guest->gone());
 }
 
-TEST(Guest, NamesTheVersionsWhereAnOlderOneRefusesIt) {
+TEST(RemoteCoordinator, NamesTheVersionsWhereAnOlderOneRefusesIt) {
   GuestOfTest test;
   std::string older =
       to_text(Order{.kind = Order::Kind::Refused, .reason = "this is not a message of a rollcall agent"});
@@ -240,10 +241,10 @@ struct AgentWhoMet {
     request.meeting.endpoint = {"127.0.0.1", listener.port()};
     request.meeting.host = false;
     request.meeting.join_timeout = std::chrono::minutes(1);
-    Result<Met> met = meet_agents(loop, request, [](const std::string&) {});
-    agent = met ? std::move(met->coordination) : nullptr;
+    Result<MeetingResult> met = meet_agents(loop, request, [](const std::string&) {});
+    agent = met ? std::move(met->coordinator_link) : nullptr;
     Report join{.kind = Report::Kind::Join, .port = 4711};
-    join.newcomer = Newcomer{"test", 2, 2, {}, GuestOfTest::own()};
+    join.join_request = JoinRequest{"test", 2, 2, {}, GuestOfTest::own()};
     agent->report(join);
   }
 
@@ -270,7 +271,7 @@ struct AgentWhoMet {
   }();
   LaunchRequest request;
   EventLoop loop;
-  std::unique_ptr<Coordination> agent;
+  std::unique_ptr<CoordinatorLink> agent;
 };
 
 TEST(MeetAgents, WhoIsHungUpOnBeforeTheHandshakeComesAgain) {
@@ -293,7 +294,7 @@ TEST(MeetAgents, WhoIsHungUpOnBeforeTheHandshakeComesAgain) {
   }
   ASSERT_THAT(texts, SizeIs(testing::Ge(2U)));
   EXPECT_TRUE(rendezvous::parse_hello(texts[0]));
-  EXPECT_TRUE(parse_report(texts[1])->newcomer) << "it joins";
+  EXPECT_TRUE(parse_report(texts[1])->join_request) << "it joins";
 }
 
 TEST(MeetAgents, WhoseSecretIsAnotherEndsSoon) {

@@ -74,7 +74,7 @@ TEST(Messages, AFewBytesDoNotBecomeManyValues) {
 TEST(Messages, AnAddressIsNothingThatAShellWouldTakeForMore) {
   const auto is_read = [](const Node& node) {
     Report report{.kind = Report::Kind::Join, .port = 4711};
-    report.newcomer = Newcomer{"run", 1, 1, {}, node};
+    report.join_request = JoinRequest{"run", 1, 1, {}, node};
     return parse_report(to_text(report)).has_value();
   };
   EXPECT_TRUE(is_read({"jwb_01-i.cluster", "fe80::1%ib0", 1, "any role: $(x)"}));

@@ -72,7 +72,7 @@ class History {
       }
     }
     for (const Set set : successors) {
-      if (quorum_.may_go_on(nodes_of(here_ & ~set))) {
+      if (quorum_.may_continue(nodes_of(here_ & ~set))) {
         return "the coordinator may form another generation beside nodes " + std::to_string(set);
       }
       if ((set & world_) == 0) {
@@ -97,7 +97,7 @@ class History {
         acknowledge(i);
       }
     }
-    if (!quorum_.may_go_on(nodes_of(here_))) {
+    if (!quorum_.may_continue(nodes_of(here_))) {
       return;
     }
     world_ = here_ & (wanted | world_ | 1U);
@@ -174,12 +174,12 @@ TEST(Quorum, HalfOfTheNodesGoOnOnlyWithTheCoordinator) {
   generation.world = nodes_of(0b1111);
   Quorum quorum;
   quorum.formed(1, generation.world);
-  EXPECT_TRUE(quorum.may_go_on(nodes_of(0b0011)));
+  EXPECT_TRUE(quorum.may_continue(nodes_of(0b0011)));
   EXPECT_FALSE(may_succeed(generation, nodes_of(0b1100)));
-  EXPECT_FALSE(quorum.may_go_on(nodes_of(0b0001)));
+  EXPECT_FALSE(quorum.may_continue(nodes_of(0b0001)));
   EXPECT_TRUE(may_succeed(generation, nodes_of(0b1110)));
   quorum.died(node(3));
-  EXPECT_TRUE(quorum.may_go_on(nodes_of(0b0001))) << "the dead go on with nobody";
+  EXPECT_TRUE(quorum.may_continue(nodes_of(0b0001))) << "the dead go on with nobody";
 }
 
 }  // namespace

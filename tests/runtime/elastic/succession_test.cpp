@@ -47,14 +47,14 @@ TEST(Succession, WhoComesTooLateIsRefused) {
   last.world = nodes_of({"a", "b", "c", "d"});
   const auto join = [&](std::size_t place) {
     last.group_rank = static_cast<std::uint32_t>(place);
-    const Newcomer newcomer{"run", 1, 4, std::nullopt, last.world[place], last};
-    return Report{.kind = Report::Kind::Join, .port = 1, .newcomer = newcomer};
+    const JoinRequest join_request{"run", 1, 4, std::nullopt, last.world[place], last};
+    return Report{.kind = Report::Kind::Join, .port = 1, .join_request = join_request};
   };
   const Clock::time_point now = Clock::now();
   Coordinator coordinator(
       policy, [] { return std::string("nonce"); }, last, now);
-  coordinator.heard(1, join(1), now);
-  coordinator.heard(2, join(2), now);
+  coordinator.handle_report(1, join(1), now);
+  coordinator.handle_report(2, join(2), now);
   coordinator.tick(now + policy.reunion_timeout);
   EXPECT_EQ(coordinator.phase(), Coordinator::Phase::Ended) << "two of four are no majority";
 
@@ -62,10 +62,10 @@ TEST(Succession, WhoComesTooLateIsRefused) {
       policy, [] { return std::string("nonce"); }, last, now);
   for (const std::size_t place : {1U, 2U, 3U}) {
     EXPECT_EQ(next.phase(), Coordinator::Phase::Reuniting);
-    next.heard(place, join(place), now);
+    next.handle_report(place, join(place), now);
   }
   EXPECT_THAT(told(next, 3), Contains(Order::Kind::Stop)) << "all are there: nobody waits for more";
-  next.heard(4, join(0), now);
+  next.handle_report(4, join(0), now);
   EXPECT_THAT(told(next, 4), ElementsAre(Order::Kind::Refused)) << "its workers may still run";
 }
 
@@ -81,8 +81,8 @@ TEST(Succession, NobodyDisplacesTheSuccessor) {
       policy, [] { return std::string("nonce"); }, last, now);
   const auto join = [&](MemberId id, const Node& node, std::optional<std::uint32_t> rank,
                         std::optional<Generation> from) {
-    const Newcomer newcomer{"run", 1, 3, rank, node, std::move(from)};
-    coordinator.heard(id, {.kind = Report::Kind::Join, .port = 1, .newcomer = newcomer}, now);
+    const JoinRequest join_request{"run", 1, 3, rank, node, std::move(from)};
+    coordinator.handle_report(id, {.kind = Report::Kind::Join, .port = 1, .join_request = join_request}, now);
   };
   for (std::uint32_t place = 1; place <= 2; ++place) {
     last.group_rank = place;
@@ -92,7 +92,7 @@ TEST(Succession, NobodyDisplacesTheSuccessor) {
     join(id, Node{"newcomer", "", 1, "default", static_cast<std::uint16_t>(id)}, std::nullopt, std::nullopt);
   }
   for (MemberId id = 1; id <= 2; ++id) {
-    coordinator.heard(id, {.kind = Report::Kind::Stopped, .generation = 1, .port = 1}, now);
+    coordinator.handle_report(id, {.kind = Report::Kind::Stopped, .generation = 1, .port = 1}, now);
   }
   ASSERT_EQ(coordinator.phase(), Coordinator::Phase::Running);
   ASSERT_EQ(coordinator.generation().world.size(), 3U);

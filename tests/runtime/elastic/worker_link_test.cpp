@@ -34,22 +34,22 @@ class WorkerLinkTest : public testing::Test {
 };
 
 TEST_F(WorkerLinkTest, AWorkerThatLivesOnHoldsAndHearsTheNextGeneration) {
-  EXPECT_FALSE(agent_->lives_on());
-  worker_->live_on();
+  EXPECT_FALSE(agent_->survives());
+  worker_->announce_survival();
   let_agent_hear();
-  EXPECT_TRUE(agent_->lives_on());
+  EXPECT_TRUE(agent_->survives());
   EXPECT_FALSE(agent_->held());
-  EXPECT_FALSE(worker_->told_to_hold());
+  EXPECT_FALSE(worker_->hold_requested());
   const std::function<bool()> over = worker_->end_of_generation();
   EXPECT_FALSE(over());
   agent_->hold(false);
-  EXPECT_TRUE(worker_->told_to_hold());
+  EXPECT_TRUE(worker_->hold_requested());
   EXPECT_TRUE(over());
   agent_->begin({{"RANK", "2"}, {"EMPTY", ""}, {"LINES", "a\nb=c"}});
   const std::optional<Variables> variables = worker_->next_generation();
   ASSERT_TRUE(variables.has_value());
   EXPECT_EQ(*variables, (Variables{{"RANK", "2"}, {"EMPTY", ""}, {"LINES", "a\nb=c"}}));
-  EXPECT_FALSE(worker_->told_to_hold());
+  EXPECT_FALSE(worker_->hold_requested());
   EXPECT_TRUE(over()) << "that generation stays over";
   EXPECT_FALSE(worker_->end_of_generation()());
 }
@@ -57,7 +57,7 @@ TEST_F(WorkerLinkTest, AWorkerThatLivesOnHoldsAndHearsTheNextGeneration) {
 TEST_F(WorkerLinkTest, AWorkerIsToldWhetherOthersAreLost) {
   const std::function<bool()> first = worker_->loss_in_generation();
   agent_->hold(false);
-  EXPECT_TRUE(worker_->told_to_hold());
+  EXPECT_TRUE(worker_->hold_requested());
   EXPECT_FALSE(first()) << "nodes come";
   agent_->begin({{"RANK", "0"}});
   EXPECT_TRUE(worker_->next_generation().has_value());
@@ -66,28 +66,28 @@ TEST_F(WorkerLinkTest, AWorkerIsToldWhetherOthersAreLost) {
   EXPECT_FALSE(second());
   agent_->hold(true);
   EXPECT_TRUE(second());
-  EXPECT_TRUE(worker_->told_to_hold());
+  EXPECT_TRUE(worker_->hold_requested());
 }
 
 TEST_F(WorkerLinkTest, AWorkerThatWaitsInVainIsHeardOnceUnlessItIsToldToHold) {
-  worker_->complain("nobody answers");
+  worker_->report_stall("nobody answers");
   let_agent_hear();
-  EXPECT_FALSE(agent_->take_complaint()) << "it does not live on";
-  worker_->live_on();
+  EXPECT_FALSE(agent_->take_stall_report()) << "it does not live on";
+  worker_->announce_survival();
   let_agent_hear();
-  worker_->complain("rank 2 does not answer");
+  worker_->report_stall("rank 2 does not answer");
   let_agent_hear();
-  EXPECT_EQ(agent_->take_complaint(), "rank 2 does not answer");
-  EXPECT_FALSE(agent_->take_complaint());
-  EXPECT_TRUE(agent_->lives_on());
-  worker_->complain("rank 2 does not answer");
+  EXPECT_EQ(agent_->take_stall_report(), "rank 2 does not answer");
+  EXPECT_FALSE(agent_->take_stall_report());
+  EXPECT_TRUE(agent_->survives());
+  worker_->report_stall("rank 2 does not answer");
   let_agent_hear();
   agent_->hold(false);
-  EXPECT_FALSE(agent_->take_complaint()) << "its generation is over";
+  EXPECT_FALSE(agent_->take_stall_report()) << "its generation is over";
 }
 
 TEST_F(WorkerLinkTest, AWorkerWhoseAgentIsGoneWaitsForNothing) {
-  worker_->live_on();
+  worker_->announce_survival();
   let_agent_hear();
   agent_->hold(false);
   ASSERT_TRUE(worker_->await_hold(milliseconds(1000)));
@@ -96,11 +96,11 @@ TEST_F(WorkerLinkTest, AWorkerWhoseAgentIsGoneWaitsForNothing) {
 }
 
 TEST_F(WorkerLinkTest, AWorkerSaysAnewInEachGenerationThatItLivesOn) {
-  worker_->live_on();
+  worker_->announce_survival();
   let_agent_hear();
   agent_->hold(false);
   agent_->begin({{"RANK", "0"}});
-  EXPECT_FALSE(agent_->lives_on());
+  EXPECT_FALSE(agent_->survives());
   EXPECT_TRUE(worker_->next_generation().has_value());  // its "held" comes late, and counts for nothing
   let_agent_hear();
   EXPECT_FALSE(agent_->held());
@@ -108,28 +108,28 @@ TEST_F(WorkerLinkTest, AWorkerSaysAnewInEachGenerationThatItLivesOn) {
 
 TEST_F(WorkerLinkTest, AnotherProcessIsNotHeard) {
   agent_->listen_to(getppid());
-  worker_->live_on();
+  worker_->announce_survival();
   let_agent_hear();
-  EXPECT_FALSE(agent_->lives_on());
+  EXPECT_FALSE(agent_->survives());
 }
 
 TEST_F(WorkerLinkTest, AWorkerThatReadsNothingHoldsUpNobodyAndDoesNotLiveOn) {
-  worker_->live_on();
+  worker_->announce_survival();
   let_agent_hear();
   const Variables variables{{"LONG", std::string(10'000, 'x')}};
   for (int generation = 0; generation < 1'000; ++generation) {
     agent_->begin(variables);
   }
-  worker_->live_on();
-  EXPECT_FALSE(agent_->lives_on());
+  worker_->announce_survival();
+  EXPECT_FALSE(agent_->survives());
 }
 
 TEST_F(WorkerLinkTest, AWorkerThatIsGoneDoesNotLiveOn) {
-  worker_->live_on();
+  worker_->announce_survival();
   let_agent_hear();
   worker_.reset();
   let_agent_hear();
-  EXPECT_FALSE(agent_->lives_on());
+  EXPECT_FALSE(agent_->survives());
   agent_->hold(false);  // to nobody
   agent_->begin({});
   EXPECT_FALSE(agent_->held());

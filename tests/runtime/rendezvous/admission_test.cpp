@@ -41,12 +41,12 @@ Listener rank_0_listener() {
   return *std::move(made);
 }
 
-PlaceSource at(const Listener& rank_0, const std::string& drawn = "drawn") {
-  return [place = Place{{"127.0.0.1", rank_0.port()}, secret_of(drawn)}] { return Places{{place}, ""}; };
+LocationSource at(const Listener& rank_0, const std::string& drawn = "drawn") {
+  return [location = Location{{"127.0.0.1", rank_0.port()}, secret_of(drawn)}] { return Locations{{location}, ""}; };
 }
 
-Result<Admission> come(const PlaceSource& source, const Newcomer& newcomer, double timeout = 30) {
-  return be_admitted(source, newcomer, std::chrono::duration<double>(timeout), "rendezvous.folder", "/x");
+Result<Admission> come(const LocationSource& source, const AdmissionRequest& request, double timeout = 30) {
+  return be_admitted(source, request, std::chrono::duration<double>(timeout), "rendezvous.folder", "/x");
 }
 
 /// Rank 0 of a world of `size`, on a thread.
@@ -161,8 +161,8 @@ TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
 TEST(Admission, AMemberWhoseWordsCameWithItsHelloIsDroppedToo) {
   const Listener own = rank_0_listener();
   Socket talks(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor, End::Client, of_admission());
-  talks.frames().say(hello(1, 2));
-  talks.frames().say("more");
+  talks.frames().queue(hello(1, 2));
+  talks.frames().queue("more");
   auto zero = rank_0(own, 2);
   EXPECT_TRUE(talks.receive_frame(in_time()));
   EXPECT_FALSE(talks.receive_frame(in_time()));
@@ -293,22 +293,22 @@ TEST(Admission, OtherPlacesThatAreSilentDoNotHoldUpTheFirst) {
     port = free.port();
   }
   std::vector<Listener> silent;
-  std::vector<Place> places{{{"127.0.0.1", port}, secret_of("drawn")}};
+  std::vector<Location> locations{{{"127.0.0.1", port}, secret_of("drawn")}};
   for (int i = 0; i < 8; ++i) {
     silent.push_back(rank_0_listener());
-    places.push_back({{"127.0.0.1", silent.back().port()}, secret_of("drawn")});
+    locations.push_back({{"127.0.0.1", silent.back().port()}, secret_of("drawn")});
   }
   bool asked = false;
   std::optional<Listener> own;
   std::future<Result<Members>> zero;
-  const PlaceSource source = [&] {
+  const LocationSource source = [&] {
     if (std::exchange(asked, true) && !own) {  // rank 0 is one round late
       Result<Listener> made = Listener::on_all_addresses(port);
       EXPECT_TRUE(made) << made.error().message();
       own = *std::move(made);
       zero = rank_0(*own, 2);
     }
-    return Places{places, ""};
+    return Locations{locations, ""};
   };
   EXPECT_TRUE(come(source, {kKey.name, 1, 2}, 4));
   EXPECT_TRUE(zero.get());
@@ -340,7 +340,7 @@ TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
     });
     // One round is enough: afterwards nobody accepts, so that a second would only wait.
     bool asked = false;
-    const PlaceSource once = [&] { return std::exchange(asked, true) ? Places{} : at(foreign)(); };
+    const LocationSource once = [&] { return std::exchange(asked, true) ? Locations{} : at(foreign)(); };
     const auto other = come(once, {kKey.name, 1, 2}, 0.5);
     ASSERT_FALSE(other) << answer;
     EXPECT_THAT(other.error().reason, HasSubstr("another program listens there")) << answer;
@@ -401,7 +401,7 @@ TEST(Admission, TheListenerGoesOnAsItWas) {
 }
 
 TEST(Admission, WhatIsNotBelievedIsTheReasonWhereNothingElseIsFound) {
-  const auto other = come([] { return Places{{}, "belongs to user 1234, not to you"}; }, {kKey.name, 1, 2}, 0.1);
+  const auto other = come([] { return Locations{{}, "belongs to user 1234, not to you"}; }, {kKey.name, 1, 2}, 0.1);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message(), HasSubstr("rendezvous.folder: /x: belongs to user 1234, not to you"));
 }

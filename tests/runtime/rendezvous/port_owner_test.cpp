@@ -49,7 +49,7 @@ TEST(PortOwner, IsThisUserForASocketOfItsOwn) {
   EXPECT_THAT(listening_users(own->port()), ElementsAre(geteuid()));
   EXPECT_EQ(listener_text(own->port()), "a process of user " + std::to_string(geteuid()));
   const Socket socket(connect_once({"127.0.0.1", own->port()}, Clock::now() + std::chrono::seconds(30)).descriptor);
-  EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "");
+  EXPECT_EQ(foreign_listener(socket.descriptor()), "");
 }
 
 TEST(PortOwner, WhoAcceptedAndListensNoLongerIsKnownByTheConnection) {
@@ -74,11 +74,10 @@ TEST(PortOwner, WhoAcceptedAndListensNoLongerIsKnownByTheConnection) {
       }
       ASSERT_GE(accepted, 0) << address;
       EXPECT_THAT(listening_users(port), IsEmpty());
-      EXPECT_EQ(stranger_at_other_end(socket.descriptor()),
-                user == kNobody ? "a process of user 65534 answers there" : "")
+      EXPECT_EQ(foreign_listener(socket.descriptor()), user == kNobody ? "a process of user 65534 answers there" : "")
           << address;
       close(accepted);
-      EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process that has ended answers there") << address;
+      EXPECT_EQ(foreign_listener(socket.descriptor()), "a process that has ended answers there") << address;
     }
   }
 }
@@ -99,10 +98,9 @@ TEST(PortOwner, WhoConnectedIsKnown) {
         continue;  // a host without IPv6
       }
       const Socket accepted(accept(own->descriptor(), nullptr, nullptr));
-      EXPECT_EQ(stranger_who_connected(accepted.descriptor()), user == kNobody ? "a process of user 65534" : "")
-          << address;
+      EXPECT_EQ(foreign_client(accepted.descriptor()), user == kNobody ? "a process of user 65534" : "") << address;
       other = Socket();
-      EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that has ended") << address;
+      EXPECT_EQ(foreign_client(accepted.descriptor()), "a process that has ended") << address;
     }
   }
 }
@@ -149,11 +147,11 @@ TEST(PortOwner, WhoBindsToAnotherAddressOfTheHostIsKnown) {
     Socket other = connect_from(*address, loopback, own->port());
     ASSERT_EQ(seteuid(0), 0);
     const Socket accepted(accept(own->descriptor(), nullptr, nullptr));
-    EXPECT_EQ(stranger_who_connected(accepted.descriptor()), is_other ? "a process of user 65534" : "");
+    EXPECT_EQ(foreign_client(accepted.descriptor()), is_other ? "a process of user 65534" : "");
     other = Socket();
-    EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that has ended");
+    EXPECT_EQ(foreign_client(accepted.descriptor()), "a process that has ended");
     const Socket to_theirs = connect_from(loopback, *address, theirs->port());
-    EXPECT_EQ(stranger_at_other_end(to_theirs.descriptor()), is_other ? "a process of user 65534 listens there" : "");
+    EXPECT_EQ(foreign_listener(to_theirs.descriptor()), is_other ? "a process of user 65534 listens there" : "");
   }
 }
 
@@ -168,7 +166,7 @@ TEST(PortOwner, AnotherUsersListenerIsAStrangerAtAnyLoopbackAddress) {
   ASSERT_TRUE(others);
   for (const char* const address : {"127.0.0.1", "127.0.1.1"}) {  // Debian's for a host's own name
     const Socket socket(connect_once({address, others->port()}, Clock::now() + std::chrono::seconds(30)).descriptor);
-    EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process of user 65534 listens there") << address;
+    EXPECT_EQ(foreign_listener(socket.descriptor()), "a process of user 65534 listens there") << address;
   }
 }
 

@@ -66,19 +66,19 @@ TEST(Secret, IsOneANameAndWhatWasDrawn) {
 
 TEST(SealedFrames, BothEndsHearWhatWasSaid) {
   Ends ends;
-  ends.client.say("before there are keys");
+  ends.client.queue("before there are keys");
   EXPECT_THAT(ends.client.outgoing(), SizeIs(Sealing::kOpening)) << "the opening alone";
   EXPECT_THAT(ends.server.outgoing(), IsEmpty()) << "who says nothing hears nothing";
   EXPECT_GT(ends.client.unsent(), Sealing::kOpening);
   ends.open();
   EXPECT_FALSE(ends.server.proven());
-  ends.client.say(std::string(100'000, 'x'));
-  ends.client.say("");
+  ends.client.queue(std::string(100'000, 'x'));
+  ends.client.queue("");
   ends.server.append(sent_by(ends.client));
   EXPECT_THAT(heard_at(ends.server), ElementsAre("before there are keys", std::string(100'000, 'x'), ""));
   EXPECT_TRUE(ends.server.proven());
   EXPECT_FALSE(ends.client.proven());
-  ends.server.say("answer");
+  ends.server.queue("answer");
   ends.client.append(sent_by(ends.server));
   EXPECT_THAT(heard_at(ends.client), ElementsAre("answer"));
   EXPECT_TRUE(ends.client.proven());
@@ -88,7 +88,7 @@ TEST(SealedFrames, BothEndsHearWhatWasSaid) {
 TEST(SealedFrames, NothingThatIsSaidIsToBeSeen) {
   Ends ends;
   ends.open();
-  ends.client.say("plain text");
+  ends.client.queue("plain text");
   EXPECT_THAT(std::string(ends.client.outgoing()), Not(HasSubstr("plain")));
 }
 
@@ -105,8 +105,8 @@ TEST(SealedFrames, ComeInAnyPieces) {
   };
   byte_by_byte(sent_by(ends.client), ends.server);
   byte_by_byte(sent_by(ends.server), ends.client);
-  ends.client.say("one");
-  ends.client.say("two");
+  ends.client.queue("one");
+  ends.client.queue("two");
   byte_by_byte(sent_by(ends.client), ends.server);
   EXPECT_THAT(heard, ElementsAre("one", "two"));
 }
@@ -118,8 +118,8 @@ TEST(SealedFrames, AnotherSecretOrPurposeIsNotHeard) {
     FrameBuffer server(End::Server, sealed_with());
     server.append(sent_by(client));
     client.append(sent_by(server));
-    client.say("let me in");
-    server.say("nor may this be heard");
+    client.queue("let me in");
+    server.queue("nor may this be heard");
     server.append(sent_by(client));
     client.append(sent_by(server));
     EXPECT_THAT(heard_at(server), IsEmpty());
@@ -134,7 +134,7 @@ TEST(SealedFrames, WhatAnotherConnectionHeardIsWorthNothing) {
   const std::string opening = sent_by(first.client);
   first.server.append(opening);
   first.client.append(sent_by(first.server));
-  first.client.say("let me in");
+  first.client.queue("let me in");
   const std::string proof = sent_by(first.client);
   FrameBuffer again(End::Server, sealed_with());
   again.append(opening + proof);
@@ -146,14 +146,14 @@ TEST(SealedFrames, AnEndDoesNotTakeItselfForTheOther) {
   Ends ends;
   FrameBuffer& client = ends.client;
   client.append(sent_by(client));
-  client.say("let me in");
+  client.queue("let me in");
   client.append(sent_by(client));
   EXPECT_THAT(heard_at(client), IsEmpty());
   EXPECT_TRUE(client.broken());
 
   Ends others;
   others.open();
-  others.server.say("answer");
+  others.server.queue("answer");
   others.server.append(sent_by(others.server));
   EXPECT_THAT(heard_at(others.server), IsEmpty());
   EXPECT_TRUE(others.server.broken());
@@ -164,7 +164,7 @@ std::vector<std::string> frames_of(Ends& ends) {
   ends.open();
   std::vector<std::string> frames;
   for (const char* const text : {"one", "two", "three"}) {
-    ends.client.say(text);
+    ends.client.queue(text);
     frames.push_back(sent_by(ends.client));
   }
   return frames;
@@ -224,7 +224,7 @@ TEST(SealedFrames, GarbageIsSeenAtItsFirstByte) {
 TEST(SealedFrames, ALongFrameIsSeenByItsLength) {
   Ends ends;
   ends.open();
-  ends.client.say(std::string(64, 'x'));
+  ends.client.queue(std::string(64, 'x'));
   ends.server.append(sent_by(ends.client));
   EXPECT_FALSE(ends.server.broken(64));
   EXPECT_TRUE(ends.server.broken(63));
@@ -260,7 +260,7 @@ TEST(SealedSocket, ServesWhoWaitsForAnAnswer) {
 
 TEST(SealedSocket, ServesAnEventLoop) {
   Sockets ends;
-  ends.client.frames().say("hello");
+  ends.client.frames().queue("hello");
   EXPECT_TRUE(ends.client.flush());         // the opening
   EXPECT_TRUE(ends.server.take_arrived());  // which is answered at once
   EXPECT_TRUE(ends.client.take_arrived());  // and what had to wait for the answer goes
@@ -273,7 +273,7 @@ TEST(SealedSocket, KeepsWhatTheKernelDoesNotTake) {
   Sockets ends;
   ASSERT_TRUE(ends.client.flush() && ends.server.take_arrived() && ends.client.take_arrived());
   const std::string large(3 << 20, 'x');
-  ends.client.frames().say(large);
+  ends.client.frames().queue(large);
   EXPECT_TRUE(ends.client.flush());
   EXPECT_GT(ends.client.frames().unsent(), 0U);
   std::optional<std::string> heard;

@@ -296,9 +296,9 @@ TEST(Store, ARankThatReadsNoAnswersIsNotHeardUntilItDoes) {
   // Each asks for a megabyte.
   constexpr int kRequests = 300;
   for (std::uint64_t number = 1; number <= kRequests; ++number) {
-    head.frames().say('\0' + encode(number, Request{Operation::Get, {"value"}}));
+    head.frames().queue('\0' + encode(number, Request{Operation::Get, {"value"}}));
   }
-  head.frames().say('\0' + encode(kRequests + 1, Request{Operation::Set, {"heard"}, {""}}));
+  head.frames().queue('\0' + encode(kRequests + 1, Request{Operation::Set, {"heard"}, {""}}));
   ASSERT_TRUE(head.flush());
   ASSERT_EQ(head.frames().unsent(), 0U);
   EXPECT_EQ(two->ask({Operation::Check, {"heard"}}).number, 0);
@@ -317,7 +317,7 @@ TEST(Store, ARankThatIsAnsweredWhileItReadsSlowlyIsHeardOn) {
   ASSERT_EQ(set(*world.server, "value", value), Status::Done);
   constexpr std::uint64_t kRequests = 200;
   const auto ask = [&](std::uint64_t number, Request request) {
-    head.frames().say('\0' + encode(number, std::move(request)));
+    head.frames().queue('\0' + encode(number, std::move(request)));
   };
   ask(1, {Operation::Set, {"begun"}, {""}, 0, true});
   ask(2, {Operation::Wait, {"key"}});

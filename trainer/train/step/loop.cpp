@@ -365,7 +365,7 @@ class Loop {
       observer_.note("the job's time limit is near (--save-before-limit)");
     }
     return {.to_stop = stop_signal() != 0 || run_.limit.near(now),
-            .to_regroup = run_.agent != nullptr && run_.agent->told_to_hold()};
+            .to_regroup = run_.agent != nullptr && run_.agent->hold_requested()};
   }
 
   bool at_last_step() const { return config_.run.max_steps > 0 && progress_.global_step >= config_.run.max_steps; }

@@ -1,4 +1,4 @@
-#include "runtime/rendezvous/seek.h"
+#include "runtime/rendezvous/locate.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,24 +21,24 @@ class Rounds {
  public:
   explicit Rounds(Clock::time_point begin) : begin_(begin), others_next_(begin + kOthers) {}
 
-  /// Tries the locations of this round with `ask(place)`, which returns whether to continue.
+  /// Tries the locations of this round with `ask(location)`, which returns whether to continue.
   template <typename Ask>
-  void ask(const std::vector<Place>& places, bool strangers, Clock::time_point deadline, const Ask& ask) {
+  void ask(const std::vector<Location>& locations, bool foreign_listener, Clock::time_point deadline, const Ask& ask) {
     const Clock::time_point begin = Clock::now();
-    if (places.empty() || !ask(places.front()) || places.size() == 1) {
+    if (locations.empty() || !ask(locations.front()) || locations.size() == 1) {
       return;
     }
     const Clock::time_point now = Clock::now();
     const bool first_is_quick = now <= begin + kHeldUp;  // otherwise a quick second try is useless
-    if (!strangers && now < others_next_) {
+    if (!foreign_listener && now < others_next_) {
       return;
     }
     // All ranks do this where rank 0 is late, and each try asks the name server.
     others_next_ = now + std::clamp<Clock::duration>((now - begin_) / 4, kOthers, kSeldom);
-    for (std::size_t count = 1; count < places.size() && Clock::now() < deadline; ++count) {
+    for (std::size_t count = 1; count < locations.size() && Clock::now() < deadline; ++count) {
       const Clock::time_point asked = Clock::now();
-      other_ = other_ % (places.size() - 1) + 1;
-      if (!ask(places[other_]) || (first_is_quick && Clock::now() > asked + kHeldUp)) {
+      other_ = other_ % (locations.size() - 1) + 1;
+      if (!ask(locations[other_]) || (first_is_quick && Clock::now() > asked + kHeldUp)) {
         return;
       }
     }
@@ -52,29 +52,29 @@ class Rounds {
 
 }  // namespace
 
-std::optional<NotFound> seek(const PlaceSource& source, Clock::time_point deadline,
-                             const std::function<std::optional<Error>(const Place&)>& ask) {
+std::optional<NotFound> locate(const LocationSource& source, Clock::time_point deadline,
+                               const std::function<std::optional<Error>(const Location&)>& ask) {
   const Clock::time_point begin = Clock::now();
   NotFound unmet;
-  bool strangers = false;
+  bool foreign_listener = false;
   bool found = false;
   Rounds rounds(begin);
   while (true) {
-    const Places known = source();
-    rounds.ask(known.places, strangers, deadline, [&](const Place& place) {
-      const std::optional<Error> error = ask(place);
+    const Locations known = source();
+    rounds.ask(known.locations, foreign_listener, deadline, [&](const Location& location) {
+      const std::optional<Error> error = ask(location);
       found = !error;
       const bool another = error && error->kind == ErrorKind::Mismatch;
-      if (error && (another || !strangers)) {  // another listener is more informative than a refused connection
-        strangers = another;
-        unmet = {place.endpoint, error->reason};
+      if (error && (another || !foreign_listener)) {  // another listener is more informative than a refused connection
+        foreign_listener = another;
+        unmet = {location.endpoint, error->reason};
       }
       return !found;
     });
     if (found) {
       return std::nullopt;
     }
-    if (known.places.empty() && !known.refusal.empty()) {
+    if (known.locations.empty() && !known.refusal.empty()) {
       unmet = {std::nullopt, known.refusal};
     }
     const milliseconds rest = rest_after(Clock::now() - begin);

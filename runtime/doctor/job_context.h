@@ -72,7 +72,7 @@ struct Collectives {
 };
 
 /// How rollcall gets into a step of this user.
-struct Way {
+struct LaunchMethod {
   bool srun_exists = false;
   bool srun_has_option = false;       ///< `srun --help` lists --ddp
   std::string installation = "none";  ///< where it is installed: "none", "site", "user", "site and user"
@@ -91,14 +91,14 @@ struct NodeLoss {
 };
 
 /// Everything that rank 0 has collected: the input of every check.
-struct World {
+struct JobContext {
   job::JobFacts step;  ///< from rank 0's view
   Limits limits;
-  Way way;
+  LaunchMethod launch_method;
   NodeLoss node_loss;
   std::vector<TaskFacts> tasks;  ///< tasks that answered, by rank; rank 0 first
   std::vector<Missing> missing;
-  std::string sent_away;  ///< the last peer that rank 0 rejected, "10.0.0.7, which ..."; empty: none
+  std::string last_rejected;  ///< the last peer that rank 0 rejected, "10.0.0.7, which ..."; empty: none
   std::vector<RingLink> ring;
   std::vector<ClockReading> clocks;
   Benchmark benchmark;

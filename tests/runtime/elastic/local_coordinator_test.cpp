@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/coordinator_link.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/rendezvous/connect.h"
 #include "runtime/rendezvous/handshake.h"
@@ -38,16 +38,16 @@ struct HostOfTwo {
     policy.min_nodes = 2;
     policy.max_nodes = max_nodes;
     host.emplace(loop, Coordinator(policy, [] { return std::string("nonce"); }),
-                 Entrance{*std::move(listener), seal(), [this](const std::string& line) { told.push_back(line); }},
+                 AgentListener{*std::move(listener), seal(), [this](const std::string& line) { told.push_back(line); }},
                  "127.0.0.1", kHeartbeat);
     Report own = join("test", "here");
-    own.newcomer->max_nodes = max_nodes;
+    own.join_request->max_nodes = max_nodes;
     host->report(own);
   }
 
   static Report join(const std::string& run_id, const std::string& name) {
     Report report{.kind = Report::Kind::Join, .port = 4711};
-    report.newcomer = Newcomer{run_id, 2, 2, {}, Node{name, "", 1, "worker"}};
+    report.join_request = JoinRequest{run_id, 2, 2, {}, Node{name, "", 1, "worker"}};
     return report;
   }
 
@@ -63,7 +63,7 @@ struct HostOfTwo {
   /// A hello goes before all else that is said on it.
   [[nodiscard]] rendezvous::Socket connected(const rendezvous::Seal& with = seal()) const {
     rendezvous::Socket socket = connected_silently(with);
-    socket.frames().say(to_text(rendezvous::Hello{.role = "agent"}));
+    socket.frames().queue(to_text(rendezvous::Hello{.role = "agent"}));
     return socket;
   }
 
@@ -75,7 +75,7 @@ struct HostOfTwo {
   /// Says `texts` as far as the host takes them.
   void say(rendezvous::Socket& socket, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
-      socket.frames().say(text);
+      socket.frames().queue(text);
     }
     bool open = true;
     for (int i = 0; i < 2000 && open && socket.frames().unsent() > 0; ++i) {
@@ -116,7 +116,7 @@ struct HostOfTwo {
   EventLoop loop;
   std::uint16_t port = 0;
   std::vector<std::string> told;
-  std::optional<Host> host;
+  std::optional<LocalCoordinator> host;
 };
 
 /// All that the host says on it until it hangs up.
@@ -135,7 +135,7 @@ std::string said_in_clear(HostOfTwo& two, const rendezvous::Socket& socket) {
   return said;
 }
 
-TEST(Host, TellsWhoDoesNotKnowTheSecretNothing) {
+TEST(LocalCoordinator, TellsWhoDoesNotKnowTheSecretNothing) {
   HostOfTwo two;
   const std::string before = two.host->coordinator()->fingerprint();
   const std::vector<rendezvous::Seal> others{HostOfTwo::seal("another secret"),
@@ -150,7 +150,7 @@ TEST(Host, TellsWhoDoesNotKnowTheSecretNothing) {
   EXPECT_THAT(two.told.front(), HasSubstr("rejected an agent at 127.0.0.1, which does not know this run's secret"));
 }
 
-TEST(Host, AnswersNoWordToWhatIsNoRollcall) {
+TEST(LocalCoordinator, AnswersNoWordToWhatIsNoRollcall) {
   HostOfTwo two;
   for (const std::string& bytes : std::vector{std::string(40'000, '\0'), std::string("GET / HTTP/1.1\r\n\r\n"),
                                               encode_frame(to_text(HostOfTwo::join("test", "there")))}) {
@@ -161,7 +161,7 @@ TEST(Host, AnswersNoWordToWhatIsNoRollcall) {
   EXPECT_THAT(two.told, IsEmpty()) << "port scanners are nobody's mistake";
 }
 
-TEST(Host, RefusesAnotherUserOfThisHostByNameWhateverItKnows) {
+TEST(LocalCoordinator, RefusesAnotherUserOfThisHostByNameWhateverItKnows) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can be another user";
   }
@@ -180,7 +180,7 @@ TEST(Host, RefusesAnotherUserOfThisHostByNameWhateverItKnows) {
               HasSubstr("rejected a process of user 4711, which connected from this host with this run's secret"));
 }
 
-TEST(Host, AnswersAStrangersFirstFrameAndNoMore) {
+TEST(LocalCoordinator, AnswersAStrangersFirstFrameAndNoMore) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
   two.say(stranger, std::vector<std::string>(10'000));
@@ -196,7 +196,7 @@ TEST(Host, AnswersAStrangersFirstFrameAndNoMore) {
   EXPECT_TRUE(open);
 }
 
-TEST(Host, HearsNothingOfWhoHasNotJoinedBeforeAJoin) {
+TEST(LocalCoordinator, HearsNothingOfWhoHasNotJoinedBeforeAJoin) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
   two.say(stranger, {to_text(Report{}), to_text(HostOfTwo::join("test", "there"))});
@@ -207,7 +207,7 @@ TEST(Host, HearsNothingOfWhoHasNotJoinedBeforeAJoin) {
   EXPECT_FALSE(open);
 }
 
-TEST(Host, HearsNothingMoreOfWhoIsRefused) {
+TEST(LocalCoordinator, HearsNothingMoreOfWhoIsRefused) {
   HostOfTwo two;
   rendezvous::Socket other = two.connected();
   two.say(other, {to_text(HostOfTwo::join("another", "there")), "nonsense", to_text(HostOfTwo::join("test", "there"))});
@@ -217,7 +217,7 @@ TEST(Host, HearsNothingMoreOfWhoIsRefused) {
   EXPECT_THAT(orders.front().reason, HasSubstr("the run at this endpoint is "));
 }
 
-TEST(Host, TakesNobodyInWhoWasRefused) {
+TEST(LocalCoordinator, TakesNobodyInWhoWasRefused) {
   HostOfTwo two;
   const std::string before = two.host->coordinator()->fingerprint();
   rendezvous::Socket other = two.connected();
@@ -227,7 +227,7 @@ TEST(Host, TakesNobodyInWhoWasRefused) {
   EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
 }
 
-TEST(Host, RefusesAnotherVersionByName) {
+TEST(LocalCoordinator, RefusesAnotherVersionByName) {
   HostOfTwo two;
   rendezvous::Socket other = two.connected_silently();
   two.say(other, {"rollcall 99\nagent\n0\n0\nthere"});
@@ -237,7 +237,7 @@ TEST(Host, RefusesAnotherVersionByName) {
   EXPECT_TRUE(other.frames().proven()) << "who knows the secret is told why";
 }
 
-TEST(Host, AFirstFrameThatIsTooLongIsNotAwaited) {
+TEST(LocalCoordinator, AFirstFrameThatIsTooLongIsNotAwaited) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected_silently();
   two.say(stranger, {std::string(1 << 20, 'x')});
@@ -246,7 +246,7 @@ TEST(Host, AFirstFrameThatIsTooLongIsNotAwaited) {
   EXPECT_FALSE(open);
 }
 
-TEST(Host, TheSilentMakeRoomForWhoSaysWhoItIs) {
+TEST(LocalCoordinator, TheSilentMakeRoomForWhoSaysWhoItIs) {
   HostOfTwo two;
   std::vector<rendezvous::Socket> silent;
   for (int i = 0; i < 400; ++i) {
@@ -260,7 +260,7 @@ TEST(Host, TheSilentMakeRoomForWhoSaysWhoItIs) {
   EXPECT_TRUE(open);
 }
 
-TEST(Host, AsManyMoreMayWaitAsTheRunCanHaveNodes) {
+TEST(LocalCoordinator, AsManyMoreMayWaitAsTheRunCanHaveNodes) {
   HostOfTwo two(/*max_nodes=*/100);
   std::vector<rendezvous::Socket> silent;
   for (int i = 0; i < 300; ++i) {
@@ -272,7 +272,7 @@ TEST(Host, AsManyMoreMayWaitAsTheRunCanHaveNodes) {
   EXPECT_TRUE(open);
 }
 
-TEST(Host, RefusesOlderVersionsByName) {
+TEST(LocalCoordinator, RefusesOlderVersionsByName) {
   for (const char* const older : {"1\n4\nhost", R"({"protocol":"rollcall 5","report":0})"}) {
     HostOfTwo two;
     rendezvous::Socket other = two.connected_silently();
@@ -288,7 +288,7 @@ TEST(Host, RefusesOlderVersionsByName) {
   }
 }
 
-TEST(Host, SaysOnceThatItCannotAcceptAndGoesOnAfterAHeartbeat) {
+TEST(LocalCoordinator, SaysOnceThatItCannotAcceptAndGoesOnAfterAHeartbeat) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();
   rlimit before{};
@@ -326,7 +326,7 @@ TEST(EventLoop, SaysWhyItCannotWait) {
   EXPECT_THAT(loop.wait(soon()), IsEmpty());
 }
 
-TEST(Host, ALongFirstReportIsNotAwaited) {
+TEST(LocalCoordinator, ALongFirstReportIsNotAwaited) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
   two.say(stranger, {std::string(1 << 20, 'x')});
@@ -335,7 +335,7 @@ TEST(Host, ALongFirstReportIsNotAwaited) {
   EXPECT_FALSE(open);
 }
 
-TEST(Host, ThoseWhoSayHelloAndNoMoreAreBounded) {
+TEST(LocalCoordinator, ThoseWhoSayHelloAndNoMoreAreBounded) {
   HostOfTwo two;
   std::vector<rendezvous::Socket> silent;
   for (int i = 0; i < 300; ++i) {
@@ -349,7 +349,7 @@ TEST(Host, ThoseWhoSayHelloAndNoMoreAreBounded) {
   EXPECT_TRUE(open);
 }
 
-TEST(Host, DropsAMemberThatSaysWhatIsNoReport) {
+TEST(LocalCoordinator, DropsAMemberThatSaysWhatIsNoReport) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();
   two.say(agent, {to_text(HostOfTwo::join("test", "there"))});

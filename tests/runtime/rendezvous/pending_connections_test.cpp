@@ -1,4 +1,4 @@
-#include "runtime/rendezvous/newcomers.h"
+#include "runtime/rendezvous/pending_connections.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::Lt;
 
 Seal of_newcomers() { return {Secret::of("drawn", "world"), "test"}; }
 
-TEST(Newcomers, ATurnEndsHoweverManyMoreWait) {
+TEST(PendingConnections, ATurnEndsHoweverManyMoreWait) {
   constexpr std::size_t kQueue = 300;
   std::size_t longest_queue = 0;
   std::ifstream("/proc/sys/net/core/somaxconn") >> longest_queue;
@@ -33,19 +33,21 @@ TEST(Newcomers, ATurnEndsHoweverManyMoreWait) {
   while (queue.size() < kQueue) {
     queue.emplace_back(connect_once({"127.0.0.1", own->port()}, soon).descriptor, End::Client, of_newcomers());
     ASSERT_TRUE(queue.back().is_open());
-    queue.back().frames().say(to_text(Hello{.rank = 1}));
+    queue.back().frames().queue(to_text(Hello{.rank = 1}));
     ASSERT_TRUE(queue.back().flush());
   }
   std::size_t greeted = 0;
   EventLoop loop;
-  Newcomers newcomers(
+  PendingConnections pending(
       loop, of_newcomers(), 0,
-      [&](const Socket& newcomer, const Hello& hello) { greeted += newcomer.is_open() && hello.rank == 1 ? 1U : 0U; },
-      [](const Stranger&) {});
-  newcomers.listen(own->descriptor());
+      [&](const Socket& connection, const Hello& hello) {
+        greeted += connection.is_open() && hello.rank == 1 ? 1U : 0U;
+      },
+      [](const RejectedPeer&) {});
+  pending.listen(own->descriptor());
   const auto turn = [&] {
     loop.wait(soon);
-    EXPECT_EQ(newcomers.problem(), "");
+    EXPECT_EQ(pending.problem(), "");
     for (Socket& one : queue) {
       (void)one.take_arrived();  // who was greeted is closed
     }
@@ -60,7 +62,7 @@ TEST(Newcomers, ATurnEndsHoweverManyMoreWait) {
 }
 
 /// Whoever holds all places has said an opening, comes again when it is hung up on, and keeps nobody out.
-TEST(Newcomers, OneComesInWhereOthersHoldAllPlaces) {
+TEST(PendingConnections, OneComesInWhereOthersHoldAllPlaces) {
   constexpr std::size_t kMost = 256;
   const auto own = Listener::on_all_addresses(0);
   ASSERT_TRUE(own);
@@ -72,9 +74,9 @@ TEST(Newcomers, OneComesInWhereOthersHoldAllPlaces) {
   };
   bool greeted = false;
   EventLoop loop;
-  Newcomers newcomers(
-      loop, of_newcomers(), 0, [&](const Socket&, const Hello&) { greeted = true; }, [](const Stranger&) {});
-  newcomers.listen(own->descriptor());
+  PendingConnections pending(
+      loop, of_newcomers(), 0, [&](const Socket&, const Hello&) { greeted = true; }, [](const RejectedPeer&) {});
+  pending.listen(own->descriptor());
   std::vector<Socket> holders;
   for (std::size_t i = 0; i < kMost; ++i) {
     holders.push_back(come());
@@ -87,7 +89,7 @@ TEST(Newcomers, OneComesInWhereOthersHoldAllPlaces) {
   // Its own opening comes after a holder's that was sent away for it: it is the one that has said nothing.
   const int honest = connect_once({"127.0.0.1", own->port()}, soon).descriptor;
   Socket late(honest, End::Client, of_newcomers());
-  late.frames().say(to_text(Hello{.rank = 1}));
+  late.frames().queue(to_text(Hello{.rank = 1}));
   const auto turn = [&] {
     loop.wait(Clock::now() + std::chrono::milliseconds(5));
     for (Socket& holder : holders) {

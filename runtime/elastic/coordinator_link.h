@@ -12,25 +12,25 @@
 #include "runtime/elastic/coordinator.h"
 #include "runtime/elastic/launch_request.h"
 #include "runtime/rendezvous/listener.h"
-#include "runtime/rendezvous/newcomers.h"
+#include "runtime/rendezvous/pending_connections.h"
 
 namespace rollcall::elastic {
 
 /// Why the coordinator is no longer reachable or obeyed.
-struct Gone {
+struct CoordinatorLoss {
   std::string reason;
   bool refused = false;  ///< it violated the protocol, so that its run is not continued
   bool silent = false;   ///< the connection is open but nothing arrives: its host may be down
 };
 
 /// An agent's link to the coordinator, which may be in the same process or on another host.
-class Coordination {
+class CoordinatorLink {
  public:
-  virtual ~Coordination() = default;
+  virtual ~CoordinatorLink() = default;
   virtual void report(const Report& report) = 0;
   [[nodiscard]] virtual std::vector<Order> take_orders() = 0;
   /// Returns why the coordinator is lost; unset while it is reachable.
-  [[nodiscard]] virtual std::optional<Gone> gone() const = 0;
+  [[nodiscard]] virtual std::optional<CoordinatorLoss> gone() const = 0;
   virtual void tick(Clock::time_point now) = 0;
   [[nodiscard]] virtual std::optional<Clock::time_point> next_tick() const = 0;
   /// Returns the address by which other nodes reach this one; empty: the coordinator sees it on the connection.
@@ -44,28 +44,28 @@ class Coordination {
 };
 
 /// Prints a line for the user.
-using Tell = std::function<void(const std::string& line)>;
+using PrintLine = std::function<void(const std::string& line)>;
 
 /// Where other agents of this user that know the secret connect.
-struct Entrance {
+struct AgentListener {
   rendezvous::Listener listener;
   rendezvous::Seal seal;
-  Tell tell;  ///< reports connections that were rejected without an answer
+  PrintLine print_line;  ///< reports connections that were rejected without an answer
 };
 
 /// The coordinator in this process, for its own agent (member 1) and those that connect.
-class Host : public Coordination {
+class LocalCoordinator : public CoordinatorLink {
  public:
-  /// Without `entrance` no other agent can join. Connections that already wait there are accepted first.
-  Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> entrance, std::string own_address,
-       std::chrono::milliseconds heartbeat_timeout);
-  Host(const Host&) = delete;
-  Host& operator=(const Host&) = delete;
-  ~Host() override = default;
+  /// Without `agent_listener` no other agent can join. Connections that already wait there are accepted first.
+  LocalCoordinator(EventLoop& loop, Coordinator coordinator, std::optional<AgentListener> agent_listener,
+                   std::string own_address, std::chrono::milliseconds heartbeat_timeout);
+  LocalCoordinator(const LocalCoordinator&) = delete;
+  LocalCoordinator& operator=(const LocalCoordinator&) = delete;
+  ~LocalCoordinator() override = default;
 
   void report(const Report& report) override;
   [[nodiscard]] std::vector<Order> take_orders() override;
-  [[nodiscard]] std::optional<Gone> gone() const override { return std::nullopt; }
+  [[nodiscard]] std::optional<CoordinatorLoss> gone() const override { return std::nullopt; }
   void tick(Clock::time_point now) override;
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const override;
   [[nodiscard]] std::string own_address() const override { return own_address_; }
@@ -79,20 +79,20 @@ class Host : public Coordination {
     Clock::time_point since;  ///< when it connected, or when closing began
     /// When this coordinator sent the newest heartbeat that the peer has acknowledged: for `heartbeat_timeout` after
     /// it, the peer does not fail over. Unset before the first acknowledgement.
-    std::optional<Clock::time_point> heard_us = {};
-    Nodes told = {};  ///< the world that was last sent to it
+    std::optional<Clock::time_point> last_acknowledged = {};
+    Nodes sent_nodes = {};  ///< the world that was last sent to it
     bool joined = false;
     bool closing = false;  ///< its last order is being sent, and its messages are ignored
   };
   void greet(rendezvous::Socket socket);
-  void send_away(const rendezvous::Stranger& stranger);
-  void hear(MemberId id);
+  void warn_rejected(const rendezvous::RejectedPeer& stranger);
+  void receive(MemberId id);
   /// Handles one message; returns false where it is not a valid report.
-  [[nodiscard]] bool hear_one(MemberId id, Peer& peer, const std::string& text);
+  [[nodiscard]] bool handle_message(MemberId id, Peer& peer, const std::string& text);
   void refuse(MemberId id, Peer& peer);
   void close_after_last(MemberId id, Peer& peer);
   void deliver();
-  void tell(Peer& peer, Order order);
+  void send_order(Peer& peer, Order order);
   void hand_over();
   enum class Why { Ended, Silent };
   [[nodiscard]] bool is_dead(MemberId id, const Peer& peer, Clock::time_point now);
@@ -101,7 +101,7 @@ class Host : public Coordination {
 
   EventLoop& loop_;
   Coordinator coordinator_;
-  std::optional<Entrance> entrance_;
+  std::optional<AgentListener> agent_listener_;
   std::string own_address_;
   std::chrono::milliseconds heartbeat_timeout_;
   std::size_t longest_join_;
@@ -110,12 +110,12 @@ class Host : public Coordination {
   Clock::duration probing_left_;  ///< time for probing connections until the next heartbeat
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
-  std::set<MemberId> strangers_;  ///< peers that have not joined, or are closing
-  Nodes newest_world_;            ///< the world that newest_world_text_ encodes
+  std::set<MemberId> unjoined_;  ///< peers that have not joined, or are closing
+  Nodes newest_world_;           ///< the world that newest_world_text_ encodes
   std::string newest_world_text_;
   std::set<std::string> warned_;
   std::vector<Order> own_orders_;
-  std::optional<rendezvous::Newcomers> newcomers_;  ///< connections that have not sent their hello
+  std::optional<rendezvous::PendingConnections> pending_;  ///< connections that have not sent their hello
 };
 
 /// Reconnects an agent whose connection is closed before it is answered: any client can cause that, because the
@@ -132,16 +132,16 @@ struct Retry {
 /// A coordinator in another process. It counts as lost when its process has ended or has been silent for
 /// `heartbeat_timeout`; before that this agent does not fail over, even where the connection broke. The connection ends
 /// where the coordinator sends an invalid message, or a generation that has no place for this agent.
-class Guest : public Coordination {
+class RemoteCoordinator : public CoordinatorLink {
  public:
   /// Sends the hello on `socket`. `first_timeout`: how long to wait for the first message. `endpoint`: where the
   /// coordinator listens. Without `retry`, a peer that closes the connection unanswered is not an agent of this run.
-  Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout,
-        std::chrono::milliseconds first_timeout, rendezvous::Endpoint endpoint, Retry retry = {});
+  RemoteCoordinator(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout,
+                    std::chrono::milliseconds first_timeout, rendezvous::Endpoint endpoint, Retry retry = {});
 
   void report(const Report& report) override;
   [[nodiscard]] std::vector<Order> take_orders() override;
-  [[nodiscard]] std::optional<Gone> gone() const override { return gone_; }
+  [[nodiscard]] std::optional<CoordinatorLoss> gone() const override { return gone_; }
   void tick(Clock::time_point now) override;
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const override {
     return gone_ ? std::nullopt : std::optional(retry_.due.value_or(next_heartbeat_));
@@ -152,11 +152,11 @@ class Guest : public Coordination {
 
  private:
   void begin(rendezvous::Socket socket);
-  void connect_again();
-  void hear();
+  void reconnect();
+  void receive();
   /// Reconnects where that can help; returns false where it cannot.
-  [[nodiscard]] bool comes_again();
-  [[nodiscard]] bool nobody_is_there() const;
+  [[nodiscard]] bool schedule_retry();
+  [[nodiscard]] bool listener_is_gone() const;
   void give_up();
   /// Handles one order; returns false where no agent would send it.
   [[nodiscard]] bool take(Order order);
@@ -173,14 +173,14 @@ class Guest : public Coordination {
   std::uint64_t beat_ = 0;    ///< newest heartbeat received
   std::uint32_t newest_ = 0;  ///< newest generation that the agent was sent
   Generation world_;          ///< the generation whose nodes were sent last
-  std::optional<Gone> gone_;
+  std::optional<CoordinatorLoss> gone_;
   Retry retry_;
   std::optional<Connection> connection_;
 };
 
 /// The coordinator that an agent found or became.
-struct Met {
-  std::unique_ptr<Coordination> coordination;  ///< null: `signal`, one of request.signals, arrived first
+struct MeetingResult {
+  std::unique_ptr<CoordinatorLink> coordinator_link;  ///< null: `signal`, one of request.signals, arrived first
   int signal = 0;
 };
 
@@ -188,16 +188,17 @@ struct Met {
 /// there yet. Tries until request.meeting.join_timeout, and reports what it waits for once that takes longer than usual
 /// for agents that start together. Errors (Unavailable): nothing listens there, the port cannot be bound, or another
 /// user of this host listens there.
-[[nodiscard]] Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tell& tell);
+[[nodiscard]] Result<MeetingResult> meet_agents(EventLoop& loop, const LaunchRequest& request,
+                                                const PrintLine& print_line);
 
 /// Connects to the agent at `successor`, which is or becomes the coordinator after the earlier one was lost. Tries for
 /// half a second. Errors (Unavailable): no process of this user listens there.
-[[nodiscard]] Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchRequest& request,
-                                                            const Node& successor);
+[[nodiscard]] Result<std::unique_ptr<CoordinatorLink>> fail_over_to(EventLoop& loop, const LaunchRequest& request,
+                                                                    const Node& successor);
 
 /// Returns a coordinator in this process that replaces the lost coordinator of `last`.
-[[nodiscard]] std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,
-                                                           rendezvous::Listener listener, const Generation& last,
-                                                           Tell tell);
+[[nodiscard]] std::unique_ptr<CoordinatorLink> promote(EventLoop& loop, const LaunchRequest& request,
+                                                       rendezvous::Listener listener, const Generation& last,
+                                                       PrintLine print_line);
 
 }  // namespace rollcall::elastic

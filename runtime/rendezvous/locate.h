@@ -13,18 +13,18 @@
 namespace rollcall::rendezvous {
 
 /// A possible location of rank 0.
-struct Place {
+struct Location {
   Endpoint endpoint;
   Secret secret;  ///< the world's secret, according to this location
 };
 
 /// The locations known now; asked for again before every round. `refusal`: why a location that was found is not
 /// trusted.
-struct Places {
-  std::vector<Place> places = {};
+struct Locations {
+  std::vector<Location> locations = {};
   std::string refusal = {};
 };
-using PlaceSource = std::function<Places()>;
+using LocationSource = std::function<Locations()>;
 
 /// Why rank 0 was not found, at the location with the most informative answer; no endpoint where none was ever known.
 struct NotFound {
@@ -35,7 +35,7 @@ struct NotFound {
 /// Tries the locations in turn, repeatedly (with pauses of rest_after()): the first one in each round, the others after
 /// 1 s, or as soon as another process listens there (ErrorKind::Mismatch). Ends when `ask` returns nothing, because
 /// rank 0 has answered, or at the deadline.
-[[nodiscard]] std::optional<NotFound> seek(const PlaceSource& source, Clock::time_point deadline,
-                                           const std::function<std::optional<Error>(const Place&)>& ask);
+[[nodiscard]] std::optional<NotFound> locate(const LocationSource& source, Clock::time_point deadline,
+                                             const std::function<std::optional<Error>(const Location&)>& ask);
 
 }  // namespace rollcall::rendezvous
