@@ -25,7 +25,7 @@ namespace rollcall {
 }
 
 /// Makes later work on `after` wait for the work that `before` has so far.
-inline void put_behind(const c10::Stream& after, const c10::Stream& before) {
+inline void order_after(const c10::Stream& after, const c10::Stream& before) {
   c10::Event here(before.device_type());
   here.record(before);
   here.block(after);
@@ -35,8 +35,8 @@ inline void put_behind(const c10::Stream& after, const c10::Stream& before) {
 /// Returns the event after it. Memory that was allocated on another stream and is used by `work` may be freed once that
 /// stream waits for the event; memory that `work` allocates is reused in the order of `beside`.
 template <typename Work>
-[[nodiscard]] c10::Event run_beside(const c10::Stream& beside, const Work& work) {
-  put_behind(beside, current_stream(beside.device()));
+[[nodiscard]] c10::Event run_on_stream(const c10::Stream& beside, const Work& work) {
+  order_after(beside, current_stream(beside.device()));
   const c10::StreamGuard guard(beside);
   work();
   c10::Event after(beside.device_type());
@@ -61,7 +61,7 @@ template <typename GivesUp>
 
 /// Throws the error of a driver for work that takes too long (cudaErrorLaunchTimeout), for a driver that reports
 /// nothing.
-[[noreturn]] inline void tell_of_standing_still(std::chrono::milliseconds longest) {
+[[noreturn]] inline void throw_device_timeout(std::chrono::milliseconds longest) {
   constexpr int kTimeout = 702;
   const std::string seconds = std::to_string((longest.count() + 500) / 1000);
   throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, kTimeout,

@@ -119,14 +119,14 @@ inline std::vector<at::Tensor> passes_of(const device::Kernels& kernels, c10::De
   const at::Tensor x = there(in.x);
   const BatchStatistics batch = passes->statistics(x, running, ranks);
   const Affine affine{.mean = batch.mean,
-                      .inverse_deviation = batch.inverse_deviation,
+                      .inverse_stddev = batch.inverse_stddev,
                       .weight = there(layer->weight),
                       .bias = there(layer->bias)};
   const at::Tensor y = passes->normalise(x, affine, of.epilogue, there(in.shortcut));
   const Gradients gradients = passes->backward(
       there(in.gradient), {.x = x, .y = y, .affine = affine, .count = batch.count, .epilogue = of.epilogue}, ranks);
-  std::vector<at::Tensor> all{batch.mean,  batch.inverse_deviation, batch.count,   running.mean, running.variance, y,
-                              gradients.x, gradients.weight,        gradients.bias};
+  std::vector<at::Tensor> all{batch.mean, batch.inverse_stddev, batch.count,      running.mean,  running.variance,
+                              y,          gradients.x,          gradients.weight, gradients.bias};
   if (gradients.shortcut.defined()) {
     all.push_back(gradients.shortcut);
   }

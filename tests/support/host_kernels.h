@@ -59,7 +59,7 @@ inline at::Tensor moments_of(const at::Tensor& x, Order order = Order::Forwards)
 
 /// What merge_statistics() writes.
 struct Merged {
-  at::Tensor mean, inverse_deviation, running_mean, running_variance, count;
+  at::Tensor mean, inverse_stddev, running_mean, running_variance, count;
 };
 
 /// Of `moments` [ranks, 2 channels + 1].
@@ -68,7 +68,7 @@ inline Merged merged(const at::Tensor& moments, double eps = 1e-5, double moment
   const Merged to{at::empty({channels}), at::empty({channels}), at::zeros({channels}), at::ones({channels}),
                   at::empty({1}, at::kDouble)};
   const Statistics statistics{mutable_data<float>(to.mean),
-                              mutable_data<float>(to.inverse_deviation),
+                              mutable_data<float>(to.inverse_stddev),
                               mutable_data<double>(to.count),
                               mutable_data<float>(to.running_mean),
                               mutable_data<float>(to.running_variance),

@@ -22,7 +22,7 @@
 namespace rollcall::testing_support {
 
 /// One rank, seen from inside.
-struct Rank : RankPlace {
+struct Rank : RankContext {
   std::string backend = "gloo";  ///< of the groups to come
   int groups_made = 0;
 
@@ -41,7 +41,7 @@ struct Rank : RankPlace {
 class Ranks : public RankProcesses {
  public:
   Ranks(std::uint32_t world_size, const std::function<void(Rank&)>& work)
-      : RankProcesses(world_size, [&work](const RankPlace& place) {
+      : RankProcesses(world_size, [&work](const RankContext& place) {
           at::set_num_threads(1);
           Rank rank{place};
           work(rank);

@@ -38,7 +38,7 @@ struct RankResult {
 };
 
 /// One rank, seen from inside.
-struct RankPlace {
+struct RankContext {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   std::filesystem::path folder;  ///< shared by the ranks of this group, removed at the end
@@ -47,11 +47,11 @@ struct RankPlace {
 /// The running ranks of one group. Not copyable; kills and reaps what is left when it dies.
 class RankProcesses {
  public:
-  RankProcesses(std::uint32_t world_size, const std::function<void(const RankPlace&)>& work) {
+  RankProcesses(std::uint32_t world_size, const std::function<void(const RankContext&)>& work) {
     std::string pattern = std::filesystem::temp_directory_path() / "rollcall-ranks-XXXXXX";
     folder_ = mkdtemp(pattern.data());
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-      start(RankPlace{.rank = rank, .world_size = world_size, .folder = folder_}, work);
+      start(RankContext{.rank = rank, .world_size = world_size, .folder = folder_}, work);
     }
   }
   RankProcesses(const RankProcesses&) = delete;
@@ -101,7 +101,7 @@ class RankProcesses {
     int pipe = -1;  ///< carries the message
   };
 
-  void start(const RankPlace& place, const std::function<void(const RankPlace&)>& work) {
+  void start(const RankContext& place, const std::function<void(const RankContext&)>& work) {
     int ends[2];
     if (pipe(ends) != 0) {
       throw std::runtime_error("pipe: " + errno_text(errno));
@@ -116,7 +116,7 @@ class RankProcesses {
     children_.push_back(Child{pid, ends[0]});
   }
 
-  [[noreturn]] static void run(const RankPlace& place, const std::function<void(const RankPlace&)>& work, int out) {
+  [[noreturn]] static void run(const RankContext& place, const std::function<void(const RankContext&)>& work, int out) {
     alarm(120);
     std::signal(SIGPIPE, SIG_IGN);          // as in the trainer: Gloo writes to peers that may have died
     setenv("GLOO_SOCKET_IFNAME", "lo", 0);  // this machine's own name need not resolve

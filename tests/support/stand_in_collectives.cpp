@@ -315,7 +315,7 @@ class Collectives final : public c10d::Backend {
                      });
   }
   WorkPtr of_stream(const Call& call, std::optional<Carried> carried, std::function<void()> work) {
-    put_behind(stream_, current_stream(device()));
+    order_after(stream_, current_stream(device()));
     const c10::StreamGuard guard(stream_);
     enqueue(std::move(work));
     c10::Event delivered(device().type());

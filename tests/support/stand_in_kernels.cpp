@@ -20,11 +20,9 @@ void go_behind(Pointers*&... addresses) {
   ((addresses = static_cast<Pointers*>(behind_here(addresses))), ...);
 }
 
-void go_behind(kernels::Affine& affine) {
-  go_behind(affine.mean, affine.inverse_deviation, affine.weight, affine.bias);
-}
+void go_behind(kernels::Affine& affine) { go_behind(affine.mean, affine.inverse_stddev, affine.weight, affine.bias); }
 void go_behind(kernels::Statistics& to) {
-  go_behind(to.mean, to.inverse_deviation, to.count, to.running_mean, to.running_variance);
+  go_behind(to.mean, to.inverse_stddev, to.count, to.running_mean, to.running_variance);
 }
 void go_behind(kernels::BatchNormStatistics& of) {
   go_behind(of.x, of.workspace, of.moments);

@@ -82,7 +82,7 @@ void connect(const c10d::ProcessGroup& group, c10d::Store& store) {
 }
 
 void add_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-                 std::chrono::milliseconds /*timeout*/, const rollcall::device::WholeGroup& /*whole*/) {
+                 std::chrono::milliseconds /*timeout*/, const rollcall::device::ParentGroup& /*whole*/) {
   connect(group, *store);
   stand_in::add_backend(group);
 }

@@ -13,33 +13,35 @@ namespace {
 
 constexpr const char* kGpus = "cuda";
 
-Result<Device> device_of(const Plugin& plugin, const Place& place) {
+Result<Device> device_of(const Plugin& plugin, const DeviceRequest& request) {
   ASSIGN_OR_RETURN(const std::uint32_t visible, plugin.count());
-  ASSIGN_OR_RETURN(const std::uint32_t index, device_index(place, visible));
+  ASSIGN_OR_RETURN(const std::uint32_t index, device_index(request, visible));
   Result<Facts> facts = plugin.open(index);
   return facts ? Result<Device>(Device(plugin, index, *std::move(facts))) : facts.error();
 }
 
 }  // namespace
 
-Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
+Result<std::uint32_t> device_index(const DeviceRequest& request, std::uint32_t visible) {
   if (visible == 1) {  // a task's own, or one for all: then another rank has the same UUID
     return 0;
   }
-  if (place.local_rank < visible && place.local_world_size <= visible) {
-    return place.local_rank;
+  if (request.local_rank < visible && request.local_world_size <= visible) {
+    return request.local_rank;
   }
-  return fail("--device", place.asked,
+  return fail("--device", request.asked,
               visible == 0 ? "no device is visible to this task"
-                           : fmt::format("{} on this node, and each sees {}", counted(place.local_world_size, "rank"),
+                           : fmt::format("{} on this node, and each sees {}", counted(request.local_world_size, "rank"),
                                          counted(visible, "device")),
               visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
                            : "asking for as many GPUs as tasks on a node, all visible to each task: " +
-                                 job::gpus_for_every_task(place.local_world_size),
+                                 job::gpus_for_every_task(request.local_world_size),
               ErrorKind::Unavailable);
 }
 
-bool is_cpu(const Place& place) { return place.asked == "cpu" || (place.asked == "auto" && place.gpus == 0); }
+bool is_cpu(const DeviceRequest& request) {
+  return request.asked == "cpu" || (request.asked == "auto" && request.gpus == 0);
+}
 
 void Device::place(torch::nn::Module& module) const {
   const torch::NoGradGuard no_grad;
@@ -81,27 +83,27 @@ Result<void> Device::make_current() const {
   return opened ? Result<void>() : opened.error();
 }
 
-Result<Device> choose_device(const Place& place) {
-  if (is_cpu(place)) {
+Result<Device> choose_device(const DeviceRequest& request) {
+  if (is_cpu(request)) {
     return Device();
   }
-  const bool automatic = place.asked == "auto";
-  const Result<const Plugin*> plugin = open_plugin(automatic ? kGpus : place.asked);
+  const bool automatic = request.asked == "auto";
+  const Result<const Plugin*> plugin = open_plugin(automatic ? kGpus : request.asked);
   if (plugin) {
-    return device_of(**plugin, place);
+    return device_of(**plugin, request);
   }
   const bool not_built = plugin.error().kind == ErrorKind::Usage;  // see idle_gpus_warning()
   return automatic && not_built ? Result<Device>(Device()) : plugin.error();
 }
 
-std::string idle_gpus_warning(const Place& place, const Device& device) {
-  if (place.asked != "auto" || place.gpus == 0 || device.plugin() != nullptr) {
+std::string idle_gpus_warning(const DeviceRequest& request, const Device& device) {
+  if (request.asked != "auto" || request.gpus == 0 || device.plugin() != nullptr) {
     return {};
   }
   return fmt::format(
       "--device: auto: computes on CPUs although {} GPU{} visible, since this rollcall was built without CUDA; try "
       "using a build with CUDA (docs/user/gpu.md), or --device=cpu if that is intended",
-      place.gpus, place.gpus == 1 ? " is" : "s are");
+      request.gpus, request.gpus == 1 ? " is" : "s are");
 }
 
 std::optional<MemoryPeak> memory_peak(const Device& device) {

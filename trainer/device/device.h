@@ -69,7 +69,7 @@ class Device {
 };
 
 /// What choose_device() needs to know of a rank.
-struct Place {
+struct DeviceRequest {
   std::string asked = "auto";          ///< value of setting `device`
   std::uint32_t gpus = 0;              ///< number of NVIDIA device files that this process may open
   std::uint32_t local_rank = 0;        ///< rank on this node
@@ -77,7 +77,7 @@ struct Place {
 };
 
 /// Returns whether the rank computes on the CPU, by the setting or because there are no GPUs.
-[[nodiscard]] bool is_cpu(const Place& place);
+[[nodiscard]] bool is_cpu(const DeviceRequest& request);
 
 /// Chooses the device of a rank, and makes it the calling thread's current one. "cpu" is the CPU. The name of a plugin
 /// selects the device number `local_rank` that the plugin sees, or the only one. "auto" selects plugin `cuda` if this
@@ -85,10 +85,10 @@ struct Place {
 ///
 /// Errors: those of open_plugin(); (Unavailable) the driver's reason, or there are fewer devices than ranks on this
 /// node.
-[[nodiscard]] Result<Device> choose_device(const Place& place);
+[[nodiscard]] Result<Device> choose_device(const DeviceRequest& request);
 
 /// Returns the warning that `auto` computes on the CPU although there are GPUs; empty if it does not apply.
-[[nodiscard]] std::string idle_gpus_warning(const Place& place, const Device& device);
+[[nodiscard]] std::string idle_gpus_warning(const DeviceRequest& request, const Device& device);
 
 /// Peak use of a device's memory by LibTorch's allocator, in bytes. Plain value.
 struct MemoryPeak {
@@ -106,6 +106,6 @@ struct MemoryPeak {
 
 /// Returns the number of the device for a rank, out of `visible` ones. Errors (Unavailable): there are fewer than
 /// ranks. Pure.
-[[nodiscard]] Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible);
+[[nodiscard]] Result<std::uint32_t> device_index(const DeviceRequest& request, std::uint32_t visible);
 
 }  // namespace rollcall::device

@@ -28,20 +28,20 @@ struct Shape {
 /// The operation after the normalisation in the same pass: none, a ReLU, or an addition and then a ReLU.
 enum class Epilogue { None, Relu, AddRelu };
 
-/// The parameters of the normalisation (x - mean) * inverse_deviation * weight + bias, each [channels].
+/// The parameters of the normalisation (x - mean) * inverse_stddev * weight + bias, each [channels].
 struct Affine {
   const float* mean;
-  const float* inverse_deviation;
+  const float* inverse_stddev;
   const float* weight;
   const float* bias;
 };
 
 /// The outputs of a statistics kernel, each [channels], except for count [1], the number of values of a channel.
-/// inverse_deviation is 1 / sqrt(biased variance + eps). Running statistics are updated with weight `momentum` by the
+/// inverse_stddev is 1 / sqrt(biased variance + eps). Running statistics are updated with weight `momentum` by the
 /// mean and the unbiased variance, as LibTorch's are; the latter is NaN for one value. They may be null.
 struct Statistics {
   float* mean;
-  float* inverse_deviation;
+  float* inverse_stddev;
   double* count;
   float* running_mean;
   float* running_variance;

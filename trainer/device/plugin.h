@@ -26,7 +26,7 @@ struct Facts {
 };
 
 /// The larger group of which a group is a part. All of its ranks make parts at the same time, and each rank is in one.
-struct WholeGroup {
+struct ParentGroup {
   /// The backend that Plugin::add_backend gave the larger group; null if there is none.
   c10::intrusive_ptr<c10d::Backend> backend;
   std::uint32_t part = 0;  ///< number of the part (color): the same on all of its ranks, different for other parts
@@ -48,7 +48,7 @@ struct Plugin {
   /// Adds `backend` for tensors of the current device to the group, as its default. For a part of a larger group it may
   /// split the larger group's communicator. Throws what c10d throws.
   void (*add_backend)(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-                      std::chrono::milliseconds timeout, const WholeGroup& whole);
+                      std::chrono::milliseconds timeout, const ParentGroup& whole);
   /// Returns what is wrong with the connections of a backend of add_backend, also before a wait for a collective has
   /// shown it; empty if nothing is. For any thread.
   std::string (*health_check)(c10d::Backend& backend);

@@ -25,9 +25,9 @@ class Normalise : public torch::autograd::Function<Normalise> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const std::optional<at::Tensor>& shortcut,
                             const BatchStatistics& statistics, const c10::intrusive_ptr<Manner>& manner) {
-    const Affine affine{statistics.mean, statistics.inverse_deviation, weight, bias};
+    const Affine affine{statistics.mean, statistics.inverse_stddev, weight, bias};
     at::Tensor y = manner->passes->normalise(x, affine, manner->epilogue, shortcut.value_or(at::Tensor()));
-    context->save_for_backward({x, weight, bias, statistics.mean, statistics.inverse_deviation, statistics.count,
+    context->save_for_backward({x, weight, bias, statistics.mean, statistics.inverse_stddev, statistics.count,
                                 manner->epilogue == Epilogue::None ? at::Tensor() : y});
     context->saved_data["manner"] = c10::IValue::make_capsule(manner);
     return y;
@@ -38,12 +38,11 @@ class Normalise : public torch::autograd::Function<Normalise> {
     const variable_list saved = context->get_saved_variables();
     const auto capsule = context->saved_data["manner"].toCapsule();
     const auto& manner = static_cast<const Manner&>(*capsule);
-    const Normalised of{
-        .x = saved[0],
-        .y = saved[6],
-        .affine = {.mean = saved[3], .inverse_deviation = saved[4], .weight = saved[1], .bias = saved[2]},
-        .count = saved[5],
-        .epilogue = manner.epilogue};
+    const Normalised of{.x = saved[0],
+                        .y = saved[6],
+                        .affine = {.mean = saved[3], .inverse_stddev = saved[4], .weight = saved[1], .bias = saved[2]},
+                        .count = saved[5],
+                        .epilogue = manner.epilogue};
     Gradients made = manner.passes->backward(std::move(gradients[0]), of, manner.ranks.get());
     // In the order of forward()'s arguments.
     return {std::move(made.x), std::move(made.weight), std::move(made.bias), std::move(made.shortcut), {}, {}};
@@ -89,8 +88,8 @@ at::Tensor BatchNormImpl::run_at_once(const BatchNormPassesPtr& passes, const at
   // The passes choose their own types.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (!is_training()) {
-    const at::Tensor inverse_deviation = (running_var + options.eps()).rsqrt_();
-    return passes->normalise(x, {running_mean, inverse_deviation, weight, bias}, epilogue, shortcut);
+    const at::Tensor inverse_stddev = (running_var + options.eps()).rsqrt_();
+    return passes->normalise(x, {running_mean, inverse_stddev, weight, bias}, epilogue, shortcut);
   }
   num_batches_tracked += 1;
   const RunningStatistics running{

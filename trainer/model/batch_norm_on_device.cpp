@@ -32,7 +32,7 @@ kernels::Shape shape_of(const at::Tensor& x) {
 
 kernels::Affine view(const Affine& affine) {
   return {.mean = affine.mean.const_data_ptr<float>(),
-          .inverse_deviation = affine.inverse_deviation.const_data_ptr<float>(),
+          .inverse_stddev = affine.inverse_stddev.const_data_ptr<float>(),
           .weight = affine.weight.const_data_ptr<float>(),
           .bias = affine.bias.const_data_ptr<float>()};
 }
@@ -51,9 +51,9 @@ class KernelPasses final : public BatchNormPasses {
                              StatisticsRanks* ranks) const override {
     const kernels::Shape shape = shape_of(x);
     BatchStatistics made{
-        .mean = floats(x, shape.channels), .inverse_deviation = floats(x, shape.channels), .count = doubles(x, 1)};
+        .mean = floats(x, shape.channels), .inverse_stddev = floats(x, shape.channels), .count = doubles(x, 1)};
     const kernels::Statistics to{.mean = made.mean.mutable_data_ptr<float>(),
-                                 .inverse_deviation = made.inverse_deviation.mutable_data_ptr<float>(),
+                                 .inverse_stddev = made.inverse_stddev.mutable_data_ptr<float>(),
                                  .count = made.count.mutable_data_ptr<double>(),
                                  .running_mean = running.mean.mutable_data_ptr<float>(),
                                  .running_variance = running.variance.mutable_data_ptr<float>(),

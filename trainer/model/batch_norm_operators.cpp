@@ -74,7 +74,7 @@ class OperatorPasses final : public BatchNormPasses {
     const at::Tensor unbiased = variance * (count / (count - 1));
     running.mean.mul_(1 - running.momentum).add_(mean.to(type), running.momentum);
     running.variance.mul_(1 - running.momentum).add_(unbiased.to(type), running.momentum);
-    return {.mean = mean.to(type), .inverse_deviation = (variance + running.eps).rsqrt_().to(type), .count = count};
+    return {.mean = mean.to(type), .inverse_stddev = (variance + running.eps).rsqrt_().to(type), .count = count};
   }
 
   at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
@@ -83,7 +83,7 @@ class OperatorPasses final : public BatchNormPasses {
     if (x.numel() == 0) {
       return at::empty_like(x);
     }
-    at::Tensor y = per_channel(x, affine.mean, affine.inverse_deviation * affine.weight, affine.bias);
+    at::Tensor y = per_channel(x, affine.mean, affine.inverse_stddev * affine.weight, affine.bias);
     if (epilogue == Epilogue::AddRelu) {
       y.add_(shortcut);
     }
@@ -95,7 +95,7 @@ class OperatorPasses final : public BatchNormPasses {
     const Affine& affine = of.affine;
     const at::Tensor below =
         of.epilogue == Epilogue::None ? std::move(gradient) : at::threshold_backward(gradient, of.y, 0);
-    const at::Tensor factor = affine.inverse_deviation * affine.weight;
+    const at::Tensor factor = affine.inverse_stddev * affine.weight;
     WithoutStatistics made = without_statistics(below, of.x, affine, factor);
     const at::Tensor mine = made.sums.to(affine.weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     if (ranks != nullptr) {
@@ -103,14 +103,14 @@ class OperatorPasses final : public BatchNormPasses {
     }
     const std::int64_t channels = of.x.size(1);
     const at::Tensor means = (made.sums / of.count).to(statistics_type(of.x));
-    const at::Tensor slope = means.narrow(0, channels, channels) * affine.inverse_deviation.square();
+    const at::Tensor slope = means.narrow(0, channels, channels) * affine.inverse_stddev.square();
     if (of.x.numel() > 0) {  // the statistics' part: -(mean gradient + (x - mean) * slope) * factor
       made.x_gradient.add_(
           per_channel(of.x, affine.mean, (slope * factor).neg_(), (means.narrow(0, 0, channels) * factor).neg_()));
     }
     // data() because Optimizer::zero_grad() refuses gradients that are views.
     return {.x = std::move(made.x_gradient),
-            .weight = mine.narrow(0, channels, channels) * affine.inverse_deviation,
+            .weight = mine.narrow(0, channels, channels) * affine.inverse_stddev,
             .bias = mine.narrow(0, 0, channels).data(),
             .shortcut = of.epilogue == Epilogue::AddRelu ? below : at::Tensor()};
   }

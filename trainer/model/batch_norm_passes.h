@@ -29,8 +29,8 @@ class StatisticsRanks : public torch::CustomClassHolder {
 /// Statistics of the batches of all ranks that share them.
 struct BatchStatistics {
   at::Tensor mean;
-  at::Tensor inverse_deviation;  ///< 1 / sqrt(biased variance + eps)
-  at::Tensor count;              ///< [1] float64: number of values of each channel
+  at::Tensor inverse_stddev;  ///< 1 / sqrt(biased variance + eps)
+  at::Tensor count;           ///< [1] float64: number of values of each channel
 };
 
 /// Running statistics, updated with weight `momentum` by each batch's mean and unbiased variance.
@@ -41,10 +41,10 @@ struct RunningStatistics {
   double eps;
 };
 
-/// The parameters of (x - mean) * inverse_deviation * weight + bias.
+/// The parameters of (x - mean) * inverse_stddev * weight + bias.
 struct Affine {
   at::Tensor mean;
-  at::Tensor inverse_deviation;
+  at::Tensor inverse_stddev;
   at::Tensor weight;
   at::Tensor bias;
 };

@@ -25,9 +25,9 @@ class DeviceStep {
   /// Enqueues a step. `non_finite`: [1] float32 on the device; 1 skips the step, 0 takes it.
   void enqueue(const at::Tensor& non_finite);
   /// Counts a step that was enqueued, in the optimizer's state on the host.
-  void was_given() { count(1); }
+  void count_step() { count(1); }
   /// Corrects that count for a step that turned out to be skipped.
-  void left_out() { count(-1); }
+  void uncount_step() { count(-1); }
 
  private:
   void count(int steps);

@@ -45,7 +45,7 @@ bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group
     return true;
   }
   const torch::NoGradGuard no_grad;
-  at::Tensor found_inf = unscale_there(optimizer);
+  at::Tensor found_inf = unscale_on_device(optimizer);
   if (group) {
     std::vector<at::Tensor> tensors{found_inf};
     group->allreduce(tensors)->wait();
@@ -63,7 +63,7 @@ void LossScaler::move_to(c10::Device device) {
   found_inf_ = found_inf_.to(device);
 }
 
-at::Tensor LossScaler::unscale_there(const torch::optim::Optimizer& optimizer) const {
+at::Tensor LossScaler::unscale_on_device(const torch::optim::Optimizer& optimizer) const {
   const torch::NoGradGuard no_grad;
   const c10::Device device = device_of(optimizer);
   const at::TensorOptions options = at::TensorOptions(at::kFloat).device(device);

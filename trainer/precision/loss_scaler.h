@@ -31,7 +31,7 @@ struct LossScale {
 /// the step is skipped:
 ///
 ///   scaler.scale(loss).backward();
-///   found = scaler.unscale_there(optimizer); add up over the ranks; a step that looks at `found`
+///   found = scaler.unscale_on_device(optimizer); add up over the ranks; a step that looks at `found`
 ///   scaler.update(found);
 ///
 /// Tested on CPUs and on a stand-in device; not run on GPUs. A scaler that is off changes nothing. Main thread only.
@@ -54,8 +54,8 @@ class LossScaler {
   /// Divides the gradients as unscale() does, only those of this rank, and returns on their device, [1] float32, a
   /// number above 0 if any is not finite. The host does not wait for it. A scaler that is off checks the gradients,
   /// too.
-  [[nodiscard]] at::Tensor unscale_there(const torch::optim::Optimizer& optimizer) const;
-  /// Updates the factor, on its device, with what unscale_there() found on any rank.
+  [[nodiscard]] at::Tensor unscale_on_device(const torch::optim::Optimizer& optimizer) const;
+  /// Updates the factor, on its device, with what unscale_on_device() found on any rank.
   void update(const at::Tensor& found);
 
   /// Returns the state; the host waits for a device.

@@ -189,7 +189,7 @@ std::string ranges_text(const std::vector<std::uint32_t>& numbers) {
   return text;
 }
 
-std::string idle_devices_warning(const device::Place& place, std::uint32_t visible) {
+std::string idle_devices_warning(const device::DeviceRequest& place, std::uint32_t visible) {
   if (place.local_world_size >= visible) {
     return "";
   }

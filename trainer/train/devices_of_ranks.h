@@ -24,7 +24,7 @@ namespace rollcall::train {
 
 /// Returns a warning if this node has fewer ranks than devices that each rank sees, so that devices stay idle; empty if
 /// none is idle or if `visible` is 0 (the ranks compute on CPUs). Pure.
-[[nodiscard]] std::string idle_devices_warning(const device::Place& place, std::uint32_t visible);
+[[nodiscard]] std::string idle_devices_warning(const device::DeviceRequest& place, std::uint32_t visible);
 
 /// The network that NCCL uses on one rank.
 struct NetworkOfRank {

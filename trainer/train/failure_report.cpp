@@ -56,7 +56,7 @@ int FailureReport::agreed(const Error& error) const {
 }
 
 FailureReport::Told FailureReport::tell(const Error& error) {
-  const bool of_peer = process_group::is_of_peer(error);
+  const bool of_peer = process_group::is_peer_failure(error);
   if (error.kind == ErrorKind::DeviceLost) {
     end_process_within(deadline::kDeviceGoes, to_int(error.exit_code()));
   }
@@ -94,7 +94,7 @@ void FailureReport::survives() {
 void FailureReport::linger() {
   *ended_ = true;
   if (membership_) {
-    membership_->let_others_leave();
+    membership_->wait_for_others_to_leave();
   }
 }
 

@@ -319,8 +319,8 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   if (*agent && environment.get(env::kStandby)) {
     prepare_process(compute_threads(options.trainer, environment));
     const auto config = config::make_train_config(options.trainer, environment);
-    const device::Place device_asked{.asked = options.trainer.text("device"),
-                                     .gpus = elastic::count_nvidia_gpus(environment)};
+    const device::DeviceRequest device_asked{.asked = options.trainer.text("device"),
+                                             .gpus = elastic::count_nvidia_gpus(environment)};
     Result<Ready> rehearsed = !config                        ? config.error()
                               : device::is_cpu(device_asked) ? rehearse(*config)
                                                              : Result<Ready>(Ready());

@@ -253,7 +253,7 @@ class Session {
     if (failure.error.kind == ErrorKind::DeviceLost) {
       failure.error.value = world_.device.facts().uuid;
     }
-    if (input_.agent != nullptr && !failure.everywhere && process_group::is_of_peer(failure.error)) {
+    if (input_.agent != nullptr && !failure.everywhere && process_group::is_peer_failure(failure.error)) {
       return lost_peer(failure.error);
     }
     const FailureReport::Told told = report_.tell(failure.error);

@@ -45,10 +45,10 @@ Result<void> with_gpu_trouble(const Result<void>& taken) {
 /// Chooses the device of this rank and stores it in `world`; the ranks agree on the error later.
 Result<void> take_device(World& world, const job::JobFacts& facts, const Environment& environment,
                          const config::ProcessGroupConfig& config) {
-  const device::Place place{.asked = config.device,
-                            .gpus = elastic::count_nvidia_gpus(environment),
-                            .local_rank = facts.local_rank,
-                            .local_world_size = facts.local_world_size};
+  const device::DeviceRequest place{.asked = config.device,
+                                    .gpus = elastic::count_nvidia_gpus(environment),
+                                    .local_rank = facts.local_rank,
+                                    .local_world_size = facts.local_world_size};
   const Result<device::Device> chosen = device::choose_device(place);
   if (chosen) {
     world.device = *chosen;
@@ -141,10 +141,10 @@ void let_others_leave_first(World& world) {
   }
   process_group::Membership& membership = *world.group_options.membership;
   membership.end_well();
-  process_group::let_go_of_devices(
+  process_group::disconnect_devices(
       world.process_group);  // at the same time on all ranks; only groups of hosts have an order
   if (world.rank == 0) {
-    membership.let_others_leave();
+    membership.wait_for_others_to_leave();
     return;
   }
   world.process_group.reset();  // tells the other ranks that it leaves in good order

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "tests/trainer/distributed/collective_place.h"
+#include "tests/trainer/distributed/group_member.h"
 #include "trainer/libtorch_version.h"
 
 namespace rollcall::process_group {
@@ -14,7 +14,7 @@ using testing_support::tensor_of;
 using testing_support::tensor_of_rank;
 using testing_support::value_at;
 
-void check_all_reduce(const CollectivePlace& place) {
+void check_all_reduce(const GroupMember& place) {
   for (const Shape& shape : shapes_of(place, reduced_types())) {
     for (const ReduceOp::RedOpType operation : {ReduceOp::SUM, ReduceOp::MAX}) {
       c10d::AllreduceOptions options;
@@ -27,7 +27,7 @@ void check_all_reduce(const CollectivePlace& place) {
   }
 }
 
-void check_broadcast(const CollectivePlace& place) {
+void check_broadcast(const GroupMember& place) {
   for (const Shape& shape : shapes_of(place, moved_types())) {
     for (const std::uint32_t root : roots_of(place)) {
       c10d::BroadcastOptions options;
@@ -39,7 +39,7 @@ void check_broadcast(const CollectivePlace& place) {
   }
 }
 
-void check_all_gather(const CollectivePlace& place) {
+void check_all_gather(const GroupMember& place) {
   for (const Shape& shape : shapes_of(place, moved_types(), true)) {
     at::Tensor input = tensor_of_rank(shape, place.rank);
     at::Tensor output = torch::zeros({shape.count * place.signed_size()}, shape.type);
@@ -52,7 +52,7 @@ void check_all_gather(const CollectivePlace& place) {
   }
 }
 
-void check_gather(const CollectivePlace& place) {
+void check_gather(const GroupMember& place) {
   for (const Shape& shape : shapes_of(place, moved_types(), true)) {
     c10d::GatherOptions options;
     options.rootRank = place.size - 1;
@@ -69,7 +69,7 @@ void check_gather(const CollectivePlace& place) {
   }
 }
 
-void check_reduce_scatter(const CollectivePlace& place) {
+void check_reduce_scatter(const GroupMember& place) {
   for (const Shape& shape : shapes_of(place, {at::kFloat, at::kBFloat16, at::kLong}, true)) {
     const at::Tensor expected = reduced(ReduceOp::SUM, shape, place.size, place.rank * shape.count);
     const Shape whole{shape.type, shape.count * place.signed_size()};
@@ -90,7 +90,7 @@ at::Tensor piece(std::uint32_t from, std::uint32_t to, const Shape& shape) {
                    [&](std::int64_t i) { return value_at(from * 16 + to, i); });
 }
 
-void check_all_to_all(const CollectivePlace& place) {
+void check_all_to_all(const GroupMember& place) {
   for (const Shape& shape : shapes_of(place, moved_types(), true)) {
     Tensors sent, expected;
     std::vector<std::int64_t> sent_rows, received_rows;
@@ -119,8 +119,8 @@ void check_all_to_all(const CollectivePlace& place) {
 }  // namespace
 
 void check_every_collective(const Group& group) {
-  const CollectivePlace place{group, static_cast<std::uint32_t>(group->getRank()),
-                              static_cast<std::uint32_t>(group->getSize())};
+  const GroupMember place{group, static_cast<std::uint32_t>(group->getRank()),
+                          static_cast<std::uint32_t>(group->getSize())};
   if (full_sweep()) {
     constexpr unsigned int kOneHour = 3600;
     alarm(kOneHour);  // in place of the time that a test's rank has

@@ -1,4 +1,4 @@
-#include "tests/trainer/distributed/collective_place.h"
+#include "tests/trainer/distributed/group_member.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -8,7 +8,7 @@ using testing_support::tensor_of_rank;
 using testing_support::value_at;
 
 /// Everybody sends to the right neighbour before anybody receives, twice with the same tag and once with another.
-void check_ring_of_messages(const CollectivePlace& place) {
+void check_ring_of_messages(const GroupMember& place) {
   if (place.size == 1) {
     return;
   }
@@ -23,7 +23,7 @@ void check_ring_of_messages(const CollectivePlace& place) {
       Tensors one{sent.back()};
       pending.push_back(place.group->send(one, right, tag));
     }
-    Tensors received = room_for(CollectivePlace{nullptr, 0, 3}, shape);
+    Tensors received = room_for(GroupMember{nullptr, 0, 3}, shape);
     for (const std::size_t number : {2U, 0U, 1U}) {  // tags may be received in another order
       Tensors one{received[number]};
       pending.push_back(place.group->recv(one, left, number == 2 ? 4 : 3));
@@ -38,7 +38,7 @@ void check_ring_of_messages(const CollectivePlace& place) {
   }
 }
 
-void check_receive_from_anybody(const CollectivePlace& place) {
+void check_receive_from_anybody(const GroupMember& place) {
   if (place.rank != 0) {
     Tensors mine{torch::full({5}, static_cast<double>(place.rank))};
     place.group->send(mine, 0, 9)->wait();
@@ -57,7 +57,7 @@ void check_receive_from_anybody(const CollectivePlace& place) {
 }
 
 /// A message that is only sent after a collective, and received by a call before it.
-void check_messages_run_beside_collectives(const CollectivePlace& place) {
+void check_messages_run_beside_collectives(const GroupMember& place) {
   if (place.size == 1) {
     return;
   }
@@ -80,14 +80,14 @@ void check_messages_run_beside_collectives(const CollectivePlace& place) {
 
 }  // namespace
 
-void check_messages(const CollectivePlace& place) {
+void check_messages(const GroupMember& place) {
   check_ring_of_messages(place);
   check_receive_from_anybody(place);
   check_messages_run_beside_collectives(place);
 }
 
 /// Many collectives at once, waited for in turned order.
-void check_overlap(const CollectivePlace& place) {
+void check_overlap(const GroupMember& place) {
   TensorLists tensors;
   std::vector<c10::intrusive_ptr<c10d::Work>> pending;
   for (int i = 0; i < 20; ++i) {

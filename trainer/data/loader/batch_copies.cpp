@@ -61,7 +61,7 @@ void BatchCopies::let_go_of_copied() {
   std::deque<Sent>& sent = streams_->sent;
   while (!sent.empty() && (sent.size() >= kInFlight || sent.front().copied.query())) {
     if (!wait_for(sent.front().copied, longest_, [] { return false; })) {
-      tell_of_standing_still(longest_);
+      throw_device_timeout(longest_);
     }
     sent.pop_front();
   }

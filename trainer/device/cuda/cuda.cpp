@@ -122,7 +122,7 @@ Result<Facts> open(std::uint32_t index) {
 /// unless the user sets NCCL_COMM_SPLIT_SHARE_RESOURCES=1: NCCL runs the collectives of communicators that share
 /// buffers one after the other, but those within nodes should overlap those between nodes.
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-              std::chrono::milliseconds timeout, const WholeGroup& whole) {
+              std::chrono::milliseconds timeout, const ParentGroup& whole) {
   const auto of_nccl = c10d::ProcessGroupNCCL::Options::create();
   // c10d's thread also ends works that take too long, but names no ranks: rollcall's watchdog does so earlier.
   of_nccl->timeout = 2 * timeout + std::chrono::minutes(1);

@@ -25,11 +25,11 @@ struct PlanContext {
   std::size_t depth = 4;
 
   /// Size of each rank's shared memory, which all ranks of one host can have; 0: there is none.
-  std::size_t window_bytes = 0;
+  std::size_t shared_memory_bytes = 0;
   /// Size above which data goes through shared memory instead of messages.
-  std::size_t window_above_bytes = std::size_t{8} << 10;
+  std::size_t shared_memory_above_bytes = std::size_t{8} << 10;
   /// Most data that a rank writes there for one other rank, or for all, at a time: it stays in the CPU's caches.
-  std::size_t window_part_bytes = std::size_t{256} << 10;
+  std::size_t shared_memory_part_bytes = std::size_t{256} << 10;
 };
 
 // These functions return this rank's plan for each collective. Offsets and sizes are in bytes. Pure. The sources are

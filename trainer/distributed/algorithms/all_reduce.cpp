@@ -2,7 +2,7 @@
 
 #include "trainer/distributed/algorithms/algorithms.h"
 #include "trainer/distributed/algorithms/segments.h"
-#include "trainer/distributed/algorithms/windows.h"
+#include "trainer/distributed/algorithms/shared_memory.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -30,7 +30,7 @@ Plan folded(const PlanContext& context, std::size_t bytes, const AmongMembers& a
   }
   StepIndex ready = kNoStep;
   if (context.rank < fold.extra) {
-    const Place other = builder.scratch(bytes);
+    const Location other = builder.scratch(bytes);
     const StepIndex received = builder.receive(context.rank + fold.members, other, bytes);
     ready = builder.combine(kData, other, bytes, {received, kNoStep});
   }
@@ -46,7 +46,7 @@ Plan recursive_doubling(const PlanContext& context, std::size_t bytes) {
   return folded(context, bytes, [&](PlanBuilder& builder, const Fold& fold, StepIndex ready) {
     for (std::uint32_t distance = 1; distance < fold.members; distance *= 2) {
       const std::uint32_t peer = context.rank ^ distance;
-      const Place other = builder.scratch(bytes);
+      const Location other = builder.scratch(bytes);
       const StepIndex sent = builder.send(peer, kData, bytes, {ready, kNoStep});
       const StepIndex received = builder.receive(peer, other, bytes);
       ready = builder.combine(kData, other, bytes, {sent, received});
@@ -83,7 +83,7 @@ Plan halving_doubling(const PlanContext& context, std::size_t bytes) {
     const std::vector<Halves> rounds = halve(context, fold.members, bytes);
     std::vector<StepIndex> given_away;
     for (const Halves& round : rounds) {
-      const Place other = builder.scratch(round.mine.bytes);
+      const Location other = builder.scratch(round.mine.bytes);
       given_away.push_back(builder.send(round.peer, kData + round.theirs.begin, round.theirs.bytes, {ready, kNoStep}));
       const StepIndex received = builder.receive(round.peer, other, round.mine.bytes);
       const StepIndex combined = builder.combine(kData + round.mine.begin, other, round.mine.bytes, {received, ready});
@@ -107,7 +107,7 @@ Plan ring_all_reduce(const PlanContext& context, std::size_t bytes) {
   const Segments segments(context, chunks.largest());
   PlanBuilder builder(context.world_size);
   const std::size_t slot_count = 2 * context.depth;
-  const Place slots = builder.scratch(slot_count * segments.bytes());
+  const Location slots = builder.scratch(slot_count * segments.bytes());
   std::vector<StepIndex> slot_user(slot_count, kNoStep);  // the last combine that read the slot
   std::vector<StepIndex> ready(context.depth, kNoStep);   // by lane: the step whose result the next round forwards
   std::vector<StepIndex> sent(ring.size * context.depth,
@@ -129,7 +129,7 @@ Plan ring_all_reduce(const PlanContext& context, std::size_t bytes) {
           return;
         }
         const std::size_t slot = next_slot++ % slot_count;
-        const Place place = slots + slot * segments.bytes();
+        const Location place = slots + slot * segments.bytes();
         const StepIndex received = builder.receive(ring.left(), place, in.bytes, {slot_user[slot], kNoStep});
         ready[lane] = slot_user[slot] = builder.combine(kData + in.begin, place, in.bytes, {received, kNoStep});
       });
@@ -142,8 +142,8 @@ Plan plan_all_reduce(const PlanContext& context, std::size_t bytes) {
   if (context.world_size == 1) {
     return {};
   }
-  if (uses_windows(context, bytes)) {
-    return window_all_reduce(context, bytes);
+  if (uses_shared_memory(context, bytes)) {
+    return shared_memory_all_reduce(context, bytes);
   }
   if (bytes <= context.small_bytes) {
     return recursive_doubling(context, bytes);

@@ -4,11 +4,12 @@ namespace rollcall::process_group {
 
 bool reduces(CollectiveKind kind) { return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter; }
 
-Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t world_size, std::size_t window_bytes) {
+Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t world_size,
+             std::size_t shared_memory_bytes) {
   const PlanContext context{.rank = rank,
                             .world_size = world_size,
                             .element_bytes = reduces(collective.kind) ? collective.element_bytes : 1,
-                            .window_bytes = window_bytes};
+                            .shared_memory_bytes = shared_memory_bytes};
   switch (collective.kind) {
     case CollectiveKind::AllReduce:
       return plan_all_reduce(context, collective.bytes);

@@ -31,10 +31,10 @@ struct Collective {
 
 [[nodiscard]] bool reduces(CollectiveKind kind);
 
-/// Returns this rank's plan for `collective`: with messages, or through shared memory of `window_bytes`, if that is not
-/// 0, for long ones.
+/// Returns this rank's plan for `collective`: with messages, or through shared memory of `shared_memory_bytes`, if that
+/// is not 0, for long ones.
 [[nodiscard]] Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t world_size,
-                           std::size_t window_bytes);
+                           std::size_t shared_memory_bytes);
 
 /// Returns how the elements of `collective` are combined; its function is null if the kind is not a reduction.
 [[nodiscard]] Combining combining_of(const Collective& collective);

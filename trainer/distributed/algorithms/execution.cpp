@@ -26,12 +26,12 @@ Execution::Execution(const Plan& plan, const Areas& areas, const Combining& comb
   }
 }
 
-std::byte* Execution::writable(const Place& place) {
+std::byte* Execution::writable(const Location& place) {
   switch (place.area) {
     case Area::Output:
       return areas_.output + place.offset;
-    case Area::Window:
-      return areas_.window + place.offset;
+    case Area::SharedMemory:
+      return areas_.shared_memory + place.offset;
     case Area::Words:
       return reinterpret_cast<std::byte*>(words_.data()) + place.offset;
     default:
@@ -43,8 +43,8 @@ const std::byte* Execution::readable(const Step& step) {
   switch (step.source.area) {
     case Area::Input:
       return areas_.input + step.source.offset;
-    case Area::PeerWindow:
-      return areas_.peer_windows.at(step.peer) + step.source.offset;
+    case Area::PeerSharedMemory:
+      return areas_.peer_shared_memory.at(step.peer) + step.source.offset;
     default:
       return writable(step.source);
   }
@@ -69,7 +69,7 @@ bool Execution::begin_messages(Transport& transport, Lane& lane, std::vector<Und
   while (lane.next < lane.steps.size() && under_way.size() < depth_ && may_begin(lane.steps[lane.next])) {
     const StepIndex index = lane.steps[lane.next++];
     const Step& step = plan_.steps[static_cast<std::size_t>(index)];
-    const MessageName name{operation_, step.message};
+    const MessageId name{operation_, step.message};
     const Request request = step.action == Action::Send
                                 ? transport.send(step.peer, name, readable(step), step.bytes)
                                 : transport.receive(step.peer, name, writable(step.target), step.bytes);

@@ -12,7 +12,7 @@
 namespace rollcall::process_group {
 
 /// Identifies a message; the same on both sides.
-struct MessageName {
+struct MessageId {
   std::uint32_t operation = 0;  ///< number of the collective in its group
   std::uint32_t message = 0;    ///< number of the message between these two ranks in the collective
 };
@@ -29,9 +29,9 @@ class Transport {
   virtual ~Transport() = default;
 
   /// Starts to send `data`, which must not change until the request is done.
-  [[nodiscard]] virtual Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) = 0;
+  [[nodiscard]] virtual Request send(std::uint32_t peer, MessageId name, const void* data, std::size_t bytes) = 0;
   /// Starts to receive `data`, which is complete once the request is done. A message of another size is a failure.
-  [[nodiscard]] virtual Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) = 0;
+  [[nodiscard]] virtual Request receive(std::uint32_t peer, MessageId name, void* data, std::size_t bytes) = 0;
   /// Returns the state of the request, and releases it unless it is pending.
   [[nodiscard]] virtual RequestState test(Request request) = 0;
 };
@@ -40,9 +40,9 @@ class Transport {
 struct Areas {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* scratch = nullptr;                     ///< plan.scratch_bytes long
-  std::byte* window = nullptr;                      ///< this rank's shared memory, which the other ranks map
-  std::vector<const std::byte*> peer_windows = {};  ///< the other ranks' shared memory, by rank
+  std::byte* scratch = nullptr;                           ///< plan.scratch_bytes long
+  std::byte* shared_memory = nullptr;                     ///< this rank's shared memory, which the other ranks map
+  std::vector<const std::byte*> peer_shared_memory = {};  ///< the other ranks' shared memory, by rank
 };
 
 /// Runs one plan over a transport in small pieces, so that one thread can serve several. Not thread-safe.
@@ -83,7 +83,7 @@ class Execution {
   [[nodiscard]] bool has_local_work() const;
   [[nodiscard]] bool run_local_step();
   void check_word(const Step& step);
-  [[nodiscard]] std::byte* writable(const Place& place);
+  [[nodiscard]] std::byte* writable(const Location& place);
   [[nodiscard]] const std::byte* readable(const Step& step);
 
   const Plan& plan_;

@@ -1,6 +1,6 @@
 #include "trainer/distributed/algorithms/algorithms.h"
 #include "trainer/distributed/algorithms/segments.h"
-#include "trainer/distributed/algorithms/windows.h"
+#include "trainer/distributed/algorithms/shared_memory.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 Plan bruck_all_gather(const PlanContext& context, std::size_t bytes) {
   const std::uint32_t size = context.world_size;
   PlanBuilder builder(size);
-  const Place turned = builder.scratch(size * bytes);
+  const Location turned = builder.scratch(size * bytes);
   StepIndex ready = builder.copy(turned, kInput, bytes);
   for (std::uint32_t held = 1; held < size; held *= 2) {
     const std::uint32_t blocks = std::min(held, size - held);
@@ -33,7 +33,7 @@ Plan ring_all_gather(const PlanContext& context, std::size_t bytes) {
       context, segments.count(), ring.size - 1, [&](std::uint32_t round, std::size_t number, std::size_t lane) {
         const std::uint32_t outgoing = ring.gathered(round);
         const Range part = segments.of(Range{0, bytes}, number);
-        const Place source = round == 0 ? kInput + part.begin : kOutput + (outgoing * bytes + part.begin);
+        const Location source = round == 0 ? kInput + part.begin : kOutput + (outgoing * bytes + part.begin);
         builder.send(ring.right(), source, part.bytes, {round == 0 ? kNoStep : ready[lane], kNoStep});
         ready[lane] = builder.receive(ring.left(), kOutput + (ring.before(outgoing) * bytes + part.begin), part.bytes);
       });
@@ -50,8 +50,8 @@ Plan plan_all_gather(const PlanContext& context, std::size_t bytes) {
     builder.copy(kOutput, kInput, bytes);
     return std::move(builder).take();
   }
-  if (uses_windows(context, bytes * context.world_size)) {
-    return window_all_gather(context, bytes);
+  if (uses_shared_memory(context, bytes * context.world_size)) {
+    return shared_memory_all_gather(context, bytes);
   }
   return bytes <= context.small_bytes ? bruck_all_gather(context, bytes) : ring_all_gather(context, bytes);
 }
@@ -59,7 +59,7 @@ Plan plan_all_gather(const PlanContext& context, std::size_t bytes) {
 namespace {
 
 /// Every rank sends each other rank its part: one round, with the traffic of a ring.
-Plan exchange_parts(const PlanContext& context, std::size_t bytes) {
+Plan direct_reduce_scatter(const PlanContext& context, std::size_t bytes) {
   PlanBuilder builder(context.world_size);
   const StepIndex own = builder.copy(kOutput, kInput + context.rank * bytes, bytes);
   StepIndex combined = own;
@@ -67,7 +67,7 @@ Plan exchange_parts(const PlanContext& context, std::size_t bytes) {
     const std::uint32_t to = (context.rank + distance) % context.world_size;
     const std::uint32_t from = (context.rank + context.world_size - distance) % context.world_size;
     builder.send(to, kInput + to * bytes, bytes);
-    const Place other = builder.scratch(bytes);
+    const Location other = builder.scratch(bytes);
     const StepIndex received = builder.receive(from, other, bytes);
     combined = builder.combine(kOutput, other, bytes, {received, combined});
   }
@@ -80,9 +80,9 @@ Plan ring_reduce_scatter(const PlanContext& context, std::size_t bytes) {
   const Segments segments(context, bytes);
   PlanBuilder builder(context.world_size);
   const std::size_t slot_count = 2 * context.depth;
-  const Place slots = builder.scratch(slot_count * segments.bytes());
+  const Location slots = builder.scratch(slot_count * segments.bytes());
   std::vector<StepIndex> slot_sent(slot_count, kNoStep);
-  std::vector<Place> partial(context.depth, kInput);  // by lane: what the next round forwards
+  std::vector<Location> partial(context.depth, kInput);  // by lane: what the next round forwards
   std::vector<std::size_t> partial_slot(context.depth, slot_count);
   std::vector<StepIndex> ready(context.depth, kNoStep);
   std::size_t next_slot = 0;
@@ -97,7 +97,7 @@ Plan ring_reduce_scatter(const PlanContext& context, std::size_t bytes) {
           slot_sent[partial_slot[lane]] = builder.send(ring.right(), partial[lane], part.bytes, {ready[lane], kNoStep});
         }
         const bool last = round == ring.size - 2;
-        Place target = kOutput + part.begin;
+        Location target = kOutput + part.begin;
         StepIndex free = kNoStep;
         if (!last) {
           const std::size_t slot = next_slot++ % slot_count;
@@ -121,10 +121,10 @@ Plan plan_reduce_scatter(const PlanContext& context, std::size_t bytes) {
     builder.copy(kOutput, kInput, bytes);
     return std::move(builder).take();
   }
-  if (uses_windows(context, bytes * context.world_size)) {
-    return window_reduce_scatter(context, bytes);
+  if (uses_shared_memory(context, bytes * context.world_size)) {
+    return shared_memory_reduce_scatter(context, bytes);
   }
-  return bytes <= context.small_bytes ? exchange_parts(context, bytes) : ring_reduce_scatter(context, bytes);
+  return bytes <= context.small_bytes ? direct_reduce_scatter(context, bytes) : ring_reduce_scatter(context, bytes);
 }
 
 }  // namespace rollcall::process_group

@@ -12,7 +12,7 @@ StepIndex PlanBuilder::add(const Step& step) {
   return static_cast<StepIndex>(plan_.steps.size()) - 1;
 }
 
-StepIndex PlanBuilder::send(std::uint32_t peer, Place source, std::size_t bytes, After after) {
+StepIndex PlanBuilder::send(std::uint32_t peer, Location source, std::size_t bytes, After after) {
   if (bytes == 0) {
     return kNoStep;
   }
@@ -25,7 +25,7 @@ StepIndex PlanBuilder::send(std::uint32_t peer, Place source, std::size_t bytes,
               .after = after});
 }
 
-StepIndex PlanBuilder::receive(std::uint32_t peer, Place target, std::size_t bytes, After after) {
+StepIndex PlanBuilder::receive(std::uint32_t peer, Location target, std::size_t bytes, After after) {
   if (bytes == 0) {
     return kNoStep;
   }
@@ -38,28 +38,29 @@ StepIndex PlanBuilder::receive(std::uint32_t peer, Place target, std::size_t byt
               .after = after});
 }
 
-StepIndex PlanBuilder::combine(Place target, Place source, std::size_t bytes, After after) {
+StepIndex PlanBuilder::combine(Location target, Location source, std::size_t bytes, After after) {
   if (bytes == 0) {
     return kNoStep;
   }
   return add({.action = Action::Combine, .source = source, .target = target, .bytes = bytes, .after = after});
 }
 
-StepIndex PlanBuilder::copy(Place target, Place source, std::size_t bytes, After after) {
+StepIndex PlanBuilder::copy(Location target, Location source, std::size_t bytes, After after) {
   if (bytes == 0) {
     return kNoStep;
   }
   return add({.action = Action::Copy, .source = source, .target = target, .bytes = bytes, .after = after});
 }
 
-StepIndex PlanBuilder::copy_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes, After after) {
-  const StepIndex step = copy(target, Place{Area::PeerWindow, offset}, bytes, after);
+StepIndex PlanBuilder::copy_from(std::uint32_t peer, Location target, std::size_t offset, std::size_t bytes,
+                                 After after) {
+  const StepIndex step = copy(target, Location{Area::PeerSharedMemory, offset}, bytes, after);
   return of_peer(step, peer);
 }
 
-StepIndex PlanBuilder::combine_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes,
+StepIndex PlanBuilder::combine_from(std::uint32_t peer, Location target, std::size_t offset, std::size_t bytes,
                                     After after) {
-  const StepIndex step = combine(target, Place{Area::PeerWindow, offset}, bytes, after);
+  const StepIndex step = combine(target, Location{Area::PeerSharedMemory, offset}, bytes, after);
   return of_peer(step, peer);
 }
 
@@ -70,12 +71,12 @@ StepIndex PlanBuilder::of_peer(StepIndex step, std::uint32_t peer) {
   return step;
 }
 
-void PlanBuilder::tell(std::uint32_t peer, StepIndex after) {
-  send(peer, Place{Area::Words, 0}, sizeof(Word), {after, kNoStep});
+void PlanBuilder::send_word(std::uint32_t peer, StepIndex after) {
+  send(peer, Location{Area::Words, 0}, sizeof(Word), {after, kNoStep});
 }
 
-StepIndex PlanBuilder::hear(std::uint32_t peer) {
-  return receive(peer, Place{Area::Words, (1 + peer) * sizeof(Word)}, sizeof(Word));
+StepIndex PlanBuilder::receive_word(std::uint32_t peer) {
+  return receive(peer, Location{Area::Words, (1 + peer) * sizeof(Word)}, sizeof(Word));
 }
 
 void PlanBuilder::agree_on(Word word) {
@@ -90,8 +91,8 @@ StepIndex PlanBuilder::join(StepIndex one, StepIndex other) {
   return add({.action = Action::Copy, .source = {}, .target = {}, .bytes = 0, .after = {one, other}});
 }
 
-Place PlanBuilder::scratch(std::size_t bytes) {
-  const Place place{Area::Scratch, plan_.scratch_bytes};
+Location PlanBuilder::scratch(std::size_t bytes) {
+  const Location place{Area::Scratch, plan_.scratch_bytes};
   plan_.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
   return place;
 }

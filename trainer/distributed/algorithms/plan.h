@@ -7,26 +7,26 @@
 
 namespace rollcall::process_group {
 
-/// The memory areas of a collective. The caller of the plan provides Scratch. Window is this rank's shared memory,
-/// which the other ranks map; PeerWindow is that of the step's `peer`, which is only read. Words has the words that
-/// ranks send each other to synchronise such steps: this rank's own word, then one of each rank.
-enum class Area : std::uint8_t { Input, Output, Scratch, Window, PeerWindow, Words };
+/// The memory areas of a collective. The caller of the plan provides Scratch. SharedMemory is this rank's shared
+/// memory, which the other ranks map; PeerSharedMemory is that of the step's `peer`, which is only read. Words has the
+/// words that ranks send each other to synchronise such steps: this rank's own word, then one of each rank.
+enum class Area : std::uint8_t { Input, Output, Scratch, SharedMemory, PeerSharedMemory, Words };
 
 /// The Plan::agreed of the sender.
 using Word = std::uint64_t;
 
 /// A byte offset in an area.
-struct Place {
+struct Location {
   Area area = Area::Output;
   std::size_t offset = 0;
 
-  [[nodiscard]] Place operator+(std::size_t bytes) const { return Place{area, offset + bytes}; }
+  [[nodiscard]] Location operator+(std::size_t bytes) const { return Location{area, offset + bytes}; }
 };
 
 // The beginnings of areas.
-inline constexpr Place kInput{Area::Input, 0};
-inline constexpr Place kOutput{Area::Output, 0};
-inline constexpr Place kData = kOutput;  ///< for collectives that work in place
+inline constexpr Location kInput{Area::Input, 0};
+inline constexpr Location kOutput{Area::Output, 0};
+inline constexpr Location kData = kOutput;  ///< for collectives that work in place
 
 enum class Action : std::uint8_t {
   Send,     ///< sends `source` to rank `peer`
@@ -47,8 +47,8 @@ struct Step {
   Action action = Action::Copy;
   std::uint32_t peer = 0;
   std::uint32_t message = 0;  ///< number of the message from the sender to the receiver, from 0
-  Place source;
-  Place target;
+  Location source;
+  Location target;
   std::size_t bytes = 0;
   After after = kAtOnce;
 };
@@ -65,7 +65,7 @@ struct Plan {
   /// long, so the size of a message does not show a difference.
   Word agreed = 0;
 
-  [[nodiscard]] bool uses_windows() const { return words > 0; }
+  [[nodiscard]] bool uses_shared_memory() const { return words > 0; }
 };
 
 /// Builds the plan of one rank. Steps of 0 bytes are left out (kNoStep), on both sides of a message.
@@ -73,24 +73,24 @@ class PlanBuilder {
  public:
   explicit PlanBuilder(std::uint32_t world_size) : sent_(world_size), received_(world_size) {}
 
-  StepIndex send(std::uint32_t peer, Place source, std::size_t bytes, After after = kAtOnce);
-  StepIndex receive(std::uint32_t peer, Place target, std::size_t bytes, After after = kAtOnce);
-  StepIndex combine(Place target, Place source, std::size_t bytes, After after = kAtOnce);
-  StepIndex copy(Place target, Place source, std::size_t bytes, After after = kAtOnce);
+  StepIndex send(std::uint32_t peer, Location source, std::size_t bytes, After after = kAtOnce);
+  StepIndex receive(std::uint32_t peer, Location target, std::size_t bytes, After after = kAtOnce);
+  StepIndex combine(Location target, Location source, std::size_t bytes, After after = kAtOnce);
+  StepIndex copy(Location target, Location source, std::size_t bytes, After after = kAtOnce);
 
   // Copy, or combine with `target`, what is at `offset` of the shared memory of `peer`.
-  StepIndex copy_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes, After after);
-  StepIndex combine_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes, After after);
+  StepIndex copy_from(std::uint32_t peer, Location target, std::size_t offset, std::size_t bytes, After after);
+  StepIndex combine_from(std::uint32_t peer, Location target, std::size_t offset, std::size_t bytes, After after);
   // Send a word to `peer`, and receive one from it. Call agree_on() before.
-  void tell(std::uint32_t peer, StepIndex after);
-  StepIndex hear(std::uint32_t peer);
+  void send_word(std::uint32_t peer, StepIndex after);
+  StepIndex receive_word(std::uint32_t peer);
   void agree_on(Word word);
 
   /// Adds an empty step that is done once both steps are. Returns one of them if the other is kNoStep.
   StepIndex join(StepIndex one, StepIndex other);
 
   /// Reserves `bytes` of scratch, aligned for every element type.
-  [[nodiscard]] Place scratch(std::size_t bytes);
+  [[nodiscard]] Location scratch(std::size_t bytes);
 
   [[nodiscard]] Plan take() && { return std::move(plan_); }
 

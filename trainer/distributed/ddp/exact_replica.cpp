@@ -158,7 +158,7 @@ void ExactReplica::finish_gradients() {
   if (ranks_.mine > 0) {
     keep_gradients();
   }
-  at::Tensor average = average_of(exchange_sums());
+  at::Tensor average = average_of(all_to_all_sums());
   if (group_) {
     group_->all_gather_single(gradients_, average)->wait();
   } else {
@@ -186,7 +186,7 @@ at::Tensor ExactReplica::sent_sums() const {
 }
 
 /// Returns all processes' sums of the part of the gradients that this one adds up.
-std::vector<ExactReplica::BlockSum> ExactReplica::exchange_sums() {
+std::vector<ExactReplica::BlockSum> ExactReplica::all_to_all_sums() {
   if (!group_) {
     return sums_;
   }

@@ -92,7 +92,7 @@ class ExactReplica final : public Replica {
   void begin_gradients();
   void keep_gradients();
   [[nodiscard]] at::Tensor sent_sums() const;
-  [[nodiscard]] std::vector<BlockSum> exchange_sums();
+  [[nodiscard]] std::vector<BlockSum> all_to_all_sums();
   [[nodiscard]] at::Tensor average_of(const std::vector<BlockSum>& sums) const;
   static void add(std::vector<BlockSum>& sums, BlockSum more);
 

@@ -66,7 +66,7 @@ std::string library_text(const std::string& text) {
   return line.substr(0, line.find(". This is typically caused"));
 }
 
-std::string Speaker::text() const {
+std::string ReportingRank::text() const {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + this_host_name();
 }
 
@@ -90,7 +90,7 @@ std::optional<Error> out_of_memory(const std::exception& error) {
       ErrorKind::Unavailable);
 }
 
-std::optional<Error> failure_of_device(const std::exception& error) {
+std::optional<Error> device_error(const std::exception& error) {
   if (const auto* const of_driver = dynamic_cast<const c10::AcceleratorError*>(&error)) {
     const std::string reason = first_line(of_driver->what_without_backtrace());
     const std::int32_t code = of_driver->get_error_code();
@@ -112,7 +112,7 @@ std::optional<Caught> catch_exception(const std::function<void()>& work) {
   const auto unless_known = [](const std::exception& error, ErrorKind kind, const std::string& text) {
     std::optional<Error> known = out_of_memory(error);
     if (!known) {
-      known = failure_of_device(error);
+      known = device_error(error);
     }
     return known ? Caught{*known, true} : Caught{fail("", "", library_text(text), "", kind), false};
   };
@@ -134,7 +134,7 @@ std::optional<Caught> catch_exception(const std::function<void()>& work) {
   }
 }
 
-Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting, const std::string& what,
+Result<void> catch_exceptions(const ReportingRank& speaker, const std::string& setting, const std::string& what,
                               const std::string& action, const std::function<void()>& work) {
   const std::optional<Caught> caught = catch_exception(work);
   if (!caught) {

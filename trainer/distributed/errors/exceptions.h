@@ -26,7 +26,7 @@ class CollectiveFailure : public c10::DistError {
 };
 
 /// The rank that reports an error: "rank 3 of 4 on jwb0002".
-struct Speaker {
+struct ReportingRank {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
 
@@ -46,9 +46,9 @@ struct Speaker {
 
 /// Returns the error for a failure that a device's driver reports to this process: DeviceOutOfMemory, DeviceLost, or
 /// Internal if the program used the device wrongly. Unset for any other exception.
-[[nodiscard]] std::optional<Error> failure_of_device(const std::exception& error);
+[[nodiscard]] std::optional<Error> device_error(const std::exception& error);
 /// Returns whether `error` concerns only this rank's device: no peer was lost.
-[[nodiscard]] inline bool is_of_device(const Error& error) {
+[[nodiscard]] inline bool is_device_failure(const Error& error) {
   return error.kind == ErrorKind::DeviceLost || error.kind == ErrorKind::DeviceOutOfMemory;
 }
 
@@ -67,7 +67,8 @@ struct Caught {
 
 /// Runs `work`, which calls c10d. An exception becomes an error (PeerLost) with `setting`, the rank, `what` with the
 /// exception's first line, and `action`; or the complete error of Caught::explained.
-[[nodiscard]] Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting, const std::string& what,
-                                            const std::string& action, const std::function<void()>& work);
+[[nodiscard]] Result<void> catch_exceptions(const ReportingRank& speaker, const std::string& setting,
+                                            const std::string& what, const std::string& action,
+                                            const std::function<void()>& work);
 
 }  // namespace rollcall::process_group

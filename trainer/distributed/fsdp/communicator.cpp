@@ -95,7 +95,7 @@ Pending Communicator::reduce_scatter(const std::vector<at::Tensor>& sums, const 
   });
 }
 
-Pending Communicator::exchange(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts) {
+Pending Communicator::all_to_all(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts) {
   return reduce(received, parts, [this](const at::Tensor& received_part, const at::Tensor& part) {
     at::Tensor output = lent(as_bytes(received_part));
     at::Tensor input = lent(as_bytes(part));

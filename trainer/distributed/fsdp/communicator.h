@@ -57,7 +57,7 @@ class Communicator {
   /// Sends part r of each of `parts` to rank r; the corresponding one of `received` gets all ranks' parts for this
   /// rank. With add_up() this makes a reduce-scatter in any type, with the least traffic possible: half as much as
   /// Gloo's own reduce-scatter, which is an all-reduce.
-  [[nodiscard]] Pending exchange(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts);
+  [[nodiscard]] Pending all_to_all(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts);
 
   /// Writes the sum of `received`'s rows, in the type of `sum`, to `sum`. Adds pairwise, so in the same order on every
   /// machine; exact for 2^n equal rows. Overwrites `received` if it has the same type.

@@ -27,7 +27,7 @@ class WrappedImpl : public torch::nn::Module {
   BlockEvents events_;
 };
 
-struct Place {
+struct BlockLocation {
   std::string name;
   torch::nn::AnyModule* element;
 };
@@ -37,7 +37,7 @@ std::string joined(const std::string& prefix, const std::string& name) {
 }
 
 /// Collects the elements of the outermost Sequentials.
-void find_places(torch::nn::Module& module, const std::string& prefix, std::vector<Place>& places) {
+void find_blocks(torch::nn::Module& module, const std::string& prefix, std::vector<BlockLocation>& places) {
   if (auto* const sequential = module.as<torch::nn::SequentialImpl>()) {
     const auto children = module.named_children();
     std::size_t i = 0;
@@ -48,7 +48,7 @@ void find_places(torch::nn::Module& module, const std::string& prefix, std::vect
     return;
   }
   for (const auto& child : module.named_children()) {
-    find_places(*child.value(), joined(prefix, child.key()), places);
+    find_blocks(*child.value(), joined(prefix, child.key()), places);
   }
 }
 
@@ -72,9 +72,9 @@ void collect(const torch::nn::Module& module, const std::string& prefix, std::ve
 }
 
 /// Counts the users of each parameter: `places` and the rest of the model.
-std::map<Impl, int> users_of(const std::vector<Place>& places) {
+std::map<Impl, int> users_of(const std::vector<BlockLocation>& places) {
   std::map<Impl, int> users;
-  for (const Place& place : places) {
+  for (const BlockLocation& place : places) {
     std::set<Impl> of_this;
     for (const at::Tensor& parameter : place.element->ptr()->parameters()) {
       of_this.insert(parameter.unsafeGetTensorImpl());
@@ -103,11 +103,11 @@ void collect_outside(const torch::nn::Module& module, const std::set<const torch
 }  // namespace
 
 Division divide(torch::nn::Module& root) {
-  std::vector<Place> places;
-  find_places(root, "", places);
+  std::vector<BlockLocation> places;
+  find_blocks(root, "", places);
   const std::map<Impl, int> users = users_of(places);
   std::set<const torch::nn::Module*> inside;
-  for (const Place& place : places) {
+  for (const BlockLocation& place : places) {
     inside.insert(place.element->ptr().get());
   }
   std::set<Impl> outside;
@@ -115,7 +115,7 @@ Division divide(torch::nn::Module& root) {
 
   Division division;
   std::set<Impl> taken;
-  for (const Place& place : places) {
+  for (const BlockLocation& place : places) {
     Block block{.name = place.name, .place = place.element, .members = {}};
     std::vector<Member> all;
     std::set<Impl> seen;

@@ -78,7 +78,7 @@ void GroupGradients::copy_in(const Slot& slot, const at::Tensor& gradient, const
 bool GroupGradients::backend_adds() const { return !memory_.device().is_cpu() && reduce_type() == flat_.scalar_type(); }
 
 /// Allocates memory for every rank's part of `numel` gradients.
-at::Tensor GroupGradients::exchange_memory(std::int64_t numel) const {
+at::Tensor GroupGradients::all_to_all_memory(std::int64_t numel) const {
   const auto element = static_cast<std::int64_t>(c10::elementSize(reduce_type()));
   return memory_.take(communicator_.size() * numel * element).view(reduce_type()).view({communicator_.size(), numel});
 }
@@ -95,7 +95,7 @@ at::Tensor GroupGradients::parts_of(const Coalesced& message, std::vector<at::Te
     }
   }
   const Span span = layout_.reduced_span(message);
-  at::Tensor parts = exchange_memory(span.size);
+  at::Tensor parts = all_to_all_memory(span.size);
   for (std::size_t i = message.first; i < std::min(message.first + message.count, layout_.trainable); ++i) {
     copy_in(layout_.slots[i], to_send(i), parts, span);
   }
@@ -111,10 +111,10 @@ void GroupGradients::send(Reduction& reduction, std::vector<at::Tensor> gradient
     const Span span = layout_.reduced_span(message);
     reduction.parts.push_back(parts_of(message, gradients));
     reduction.received.push_back(reduction.sum.defined() ? reduction.sum.narrow(0, span.begin, span.size)
-                                                         : exchange_memory(span.size));
+                                                         : all_to_all_memory(span.size));
   }
   reduction.pending = reduction.sum.defined() ? communicator_.reduce_scatter(reduction.received, reduction.parts)
-                                              : communicator_.exchange(reduction.received, reduction.parts);
+                                              : communicator_.all_to_all(reduction.received, reduction.parts);
 }
 
 GroupGradients::Reduction GroupGradients::start() {
@@ -135,7 +135,7 @@ GroupGradients::Reduction GroupGradients::start() {
 GroupGradients::Reduction GroupGradients::reduce_beside(std::vector<at::Tensor> gradients) {
   Reduction whole;
   Reduction rest;  // what other threads and streams have to wait for
-  rest.sent = run_beside(*stream_, [&] {
+  rest.sent = run_on_stream(*stream_, [&] {
     send(whole, gradients);
     whole.pending.wait();
   });

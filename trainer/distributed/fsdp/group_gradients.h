@@ -66,7 +66,7 @@ class GroupGradients {
 
   [[nodiscard]] at::ScalarType reduce_type() const;
   [[nodiscard]] bool backend_adds() const;
-  [[nodiscard]] at::Tensor exchange_memory(std::int64_t numel) const;
+  [[nodiscard]] at::Tensor all_to_all_memory(std::int64_t numel) const;
   /// Takes the gradient that autograd made, with the accumulated one.
   [[nodiscard]] at::Tensor take(std::size_t slot);
   void send(Reduction& reduction, std::vector<at::Tensor> gradients);

@@ -24,12 +24,12 @@ at::TensorOptions HostLink::host_options(at::ScalarType type) const {
   return at::TensorOptions(type).device(at::kCPU).pinned_memory(streams_.has_value());
 }
 
-HostLink::Uploaded HostLink::on_way_up(const std::function<void()>& work) {
+HostLink::Uploaded HostLink::run_on_upload_stream(const std::function<void()>& work) {
   if (!streams_) {
     work();
     return std::nullopt;
   }
-  return run_beside(streams_->up, work);
+  return run_on_stream(streams_->up, work);
 }
 
 at::Tensor HostLink::upload(const at::Tensor& host) {
@@ -53,7 +53,7 @@ void HostLink::download(at::Tensor& host, const at::Tensor& device) {
   const c10::Stream computing = current_stream(memory_.device());
   streams_->downloaded.block(computing);  // so that the memory of `leaving_` may be used again
   leaving_ = device;
-  put_behind(streams_->down, computing);
+  order_after(streams_->down, computing);
   const c10::StreamGuard guard(streams_->down);
   host.copy_(device, /*non_blocking=*/true);
   streams_->downloaded.record(streams_->down);

@@ -29,7 +29,7 @@ class HostLink {
   using Uploaded = std::optional<c10::Event>;
   /// Runs `work`, which calls upload() and uses its result, on the stream of uploads, after what is enqueued on the
   /// compute stream so far.
-  [[nodiscard]] Uploaded on_way_up(const std::function<void()>& work);
+  [[nodiscard]] Uploaded run_on_upload_stream(const std::function<void()>& work);
   /// Returns a copy of `host`, one-dimensional, on the device. `host` must not change until wait().
   [[nodiscard]] at::Tensor upload(const at::Tensor& host);
   /// Makes the compute stream wait for these uploads, and for none that were started later.

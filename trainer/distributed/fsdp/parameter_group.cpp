@@ -163,7 +163,7 @@ void ParameterGroup::start_gather() {
   if (state_ == State::SmallShards) {
     pending_ = communicator_.all_gather(communicator_.mesh().reshard, {buffer_}, {small_});
   } else if (host_link_ != nullptr) {
-    uploaded_ = host_link_->on_way_up([this] { issue_gather(); });
+    uploaded_ = host_link_->run_on_upload_stream([this] { issue_gather(); });
   } else {
     issue_gather();
   }

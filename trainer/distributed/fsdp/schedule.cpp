@@ -208,7 +208,7 @@ void Schedule::await_reductions() {
     finish_oldest();
   }
   if (has_reduced && reduction_stream_) {
-    put_behind(current_stream(reduction_stream_->device()), *reduction_stream_);
+    order_after(current_stream(reduction_stream_->device()), *reduction_stream_);
   }
 }
 

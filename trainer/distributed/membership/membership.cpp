@@ -88,7 +88,7 @@ void Membership::device_fails(const Error& error) {
     const std::lock_guard lock(mutex_);
     device_failure_ = device_failure_.value_or(error);
   }
-  if (!is_of_peer(error)) {
+  if (!is_peer_failure(error)) {
     (void)claim(error);
   }
 }
@@ -117,7 +117,7 @@ void Membership::leave() const {
   }
 }
 
-void Membership::let_others_leave() const {
+void Membership::wait_for_others_to_leave() const {
   if (rank_ != 0 || !store_) {
     return;
   }

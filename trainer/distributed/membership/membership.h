@@ -79,7 +79,7 @@ class Membership {
   /// Reports that this rank needs nothing more from the store.
   void leave() const;
   /// On rank 0, which serves the store: waits until all others have left or their connections are closed.
-  void let_others_leave() const;
+  void wait_for_others_to_leave() const;
 
  private:
   const std::function<bool()> agent_has_lost_;
@@ -96,12 +96,12 @@ class Membership {
 };
 
 /// Returns whether another rank was lost or late: it may have reported the cause.
-[[nodiscard]] inline bool is_of_peer(const Error& error) {
+[[nodiscard]] inline bool is_peer_failure(const Error& error) {
   return error.kind == ErrorKind::PeerLost || error.kind == ErrorKind::PeerLate;
 }
 /// Returns whether `error`, of ranks that were still to meet, may come from ranks that are missing.
 [[nodiscard]] inline bool others_may_be_missing(const Error& error) {
-  return is_of_peer(error) || error.kind == ErrorKind::Unavailable || error.kind == ErrorKind::NobodyMet;
+  return is_peer_failure(error) || error.kind == ErrorKind::Unavailable || error.kind == ErrorKind::NobodyMet;
 }
 
 }  // namespace rollcall::process_group

@@ -206,7 +206,7 @@ bool RankQuery::has_left(std::uint32_t rank) const {
 }
 
 bool RankQuery::is_alive(std::uint32_t rank) const {
-  if (!processes_->lives(names_.number(rank))) {
+  if (!processes_->is_alive(names_.number(rank))) {
     return store_->check({alive_key(rank)});
   }
   store_->set(alive_key(rank), std::string("1"));

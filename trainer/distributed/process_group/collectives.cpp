@@ -71,7 +71,7 @@ std::uint32_t rank_of(const Group& group) { return group ? static_cast<std::uint
 std::uint32_t world_size_of(const Group& group) { return group ? static_cast<std::uint32_t>(group->getSize()) : 1; }
 
 Result<void> guard_collective(const Group& group, const std::function<void()>& work) {
-  return catch_exceptions(Speaker{rank_of(group), world_size_of(group)}, "process group",
+  return catch_exceptions(ReportingRank{rank_of(group), world_size_of(group)}, "process group",
                           "a collective failed because a peer was lost",
                           "looking for the first rank that ended, in this output and in Slurm's", work);
 }

@@ -42,7 +42,7 @@ Result<NamedBackend> choose(std::string_view asked) {
 }
 
 /// The number of a part is its first rank.
-device::WholeGroup whole_of(const ProcessGroupOptions& options) {
+device::ParentGroup parent_of(const ProcessGroupOptions& options) {
   if (!options.whole) {
     return {};
   }
@@ -75,7 +75,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   ASSIGN_OR_RETURN(const NamedBackend choice, choose(plugin, options.backend));
   NamedProcessGroup named{nullptr, plugin != nullptr ? std::string(plugin->backend) : std::string(choice.name)};
   const RankNames& names = options.names;
-  const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
+  const ReportingRank speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
   const auto guarded = [&](const std::function<void()>& work) {
     return catch_exceptions(speaker, "process group", "the ranks could not be connected with " + named.backend,
                             "checking settings interface.* with `rollcall env`, and looking for ranks that ended early",
@@ -111,7 +111,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   }
   if (made && plugin != nullptr) {
     made = guarded([&] {
-      watch_connecting(*named.process_group, plugin->type, [=, timeout = options.timeout, whole = whole_of(options)] {
+      watch_connecting(*named.process_group, plugin->type, [=, timeout = options.timeout, whole = parent_of(options)] {
         plugin->add_backend(*unwatched, store, timeout, whole);
       });
       watch_device(*named.process_group, *unwatched, plugin->type, plugin->health_check);

@@ -117,7 +117,7 @@ void ProcessWatch::end(std::uint32_t rank) {
   }
   ended_.push_back(rank);
   changed_.notify_all();
-  for (const auto& [owner, callback] : told_) {
+  for (const auto& [owner, callback] : callbacks_) {
     callback();
   }
 }
@@ -136,12 +136,12 @@ void ProcessWatch::wake() {
   changed_.notify_all();
 }
 
-void ProcessWatch::tell(const void* owner, std::function<void()> callback) {
+void ProcessWatch::notify(const void* owner, std::function<void()> callback) {
   const std::lock_guard lock(mutex_);
   if (callback) {
-    told_[owner] = std::move(callback);
+    callbacks_[owner] = std::move(callback);
   } else {
-    told_.erase(owner);
+    callbacks_.erase(owner);
   }
 }
 
@@ -153,7 +153,7 @@ bool ProcessWatch::has_ended(std::uint32_t rank) const {
   return is_known(rank) || (process != processes_.end() && is_readable(process->second));
 }
 
-bool ProcessWatch::lives(std::uint32_t rank) const {
+bool ProcessWatch::is_alive(std::uint32_t rank) const {
   const std::lock_guard lock(mutex_);
   const auto process = processes_.find(rank);
   return process != processes_.end() && !is_known(rank) && !is_readable(process->second);

@@ -53,11 +53,11 @@ class ProcessWatch {
 
   /// Calls `callback` on any thread whenever a process has ended, until the same `owner` passes an empty one. The lock
   /// is held during the call, so it must not block.
-  void tell(const void* owner, std::function<void()> callback);
+  void notify(const void* owner, std::function<void()> callback);
 
   [[nodiscard]] bool has_ended(std::uint32_t rank) const;
   /// Returns whether `rank` is watched and has not ended; it may be stopped.
-  [[nodiscard]] bool lives(std::uint32_t rank) const;
+  [[nodiscard]] bool is_alive(std::uint32_t rank) const;
 
  private:
   void await_events_of(int descriptor, std::uint64_t name, std::uint32_t events) const;
@@ -70,7 +70,7 @@ class ProcessWatch {
   std::condition_variable changed_;
   std::map<std::uint32_t, int> processes_;  ///< pidfds by rank, readable once the process has ended
   std::vector<std::uint32_t> ended_;        ///< ranks in the order in which their end was seen
-  std::map<const void*, std::function<void()>> told_;
+  std::map<const void*, std::function<void()>> callbacks_;
   std::thread thread_;
 };
 

@@ -124,7 +124,7 @@ void PendingCollectives::forget() { forget_device(std::string::npos); }
 
 void PendingCollectives::process_ended(std::uint32_t peer, const HasLeft& has_left, Clock::time_point now) {
   const std::optional<bool> left = has_left(peer);
-  if ((!lost_ || lost_->told) && !left.value_or(false)) {
+  if ((!lost_ || lost_->reported) && !left.value_or(false)) {
     // If the store is gone too, this may be the end of a run whose last collective is about to succeed.
     lost_ = Lost{.what = "the process of " + names_.of(peer) + " ended",
                  .since = now,
@@ -137,7 +137,7 @@ void PendingCollectives::ranks_are_lost(Clock::time_point now) {
     lost_ = Lost{.what = "the agent reported that ranks are lost",
                  .since = now,
                  .patience = deadline::kLostPeerIsRead,
-                 .told = true};
+                 .reported = true};
   }
 }
 
@@ -147,7 +147,7 @@ void PendingCollectives::look(Clock::time_point now) {
     return;
   }
   for (const std::shared_ptr<WatchedCollective>& collective : waiting_for(lost_->patience, now)) {
-    collective->fail(lost_->what, lost_->told);
+    collective->fail(lost_->what, lost_->reported);
   }
 }
 
@@ -160,7 +160,7 @@ void fail(WatchedCollective& collective, const std::exception_ptr& pointer) {
   try {
     std::rethrow_exception(pointer);
   } catch (const std::exception& error) {
-    if (const std::optional<Error> own = failure_of_device(error)) {
+    if (const std::optional<Error> own = device_error(error)) {
       collective.fail_by_itself(*own);
     } else {
       collective.fail(error.what());

@@ -126,7 +126,7 @@ class PendingCollectives {
     std::string what;
     Clock::time_point since;
     std::chrono::milliseconds patience;  ///< how long collectives may still take, from `since` and from their own start
-    bool told = false;                   ///< whether the agent reported it: no rank is asked
+    bool reported = false;               ///< whether the agent reported it: no rank is asked
   };
   struct OnDevice {
     c10::intrusive_ptr<c10d::Work> work;

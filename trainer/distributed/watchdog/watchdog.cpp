@@ -39,14 +39,15 @@ std::string describe_store_holder(ProcessWatch& processes, const std::string& ho
   const std::string holder = "rank 0, which holds the store, ";
   const std::atomic<bool> never = false;
   std::size_t known = 0;
-  while (processes.lives(0) && steady_clock::now() < until) {
+  while (processes.is_alive(0) && steady_clock::now() < until) {
     (void)processes.await_ended(known, std::chrono::ceil<milliseconds>(until - steady_clock::now()), never);
   }
   if (processes.has_ended(0)) {
     return "rank 0 " + lost_text(host, where);
   }
-  return holder + (processes.lives(0) ? "does not respond, but its process is alive: it is stopped or gets no CPU time"
-                                      : "does not respond: it is stopped or lost");
+  return holder + (processes.is_alive(0)
+                       ? "does not respond, but its process is alive: it is stopped or gets no CPU time"
+                       : "does not respond: it is stopped or lost");
 }
 
 /// Returns what the backend's text adds to a message. Gloo's only shows that a connection closed: without diagnostics

@@ -147,7 +147,7 @@ void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::D
                   HealthCheck health_check);
 
 /// Closes the connections of the devices' backends, once. Each rank waits for all others, at most 5 s. Collective.
-void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched);
+void disconnect_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched);
 
 /// Returns the backend for tensors of `type` without its watchdog, if it has one.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,

@@ -362,7 +362,7 @@ void watch_connecting(c10d::ProcessGroup& watched, c10::DeviceType type, std::fu
   }
 }
 
-void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched) {
+void disconnect_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched) {
   for (const c10::Device& device : watched->getDeviceTypes()) {
     if (device.type() != c10::kCPU) {
       watched->getBackend(device.type())->shutdown();

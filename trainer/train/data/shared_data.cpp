@@ -232,7 +232,7 @@ Result<bool> all_have_the_same(const std::optional<data::Datasets>& ready, const
     return false;
   }
   const Result<void> equal = confirm_equal_data(world, *ready, config.given);
-  const bool lost = !equal && process_group::is_of_peer(equal.error());
+  const bool lost = !equal && process_group::is_peer_failure(equal.error());
   return lost ? equal.error() : Result<bool>(equal.has_value());
 }
 

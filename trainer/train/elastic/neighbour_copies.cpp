@@ -78,7 +78,8 @@ void drop_others(std::vector<MemoryPart>& parts, const std::optional<PartName>& 
 }
 
 /// Exchanges what each rank will send, and where it is; by rank. Errors (Internal): not all are of one checkpoint.
-Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
+Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankLocation& place,
+                                    const process_group::Group& group) {
   const Json checkpoint = to_json(owned_by(mine.name, 0));
   Result<std::vector<Json>> told = told_by_ranks(group, {{"checkpoint", checkpoint},
                                                          {"host", place.host},
@@ -95,9 +96,9 @@ Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& pla
 }
 
 /// Sends `mine` to this rank's peer and returns the part that it receives. Collective.
-Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
+Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankLocation& place, const process_group::Group& group) {
   ASSIGN_OR_RETURN(const std::vector<Json> told, introduce(mine, place, group));
-  std::vector<RankPlace> places;
+  std::vector<RankLocation> places;
   std::int64_t most = 0;
   for (const Json& rank : told) {
     places.push_back({rank.at("host").get<std::string>(), rank.at("local_rank").get<std::uint32_t>()});
@@ -128,7 +129,7 @@ Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place,
 
 }  // namespace
 
-std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
+std::vector<std::uint32_t> neighbours(const std::vector<RankLocation>& places) {
   // A ring through the first ranks of all nodes, then through their second ranks, and so on.
   std::vector<std::uint32_t> circle(places.size());
   std::iota(circle.begin(), circle.end(), 0U);
@@ -143,7 +144,7 @@ std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
 }
 
 Result<void> NeighbourCopies::exchange(const PartName& name, const checkpoint::format::Content& content,
-                                       const RankPlace& place, const process_group::Group& group) {
+                                       const RankLocation& place, const process_group::Group& group) {
   Result<void> all;
   const Result<void> went =  // other exceptions: a rank sent unreadable data, or there is no memory for it
       with_memory([&] { all = exchange_parts(name, content, place, group); });
@@ -151,7 +152,7 @@ Result<void> NeighbourCopies::exchange(const PartName& name, const checkpoint::f
 }
 
 Result<void> NeighbourCopies::exchange_parts(const PartName& name, const checkpoint::format::Content& content,
-                                             const RankPlace& place, const process_group::Group& group) {
+                                             const RankLocation& place, const process_group::Group& group) {
   drop_others(parts_, whole_);  // left by a replication that failed
   MemoryPart mine;
   const Result<void> made = with_memory([&] { mine = checkpoint::make_part(name, content); });

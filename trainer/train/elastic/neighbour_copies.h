@@ -17,14 +17,14 @@
 namespace rollcall::train {
 
 /// The location of a rank.
-struct RankPlace {
+struct RankLocation {
   std::string host;
   std::uint32_t local_rank = 0;
 };
 
 /// Returns, by rank, the peer that receives its replica: on another node if nodes have equally many ranks. Every rank
 /// receives one replica; a rank alone is its own peer. Pure.
-[[nodiscard]] std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places);
+[[nodiscard]] std::vector<std::uint32_t> neighbours(const std::vector<RankLocation>& places);
 
 /// The parts that this process holds: its own and its peer's, of the newest checkpoint whose parts have all arrived,
 /// and also of the next one while that is in progress. One thread at a time.
@@ -34,7 +34,7 @@ class NeighbourCopies {
   /// Collective. Errors, the same on all ranks except for a lost peer: Unavailable: a peer was lost, or there is no
   /// memory; InputOutput: a part was changed on its way. The parts held before stay then.
   [[nodiscard]] Result<void> exchange(const checkpoint::PartName& name, const checkpoint::format::Content& content,
-                                      const RankPlace& place, const process_group::Group& group);
+                                      const RankLocation& place, const process_group::Group& group);
   /// Drops all other parts: the ranks have resumed from this checkpoint.
   void settle_on(const checkpoint::PartName& name);
 
@@ -45,7 +45,7 @@ class NeighbourCopies {
 
  private:
   [[nodiscard]] Result<void> exchange_parts(const checkpoint::PartName& name,
-                                            const checkpoint::format::Content& content, const RankPlace& place,
+                                            const checkpoint::format::Content& content, const RankLocation& place,
                                             const process_group::Group& group);
 
   std::vector<checkpoint::MemoryPart> parts_;

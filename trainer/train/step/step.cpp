@@ -212,7 +212,7 @@ void Steps::update_on_device(Step& step) {
   const at::Tensor& of_host = step.of_ranks.of_host();
   step.of_ranks.send_back(step.captured ? enqueue_update_as_graph(step.counted, of_host)
                                         : enqueue_update(step.counted, of_host));
-  on_device_->was_given();
+  on_device_->count_step();
   run_.observer.updated(step.numbers.step, replica_);
   step.times.optimizer += seconds_now() - begun;
 }
@@ -220,7 +220,7 @@ void Steps::update_on_device(Step& step) {
 /// Enqueues the update on the device; returns the values for the host.
 at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& of_host) {
   precision::LossScaler& scaler = training_.loss_scaler;
-  const at::Tensor sums = exchange(counted, scaler.unscale_there(*training_.optimizer), of_host);
+  const at::Tensor sums = exchange(counted, scaler.unscale_on_device(*training_.optimizer), of_host);
   const at::Tensor non_finite = any_non_finite(sums);
   at::Tensor norm = torch::full({1}, StepNumbers{}.gradient_norm, run_.world.device.options());
   clip(norm);
@@ -308,7 +308,7 @@ std::optional<Outcome> Steps::after(const Step& step) {
     return std::nullopt;
   }
   if (on_device_) {
-    on_device_->left_out();
+    on_device_->uncount_step();
   }
   if (!std::isfinite(step.totals.average.loss_sum)) {
     return std::nullopt;  // this ends the run

@@ -68,8 +68,8 @@ void CapturedWork::capture(const std::function<void()>& work) {
   } catch (const c10::DistError&) {  // a rank was lost meanwhile
     throw;
   } catch (const c10::Error& error) {
-    if (const auto failure = process_group::failure_of_device(error);
-        failure && process_group::is_of_device(*failure)) {
+    if (const auto failure = process_group::device_error(error);
+        failure && process_group::is_device_failure(*failure)) {
       throw;
     }
     TORCH_CHECK(false, "a step cannot be captured as a graph (try --cuda-graph=off): ", error.msg());

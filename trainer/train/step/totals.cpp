@@ -126,7 +126,7 @@ SumsOfRanks::Read SumsOfRanks::read(std::chrono::milliseconds longest) {
       throw process_group::CollectiveFailure(*failure);
     }
     if (!ended) {
-      tell_of_standing_still(longest);
+      throw_device_timeout(longest);
     }
   }
   const std::span<const double> all(here_.const_data_ptr<double>(), static_cast<std::size_t>(here_.numel()));

@@ -51,7 +51,7 @@ struct Answer {
 };
 
 Affine affine_of(const Merged& statistics, const Inputs& in) {
-  return {values<float>(statistics.mean), values<float>(statistics.inverse_deviation), values<float>(in.weight),
+  return {values<float>(statistics.mean), values<float>(statistics.inverse_stddev), values<float>(in.weight),
           values<float>(in.bias)};
 }
 
@@ -67,7 +67,7 @@ Answer run_as(const Inputs& in, const Merged& statistics, const at::Tensor& sums
   run_reduction(PartialGradientSums<T, K, kEpilogue>{tiling, values<T>(out.below), values<T>(in.x), values<T>(out.y),
                                                      mutable_data<T>(out.below), affine, mutable_data<double>(parts)});
   run_reduction(MergedGradientSums{merging(tiling.row_blocks, tiling.channels), values<double>(parts),
-                                   affine.inverse_deviation, mutable_data<double>(out.sums),
+                                   affine.inverse_stddev, mutable_data<double>(out.sums),
                                    mutable_data<float>(out.weight_gradient), mutable_data<float>(out.bias_gradient)});
   constexpr Epilogue kAbove = kEpilogue == Epilogue::Relu ? Epilogue::Relu : Epilogue::None;
   run_tiles(InputGradient<T, K, kAbove>{tiling, values<T>(out.below), values<T>(in.x), mutable_data<T>(out.x_gradient),

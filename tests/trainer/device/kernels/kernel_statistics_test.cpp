@@ -23,7 +23,7 @@ struct Visit {
   Tiling tiling;
   int* visits;
 
-  void run(const Place& place) const {
+  void run(const ThreadIndex& place) const {
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
       over_rows<2>(
@@ -114,10 +114,10 @@ TEST(KernelStatistics, ReachTheModelAndTheRunningOnesAsLibTorchs) {
     const Merged ours = merged(moments_of(x).unsqueeze(0), 1e-5, 0.3);
     const at::Tensor running_mean = at::zeros({size.channels}, at::kDouble);
     const at::Tensor running_variance = at::ones({size.channels}, at::kDouble);
-    const auto [y, mean, inverse_deviation] =
+    const auto [y, mean, inverse_stddev] =
         at::native_batch_norm(x.to(at::kDouble), {}, {}, running_mean, running_variance, true, 0.3, 1e-5);
     EXPECT_LT(largest_error(ours.mean, mean), 1e-6);
-    EXPECT_LT(largest_error(ours.inverse_deviation, inverse_deviation), 1e-6);
+    EXPECT_LT(largest_error(ours.inverse_stddev, inverse_stddev), 1e-6);
     EXPECT_LT(largest_error(ours.running_mean, running_mean), 1e-6);
     EXPECT_LT(largest_error(ours.running_variance, running_variance), 1e-6);
     EXPECT_EQ(ours.count.item<double>(), static_cast<double>(size.rows));
@@ -128,7 +128,7 @@ TEST(KernelStatistics, OneValueHasNoVarianceToRunWith) {
   const at::Tensor x = at::randn({1, 5});
   const Merged ours = merged(moments_of(x).unsqueeze(0));
   EXPECT_TRUE(at::equal(ours.mean, x[0]));
-  EXPECT_LT(largest_error(ours.inverse_deviation, at::full({5}, 1 / std::sqrt(1e-5), at::kDouble)), 1e-6);
+  EXPECT_LT(largest_error(ours.inverse_stddev, at::full({5}, 1 / std::sqrt(1e-5), at::kDouble)), 1e-6);
   EXPECT_TRUE(ours.running_variance.isnan().all().item<bool>());
 }
 
@@ -144,7 +144,7 @@ TEST(KernelStatistics, OfRanksAreThoseOfTheirBatchesTogether) {
   const Merged ours = merged(at::stack(moments), 0);
   const Exact exact(all);
   EXPECT_LT(largest_error(ours.mean, exact.mean), 1e-6);
-  EXPECT_LT(largest_error(ours.inverse_deviation, exact.variance.rsqrt()), 1e-6);
+  EXPECT_LT(largest_error(ours.inverse_stddev, exact.variance.rsqrt()), 1e-6);
   const double unbiased = static_cast<double>(all.size(0)) / static_cast<double>(all.size(0) - 1);
   EXPECT_LT(largest_error(ours.running_variance, 0.9 + 0.1 * unbiased * exact.variance), 1e-6);
   EXPECT_EQ(ours.count.item<double>(), static_cast<double>(all.size(0)));
@@ -160,7 +160,7 @@ TEST(KernelStatistics, KeepNotANumberAndInfinityInTheirChannels) {
   x[371][3] = std::numeric_limits<float>::quiet_NaN();
   x[5][9] = std::numeric_limits<float>::infinity();
   const Merged ours = merged(moments_of(x).unsqueeze(0));
-  const at::Tensor spoilt = ours.inverse_deviation.isnan();
+  const at::Tensor spoilt = ours.inverse_stddev.isnan();
   EXPECT_TRUE(spoilt[3].item<bool>() && spoilt[9].item<bool>());
   EXPECT_EQ(spoilt.sum().item<std::int64_t>(), 2);
   EXPECT_TRUE(ours.mean[3].isnan().item<bool>());

@@ -38,7 +38,7 @@ void set_gradients(const NamedParameters& parameters, int step) {
 void give(DeviceStep& step, const at::Tensor& non_finite) {
   step.begin();
   step.enqueue(non_finite);
-  step.was_given();
+  step.count_step();
 }
 
 /// Parameters and state, by name, after some steps of which the host leaves one out, on the CPU; or the device does.
@@ -60,7 +60,7 @@ std::map<std::string, at::Tensor> outcome(const OptimizerOptions& options, c10::
     }
   }
   if (on_device) {
-    on_device->left_out();
+    on_device->uncount_step();
   }
   std::map<std::string, at::Tensor> all;
   for (const auto& parameter : parameters) {
@@ -106,7 +106,7 @@ TEST(DeviceStep, WithoutAMomentumThereIsNothingToForget) {
     set_gradients(parameters, 0);
     const at::Tensor before = parameters["weight"].detach().to(at::kCPU);
     give(on_device, torch::ones({1}, at::TensorOptions(at::kFloat).device(stand_in::device())));
-    on_device.left_out();
+    on_device.uncount_step();
     MULTIPROC_CHECK(parameters["weight"].detach().to(at::kCPU).equal(before));
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

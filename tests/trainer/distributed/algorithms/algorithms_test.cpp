@@ -44,9 +44,9 @@ struct World {
                        .medium_bytes = sizes.medium,
                        .segment_bytes = sizes.segment,
                        .depth = depth,
-                       .window_bytes = sizes.window_part == 0 ? 0 : testing_support::SimulatedRank::kWindowBytes,
-                       .window_above_bytes = 0,
-                       .window_part_bytes = sizes.window_part};
+                       .shared_memory_bytes = sizes.window_part == 0 ? 0 : testing_support::SimulatedRank::kWindowBytes,
+                       .shared_memory_above_bytes = 0,
+                       .shared_memory_part_bytes = sizes.window_part};
   }
   template <typename MakePlan>
   [[nodiscard]] std::vector<Plan> plans(const MakePlan& make_plan) const {
@@ -335,7 +335,7 @@ TEST(Algorithms, ARankThatIsAheadOverwritesNoWindowThatIsStillRead) {
 
 TEST(Algorithms, WhoBeginsHearsWhetherThereIsMoreToDoThanToWait) {
   std::vector<std::byte> memory(4096);
-  const Areas areas{.output = memory.data(), .scratch = memory.data(), .window = memory.data()};
+  const Areas areas{.output = memory.data(), .scratch = memory.data(), .shared_memory = memory.data()};
   const auto only_waits = [&](std::size_t way, bool other_is_ahead) {
     const World world{2, kSizes[way]};
     testing_support::SimulatedNetwork network(17);
@@ -365,8 +365,8 @@ TEST(Algorithms, AWordShowsThatAnotherRankCallsSomethingElse) {
   std::vector<std::unique_ptr<Execution>> running;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     const Areas areas{.output = reinterpret_cast<std::byte*>(memory[rank].output.data()),
-                      .window = window.data(),
-                      .peer_windows = {window.data(), window.data()}};
+                      .shared_memory = window.data(),
+                      .peer_shared_memory = {window.data(), window.data()}};
     running.push_back(std::make_unique<Execution>(plans[rank], areas, Combining{}, 0, 4));
     EXPECT_EQ(running[rank]->advance(transports[rank]), RequestState::UnderWay);
   }

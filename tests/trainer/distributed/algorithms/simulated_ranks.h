@@ -95,11 +95,11 @@ class SimulatedTransport final : public Transport {
  public:
   SimulatedTransport(SimulatedNetwork& network, std::uint32_t rank) : network_(network), rank_(rank) {}
 
-  Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) override {
+  Request send(std::uint32_t peer, MessageId name, const void* data, std::size_t bytes) override {
     sent_bytes += bytes;
     return network_.post({name.operation, rank_, peer, name.message}, {.source = data, .bytes = bytes, .key = {}});
   }
-  Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override {
+  Request receive(std::uint32_t peer, MessageId name, void* data, std::size_t bytes) override {
     const Request request =
         network_.post({name.operation, peer, rank_, name.message}, {.target = data, .bytes = bytes, .key = {}});
     if (arrives_at_once) {
@@ -162,10 +162,10 @@ class SimulatedRank {
     Areas areas{.input = reinterpret_cast<const std::byte*>(memory.input.data()),
                 .output = reinterpret_cast<std::byte*>(memory.output.data()),
                 .scratch = scratch_.back().data(),
-                .window = windows_[next_ % 2].data(),
-                .peer_windows = {}};
+                .shared_memory = windows_[next_ % 2].data(),
+                .peer_shared_memory = {}};
     for (const auto& other : ranks) {
-      areas.peer_windows.push_back(other->windows_[next_ % 2].data());
+      areas.peer_shared_memory.push_back(other->windows_[next_ % 2].data());
     }
     execution_.emplace(plan, areas, add, static_cast<std::uint32_t>(next_), depth_);
   }

@@ -41,7 +41,7 @@ TEST(HostLink, WhatIsMadeOfAnUploadCanBeReadAfterAwait) {
   run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     const at::Tensor made = place.on_device(0);
-    place.link.await(place.link.on_way_up([&] { made.copy_(place.link.upload(host)); }));
+    place.link.await(place.link.run_on_upload_stream([&] { made.copy_(place.link.upload(host)); }));
     MULTIPROC_CHECK(holds(made, 1));
     MULTIPROC_CHECK(place.counters.uploaded_bytes == 4000);
   });
@@ -51,7 +51,7 @@ TEST(HostLink, AfterWaitTheSourceOfAnUploadMayChange) {
   run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     at::Tensor uploaded;
-    const HostLink::Uploaded moment = place.link.on_way_up([&] { uploaded = place.link.upload(host); });
+    const HostLink::Uploaded moment = place.link.run_on_upload_stream([&] { uploaded = place.link.upload(host); });
     place.link.wait();
     host.fill_(2);
     place.link.await(moment);
@@ -65,7 +65,7 @@ TEST(HostLink, AnUploadComesAfterWhatTheComputingStreamHadToDo) {
     const at::Tensor before = place.on_device(1);
     const at::Tensor copy = place.on_device(0);
     copy.copy_(before);  // late
-    const HostLink::Uploaded moment = place.link.on_way_up([&] { before.copy_(place.link.upload(host)); });
+    const HostLink::Uploaded moment = place.link.run_on_upload_stream([&] { before.copy_(place.link.upload(host)); });
     place.link.wait();  // for the upload alone
     MULTIPROC_CHECK(holds(copy, 1));
     place.link.await(moment);
@@ -79,7 +79,7 @@ TEST(HostLink, TheHostWaitsForNoCopyUntilItAsks) {
     at::Tensor down = place.on_host(0);
     const at::Tensor device = place.on_device(2);
     const std::int64_t waits = stand_in::counts().host_waits;
-    place.link.await(place.link.on_way_up([&] { (void)place.link.upload(up); }));
+    place.link.await(place.link.run_on_upload_stream([&] { (void)place.link.upload(up); }));
     place.link.download(down, device);
     MULTIPROC_CHECK(stand_in::counts().host_waits == waits);
     place.link.wait();
@@ -91,8 +91,9 @@ TEST(HostLink, ABlockWaitsForItsOwnUploadsAlone) {
     const at::Tensor first = place.on_device(0);
     const at::Tensor second = place.on_device(0);
     const at::Tensor host = place.on_host(1);
-    const HostLink::Uploaded of_first = place.link.on_way_up([&] { first.copy_(place.link.upload(host)); });
-    const HostLink::Uploaded of_second = place.link.on_way_up([&] { second.copy_(place.link.upload(host)); });
+    const HostLink::Uploaded of_first = place.link.run_on_upload_stream([&] { first.copy_(place.link.upload(host)); });
+    const HostLink::Uploaded of_second =
+        place.link.run_on_upload_stream([&] { second.copy_(place.link.upload(host)); });
     place.link.await(of_first);
     MULTIPROC_CHECK(holds(first, 1) && holds(second, 0));
     place.link.await(of_second);

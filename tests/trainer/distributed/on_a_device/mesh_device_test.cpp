@@ -27,7 +27,7 @@ struct Added {
 std::vector<Added> added;  ///< by this rank, in order
 
 void add(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-         std::chrono::milliseconds /*timeout*/, const device::WholeGroup& whole) {
+         std::chrono::milliseconds /*timeout*/, const device::ParentGroup& whole) {
   stand_in::add_backend(group);
   added.push_back({whole.backend.get(), whole.part, group.getSize()});
 }

@@ -71,14 +71,14 @@ TEST(ProcessWatch, TellsEachEndOnceToEverybodyAlsoOfAChildThatNobodyCollected) {
   watch.add(3, first.identity());
   watch.add(5, second.identity());
   EXPECT_THAT(one.await_ended(kNoWait), IsEmpty());
-  EXPECT_TRUE(watch.lives(3));
+  EXPECT_TRUE(watch.is_alive(3));
   EXPECT_FALSE(watch.has_ended(3));
   first.end();
   EXPECT_THAT(one.await_ended(kLong), ElementsAre(3));
   EXPECT_THAT(one.await_ended(kNoWait), IsEmpty());
   EXPECT_TRUE(watch.has_ended(3));
-  EXPECT_FALSE(watch.lives(3));
-  EXPECT_TRUE(watch.lives(5));
+  EXPECT_FALSE(watch.is_alive(3));
+  EXPECT_TRUE(watch.is_alive(5));
   second.end();
   EXPECT_THAT(one.await_ended(kLong), ElementsAre(5));
   EXPECT_THAT(other.await_ended(kLong), ElementsAre(3, 5));
@@ -92,12 +92,12 @@ TEST(ProcessWatch, CallsThoseWhoWantToBeToldUntilTheyDoNot) {
   std::atomic<int> calls = 0;
   watch.add(1, first.identity());
   watch.add(2, second.identity());
-  watch.tell(&calls, [&] { ++calls; });
+  watch.notify(&calls, [&] { ++calls; });
   first.end();
   while (calls == 0) {
     std::this_thread::yield();
   }
-  watch.tell(&calls, {});
+  watch.notify(&calls, {});
   second.end();
   while (!watch.has_ended(2) || listener.await_ended(kLong) == std::vector<std::uint32_t>{1}) {
   }
@@ -109,7 +109,7 @@ TEST(ProcessWatch, AStoppedProcessLives) {
   ProcessWatch watch;
   watch.add(1, child.identity());
   child.stop();
-  EXPECT_TRUE(watch.lives(1));
+  EXPECT_TRUE(watch.is_alive(1));
   EXPECT_THAT(Listener(watch).await_ended(kNoWait), IsEmpty());
 }
 
@@ -123,7 +123,7 @@ TEST(ProcessWatch, KnowsNothingOfOtherHostsAndOfProcessesThatHadEndedBefore) {
   watch.add(3, "");
   watch.add(4, child.identity());
   for (std::uint32_t rank = 0; rank < 5; ++rank) {
-    EXPECT_FALSE(watch.lives(rank)) << rank;
+    EXPECT_FALSE(watch.is_alive(rank)) << rank;
     EXPECT_FALSE(watch.has_ended(rank)) << rank;
   }
 }
@@ -142,7 +142,7 @@ TEST(ProcessWatch, AnotherThreadEndsTheWaitForGood) {
 TEST(ProcessIdentity, IsOneOfThisProcess) {
   ProcessWatch watch;
   watch.add(0, process_identity());
-  EXPECT_TRUE(watch.lives(0));
+  EXPECT_TRUE(watch.is_alive(0));
 }
 
 TEST(ProcessIdentity, OfAnotherHostWithTheSameNumberIsUnknown) {
@@ -152,7 +152,7 @@ TEST(ProcessIdentity, OfAnotherHostWithTheSameNumberIsUnknown) {
   EXPECT_FALSE(local_process(other));
   ProcessWatch watch;
   watch.add(0, other);
-  EXPECT_FALSE(watch.lives(0));
+  EXPECT_FALSE(watch.is_alive(0));
   EXPECT_FALSE(watch.has_ended(0));
 }
 

@@ -15,12 +15,12 @@
 namespace rollcall::testing_support {
 
 namespace ucx = process_group::ucx;
-using process_group::Exchange;
+using process_group::BootstrapAllGather;
 using process_group::Operation;
 
 /// Exchanges addresses through files of a folder.
-inline Exchange exchange_in(const std::filesystem::path& folder, const std::string& group, std::uint32_t rank,
-                            std::uint32_t world_size) {
+inline BootstrapAllGather exchange_in(const std::filesystem::path& folder, const std::string& group, std::uint32_t rank,
+                                      std::uint32_t world_size) {
   return [=](const std::string& mine) -> Result<std::vector<std::string>> {
     const auto path = [&](std::uint32_t other) { return folder / (group + std::to_string(other)); };
     std::ofstream(path(rank).string() + ".new", std::ios::binary) << mine;
@@ -38,14 +38,14 @@ inline Exchange exchange_in(const std::filesystem::path& folder, const std::stri
   };
 }
 
-inline std::unique_ptr<ucx::Engine> connect(const RankPlace& place, const std::string& group, std::uint32_t rank,
+inline std::unique_ptr<ucx::Engine> connect(const RankContext& place, const std::string& group, std::uint32_t rank,
                                             std::uint32_t world_size) {
   auto engine =
       ucx::connect(rank, world_size, exchange_in(place.folder, group, rank, world_size), std::chrono::seconds(60));
   return engine ? std::move(*engine) : throw std::runtime_error(engine.error().message());
 }
 
-inline std::unique_ptr<ucx::Engine> connect(const RankPlace& place, const std::string& group = "group") {
+inline std::unique_ptr<ucx::Engine> connect(const RankContext& place, const std::string& group = "group") {
   return connect(place, group, place.rank, place.world_size);
 }
 

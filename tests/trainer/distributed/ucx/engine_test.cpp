@@ -19,7 +19,7 @@ using testing_support::all_succeeded;
 using testing_support::connect;
 using testing_support::help_with;
 using testing_support::message;
-using testing_support::RankPlace;
+using testing_support::RankContext;
 using testing_support::RankProcesses;
 using testing_support::RankResult;
 using testing_support::report;
@@ -49,8 +49,8 @@ class UcxEngine : public testing::TestWithParam<std::string> {
  protected:
   /// Runs `work` on every rank over the transport under test, and looks for leaks at its end.
   [[nodiscard]] std::unique_ptr<RankProcesses> start(std::uint32_t world_size,
-                                                     const std::function<void(const RankPlace&)>& work) const {
-    return std::make_unique<RankProcesses>(world_size, [&](const RankPlace& place) {
+                                                     const std::function<void(const RankContext&)>& work) const {
+    return std::make_unique<RankProcesses>(world_size, [&](const RankContext& place) {
       setenv("UCX_TLS", GetParam().c_str(), 1);
       work(place);
       check_for_leaks();
@@ -76,7 +76,7 @@ std::string add_up(Engine& engine, std::uint32_t rank, std::uint32_t size, std::
 }
 
 TEST_P(UcxEngine, AddsUpShortAndLongArraysOnEveryRank) {
-  const auto ranks = start(4, [](const RankPlace& place) {
+  const auto ranks = start(4, [](const RankContext& place) {
     const auto engine = connect(place);
     for (const std::size_t count : {1U, 1000U, 50000U, 1000001U}) {
       MULTIPROC_CHECK(add_up(*engine, place.rank, place.world_size, count).empty());
@@ -86,7 +86,7 @@ TEST_P(UcxEngine, AddsUpShortAndLongArraysOnEveryRank) {
 }
 
 TEST_P(UcxEngine, ManyOperationsOfSeveralThreadsEndInOrder) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<std::vector<float>> sums(50, std::vector<float>(3000, 1));
     std::vector<std::vector<float>> sent(20, std::vector<float>(5000, 2)), received(20, std::vector<float>(5000));
@@ -115,7 +115,7 @@ TEST_P(UcxEngine, ManyOperationsOfSeveralThreadsEndInOrder) {
 }
 
 /// All ranks but the last add up until one of them fails; the last one waits for the test's signal.
-std::string add_up_until_failure(Engine& engine, const RankPlace& place, std::chrono::milliseconds timeout) {
+std::string add_up_until_failure(Engine& engine, const RankContext& place, std::chrono::milliseconds timeout) {
   std::string failure;
   while (failure.empty()) {
     failure = add_up(engine, place.rank, place.world_size, 300000, timeout);
@@ -131,7 +131,7 @@ void await_file(const std::filesystem::path& path) {
 }
 
 /// What a survivor of four does once the group has failed: another group of three, in the same process.
-void regroup(std::unique_ptr<Engine> engine, const RankPlace& place) {
+void regroup(std::unique_ptr<Engine> engine, const RankContext& place) {
   MULTIPROC_CHECK(engine->has_failed());
   MULTIPROC_CHECK(!add_up(*engine, place.rank, 4, 10).empty());  // fails at once
   engine.reset();
@@ -140,7 +140,7 @@ void regroup(std::unique_ptr<Engine> engine, const RankPlace& place) {
 }
 
 TEST_P(UcxEngine, AKilledRankIsNamedAndTheOthersGoOnWithoutIt) {
-  const auto ranks = start(4, [](const RankPlace& place) {
+  const auto ranks = start(4, [](const RankContext& place) {
     auto engine = connect(place);
     const std::string failure = add_up_until_failure(*engine, place, std::chrono::seconds(60));
     expect_failure(failure, {"all_reduce of 1200000 bytes"});
@@ -156,7 +156,7 @@ TEST_P(UcxEngine, AKilledRankIsNamedAndTheOthersGoOnWithoutIt) {
 }
 
 TEST_P(UcxEngine, AKilledRankIsNamedToAThreadThatHelps) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     expect_failure(add_up_until_failure(*engine, place, std::chrono::seconds(60)), {"rank 1 is gone"});
     MULTIPROC_CHECK(engine->has_failed());
@@ -167,7 +167,7 @@ TEST_P(UcxEngine, AKilledRankIsNamedToAThreadThatHelps) {
 }
 
 TEST_P(UcxEngine, AKilledRankThatHadNoRoomForMoreMessagesIsNamed) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::ofstream(place.folder / ("connected" + std::to_string(place.rank)));
     await_file(place.folder / "stopped");
@@ -189,7 +189,7 @@ TEST_P(UcxEngine, AKilledRankThatHadNoRoomForMoreMessagesIsNamed) {
 }
 
 TEST_P(UcxEngine, AStoppedRankIsATimeoutAndTheOthersGoOnWithoutIt) {
-  const auto ranks = start(4, [](const RankPlace& place) {
+  const auto ranks = start(4, [](const RankContext& place) {
     auto engine = connect(place);
     const std::string failure = add_up_until_failure(*engine, place, std::chrono::milliseconds(1500));
     expect_failure(failure, {"not done within 1500 ms; waits for rank", "gave up, because of rank"});
@@ -208,7 +208,7 @@ TEST_P(UcxEngine, AStoppedRankIsATimeoutAndTheOthersGoOnWithoutIt) {
 
 /// What rank 0 is told of two operations that never end, a collective and a receive, which begin in that order or the
 /// other way round.
-std::string told_of_two(const RankPlace& place, bool collective_first, std::chrono::milliseconds first,
+std::string told_of_two(const RankContext& place, bool collective_first, std::chrono::milliseconds first,
                         std::chrono::milliseconds second) {
   const auto engine = connect(place);
   if (place.rank == 1) {
@@ -232,7 +232,7 @@ std::string told_of_two(const RankPlace& place, bool collective_first, std::chro
 // noticed. The order is compared, and no clock is looked at.
 TEST_P(UcxEngine, OfTwoOperationsThatNeverEndTheOneWithLessTimeIsTold) {
   for (const bool collective_first : {true, false}) {
-    const auto ranks = start(2, [&](const RankPlace& place) {
+    const auto ranks = start(2, [&](const RankContext& place) {
       const std::string told =
           told_of_two(place, collective_first, std::chrono::milliseconds(600), std::chrono::milliseconds(900));
       if (place.rank == 0) {
@@ -244,7 +244,7 @@ TEST_P(UcxEngine, OfTwoOperationsThatNeverEndTheOneWithLessTimeIsTold) {
 }
 
 TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
-  const auto ranks = start(3, [](const RankPlace& place) {
+  const auto ranks = start(3, [](const RankContext& place) {
     auto engine = connect(place);
     MULTIPROC_CHECK(add_up(*engine, place.rank, 3, 100).empty());
     if (place.rank == 2) {
@@ -263,7 +263,7 @@ TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
 }
 
 TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     for (const std::size_t count : {100U, 300000U}) {
       const auto engine = connect(place, "of" + std::to_string(count) + "-");
       expect_failure(add_up(*engine, place.rank, 2, count + place.rank * count / 4),
@@ -274,7 +274,7 @@ TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
 }
 
 TEST_P(UcxEngine, AnAllToAllWithSizesOnOneRankAloneIsAnErrorInWindowsAndNoneInMessages) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     constexpr std::size_t kPart = 100000;
     const std::vector<std::byte> sent(2 * kPart, static_cast<std::byte>(place.rank + 1));
@@ -301,7 +301,7 @@ TEST_P(UcxEngine, AnAllToAllWithSizesOnOneRankAloneIsAnErrorInWindowsAndNoneInMe
 }
 
 TEST_P(UcxEngine, AbortEndsWhatIsPendingOnAllRanks) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<float> values(100, 1);
     std::future<std::string> pending = submit(*engine, message(false, 1 - place.rank, 77, values));
@@ -314,7 +314,7 @@ TEST_P(UcxEngine, AbortEndsWhatIsPendingOnAllRanks) {
 }
 
 TEST_P(UcxEngine, ClosingEndsWhatAnotherThreadWaitsFor) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<float> values(100, 1);
     std::future<std::string> never = submit(*engine, message(false, 1 - place.rank, 77, values));
@@ -326,7 +326,7 @@ TEST_P(UcxEngine, ClosingEndsWhatAnotherThreadWaitsFor) {
 }
 
 TEST_P(UcxEngine, WhatBeginsInACallbackRunsToo) {
-  const auto ranks = start(2, [](const RankPlace& place) {
+  const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<float> first(100, 1), second(100000, 1);
     std::promise<std::string> both;

@@ -247,8 +247,8 @@ TEST(NeighbourCopies, OfARankByItselfAreItsOwn) {
 }
 
 /// Ranks in the order in which Slurm and `rollcall run` number them: node by node.
-std::vector<RankPlace> places(const std::vector<std::uint32_t>& ranks_of_nodes) {
-  std::vector<RankPlace> all;
+std::vector<RankLocation> places(const std::vector<std::uint32_t>& ranks_of_nodes) {
+  std::vector<RankLocation> all;
   for (std::size_t node = 0; node < ranks_of_nodes.size(); ++node) {
     for (std::uint32_t local = 0; local < ranks_of_nodes[node]; ++local) {
       all.push_back({"node" + std::to_string(node), local});

@@ -77,7 +77,7 @@ ROLLCALL_HOST_DEVICE inline void merge(Sums<Real, K>& into, const Sums<Real, K>&
 }
 
 /// Returns 1 / sqrt(variance + eps) with the biased variance, m2 / count.
-ROLLCALL_HOST_DEVICE inline double inverse_deviation_of(double m2, double count, double eps) {
+ROLLCALL_HOST_DEVICE inline double inverse_stddev_of(double m2, double count, double eps) {
   return 1 / std::sqrt(m2 / count + eps);
 }
 
@@ -89,7 +89,7 @@ ROLLCALL_HOST_DEVICE inline float updated(float running, double batch, double mo
   return static_cast<float>((1 - momentum) * running + momentum * batch);
 }
 
-/// The parameters that normalise one channel; factor = weight * inverse_deviation.
+/// The parameters that normalise one channel; factor = weight * inverse_stddev.
 struct ChannelScale {
   float mean;
   float factor;
@@ -105,7 +105,7 @@ ROLLCALL_HOST_DEVICE inline float relu(float value) { return value < 0 ? 0 : val
 ROLLCALL_HOST_DEVICE inline float below_relu(float gradient, float output) { return output <= 0 ? 0 : gradient; }
 
 /// One channel's terms of the gradient of x: the mean of the output's gradient, and the mean of its product with x -
-/// mean times inverse_deviation squared.
+/// mean times inverse_stddev squared.
 struct ChannelGradient {
   float mean_gradient;
   float slope;

@@ -53,7 +53,7 @@ Status batch_norm_add_relu_backward_sums(const BatchNormBackwardSums& of, Stream
     const Status status = launch_reduction(body, stream);
     const MergedGradientSums together{merging(tiling.row_blocks, tiling.channels),
                                       parts,
-                                      of.affine.inverse_deviation,
+                                      of.affine.inverse_stddev,
                                       of.sums,
                                       of.weight_gradient,
                                       of.bias_gradient};

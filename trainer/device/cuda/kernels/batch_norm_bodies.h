@@ -7,7 +7,7 @@ namespace rollcall::device::kernels {
 // Bodies of batch normalisation after its statistics. Each value is one expression of arithmetic.h.
 
 ROLLCALL_HOST_DEVICE inline ChannelScale scale_of(const Affine& affine, std::int64_t c) {
-  return {affine.mean[c], affine.inverse_deviation[c] * affine.weight[c], affine.bias[c]};
+  return {affine.mean[c], affine.inverse_stddev[c] * affine.weight[c], affine.bias[c]};
 }
 
 template <unsigned K>
@@ -41,7 +41,7 @@ struct Forward {
     Vector<T, K> x, added;
   };
 
-  ROLLCALL_HOST_DEVICE void run(const Place& place) const {
+  ROLLCALL_HOST_DEVICE void run(const ThreadIndex& place) const {
     const Tile tile = tiling.tile<K>(place);
     if (!tile.inside) {
       return;
@@ -84,7 +84,7 @@ struct PartialGradientSums {
     Vector<T, K> gradient, x, y;
   };
 
-  ROLLCALL_HOST_DEVICE State begin(const Place& place) const {
+  ROLLCALL_HOST_DEVICE State begin(const ThreadIndex& place) const {
     State sums{};
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
@@ -119,7 +119,7 @@ struct PartialGradientSums {
         });
   }
 
-  ROLLCALL_HOST_DEVICE void end(const Place& place, const State& sums) const {
+  ROLLCALL_HOST_DEVICE void end(const ThreadIndex& place, const State& sums) const {
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
       double* const to = parts + place.block_y * 2 * tiling.channels + tile.channel;
@@ -136,12 +136,12 @@ struct MergedGradientSums {
 
   Tiling tiling;        ///< tiling of [parts][channels], with one block of rows
   const double* parts;  ///< [parts][2 channels]
-  const float* inverse_deviation;
+  const float* inverse_stddev;
   double* sums;
   float* weight_gradient;
   float* bias_gradient;
 
-  ROLLCALL_HOST_DEVICE State begin(const Place& place) const {
+  ROLLCALL_HOST_DEVICE State begin(const ThreadIndex& place) const {
     State merged{};
     const Tile tile = tiling.tile<1>(place);
     if (tile.inside) {
@@ -156,14 +156,14 @@ struct MergedGradientSums {
     return merged;
   }
 
-  ROLLCALL_HOST_DEVICE void end(const Place& place, const State& merged) const {
+  ROLLCALL_HOST_DEVICE void end(const ThreadIndex& place, const State& merged) const {
     const Tile tile = tiling.tile<1>(place);
     if (tile.inside) {
       const std::int64_t c = tile.channel;
       sums[c] = merged.first[0];
       sums[tiling.channels + c] = merged.second[0];
       bias_gradient[c] = static_cast<float>(merged.first[0]);
-      weight_gradient[c] = static_cast<float>(merged.second[0] * inverse_deviation[c]);
+      weight_gradient[c] = static_cast<float>(merged.second[0] * inverse_stddev[c]);
     }
   }
 };
@@ -183,7 +183,7 @@ struct InputGradient {
     Vector<T, K> gradient, x;
   };
 
-  ROLLCALL_HOST_DEVICE void run(const Place& place) const {
+  ROLLCALL_HOST_DEVICE void run(const ThreadIndex& place) const {
     const Tile tile = tiling.tile<K>(place);
     if (!tile.inside) {
       return;
@@ -214,7 +214,7 @@ struct InputGradient {
     const double part = 1 / *count;
     for (unsigned k = 0; k < K; ++k) {
       const std::int64_t c = tile.channel + k;
-      const float deviation = affine.inverse_deviation[c];
+      const float deviation = affine.inverse_stddev[c];
       const auto mean_product = static_cast<float>(sums[tiling.channels + c] * part);
       of_sums[k] = {static_cast<float>(sums[c] * part), mean_product * (deviation * deviation)};
     }

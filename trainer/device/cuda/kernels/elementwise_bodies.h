@@ -26,7 +26,7 @@ struct Elements {
   };
 
   template <typename Run>
-  ROLLCALL_HOST_DEVICE void each(const Place& place, const Run& run) const {
+  ROLLCALL_HOST_DEVICE void each(const ThreadIndex& place, const Run& run) const {
     const std::int64_t vectors = count / K;
     const std::int64_t first = static_cast<std::int64_t>(place.block_x) * kThreads + place.thread;
     for (std::int64_t i = first; i < vectors; i += static_cast<std::int64_t>(blocks) * kThreads) {
@@ -47,7 +47,7 @@ struct ImageNormalisation {
   float scale[3];
   float bias[3];
 
-  ROLLCALL_HOST_DEVICE void run(const Place& place) const {
+  ROLLCALL_HOST_DEVICE void run(const ThreadIndex& place) const {
     elements.each(place, [&](std::int64_t at, auto size) {
       constexpr unsigned kSize = decltype(size)::value;
       const auto from = load<kSize>(levels + at);
@@ -73,7 +73,7 @@ struct ScaledCast {
   To* to;
   const float* scale;
 
-  ROLLCALL_HOST_DEVICE void run(const Place& place) const {
+  ROLLCALL_HOST_DEVICE void run(const ThreadIndex& place) const {
     const float by = *scale;
     elements.each(place, [&](std::int64_t at, auto size) {
       constexpr unsigned kSize = decltype(size)::value;

@@ -22,14 +22,14 @@ inline constexpr int kBlocksOnAMultiprocessor = 2;
 template <typename Body>
 __global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor)
     for_each_thread(const __grid_constant__ Body body) {
-  body.run(Place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)});
+  body.run(ThreadIndex{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)});
 }
 
 /// Calls the body's begin() on every thread, merges the lanes, then calls its end() on the first lane.
 template <typename Body>
 __global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor) reduce_blocks(const __grid_constant__ Body body) {
   __shared__ typename Body::State shared[kThreads];
-  const Place place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)};
+  const ThreadIndex place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)};
   shared[place.thread] = body.begin(place);
   for (int half = body.tiling.lanes / 2; half > 0; half /= 2) {
     __syncthreads();

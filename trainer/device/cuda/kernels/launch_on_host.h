@@ -38,7 +38,7 @@ template <typename Body>
 void run_threads(const Body& body, int blocks_x, int blocks_y = 1, Order order = Order::Forwards) {
   for (int y = 0; y < blocks_y; ++y) {
     for (int x = 0; x < blocks_x; ++x) {
-      over_threads(order, [&](int thread) { body.run(Place{x, y, thread}); });
+      over_threads(order, [&](int thread) { body.run(ThreadIndex{x, y, thread}); });
     }
   }
 }

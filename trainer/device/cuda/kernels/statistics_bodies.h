@@ -39,7 +39,7 @@ struct PartialStatistics {
   const T* x;
   double* parts;  ///< [row_blocks][2 channels + 1]
 
-  ROLLCALL_HOST_DEVICE State begin(const Place& place) const {
+  ROLLCALL_HOST_DEVICE State begin(const ThreadIndex& place) const {
     State moments{};
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
@@ -54,7 +54,7 @@ struct PartialStatistics {
     return moments;
   }
 
-  ROLLCALL_HOST_DEVICE void end(const Place& place, const State& moments) const {
+  ROLLCALL_HOST_DEVICE void end(const ThreadIndex& place, const State& moments) const {
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
       write_moments(parts + place.block_y * moment_numbers(tiling.channels), tile, tiling.channels, moments);
@@ -71,7 +71,7 @@ struct MergedStatistics {
   double* moments;      ///< receives the moments; if null, `statistics` are written instead
   Statistics statistics;
 
-  ROLLCALL_HOST_DEVICE State begin(const Place& place) const {
+  ROLLCALL_HOST_DEVICE State begin(const ThreadIndex& place) const {
     State merged{};
     const Tile tile = tiling.tile<1>(place);
     if (tile.inside) {
@@ -86,7 +86,7 @@ struct MergedStatistics {
     return merged;
   }
 
-  ROLLCALL_HOST_DEVICE void end(const Place& place, const State& merged) const {
+  ROLLCALL_HOST_DEVICE void end(const ThreadIndex& place, const State& merged) const {
     const Tile tile = tiling.tile<1>(place);
     if (!tile.inside) {
       return;
@@ -101,7 +101,7 @@ struct MergedStatistics {
   ROLLCALL_HOST_DEVICE void finish(std::int64_t c, const State& merged) const {
     const Statistics& to = statistics;
     to.mean[c] = static_cast<float>(merged.mean[0]);
-    to.inverse_deviation[c] = static_cast<float>(inverse_deviation_of(merged.m2[0], merged.count, to.eps));
+    to.inverse_stddev[c] = static_cast<float>(inverse_stddev_of(merged.m2[0], merged.count, to.eps));
     if (c == 0) {
       *to.count = merged.count;
     }

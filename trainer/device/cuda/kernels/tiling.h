@@ -37,7 +37,7 @@ ROLLCALL_HOST_DEVICE inline void store(T* to, const Vector<T, K>& vector) {
 }
 
 /// The indices of a thread: its block's two and its own.
-struct Place {
+struct ThreadIndex {
   int block_x;
   int block_y;
   int thread;
@@ -67,7 +67,7 @@ struct Tiling {
   ROLLCALL_HOST_DEVICE int lane(int thread) const { return thread / columns; }
 
   template <unsigned K>
-  ROLLCALL_HOST_DEVICE Tile tile(const Place& place) const {
+  ROLLCALL_HOST_DEVICE Tile tile(const ThreadIndex& place) const {
     const std::int64_t channel = (static_cast<std::int64_t>(place.block_x) * columns + place.thread % columns) * K;
     const std::int64_t begin = place.block_y * block_rows;
     const std::int64_t end = begin + block_rows < rows ? begin + block_rows : rows;

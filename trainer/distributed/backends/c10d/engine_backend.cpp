@@ -94,8 +94,8 @@ Collective copying(CollectiveKind kind, std::size_t bytes, std::int64_t root = 0
 
 /// Makes the all-to-all of `input` and `output`, which are divided into `rows` of each rank, or equally if they are
 /// empty: a caller that passes none states that no rank's parts differ.
-Collective exchanging(const at::Tensor& input, const std::vector<std::int64_t>& input_rows, const at::Tensor& output,
-                      const std::vector<std::int64_t>& output_rows, int world_size) {
+Collective all_to_all_of(const at::Tensor& input, const std::vector<std::int64_t>& input_rows, const at::Tensor& output,
+                         const std::vector<std::int64_t>& output_rows, int world_size) {
   if (!input_rows.empty() || !output_rows.empty()) {
     Collective collective = copying(CollectiveKind::AllToAll, 0);
     collective.send_bytes = part_bytes(input, input_rows, world_size);
@@ -364,7 +364,7 @@ EngineBackend::WorkPointer EngineBackend::all_to_all_single(at::Tensor& output, 
   check_tensor(input);
   check_tensor(output);
   Call call = call_of(c10d::OpType::ALLTOALL_BASE, "all_to_all", options,
-                      exchanging(input, input_rows, output, output_rows, size_));
+                      all_to_all_of(input, input_rows, output, output_rows, size_));
   call.input = input;
   call.output = output;
   call.results = {output};
@@ -376,7 +376,7 @@ EngineBackend::WorkPointer EngineBackend::barrier(const c10d::BarrierOptions& op
   return run(std::move(call));
 }
 
-Exchange exchange_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size) {
+BootstrapAllGather bootstrap_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size) {
   return [store = std::move(store), rank, size](const std::string& mine) -> Result<std::vector<std::string>> {
     store->set(key_of(rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
     std::vector<std::string> all;

@@ -103,7 +103,7 @@ class EngineBackend final : public c10d::Backend {
 
 /// Returns an all-gather among `size` ranks through `store`, which nothing else may use, and whose errors it throws.
 /// For one call.
-[[nodiscard]] Exchange exchange_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+[[nodiscard]] BootstrapAllGather bootstrap_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
 
 /// Makes `engine` the backend of `group` for CPU tensors, and its default.
 void set_engine(c10d::ProcessGroup& group, const std::string& name, c10d::ProcessGroup::BackendType type,

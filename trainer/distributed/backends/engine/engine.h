@@ -64,7 +64,7 @@ class Engine {
 
 /// Sends `mine`, bytes, to all ranks and returns those of all ranks, by rank: an out-of-band all-gather with which
 /// engines connect. Collective.
-using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
+using BootstrapAllGather = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
 /// A queue of requests to an engine's thread. Thread-safe.
 class Submissions {

@@ -35,15 +35,15 @@ Result<const mpi::Plugin*> plugin() {
   return opened;
 }
 
-Result<std::unique_ptr<Engine>> connect(const Exchange& arrival, const Exchange& exchange) {
+Result<std::unique_ptr<Engine>> connect(const BootstrapAllGather& arrival, const BootstrapAllGather& all_gather) {
   const Result<const mpi::Plugin*> opened = plugin();
-  return opened ? (*opened)->connect(arrival, exchange) : Result<std::unique_ptr<Engine>>(opened.error());
+  return opened ? (*opened)->connect(arrival, all_gather) : Result<std::unique_ptr<Engine>>(opened.error());
 }
 
 /// Throws CollectiveFailure with the errors of plugin() and mpi::Plugin::connect().
 void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options) {
   const auto over = [&](const char* name) {
-    return exchange_over(c10::make_intrusive<c10d::PrefixStore>(name, store), group.getRank(), group.getSize());
+    return bootstrap_over(c10::make_intrusive<c10d::PrefixStore>(name, store), group.getRank(), group.getSize());
   };
   Result<std::unique_ptr<Engine>> engine = connect(over("mpi/arrived"), over("mpi"));
   if (!engine) {

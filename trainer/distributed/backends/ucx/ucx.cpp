@@ -15,7 +15,7 @@ void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
   const int size = group.getSize();
   const auto own = c10::make_intrusive<c10d::PrefixStore>("ucx", store);
   Result<std::unique_ptr<ucx::Engine>> engine =
-      ucx::connect(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), exchange_over(own, rank, size),
+      ucx::connect(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), bootstrap_over(own, rank, size),
                    options.timeout, options.names, options.processes);
   TORCH_CHECK(engine.has_value(), engine.error().reason);
   set_engine(group, "ucx", c10d::ProcessGroup::BackendType::CUSTOM, *std::move(engine), options.timeout);

@@ -12,14 +12,14 @@ namespace rollcall::process_group::mpi {
 namespace {
 
 /// A rank in MPI's numbering.
-struct Place {
+struct MpiRank {
   int rank = 0;
   int size = 0;
   std::string job;  ///< the launcher's name for it; may be empty
 };
 
-Place place_of_this_process() {
-  Place place;
+MpiRank this_mpi_rank() {
+  MpiRank place;
   const std::lock_guard lock(mpi_mutex());
   MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &place.size);
@@ -28,22 +28,22 @@ Place place_of_this_process() {
   return place;
 }
 
-std::string pack(const Place& place) {
+std::string pack(const MpiRank& place) {
   return std::to_string(place.rank) + " " + std::to_string(place.size) + " " + place.job;
 }
 
-Place unpack(const std::string& text) {
+MpiRank unpack(const std::string& text) {
   const std::size_t first = text.find(' ');
   const std::size_t second = text.find(' ', first + 1);
-  return Place{std::stoi(text), std::stoi(text.substr(first)), text.substr(second + 1)};
+  return MpiRank{std::stoi(text), std::stoi(text.substr(first)), text.substr(second + 1)};
 }
 
 /// Returns MPI's ranks of the group's ranks, if all are different ranks of one MPI job. The same result on all ranks.
 Result<std::vector<int>> ranks_in_mpi(const std::vector<std::string>& records) {
   std::vector<int> ranks;
-  const Place first = unpack(records.at(0));
+  const MpiRank first = unpack(records.at(0));
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
-    const Place place = unpack(records[rank]);
+    const MpiRank place = unpack(records[rank]);
     const auto same = std::find(ranks.begin(), ranks.end(), place.rank);
     if (place.job != first.job || place.size != first.size || same != ranks.end()) {
       return fail("--backend", "mpi",
@@ -77,7 +77,8 @@ Result<MPI_Comm> communicator_of(const std::vector<int>& ranks) {
 }
 
 /// Implements Plugin::connect().
-Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& arrival, const Exchange& exchange) {
+Result<std::unique_ptr<process_group::Engine>> connect(const BootstrapAllGather& arrival,
+                                                       const BootstrapAllGather& all_gather) {
   RETURN_IF_ERROR(check_launched());
   if (has_given_up()) {
     return fail("--backend", "mpi", "a group of this process has failed, after which MPI cannot be used",
@@ -85,7 +86,7 @@ Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& arrival, 
   }
   RETURN_IF_ERROR(arrival(""));
   RETURN_IF_ERROR(begin());
-  ASSIGN_OR_RETURN(const std::vector<std::string> records, exchange(pack(place_of_this_process())));
+  ASSIGN_OR_RETURN(const std::vector<std::string> records, all_gather(pack(this_mpi_rank())));
   ASSIGN_OR_RETURN(const std::vector<int> ranks, ranks_in_mpi(records));
   ASSIGN_OR_RETURN(const MPI_Comm communicator, communicator_of(ranks));
   return std::unique_ptr<process_group::Engine>(std::make_unique<Engine>(communicator));

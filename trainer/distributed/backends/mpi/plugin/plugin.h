@@ -16,10 +16,10 @@ struct Plugin {
   /// Makes this rank's engine of a new group, over a communicator of its own. Collective over the group's ranks;
   /// initialises MPI in the first call. Errors: (Usage) no MPI launcher started this process, or MPI numbers the ranks
   /// differently; (Unavailable) MPI failed, now or earlier in another group.
-  /// The result of `exchange` has one entry for each rank. MPI is initialised after `arrival`, a separate all-gather,
+  /// The result of `all_gather` has one entry for each rank. MPI is initialised after `arrival`, a separate all-gather,
   /// has returned: all ranks must have finalized their PMIx clients before. MPI would take a rank that does so later
   /// for absent (runtime/rendezvous/exec_step.cpp).
-  Result<std::unique_ptr<Engine>> (*connect)(const Exchange& arrival, const Exchange& exchange);
+  Result<std::unique_ptr<Engine>> (*connect)(const BootstrapAllGather& arrival, const BootstrapAllGather& all_gather);
 };
 
 /// Name of the function `const Plugin* ()` that the shared object exports; its result is never null.

@@ -21,9 +21,9 @@ constexpr std::chrono::microseconds kLongestSpin{1000};
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Worker> worker, std::unique_ptr<Windows> windows, std::uint32_t rank,
+Engine::Engine(std::unique_ptr<Worker> worker, std::unique_ptr<SharedSegments> shared_memory, std::uint32_t rank,
                std::uint32_t world_size)
-    : worker_(std::move(worker)), rank_(rank), operations_(*worker_, std::move(windows), rank, world_size) {
+    : worker_(std::move(worker)), rank_(rank), operations_(*worker_, std::move(shared_memory), rank, world_size) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -36,7 +36,7 @@ void Engine::shutdown() {
   submissions_.stop();
   worker_->wake();
   thread_.join();
-  const std::lock_guard turn(turn_);
+  const std::lock_guard lock(worker_mutex_);
   worker_.reset();  // before the memory that it may still use
 }
 
@@ -80,12 +80,12 @@ void Engine::check_waiting() {
 // The engine's own thread.
 
 void Engine::run() {
-  std::unique_lock turn(turn_);
+  std::unique_lock lock(worker_mutex_);
   for (int idle = 0; !submissions_.is_stopped();) {
     idle = one_round() ? 0 : idle + 1;
     if (idle >= kIdleRounds || helpers_ > 0) {
       check_waiting();
-      rest(turn);
+      rest(lock);
       idle = 0;
     }
   }
@@ -94,7 +94,7 @@ void Engine::run() {
   operations_.fail_all();
 }
 
-void Engine::rest(std::unique_lock<Turn>& turn) {
+void Engine::rest(std::unique_lock<OwnedMutex>& lock) {
   const std::chrono::milliseconds longest = longest_sleep();
   // There may also be sends that wait for space in a peer's queue, which raises no event.
   if (helpers_ == 0 && !worker_->arm()) {
@@ -102,9 +102,9 @@ void Engine::rest(std::unique_lock<Turn>& turn) {
     return;
   }
   sleeps_long_ = longest < std::chrono::milliseconds::zero();
-  turn.unlock();
+  lock.unlock();
   const Worker::Events events = worker_->await_event(longest);
-  turn.lock();
+  lock.lock();
   sleeps_long_ = false;
   worker_->handle(events);
 }
@@ -131,12 +131,12 @@ void Engine::submit(Operation operation) {
 }
 
 bool Engine::begin_here() {
-  // A callback of an operation may submit the next one: then this thread has the turn, and takes it on soon.
-  if (turn_.is_mine()) {
+  // A callback of an operation may submit the next one: then this thread has the lock, and takes it on soon.
+  if (worker_mutex_.is_mine()) {
     return false;
   }
-  const std::unique_lock turn(turn_, std::try_to_lock);
-  if (!turn || sleeps_long_ || worker_->peers().failure()) {
+  const std::unique_lock lock(worker_mutex_, std::try_to_lock);
+  if (!lock || sleeps_long_ || worker_->peers().failure()) {
     return false;
   }
   take_new();
@@ -147,11 +147,11 @@ bool Engine::begin_here() {
 // Threads that wait and help.
 
 void Engine::help_until(const std::function<bool()>& done) {
-  if (turn_.is_mine() || done()) {
+  if (worker_mutex_.is_mine() || done()) {
     return;
   }
   helpers_ += 1;
-  const std::unique_lock turn(turn_);
+  const std::unique_lock lock(worker_mutex_);
   helpers_ -= 1;
   if (submissions_.is_stopped()) {
     return;

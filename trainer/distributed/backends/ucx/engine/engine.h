@@ -11,14 +11,14 @@
 #include "runtime/base/result.h"
 #include "trainer/distributed/backends/engine/engine.h"
 #include "trainer/distributed/backends/ucx/engine/operations.h"
-#include "trainer/distributed/backends/ucx/engine/windows.h"
+#include "trainer/distributed/backends/ucx/engine/shared_memory.h"
 #include "trainer/distributed/backends/ucx/engine/worker.h"
 
 namespace rollcall::process_group::ucx {
 
 /// The mutex of the worker and the operations, which knows its owner: callbacks of operations run while the thread that
 /// ends them holds it, and must not lock it again.
-class Turn {
+class OwnedMutex {
  public:
   void lock() {
     mutex_.lock();
@@ -48,7 +48,7 @@ class Turn {
 /// A thread that waits for an operation can help with help_until(). Then neither the start nor the end of a short
 /// operation has to pass from thread to thread, which takes longer than the operation itself.
 ///
-/// Three kinds of threads share the Turn:
+/// Three kinds of threads share the OwnedMutex:
 ///   The engine's own thread holds it except while it sleeps for events, or while others want to help.
 ///   A thread in help_until() holds it until its operation is done or nothing has happened for a while. Messages do not
 ///   wake the engine's thread meanwhile.
@@ -59,13 +59,13 @@ class Turn {
 class Engine final : public process_group::Engine {
  public:
   /// `worker` is connected to its peers.
-  Engine(std::unique_ptr<Worker> worker, std::unique_ptr<Windows> windows, std::uint32_t rank,
+  Engine(std::unique_ptr<Worker> worker, std::unique_ptr<SharedSegments> shared_memory, std::uint32_t rank,
          std::uint32_t world_size);
   ~Engine() override;
 
   /// Sends long collectives through shared memory, from the next operation on. All ranks have mapped each other's. Call
   /// it on all ranks or on none.
-  void use_windows() { operations_.use_windows(); }
+  void use_shared_memory() { operations_.use_shared_memory(); }
 
   /// Fails all pending operations, then shuts the worker down: takes milliseconds, at most 2 s.
   void shutdown() override;
@@ -80,10 +80,10 @@ class Engine final : public process_group::Engine {
 
  private:
   void run();
-  void rest(std::unique_lock<Turn>& turn);
+  void rest(std::unique_lock<OwnedMutex>& lock);
   [[nodiscard]] std::chrono::milliseconds longest_sleep() const;
   [[nodiscard]] bool begin_here();
-  // The caller holds turn_.
+  // The caller holds worker_mutex_.
   [[nodiscard]] bool one_round();
   void work_until(const std::function<bool()>& done);
   /// Fails the group if an operation waits for a peer that has left, or for longer than its timeout.
@@ -94,10 +94,10 @@ class Engine final : public process_group::Engine {
   std::unique_ptr<Worker> worker_;  ///< null after shutdown()
   std::uint32_t rank_;
   Submissions submissions_;
-  Turn turn_;
-  Operations operations_;                 ///< guarded by turn_, as is worker_
+  OwnedMutex worker_mutex_;
+  Operations operations_;                 ///< guarded by worker_mutex_, as is worker_
   int unchecked_ = 0;                     ///< rounds since check_waiting()
-  std::atomic<int> helpers_{0};           ///< threads in help_until() that wait for turn_
+  std::atomic<int> helpers_{0};           ///< threads in help_until() that wait for worker_mutex_
   std::atomic<bool> sleeps_long_{false};  ///< whether the engine's thread sleeps until it is woken
   std::thread thread_;
 };
@@ -106,10 +106,10 @@ class Engine final : public process_group::Engine {
 /// Every rank has an endpoint to every other one, so that each notices a lost peer by itself. `processes` watches the
 /// step's ranks, by their numbers of `names`; null: the engine makes its own watch.
 ///
-/// Errors: those of Context, Worker and `exchange`; (Unavailable) not all ranks answered within `timeout`.
+/// Errors: those of Context, Worker and `all_gather`; (Unavailable) not all ranks answered within `timeout`.
 [[nodiscard]] Result<std::unique_ptr<Engine>> connect(std::uint32_t rank, std::uint32_t world_size,
-                                                      const Exchange& exchange, std::chrono::milliseconds timeout,
-                                                      const RankNames& names = {},
+                                                      const BootstrapAllGather& all_gather,
+                                                      std::chrono::milliseconds timeout, const RankNames& names = {},
                                                       std::shared_ptr<ProcessWatch> processes = nullptr);
 
 }  // namespace rollcall::process_group::ucx

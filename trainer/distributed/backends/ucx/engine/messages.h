@@ -39,8 +39,8 @@ class Peers {
   void leaves(std::uint32_t peer) { peers_.at(peer).left = true; }
   [[nodiscard]] bool has_left(std::uint32_t peer) const { return peers_.at(peer).left; }
   /// Records that `peer` has acknowledged this rank's notice.
-  void knows(std::uint32_t peer) { peers_.at(peer).knows = true; }
-  [[nodiscard]] bool has_heard(std::uint32_t peer) const { return peers_.at(peer).knows; }
+  void acknowledges(std::uint32_t peer) { peers_.at(peer).acknowledged = true; }
+  [[nodiscard]] bool has_acknowledged(std::uint32_t peer) const { return peers_.at(peer).acknowledged; }
   /// Records that the process of `peer` has ended. That becomes a failure with lose(): its last message may be unread.
   void ended(std::uint32_t peer) { peers_.at(peer).ended = true; }
   /// Records that `peer` is lost: a failure, unless it has left.
@@ -60,7 +60,7 @@ class Peers {
  private:
   struct Peer {
     bool left = false;
-    bool knows = false;
+    bool acknowledged = false;
     bool ended = false;
     std::string suspicion;                            ///< why it is suspected to be lost; empty if it is not
     std::chrono::steady_clock::time_point suspected;  ///< when suspicion was set
@@ -82,7 +82,7 @@ class Tags {
   explicit Tags(std::uint32_t generation) : generation_(std::uint64_t{generation & 0x3fffU} << 48) {}
 
   /// Numbers wrap around at 2^16: only messages that may be pending at the same time need different names.
-  [[nodiscard]] std::uint64_t collective(std::uint32_t source, MessageName name) const {
+  [[nodiscard]] std::uint64_t collective(std::uint32_t source, MessageId name) const {
     return tag(0, source, (name.operation & 0xffffU) << 16 | (name.message & 0xffffU));
   }
   [[nodiscard]] std::uint64_t point_to_point(std::uint32_t source, std::uint32_t user_tag) const {

@@ -42,8 +42,9 @@ struct Operations::Running {
   }
 };
 
-Operations::Operations(Worker& worker, std::unique_ptr<Windows> windows, std::uint32_t rank, std::uint32_t world_size)
-    : worker_(worker), rank_(rank), world_size_(world_size), windows_(std::move(windows)) {}
+Operations::Operations(Worker& worker, std::unique_ptr<SharedSegments> shared_memory, std::uint32_t rank,
+                       std::uint32_t world_size)
+    : worker_(worker), rank_(rank), world_size_(world_size), shared_memory_(std::move(shared_memory)) {}
 
 Operations::~Operations() = default;
 
@@ -83,15 +84,15 @@ void Operations::begin_next_collective() {
   }
   Running& running = *collectives_.front();
   const Collective& collective = running.operation.collective;
-  running.plan = plan_of(collective, rank_, world_size_, uses_windows_ ? Windows::kBytes : 0);
+  running.plan = plan_of(collective, rank_, world_size_, uses_shared_memory_ ? SharedSegments::kBytes : 0);
   if (scratch_.size() < running.plan.scratch_bytes) {
     scratch_.resize(running.plan.scratch_bytes);
   }
   Areas areas{.input = collective.input, .output = collective.output, .scratch = scratch_.data()};
-  if (running.plan.uses_windows()) {
-    areas.window = windows_->own(window_turn_);
-    areas.peer_windows = windows_->of_peers(window_turn_);
-    window_turn_ += 1;
+  if (running.plan.uses_shared_memory()) {
+    areas.shared_memory = shared_memory_->own(shared_memory_turn_);
+    areas.peer_shared_memory = shared_memory_->peer_parts(shared_memory_turn_);
+    shared_memory_turn_ += 1;
   }
   running.execution.emplace(running.plan, areas, combining_of(collective), running.number, kMessagesUnderWay);
   running.deadline = Clock::now() + running.operation.timeout;

@@ -8,26 +8,27 @@
 #include <vector>
 
 #include "trainer/distributed/backends/engine/engine.h"
-#include "trainer/distributed/backends/ucx/engine/windows.h"
+#include "trainer/distributed/backends/ucx/engine/shared_memory.h"
 #include "trainer/distributed/backends/ucx/engine/worker.h"
 
 namespace rollcall::process_group::ucx {
 
 /// Runs a group's operations: collectives one after the other, with messages or through shared memory, and
-/// point-to-point messages concurrently. No function waits. One thread at a time, except for use_windows() and
+/// point-to-point messages concurrently. No function waits. One thread at a time, except for use_shared_memory() and
 /// has_failed(). These functions call Operation::done.
 class Operations {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// `worker` outlives everything except the destructor.
-  Operations(Worker& worker, std::unique_ptr<Windows> windows, std::uint32_t rank, std::uint32_t world_size);
+  Operations(Worker& worker, std::unique_ptr<SharedSegments> shared_memory, std::uint32_t rank,
+             std::uint32_t world_size);
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
   ~Operations();
 
   /// Sends long collectives through shared memory, from the next operation on.
-  void use_windows() { uses_windows_.store(true); }
+  void use_shared_memory() { uses_shared_memory_.store(true); }
   /// Returns whether the group has failed; callers of operations may know of it already.
   [[nodiscard]] bool has_failed() const { return failed_.load(std::memory_order_acquire); }
 
@@ -61,11 +62,11 @@ class Operations {
   std::vector<std::unique_ptr<Running>> messages_;    ///< all of them run
   std::vector<std::unique_ptr<Running>> abandoned_;   ///< keep their memory until the worker is closed
   std::vector<std::byte> scratch_;
-  std::unique_ptr<Windows> windows_;
-  std::uint64_t window_turn_ = 0;
+  std::unique_ptr<SharedSegments> shared_memory_;
+  std::uint64_t shared_memory_turn_ = 0;
   std::uint32_t next_collective_ = 0;
   Clock::time_point last_begun_;
-  std::atomic<bool> uses_windows_{false};
+  std::atomic<bool> uses_shared_memory_{false};
   std::atomic<bool> failed_{false};
 };
 

@@ -65,7 +65,7 @@ Result<void> Worker::open() {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   await_events_of(event_fd_, kUcx);
   await_events_of(wake_fd_, kWake);
-  processes_->tell(this, [this] {
+  processes_->notify(this, [this] {
     some_ended_ = true;
     wake();
   });
@@ -74,7 +74,7 @@ Result<void> Worker::open() {
 }
 
 Worker::~Worker() {
-  processes_->tell(this, {});
+  processes_->notify(this, {});
   if (handle_ != nullptr) {
     shutdown();
     if (notice_ != nullptr) {
@@ -133,11 +133,11 @@ Request Worker::post_send(std::uint32_t peer, std::uint64_t tag, const void* dat
   return messages_.send(endpoints_.at(peer).handle, peer, tag, data, bytes);
 }
 
-Request Worker::send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) {
+Request Worker::send(std::uint32_t peer, MessageId name, const void* data, std::size_t bytes) {
   return post_send(peer, tags_.collective(rank_, name), data, bytes);
 }
 
-Request Worker::receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) {
+Request Worker::receive(std::uint32_t peer, MessageId name, void* data, std::size_t bytes) {
   return messages_.receive(handle_, peer, tags_.collective(peer, name), Tags::kWhole, data, bytes);
 }
 
@@ -276,7 +276,7 @@ void Worker::read_notice() {
     return;
   }
   const std::uint32_t sender = last_source();
-  peers_.knows(sender);  // a rank that leaves needs no notice of this one
+  peers_.acknowledges(sender);  // a rank that leaves needs no notice of this one
   if (incoming_.kind == Notice::Left) {
     peers_.leaves(sender);
   } else if (incoming_.kind == Notice::Failed) {
@@ -284,7 +284,7 @@ void Worker::read_notice() {
     const std::string culprit = incoming_.rank == rank_ ? "this rank" : names.of(incoming_.rank);
     peers_.fail_with(Failure{incoming_.rank, names.of(sender) + " gave up, because of " + culprit});
   }
-  if (incoming_.kind != Notice::Heard && !peers_.is_suspect(sender)) {
+  if (incoming_.kind != Notice::Acknowledged && !peers_.is_suspect(sender)) {
     send_notice(sender, answer_);
   }
   await_notice();
@@ -294,7 +294,7 @@ bool Worker::is_reachable(const Endpoint& endpoint) const {
   return endpoint.handle != nullptr && peers_.is_reachable(endpoint.peer);
 }
 
-void Worker::tell_all() {
+void Worker::notify_all() {
   const std::optional<Failure>& failure = peers_.failure();
   outgoing_ = Notice{failure ? Notice::Failed : Notice::Left, failure ? failure->rank : 0U};
   for (const Endpoint& endpoint : endpoints_) {
@@ -306,7 +306,7 @@ void Worker::tell_all() {
   progress_until(
       [this] {
         return std::all_of(endpoints_.begin(), endpoints_.end(), [this](const Endpoint& endpoint) {
-          return peers_.has_heard(endpoint.peer) || !is_reachable(endpoint);
+          return peers_.has_acknowledged(endpoint.peer) || !is_reachable(endpoint);
         });
       },
       failure ? deadline::kFailureIsRead : deadline::kGoodbyeIsRead);
@@ -316,7 +316,7 @@ void Worker::shutdown() {
   if (!is_shut_down_) {
     is_shut_down_ = true;
     messages_.cancel_receives(handle_, notice_);
-    tell_all();
+    notify_all();
   }
 }
 

@@ -45,8 +45,8 @@ class Worker final : public Transport {
     processes_->add(peers_.names().number(peer), identity);
   }
 
-  [[nodiscard]] Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) override;
-  [[nodiscard]] Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override;
+  [[nodiscard]] Request send(std::uint32_t peer, MessageId name, const void* data, std::size_t bytes) override;
+  [[nodiscard]] Request receive(std::uint32_t peer, MessageId name, void* data, std::size_t bytes) override;
   [[nodiscard]] RequestState test(Request request) override { return messages_.test(request); }
 
   // Point-to-point messages; equal tags between the same ranks arrive in order. An unset `peer` receives from any rank.
@@ -87,7 +87,7 @@ class Worker final : public Transport {
   };
   /// The message of a rank to all others when it leaves the group, and their acknowledgement.
   struct Notice {
-    enum Kind : std::uint32_t { Left, Failed, Heard } kind = Left;
+    enum Kind : std::uint32_t { Left, Failed, Acknowledged } kind = Left;
     std::uint32_t rank = 0;  ///< Failure::rank, for Failed
   };
 
@@ -103,7 +103,7 @@ class Worker final : public Transport {
   void await_notice();
   void read_notice();
   void send_notice(std::uint32_t peer, const Notice& notice);
-  void tell_all();
+  void notify_all();
   [[nodiscard]] bool is_reachable(const Endpoint& endpoint) const;
   void close_endpoints();
   template <typename Condition>
@@ -123,7 +123,7 @@ class Worker final : public Transport {
   std::vector<Endpoint> endpoints_;  ///< by rank; this rank's own has no handle
   Tags tags_{0};
   Notice incoming_, outgoing_;
-  Notice answer_{Notice::Heard, 0};
+  Notice answer_{Notice::Acknowledged, 0};
   std::vector<Request> notices_sent_;
   Request notice_ = nullptr;  ///< the pending receive of `incoming_`
   bool is_shut_down_ = false;

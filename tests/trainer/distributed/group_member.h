@@ -14,7 +14,7 @@ using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 
 /// One rank's view of the group under test.
-struct CollectivePlace {
+struct GroupMember {
   Group group;
   std::uint32_t rank;
   std::uint32_t size;
@@ -25,21 +25,21 @@ struct CollectivePlace {
 /// Throws with what was compared.
 void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::string& what);
 
-[[nodiscard]] std::vector<std::uint32_t> roots_of(const CollectivePlace& place);
+[[nodiscard]] std::vector<std::uint32_t> roots_of(const GroupMember& place);
 /// `parts`: of a tensor for each rank, so that the longest of all ranks together are the longest.
-[[nodiscard]] std::vector<Shape> shapes_of(const CollectivePlace& place, const std::vector<at::ScalarType>& types,
+[[nodiscard]] std::vector<Shape> shapes_of(const GroupMember& place, const std::vector<at::ScalarType>& types,
                                            bool parts = false);
 [[nodiscard]] std::vector<at::ScalarType> reduced_types();
 [[nodiscard]] std::vector<at::ScalarType> moved_types();
 
 /// Everybody's tensor of `shape`, one after the other.
-[[nodiscard]] at::Tensor all_of(const CollectivePlace& place, const Shape& shape);
+[[nodiscard]] at::Tensor all_of(const GroupMember& place, const Shape& shape);
 /// As many empty tensors like `shape` as there are ranks.
-[[nodiscard]] Tensors room_for(const CollectivePlace& place, const Shape& shape);
+[[nodiscard]] Tensors room_for(const GroupMember& place, const Shape& shape);
 
 /// Messages between pairs of ranks, alone and beside collectives; collectives that overlap. Throw like
 /// check_every_collective().
-void check_messages(const CollectivePlace& place);
-void check_overlap(const CollectivePlace& place);
+void check_messages(const GroupMember& place);
+void check_overlap(const GroupMember& place);
 
 }  // namespace rollcall::process_group

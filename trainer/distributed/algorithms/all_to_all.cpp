@@ -1,6 +1,6 @@
 // Plans of gather, all-to-all and barrier, which combine nothing.
 #include "trainer/distributed/algorithms/algorithms.h"
-#include "trainer/distributed/algorithms/windows.h"
+#include "trainer/distributed/algorithms/shared_memory.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -47,8 +47,8 @@ Plan plan_all_to_all(const PlanContext& context, const std::vector<std::size_t>&
 }
 
 Plan plan_all_to_all(const PlanContext& context, std::size_t bytes) {
-  if (uses_windows(context, bytes * context.world_size)) {
-    return window_all_to_all(context, bytes);
+  if (uses_shared_memory(context, bytes * context.world_size)) {
+    return shared_memory_all_to_all(context, bytes);
   }
   const std::vector<std::size_t> equal(context.world_size, bytes);
   return plan_all_to_all(context, equal, equal);
@@ -59,13 +59,13 @@ Plan plan_all_to_all(const PlanContext& context, std::size_t bytes) {
 Plan plan_barrier(const PlanContext& context) {
   PlanBuilder builder(context.world_size);
   const std::uint32_t size = context.world_size;
-  StepIndex heard = kNoStep;
+  StepIndex arrived = kNoStep;
   for (std::uint32_t distance = 1; distance < size; distance *= 2) {
-    const Place out = builder.scratch(1);
-    const Place in = builder.scratch(1);
-    builder.send((context.rank + distance) % size, out, 1, {heard, kNoStep});
+    const Location out = builder.scratch(1);
+    const Location in = builder.scratch(1);
+    builder.send((context.rank + distance) % size, out, 1, {arrived, kNoStep});
     const StepIndex received = builder.receive((context.rank + size - distance) % size, in, 1);
-    heard = builder.join(heard, received);
+    arrived = builder.join(arrived, received);
   }
   return std::move(builder).take();
 }

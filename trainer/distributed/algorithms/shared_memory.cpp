@@ -1,4 +1,4 @@
-#include "trainer/distributed/algorithms/windows.h"
+#include "trainer/distributed/algorithms/shared_memory.h"
 
 #include "trainer/distributed/algorithms/segments.h"
 
@@ -15,10 +15,11 @@ enum class Kind : Word { AllReduce = 1, ReduceScatter, AllGather, AllToAll };
 class WindowPlan {
  public:
   WindowPlan(const PlanContext& context, Kind kind, std::size_t bytes)
-      : context_(context), builder_(context.world_size), heard_(context.world_size, kNoStep) {
+      : context_(context), builder_(context.world_size), received_(context.world_size, kNoStep) {
     builder_.agree_on(bytes << 4 | static_cast<Word>(kind));
     constexpr std::size_t kCacheLine = 64;
-    const std::size_t share = std::min(context.window_part_bytes, context.window_bytes / (kSlots * context.world_size));
+    const std::size_t share =
+        std::min(context.shared_memory_part_bytes, context.shared_memory_bytes / (kSlots * context.world_size));
     const std::size_t unit = share < kCacheLine ? context.element_bytes : kCacheLine;
     part_bytes_ = share / unit * unit;
   }
@@ -51,19 +52,19 @@ class WindowPlan {
 
   /// Writes `part` to shared memory for `reader`, or for all ranks if `reader` is this rank, until the round after
   /// `round`.
-  void leave(std::uint32_t reader, std::size_t round, Place area, const Range& part) {
-    did(builder_.copy(Place{Area::Window, offset(reader, round)}, area + part.begin, part.bytes,
-                      {heard_[reader], kNoStep}));
+  void leave(std::uint32_t reader, std::size_t round, Location area, const Range& part) {
+    did(builder_.copy(Location{Area::SharedMemory, offset(reader, round)}, area + part.begin, part.bytes,
+                      {received_[reader], kNoStep}));
   }
   /// Copies what `writer` wrote for `reader` in `round` to `part`, or combines it with `part`.
-  void take_up(std::uint32_t writer, std::uint32_t reader, std::size_t round, Place area, const Range& part) {
-    did(builder_.copy_from(writer, area + part.begin, offset(reader, round), part.bytes, {heard_[writer], kNoStep}));
+  void take_up(std::uint32_t writer, std::uint32_t reader, std::size_t round, Location area, const Range& part) {
+    did(builder_.copy_from(writer, area + part.begin, offset(reader, round), part.bytes, {received_[writer], kNoStep}));
   }
-  void combine(std::uint32_t writer, std::size_t round, Place area, const Range& part) {
+  void combine(std::uint32_t writer, std::size_t round, Location area, const Range& part) {
     did(builder_.combine_from(writer, area + part.begin, offset(context_.rank, round), part.bytes,
-                              {heard_[writer], kNoStep}));
+                              {received_[writer], kNoStep}));
   }
-  void copy(Place target, Place source, std::size_t bytes) { did(builder_.copy(target, source, bytes)); }
+  void copy(Location target, Location source, std::size_t bytes) { did(builder_.copy(target, source, bytes)); }
 
   [[nodiscard]] Plan take() && { return std::move(builder_).take(); }
 
@@ -77,10 +78,10 @@ class WindowPlan {
   /// Reports to all ranks that this one has completed its steps so far, and waits for their reports. Local steps run in
   /// order, so the last one is enough.
   void meet() {
-    for_each_peer([this](std::uint32_t peer) { builder_.tell(peer, last_); });
+    for_each_peer([this](std::uint32_t peer) { builder_.send_word(peer, last_); });
     for (std::uint32_t distance = 1; distance < context_.world_size; ++distance) {
       const std::uint32_t peer = (context_.rank + context_.world_size - distance) % context_.world_size;
-      heard_[peer] = builder_.hear(peer);
+      received_[peer] = builder_.receive_word(peer);
     }
   }
 
@@ -88,14 +89,14 @@ class WindowPlan {
   PlanBuilder builder_;
   std::size_t part_bytes_ = 0;
   StepIndex last_ = kNoStep;
-  std::vector<StepIndex> heard_;  ///< by rank: its last word
+  std::vector<StepIndex> received_;  ///< by rank: its last word
 };
 
 }  // namespace
 
 /// Round i reads the sums of part i - 2, writes part i of all other chunks for their ranks, adds up part i - 1 of the
 /// own chunk and writes the sum for all.
-Plan window_all_reduce(const PlanContext& context, std::size_t bytes) {
+Plan shared_memory_all_reduce(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::AllReduce, bytes);
   const Chunks chunks(bytes, context.element_bytes, context.world_size);
   plan.for_each_round(chunks.largest(), 2, [&](std::size_t round) {
@@ -116,7 +117,7 @@ Plan window_all_reduce(const PlanContext& context, std::size_t bytes) {
 }
 
 /// Round i writes part i of all other ranks' chunks for them, and adds up part i - 1 of the own chunk.
-Plan window_reduce_scatter(const PlanContext& context, std::size_t bytes) {
+Plan shared_memory_reduce_scatter(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::ReduceScatter, bytes);
   plan.for_each_round(bytes, 1, [&](std::size_t round) {
     plan.for_each_peer([&](std::uint32_t peer) {
@@ -132,7 +133,7 @@ Plan window_reduce_scatter(const PlanContext& context, std::size_t bytes) {
 }
 
 /// Round i reads part i - 1 of all ranks, and writes part i of the own data for all.
-Plan window_all_gather(const PlanContext& context, std::size_t bytes) {
+Plan shared_memory_all_gather(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::AllGather, bytes);
   plan.for_each_round(bytes, 1, [&](std::size_t round) {
     if (round >= 1) {
@@ -148,7 +149,7 @@ Plan window_all_gather(const PlanContext& context, std::size_t bytes) {
 }
 
 /// Round i reads part i - 1 of the other ranks' data for this one, and writes part i of its data for them.
-Plan window_all_to_all(const PlanContext& context, std::size_t bytes) {
+Plan shared_memory_all_to_all(const PlanContext& context, std::size_t bytes) {
   WindowPlan plan(context, Kind::AllToAll, bytes);
   plan.for_each_round(bytes, 1, [&](std::size_t round) {
     if (round >= 1) {

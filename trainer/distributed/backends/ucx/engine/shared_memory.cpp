@@ -1,4 +1,4 @@
-#include "trainer/distributed/backends/ucx/engine/windows.h"
+#include "trainer/distributed/backends/ucx/engine/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -17,8 +17,8 @@
 namespace rollcall::process_group::ucx {
 namespace {
 
-/// The content of a card: the descriptor's number in its process, and the memory's own number.
-using Card = std::array<std::uint64_t, 2>;
+/// The content of a handle: the descriptor's number in its process, and the memory's own number.
+using Handle = std::array<std::uint64_t, 2>;
 
 std::uint64_t random_number() {
   std::random_device random;
@@ -37,7 +37,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 
 }  // namespace
 
-bool may_use_windows() {
+bool may_use_shared_segments() {
   const char* chosen = std::getenv("UCX_TLS");
   std::string_view list = chosen == nullptr ? "all" : chosen;
   const bool excludes = list.starts_with('^');
@@ -53,7 +53,7 @@ bool may_use_windows() {
   return excludes ? !names_all && !names_one : names_all;
 }
 
-Windows::Windows(std::uint32_t world_size) : number_(random_number()), peers_(world_size, nullptr) {
+SharedSegments::SharedSegments(std::uint32_t world_size) : number_(random_number()), peers_(world_size, nullptr) {
   descriptor_ = memfd_create("rollcall-windows", MFD_CLOEXEC);
   if (descriptor_ >= 0 && ftruncate(descriptor_, kMappedBytes) == 0) {
     own_ = map(descriptor_, kMappedBytes, PROT_READ | PROT_WRITE);
@@ -63,7 +63,7 @@ Windows::Windows(std::uint32_t world_size) : number_(random_number()), peers_(wo
   }
 }
 
-Windows::~Windows() {
+SharedSegments::~SharedSegments() {
   std::vector<std::byte*> mapped = peers_;
   mapped.push_back(own_);
   for (std::byte* const address : mapped) {
@@ -76,23 +76,23 @@ Windows::~Windows() {
   }
 }
 
-std::string Windows::card() const {
+std::string SharedSegments::handle() const {
   if (own_ == nullptr) {
     return {};
   }
-  const Card card{static_cast<std::uint64_t>(descriptor_), number_};
-  std::string bytes(sizeof card, '\0');
-  std::memcpy(bytes.data(), card.data(), sizeof card);
+  const Handle handle{static_cast<std::uint64_t>(descriptor_), number_};
+  std::string bytes(sizeof handle, '\0');
+  std::memcpy(bytes.data(), handle.data(), sizeof handle);
   return bytes;
 }
 
-bool Windows::see(std::uint32_t peer, const std::string& identity, const std::string& card) {
-  Card numbers{};
+bool SharedSegments::map_peer(std::uint32_t peer, const std::string& identity, const std::string& handle) {
+  Handle numbers{};
   const std::optional<pid_t> pid = local_process(identity);
-  if (!pid || card.size() != sizeof numbers || own_ == nullptr) {
+  if (!pid || handle.size() != sizeof numbers || own_ == nullptr) {
     return false;
   }
-  std::memcpy(numbers.data(), card.data(), sizeof numbers);
+  std::memcpy(numbers.data(), handle.data(), sizeof numbers);
   const std::string path = "/proc/" + std::to_string(*pid) + "/fd/" + std::to_string(numbers[0]);
   // If the PID was reused, this may open any file: its size and its number show that.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -107,7 +107,7 @@ bool Windows::see(std::uint32_t peer, const std::string& identity, const std::st
   return memory != nullptr && std::memcmp(memory, &numbers[1], sizeof numbers[1]) == 0;
 }
 
-std::vector<const std::byte*> Windows::of_peers(std::uint64_t turn) const {
+std::vector<const std::byte*> SharedSegments::peer_parts(std::uint64_t turn) const {
   std::vector<const std::byte*> windows(peers_.size(), nullptr);
   std::transform(peers_.begin(), peers_.end(), windows.begin(),
                  [&](const std::byte* memory) { return memory == nullptr ? nullptr : memory + offset(turn); });

@@ -1,4 +1,4 @@
-#include "tests/trainer/distributed/collective_place.h"
+#include "tests/trainer/distributed/group_member.h"
 
 #include <cstdlib>
 #include <stdexcept>
@@ -23,9 +23,9 @@ void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::
 }
 
 /// Few where many ranks share few cores.
-static bool is_large(const CollectivePlace& place) { return place.size > 4 && !full_sweep(); }
+static bool is_large(const GroupMember& place) { return place.size > 4 && !full_sweep(); }
 
-std::vector<std::uint32_t> roots_of(const CollectivePlace& place) {
+std::vector<std::uint32_t> roots_of(const GroupMember& place) {
   std::vector<std::uint32_t> roots{0};
   for (std::uint32_t root = is_large(place) ? place.size - 1 : 1; root < place.size; ++root) {
     roots.push_back(root);
@@ -33,7 +33,7 @@ std::vector<std::uint32_t> roots_of(const CollectivePlace& place) {
   return roots;
 }
 
-std::vector<Shape> shapes_of(const CollectivePlace& place, const std::vector<at::ScalarType>& types, bool parts) {
+std::vector<Shape> shapes_of(const GroupMember& place, const std::vector<at::ScalarType>& types, bool parts) {
   std::vector<Shape> shapes;
   const std::vector<std::int64_t> counts =
       is_large(place) ? std::vector<std::int64_t>{0, 7, 1001} : std::vector<std::int64_t>{0, 1, 7, 1001, 20011};
@@ -64,7 +64,7 @@ std::vector<at::ScalarType> moved_types() {
                       : std::vector<at::ScalarType>{at::kFloat, at::kByte};
 }
 
-at::Tensor all_of(const CollectivePlace& place, const Shape& shape) {
+at::Tensor all_of(const GroupMember& place, const Shape& shape) {
   Tensors all;
   for (std::uint32_t rank = 0; rank < place.size; ++rank) {
     all.push_back(tensor_of_rank({shape.type, shape.count}, rank));
@@ -72,7 +72,7 @@ at::Tensor all_of(const CollectivePlace& place, const Shape& shape) {
   return torch::cat(all);
 }
 
-Tensors room_for(const CollectivePlace& place, const Shape& shape) {
+Tensors room_for(const GroupMember& place, const Shape& shape) {
   Tensors room;
   for (std::uint32_t rank = 0; rank < place.size; ++rank) {
     room.push_back(tensor_of(shape, [](std::int64_t) { return 0.0; }));
