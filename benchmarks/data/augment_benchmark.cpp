@@ -41,7 +41,7 @@ struct Floats {
 
 void operation(benchmark::State& state, Operation which) {
   std::vector<std::uint8_t> pixels = photo({kSide, kSide});
-  const Levels levels{pixels.data(), kSide, kSide};
+  const UInt8Image levels{pixels.data(), kSide, kSide};
   const double magnitude = magnitude_of(AugmentPolicy::RandAugment, which, kBin, {kSide, kSide});
   AugmentScratch scratch;
   const std::vector<std::uint8_t> fresh = pixels;

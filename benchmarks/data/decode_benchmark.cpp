@@ -183,7 +183,7 @@ void decode(benchmark::State& state, Source source, Part part) {
 
 /// Only to find the tiles that a crop needs and to put them together.
 void splice_only(benchmark::State& state) {
-  KeptMemory memory;
+  ReusableBuffer memory;
   TileGrid grid;
   std::size_t next = 0;
   for (auto _ : state) {

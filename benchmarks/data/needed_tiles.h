@@ -63,9 +63,9 @@ class NeededTiles {
   }
 
   TileGrid grid_;
-  KeptMemory header_;
-  KeptMemory coefficients_;
-  KeptMemory unstuffed_;
+  ReusableBuffer header_;
+  ReusableBuffer coefficients_;
+  ReusableBuffer unstuffed_;
   std::unique_ptr<CodedMcu> mcu_ = std::make_unique<CodedMcu>();
   std::vector<CodedTile> tiles_;
   std::size_t batch_ = 0;

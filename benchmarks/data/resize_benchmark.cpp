@@ -55,9 +55,9 @@ void to_type(benchmark::State& state, const ResizeKernels& kernels, PixelType ty
   });
 }
 
-void to_levels(benchmark::State& state, const ResizeKernels& kernels) {
+void to_uint8(benchmark::State& state, const ResizeKernels& kernels) {
   for_each_request(state, [&](Fixture& fixture, const Resize& request) {
-    resize_to_levels(fixture.view(), request, reinterpret_cast<std::uint8_t*>(fixture.out.data()), kernels);
+    resize_to_uint8(fixture.view(), request, reinterpret_cast<std::uint8_t*>(fixture.out.data()), kernels);
   });
 }
 
@@ -71,7 +71,7 @@ void register_all() {
     const std::string name = kernels->name;
     benchmark::RegisterBenchmark((name + "/float32").c_str(), to_type, *kernels, PixelType::Float32);
     benchmark::RegisterBenchmark((name + "/bfloat16").c_str(), to_type, *kernels, PixelType::BFloat16);
-    benchmark::RegisterBenchmark((name + "/levels").c_str(), to_levels, *kernels);
+    benchmark::RegisterBenchmark((name + "/levels").c_str(), to_uint8, *kernels);
   }
 }
 

@@ -19,8 +19,8 @@ namespace {
 using rollcall::Result;
 using rollcall::data::Box;
 using rollcall::data::ImageSize;
-using rollcall::data::KeptMemory;
 using rollcall::data::PixelView;
+using rollcall::data::ReusableBuffer;
 using rollcall::data::TiledJpeg;
 using rollcall::data::TileGrid;
 using rollcall::data::Tiling;
@@ -76,8 +76,8 @@ bool same_pixels(const PixelView& a, const PixelView& b) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static TiledJpeg splice(false);
   static TiledJpeg own(true);
-  static KeptMemory splice_pixels;
-  static KeptMemory own_pixels;
+  static ReusableBuffer splice_pixels;
+  static ReusableBuffer own_pixels;
   require(rollcall::data::own_entropy_decoder_works());
 
   Input input(data, size);

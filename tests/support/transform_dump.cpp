@@ -99,16 +99,16 @@ void dump_bfloat16(Picture& picture, const Arguments& arguments) {
 void dump_levels(Picture& picture, const Arguments& arguments) {
   const Resize plan = square_resize(arguments);
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(plan.width * plan.height * kPixelBytes));
-  resize_to_levels(checked(picture.decoder.decode(needed(plan))), plan, pixels.data());
+  resize_to_uint8(checked(picture.decoder.decode(needed(plan))), plan, pixels.data());
   write_rgb(pixels, pixels.size() / kPixelBytes);
 }
 
 /// The whole picture after something was done to its levels.
-void dump_changed(Picture& picture, const std::function<void(const Levels&)>& change) {
+void dump_changed(Picture& picture, const std::function<void(const UInt8Image&)>& change) {
   const Box whole{0, 0, picture.size.width, picture.size.height};
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(whole.width * whole.height * kPixelBytes));
   const Resize copy{.source = whole, .width = whole.width, .height = whole.height, .wanted = whole};
-  resize_to_levels(checked(picture.decoder.decode(whole)), copy, pixels.data());
+  resize_to_uint8(checked(picture.decoder.decode(whole)), copy, pixels.data());
   change({pixels.data(), whole.width, whole.height});
   write_rgb(pixels, pixels.size() / kPixelBytes);
 }
@@ -117,11 +117,11 @@ void dump_operation(Picture& picture, const Arguments& arguments) {
   AugmentScratch scratch;
   const auto operation = static_cast<Operation>(std::stoi(arguments.at(0)));
   const double magnitude = std::stod(arguments.at(1));
-  dump_changed(picture, [&](const Levels& levels) { apply(operation, magnitude, levels, scratch); });
+  dump_changed(picture, [&](const UInt8Image& levels) { apply(operation, magnitude, levels, scratch); });
 }
 
 void dump_hue(Picture& picture, const Arguments& arguments) {
-  dump_changed(picture, [&](const Levels& levels) { adjust_hue(levels, std::stod(arguments.at(0))); });
+  dump_changed(picture, [&](const UInt8Image& levels) { adjust_hue(levels, std::stod(arguments.at(0))); });
 }
 
 void dump_magnitudes(const Arguments& arguments) {

@@ -68,7 +68,7 @@ struct OutputPixels {
 };
 
 /// Uninitialised memory that only grows, so that repeated work on files of similar size allocates nothing.
-class KeptMemory {
+class ReusableBuffer {
  public:
   /// Returns at least `bytes` bytes, aligned to 64 bytes, with undefined content. Returns null when out of memory.
   [[nodiscard]] std::uint8_t* at_least(std::size_t bytes) {

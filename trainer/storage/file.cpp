@@ -58,7 +58,7 @@ std::optional<SharedMemory> SharedMemory::make(std::size_t bytes) {
   return map(std::move(file), bytes, PROT_READ | PROT_WRITE);
 }
 
-std::optional<SharedMemory> SharedMemory::of_process(pid_t pid, int descriptor) {
+std::optional<SharedMemory> SharedMemory::map_from_process(pid_t pid, int descriptor) {
   // O_NONBLOCK: for a process of another PID namespace this may be a pipe.
   File file("/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   const std::optional<std::size_t> size = file ? sealed_size(file) : std::nullopt;

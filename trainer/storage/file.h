@@ -30,7 +30,7 @@ class SharedMemory {
   [[nodiscard]] static std::optional<SharedMemory> make(std::size_t bytes);
   /// Maps memory that process `pid` created and has open as `descriptor`, read-only. The caller checks the content,
   /// which may be anything.
-  [[nodiscard]] static std::optional<SharedMemory> of_process(pid_t pid, int descriptor);
+  [[nodiscard]] static std::optional<SharedMemory> map_from_process(pid_t pid, int descriptor);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;

@@ -171,7 +171,7 @@ struct Hdf5Header::Attribute {
   std::span<const std::byte> value;
 };
 
-Result<Hdf5Header> Hdf5Header::of_root(const File& file, std::uint64_t file_bytes) {
+Result<Hdf5Header> Hdf5Header::read_root(const File& file, std::uint64_t file_bytes) {
   constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
   constexpr std::uint64_t kVersion = 2;
   constexpr std::uint64_t kSizes = 0x0808;  // addresses and lengths have eight bytes
@@ -326,7 +326,7 @@ std::optional<std::uint32_t> Hdf5Header::number(std::string_view name) const {
               : std::nullopt;
 }
 
-std::optional<Hdf5Row> Hdf5Header::row() const {
+std::optional<Hdf5Array> Hdf5Header::array() const {
   constexpr std::uint64_t kVersion = 3;
   constexpr std::uint64_t kContiguous = 1;
   const auto type = body_of(kDatatype);
@@ -339,7 +339,7 @@ std::optional<Hdf5Row> Hdf5Header::row() const {
   const bool contiguous = cursor.number(1) == kVersion && cursor.number(1) == kContiguous;
   const std::uint64_t start = cursor.number(8);
   const bool placed = contiguous && cursor.ok() && (start != kUndefined || space->elements == 0);
-  return placed ? std::optional(Hdf5Row{type_in(*type), space->elements > 0 ? start : 0, space->elements})
+  return placed ? std::optional(Hdf5Array{type_in(*type), space->elements > 0 ? start : 0, space->elements})
                 : std::nullopt;
 }
 

@@ -31,7 +31,7 @@ struct Hdf5Type {
 };
 
 /// A contiguous data set of one dimension, as its header describes it; its location is not checked.
-struct Hdf5Row {
+struct Hdf5Array {
   Hdf5Type type;
   std::uint64_t start = 0;  ///< offset of the first byte in the file; 0 if there are no elements
   std::uint64_t elements = 0;
@@ -42,7 +42,7 @@ class Hdf5Header {
  public:
   /// Reads the header of the root group. Errors, without the file's name: NoInput: not an HDF5 file; BadData:
   /// truncated, damaged; Mismatch: structures of another version.
-  [[nodiscard]] static Result<Hdf5Header> of_root(const File& file, std::uint64_t file_bytes);
+  [[nodiscard]] static Result<Hdf5Header> read_root(const File& file, std::uint64_t file_bytes);
 
   /// Returns the header of the object of this name in the group; nothing if there is none or it is damaged.
   [[nodiscard]] std::optional<Hdf5Header> child(const File& file, std::string_view name) const;
@@ -52,7 +52,7 @@ class Hdf5Header {
   [[nodiscard]] std::optional<std::uint32_t> number(std::string_view name) const;
 
   /// Returns the description of the data set; nothing if the object is not a data set or has another layout.
-  [[nodiscard]] std::optional<Hdf5Row> row() const;
+  [[nodiscard]] std::optional<Hdf5Array> array() const;
 
  private:
   struct Message {

@@ -86,7 +86,7 @@ void say_done(const World& world, float ranks) {
 /// Returns the files or folders that training would open first.
 Result<std::vector<std::string>> first_opened(const std::string& source) {
   const bool is_there = ::access(source.c_str(), F_OK) == 0;
-  return is_there ? std::vector<std::string>{source} : data::shards_of_pattern(source);
+  return is_there ? std::vector<std::string>{source} : data::expand_shard_pattern(source);
 }
 
 /// Checks what training would refuse at its start, as far as possible without reading the data.

@@ -125,7 +125,7 @@ def validation_image(levels, settings):
 
 
 class Fake:
-    """Made-up images: normal draws and labels of (seed, sample)."""
+    """Synthetic images: normal draws and labels of (seed, sample)."""
 
     def __init__(self, settings):
         self.settings, self.outputs = settings, 1000

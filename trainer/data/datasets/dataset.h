@@ -9,7 +9,7 @@
 #include "trainer/data/image/image_decoder.h"
 #include "trainer/data/pixels.h"
 #include "trainer/data/sources/image_source.h"
-#include "trainer/data/transforms/levels.h"
+#include "trainer/data/transforms/uint8_image.h"
 
 namespace rollcall::data {
 

@@ -228,7 +228,7 @@ Result<std::int64_t> FakeDataset::read(std::int64_t index, std::uint64_t /*epoch
                 [](float value, std::size_t) { return to_bfloat16(value); });
   } else {
     fill_turned(random, std::span(static_cast<std::uint8_t*>(out.data), out.elements()),
-                [](float value, std::size_t channel) { return Normalisation().level(value, channel); });
+                [](float value, std::size_t channel) { return Normalisation().nearest_uint8(value, channel); });
   }
   return std::int64_t{Random(seed_, Purpose::FakeLabel, 0, sample).below(kFakeClasses)};
 }

@@ -70,7 +70,7 @@ Box Orientation::stored_box(const Box& upright, ImageSize stored) const {
 /// Copies the pixels of `upright` into `memory` from a view of the stored picture that covers its stored_box(). The
 /// result has null pixels if out of memory.
 PixelView turn(const PixelView& view, ImageSize stored, Orientation orientation, const Box& upright,
-               KeptMemory& memory) {
+               ReusableBuffer& memory) {
   const std::size_t row_bytes = static_cast<std::size_t>(upright.width) * kPixelBytes;
   std::uint8_t* pixels = memory.at_least(row_bytes * static_cast<std::size_t>(upright.height) + kPixelSlack);
   if (pixels == nullptr) {
@@ -207,8 +207,8 @@ class ImageDecoder::State {
   TiledJpeg tiled_jpeg_;
   std::unique_ptr<WholePicture> whole_;
   PixelView whole_view_ = {};  ///< null pixels: not decoded yet
-  KeptMemory pixels_;
-  KeptMemory turned_pixels_;
+  ReusableBuffer pixels_;
+  ReusableBuffer turned_pixels_;
 };
 
 ImageDecoder::ImageDecoder(const DecodeOptions& options) : state_(std::make_unique<State>(options)) {}

@@ -268,17 +268,17 @@ void resize(const PixelView& view, const Resize& request, const ChannelAffine& a
              {affine.bias[0], affine.bias[1], affine.bias[2], 0});
 }
 
-void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out) {
-  resize_to_levels(view, request, out, fastest_kernels());
+void resize_to_uint8(const PixelView& view, const Resize& request, std::uint8_t* out) {
+  resize_to_uint8(view, request, out, fastest_kernels());
 }
 
-void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels) {
+void resize_to_uint8(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels) {
   assert(wanted_is_inside(request));
   const Rows rows{.begin = reinterpret_cast<std::byte*>(out),
                   .bytes = std::ptrdiff_t{kPixelBytes} * request.wanted.width,
                   .upside_down = request.flip_vertically,
                   .count = request.wanted.height};
-  Strips(view, request, kernels).write(rows, kernels.to_levels, {1, 1, 1, 0}, {0, 0, 0, 0});
+  Strips(view, request, kernels).write(rows, kernels.to_uint8, {1, 1, 1, 0}, {0, 0, 0, 0});
 }
 
 Resize halved(const Resize& request) {

@@ -43,8 +43,8 @@ void resize(const PixelView& view, const Resize& request, const ChannelAffine& a
             const ResizeKernels& kernels);
 
 /// Resizes to uint8 pixels, rounded to nearest even: [wanted.height][wanted.width][4] bytes, of which the fourth is 0.
-void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out);
-void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels);
+void resize_to_uint8(const PixelView& view, const Resize& request, std::uint8_t* out);
+void resize_to_uint8(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels);
 
 /// Returns the part of the picture that influences the wanted part. Cheap.
 [[nodiscard]] Box needed(const Resize& request);

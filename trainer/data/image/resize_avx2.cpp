@@ -189,7 +189,7 @@ const ResizeKernels kAvx2Resize{.name = "avx2",
                                 .vertical = vertical,
                                 .to_float = horizontal<StoreFloat>,
                                 .to_bfloat16 = horizontal<StoreBFloat16>,
-                                .to_levels = horizontal<StoreLevels>};
+                                .to_uint8 = horizontal<StoreLevels>};
 
 }  // namespace rollcall::data
 #endif

@@ -179,7 +179,7 @@ const ResizeKernels kAvx512Resize{.name = "avx512",
                                   .vertical = vertical,
                                   .to_float = horizontal<StoreFloat>,
                                   .to_bfloat16 = horizontal<StoreBFloat16>,
-                                  .to_levels = horizontal<StoreLevels>};
+                                  .to_uint8 = horizontal<StoreLevels>};
 
 }  // namespace rollcall::data
 #endif

@@ -43,7 +43,7 @@ struct ResizeKernels {
   void (*to_float)(const HorizontalPass& pass) = nullptr;  ///< writes three float32 per pixel
   void (*to_bfloat16)(const HorizontalPass& pass) =
       nullptr;  ///< writes three bfloat16 per pixel, rounded to nearest even
-  void (*to_levels)(const HorizontalPass& pass) =
+  void (*to_uint8)(const HorizontalPass& pass) =
       nullptr;  ///< writes four bytes per pixel, rounded to nearest even and clamped
 };
 

@@ -83,6 +83,6 @@ const ResizeKernels kPortableResize{.name = "portable",
                                     .vertical = vertical,
                                     .to_float = horizontal<float>,
                                     .to_bfloat16 = horizontal<std::uint16_t>,
-                                    .to_levels = horizontal<std::uint8_t>};
+                                    .to_uint8 = horizontal<std::uint8_t>};
 
 }  // namespace rollcall::data

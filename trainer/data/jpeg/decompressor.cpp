@@ -201,7 +201,8 @@ bool JpegDecompressor::read_to_end(const Rows& rows, EntropyDecoder* entropy_dec
   });
 }
 
-Result<PixelView> JpegDecompressor::decode(const JpegCrop& crop, KeptMemory& pixels, EntropyDecoder* entropy_decoder) {
+Result<PixelView> JpegDecompressor::decode(const JpegCrop& crop, ReusableBuffer& pixels,
+                                           EntropyDecoder* entropy_decoder) {
   Rows rows;
   if ((!header_is_read_ && !parse_header()) || !start(crop, entropy_decoder, rows)) {
     abort();

@@ -34,7 +34,7 @@ class JpegDecompressor {
   [[nodiscard]] Result<ImageSize> read_header(std::span<const std::byte> file);
 
   /// Decodes the crop into `pixels`; the view's area is crop.box. If `entropy_decoder` is null, libjpeg's is used.
-  [[nodiscard]] Result<PixelView> decode(const JpegCrop& crop, KeptMemory& pixels, EntropyDecoder* entropy_decoder);
+  [[nodiscard]] Result<PixelView> decode(const JpegCrop& crop, ReusableBuffer& pixels, EntropyDecoder* entropy_decoder);
 
  private:
   /// The destination of the decoded rows.

@@ -78,8 +78,8 @@ constexpr std::array kBoxes{Box{0, 0, kWidth, kHeight}, Box{70, 3, 95, 20}, Box{
 /// Returns whether two decoders of an open picture agree.
 template <typename Jpeg>
 bool agree(Jpeg& own, Jpeg& libjpegs) {
-  KeptMemory own_pixels;
-  KeptMemory libjpegs_pixels;
+  ReusableBuffer own_pixels;
+  ReusableBuffer libjpegs_pixels;
   return std::all_of(kBoxes.begin(), kBoxes.end(), [&](const Box& box) {
     const Result<PixelView> a = own.decode(box, 1, own_pixels);
     const Result<PixelView> b = libjpegs.decode(box, 1, libjpegs_pixels);

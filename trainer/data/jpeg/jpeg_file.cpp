@@ -18,7 +18,7 @@ Result<ImageSize> TiledJpeg::open(std::span<const std::byte> file, const Tiling&
   return grid_.size;
 }
 
-Result<PixelView> TiledJpeg::decode_range(const TileRange& range, const JpegCrop& crop, KeptMemory& pixels) {
+Result<PixelView> TiledJpeg::decode_range(const TileRange& range, const JpegCrop& crop, ReusableBuffer& pixels) {
   const bool tiles_are_sound = !entropy_decoder_ || entropy_decoder_->read_tiles(file_, grid_, range);
   const std::span<const std::byte> jpeg =
       entropy_decoder_ ? splice_header(file_, grid_, range, spliced_) : splice(file_, grid_, range, spliced_);
@@ -30,7 +30,7 @@ Result<PixelView> TiledJpeg::decode_range(const TileRange& range, const JpegCrop
   return view && entropy_decoder_ && entropy_decoder_->found_damage() ? damaged_tile() : view;
 }
 
-Result<PixelView> TiledJpeg::decode(const Box& box, int reduction, KeptMemory& pixels) {
+Result<PixelView> TiledJpeg::decode(const Box& box, int reduction, ReusableBuffer& pixels) {
   const Box full{box.left * reduction, box.top * reduction, box.width * reduction, box.height * reduction};
   const TileRange range = grid_.tiles_for(full, reduction);
   const int left = range.first_column * grid_.tile_width / reduction;

@@ -30,7 +30,7 @@ class JpegFile {
   [[nodiscard]] bool used_own() const { return entropy_decoder_ && entropy_decoder_->is_attached(); }
 
   /// `box` is in pixels of the reduced picture.
-  [[nodiscard]] Result<PixelView> decode(const Box& box, int reduction, KeptMemory& pixels) {
+  [[nodiscard]] Result<PixelView> decode(const Box& box, int reduction, ReusableBuffer& pixels) {
     return decompressor_.decode({box, (width_ + reduction - 1) / reduction, reduction}, pixels, entropy_decoder_.get());
   }
 
@@ -53,16 +53,16 @@ class TiledJpeg {
   [[nodiscard]] bool can_be_halved() const { return grid_.can_be_halved; }
 
   /// `box` is in pixels of the reduced picture.
-  [[nodiscard]] Result<PixelView> decode(const Box& box, int reduction, KeptMemory& pixels);
+  [[nodiscard]] Result<PixelView> decode(const Box& box, int reduction, ReusableBuffer& pixels);
 
  private:
-  [[nodiscard]] Result<PixelView> decode_range(const TileRange& range, const JpegCrop& crop, KeptMemory& pixels);
+  [[nodiscard]] Result<PixelView> decode_range(const TileRange& range, const JpegCrop& crop, ReusableBuffer& pixels);
 
   std::span<const std::byte> file_;
   TileGrid grid_;
   JpegDecompressor decompressor_;
   std::unique_ptr<TileEntropyDecoder> entropy_decoder_;  ///< null: libjpeg's
-  KeptMemory spliced_;
+  ReusableBuffer spliced_;
 };
 
 }  // namespace rollcall::data

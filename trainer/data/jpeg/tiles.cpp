@@ -232,7 +232,7 @@ std::uint8_t* unstuff(std::span<const std::byte> data, std::uint8_t* out) {
 }
 
 std::span<const std::byte> splice(std::span<const std::byte> file, const TileGrid& grid, const TileRange& range,
-                                  KeptMemory& memory) {
+                                  ReusableBuffer& memory) {
   std::uint8_t* const begin = memory.at_least(grid.header_bytes() + bytes_of(grid, range) + kTail);
   if (begin == nullptr) {
     return {};
@@ -257,7 +257,7 @@ std::span<const std::byte> splice(std::span<const std::byte> file, const TileGri
 }
 
 std::span<const std::byte> splice_header(std::span<const std::byte> file, const TileGrid& grid, const TileRange& range,
-                                         KeptMemory& memory) {
+                                         ReusableBuffer& memory) {
   std::uint8_t* const begin = memory.at_least(grid.header_bytes() + 2);
   if (begin == nullptr) {
     return {};

@@ -61,12 +61,12 @@ struct TileGrid {
 /// which resets the prediction of DC coefficients, so tiles are independent. It is in `memory`; empty if a tile's data
 /// holds a marker, which is damage, or if out of memory.
 [[nodiscard]] std::span<const std::byte> splice(std::span<const std::byte> file, const TileGrid& grid,
-                                                const TileRange& range, KeptMemory& memory);
+                                                const TileRange& range, ReusableBuffer& memory);
 
 /// Returns the header of that JPEG without restarts and without tiles, for an entropy decoder that knows where they
 /// are.
 [[nodiscard]] std::span<const std::byte> splice_header(std::span<const std::byte> file, const TileGrid& grid,
-                                                       const TileRange& range, KeptMemory& memory);
+                                                       const TileRange& range, ReusableBuffer& memory);
 
 /// Returns whether a tile's data is free of markers: every 0xff is followed by a stuffed 0.
 [[nodiscard]] bool has_no_marker(std::span<const std::byte> data);

@@ -134,13 +134,13 @@ void Sampler::set_epoch(std::uint64_t epoch, std::int64_t start_position) {
 
 std::int64_t Sampler::steps() const {
   const std::int64_t left = options_.dataset_size - start_position_;
-  return options_.drop_last ? left / of_step() : round_up(left, of_step());
+  return options_.drop_last ? left / positions_per_step() : round_up(left, positions_per_step());
 }
 
 std::int64_t Sampler::batches() const {
   const bool whole_steps = options_.drop_last || options_.pad;
   return whole_steps ? steps() * options_.accumulation * options_.ranks
-                     : round_up(options_.dataset_size - start_position_, of_batch());
+                     : round_up(options_.dataset_size - start_position_, positions_per_batch());
 }
 
 std::vector<SampleRef> Sampler::batch(std::int64_t batch) const {
@@ -162,11 +162,11 @@ std::int64_t Sampler::first_position(std::int64_t batch) const {
   const std::int64_t step = batch / (options_.accumulation * options_.ranks);
   const std::int64_t micro_batch = step * options_.accumulation + in_step % options_.accumulation;
   const std::int64_t rank = options_.rank + in_step / options_.accumulation;
-  return start_position_ + micro_batch * of_batch() + rank * options_.batch_size;
+  return start_position_ + micro_batch * positions_per_batch() + rank * options_.batch_size;
 }
 
 std::int64_t Sampler::position_after(std::int64_t steps) const {
-  return std::min(options_.dataset_size, start_position_ + steps * of_step());
+  return std::min(options_.dataset_size, start_position_ + steps * positions_per_step());
 }
 
 }  // namespace rollcall::data

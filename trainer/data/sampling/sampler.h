@@ -145,8 +145,8 @@ class Sampler {
 
  private:
   /// Number of positions that one batch and one step cover, over all ranks.
-  [[nodiscard]] std::int64_t of_batch() const { return options_.world_size * options_.batch_size; }
-  [[nodiscard]] std::int64_t of_step() const { return of_batch() * options_.accumulation; }
+  [[nodiscard]] std::int64_t positions_per_batch() const { return options_.world_size * options_.batch_size; }
+  [[nodiscard]] std::int64_t positions_per_step() const { return positions_per_batch() * options_.accumulation; }
 
   SamplerOptions options_;
   std::uint64_t epoch_ = 0;

@@ -102,7 +102,7 @@ std::vector<std::string> files_with_class_names(const std::string& folder) {
   return files;
 }
 
-Result<std::vector<std::string>> class_names_of_labels(const std::string& folder, const SampleIndexBuilder& pictures) {
+Result<std::vector<std::string>> names_of_labels(const std::string& folder, const SampleIndexBuilder& pictures) {
   const auto largest = std::max_element(pictures.entries().begin(), pictures.entries().end(),
                                         [](const auto& a, const auto& b) { return a.label < b.label; });
   const std::string_view named = pictures.name(static_cast<std::size_t>(largest - pictures.entries().begin()));

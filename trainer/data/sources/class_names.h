@@ -16,8 +16,8 @@ namespace rollcall::data {
 /// Returns the names of the labels of shards in `folder`: from the first of those files that exists, else the numbers
 /// themselves. Errors: NoInput: a file cannot be read; BadData: a file is invalid or does not name a label; without a
 /// file, a label that leaves most classes without pictures.
-[[nodiscard]] Result<std::vector<std::string>> class_names_of_labels(const std::string& folder,
-                                                                     const SampleIndexBuilder& pictures);
+[[nodiscard]] Result<std::vector<std::string>> names_of_labels(const std::string& folder,
+                                                               const SampleIndexBuilder& pictures);
 
 /// Returns how the classes of a validation set differ from those of the training set, in words that follow "the
 /// validation set": "lacks dog, wolf and 3 more, and has cat, which the training set lacks". Empty if each label means

@@ -125,7 +125,7 @@ class ClassScan {
   }
 
   SampleIndexBuilder samples;
-  std::vector<Witness> witnesses;
+  std::vector<FileStamp> stamps;
   LeftOut left_out;
 
  private:
@@ -142,7 +142,7 @@ class ClassScan {
       return fail("--data", folder.string(), "is a link to a folder above it", "removing the link", ErrorKind::BadData);
     }
     open_.push_back(identity);
-    witnesses.push_back(witness_of(folder));  // before it is read: a change meanwhile shows
+    stamps.push_back(file_stamp(folder));  // before it is read: a change meanwhile shows
     std::vector<std::string> below;
     std::vector<std::string> images;
     std::error_code error;
@@ -181,7 +181,7 @@ class ClassScan {
 };
 
 Result<SampleIndex> index_tree(const std::string& source, const std::string& root, SourceIndices& indices) {
-  SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {witness_of(root)}};
+  SampleIndex::About about{.source = source, .class_names = {}, .stamps = {file_stamp(root)}};
   LeftOut left_out;
   ASSIGN_OR_RETURN(std::vector<std::string> names, find_classes(root, left_out));
   about.class_names = std::move(names);
@@ -197,7 +197,7 @@ Result<SampleIndex> index_tree(const std::string& source, const std::string& roo
   SampleIndexBuilder samples;
   for (ClassScan& scan : classes) {
     samples.append(std::exchange(scan.samples, {}));
-    about.witnesses.insert(about.witnesses.end(), scan.witnesses.begin(), scan.witnesses.end());
+    about.stamps.insert(about.stamps.end(), scan.stamps.begin(), scan.stamps.end());
     left_out.append(scan.left_out);
   }
   if (!left_out.is_empty()) {
@@ -262,7 +262,7 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
 Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices) {
   std::error_code ignored;
   const std::string source = "tree of " + picture_endings() + "\n" + fs::absolute(root, ignored).string();
-  Result<SampleIndex> index = indices.of(source, [&] { return index_tree(source, root, indices); });
+  Result<SampleIndex> index = indices.get_or_make(source, [&] { return index_tree(source, root, indices); });
   if (!index) {
     return index.error();
   }

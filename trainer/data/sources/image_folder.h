@@ -19,7 +19,7 @@ namespace rollcall::data {
 /// out and counted. (torchvision also accepts .ppm and .pgm, but not .jfif, .gif and .avif.)
 struct ImageTree {
   std::string root;
-  SampleIndex index;  ///< its witnesses are the folders
+  SampleIndex index;  ///< its stamps are the folders
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(index.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const { return index.about().class_names; }

@@ -139,7 +139,7 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
 
 }  // namespace
 
-Result<std::vector<std::string>> shards_of_pattern(const std::string& pattern) {
+Result<std::vector<std::string>> expand_shard_pattern(const std::string& pattern) {
   std::vector<std::string> shards;
   for (const std::string& name : expand_ranges(pattern)) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, match(name));
@@ -177,7 +177,7 @@ Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, 
     return open_folder(path, indices);
   }
   if (!fs::exists(path, ignored)) {
-    const Result<std::vector<std::string>> shards = shards_of_pattern(path);
+    const Result<std::vector<std::string>> shards = expand_shard_pattern(path);
     return shards ? TarSource::open(*shards, indices) : shards.error();
   }
   return is_shard(path) ? TarSource::open({path}, indices) : PackedSource::open(path);

@@ -61,7 +61,7 @@ class ImageSource {
 
 /// Returns the shards that match a pattern, in the syntax of open_source(); a shard of a range need not exist. Errors
 /// (NoInput): not a pattern; no shard; a folder that cannot be listed.
-[[nodiscard]] Result<std::vector<std::string>> shards_of_pattern(const std::string& pattern);
+[[nodiscard]] Result<std::vector<std::string>> expand_shard_pattern(const std::string& pattern);
 
 /// Calls work(0) ... work(count - 1), each once, from a few threads, for work that waits for storage rather than for a
 /// CPU. After a failure no further call is started. Returns the error of the failed call with the lowest number, as if

@@ -56,7 +56,7 @@ DataIdentity PackedFile::identity() const {
           .picture_names = names ? std::int64_t{*names} : -1};
 }
 
-Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place, const char* name) const {
+Result<std::vector<std::byte>> PackedFile::read_table(const DataSetLocation& place, const char* name) const {
   constexpr std::uint64_t kMostElements = std::uint64_t{1} << 50U;  // so that the product below does not overflow
   const std::uint64_t in_entries = std::min(place.elements, kMostElements) * sizeof(PackedEntry);
   if (!storage::fits_in_memory(std::max(place.bytes(), in_entries))) {
@@ -91,7 +91,7 @@ Result<void> PackedFile::read_class_names() {
 
 Result<void> PackedFile::read_tables() {
   struct Row {
-    const DataSetPlace& place;
+    const DataSetLocation& place;
     const char* name;
     std::span<const std::byte> PackedTables::*table;
   };

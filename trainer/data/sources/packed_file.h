@@ -38,7 +38,7 @@ class PackedFile {
   [[nodiscard]] std::string name(std::size_t index) const;
 
   /// Reads a whole HDF5 data set and verifies its checksum. Errors: those of read().
-  [[nodiscard]] Result<std::vector<std::byte>> read_table(const DataSetPlace& place, const char* name) const;
+  [[nodiscard]] Result<std::vector<std::byte>> read_table(const DataSetLocation& place, const char* name) const;
 
   /// Returns "FILE: NAME" for messages.
   [[nodiscard]] std::string describe(std::size_t index) const;

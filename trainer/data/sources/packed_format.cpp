@@ -47,28 +47,28 @@ Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLa
   return {};
 }
 
-bool lies_inside(const DataSetPlace& place, std::uint64_t file_bytes) {
+bool is_inside(const DataSetLocation& place, std::uint64_t file_bytes) {
   return place.element_bytes > 0 && place.start <= file_bytes &&
          place.elements <= (file_bytes - place.start) / place.element_bytes;
 }
 
 /// `type` is the required type of the elements; texts may have any length.
-Result<DataSetPlace> read_place(const storage::File& file, const Hdf5Header& root, const char* name, Hdf5Type type,
-                                std::uint64_t file_bytes) {
+Result<DataSetLocation> read_location(const storage::File& file, const Hdf5Header& root, const char* name,
+                                      Hdf5Type type, std::uint64_t file_bytes) {
   const auto object = root.child(file, std::string_view(name).substr(1));
   if (!object) {
     return damaged_packed_file("", fmt::format("is damaged: {} cannot be opened", name));
   }
-  const auto row = object->row();
+  const auto array = object->array();
   const bool any_length = type.kind == Hdf5Type::Kind::Text;
-  if (!row || row->type.kind != type.kind || (!any_length && row->type.bytes != type.bytes)) {
+  if (!array || array->type.kind != type.kind || (!any_length && array->type.bytes != type.bytes)) {
     return damaged_packed_file("", fmt::format("is damaged: {} has an unexpected type or layout", name));
   }
-  const DataSetPlace place{.start = row->start,
-                           .elements = row->elements,
-                           .element_bytes = row->type.bytes,
-                           .crc32c = object->number(packed_schema::kCrcAttribute)};
-  if (!lies_inside(place, file_bytes)) {
+  const DataSetLocation place{.start = array->start,
+                              .elements = array->elements,
+                              .element_bytes = array->type.bytes,
+                              .crc32c = object->number(packed_schema::kCrcAttribute)};
+  if (!is_inside(place, file_bytes)) {
     return damaged_packed_file("", fmt::format("is damaged: {} extends beyond the file", name));
   }
   return place;
@@ -125,7 +125,7 @@ std::optional<std::string> objection(const PackedEntry& entry, std::uint64_t dat
 }  // namespace
 
 Result<PackedLayout> read_packed_layout(const storage::File& file, const std::string& path, std::uint64_t file_bytes) {
-  const Result<Hdf5Header> root = Hdf5Header::of_root(file, file_bytes);
+  const Result<Hdf5Header> root = Hdf5Header::read_root(file, file_bytes);
   if (!root && root.error().kind == ErrorKind::Mismatch) {
     return of_another_format(path, ": " + root.error().reason);
   }
@@ -144,7 +144,7 @@ Result<PackedLayout> read_packed_layout(const storage::File& file, const std::st
   struct Row {
     const char* name;
     Hdf5Type type;
-    DataSetPlace* place;
+    DataSetLocation* place;
   };
   for (const Row& row :
        {Row{packed_schema::kData, {Unsigned, 1}, &layout.data},
@@ -158,7 +158,7 @@ Result<PackedLayout> read_packed_layout(const storage::File& file, const std::st
         Row{packed_schema::kNameOffset, {Unsigned, 8}, &layout.name_offset},
         Row{packed_schema::kNameData, {Unsigned, 1}, &layout.name_data},
         Row{packed_schema::kClassNames, {Text, 0}, &layout.class_names}}) {
-    const Result<DataSetPlace> place = read_place(file, *root, row.name, row.type, file_bytes);
+    const Result<DataSetLocation> place = read_location(file, *root, row.name, row.type, file_bytes);
     if (!place) {
       Error error = place.error();
       error.value = path;

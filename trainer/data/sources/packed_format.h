@@ -102,7 +102,7 @@ struct PackedTables {
 [[nodiscard]] Error damaged_packed_file(std::string value, std::string reason);
 
 /// The location of a contiguous, one-dimensional HDF5 data set, which is completely inside the file.
-struct DataSetPlace {
+struct DataSetLocation {
   std::uint64_t start = 0;  ///< offset of the first byte in the file
   std::uint64_t elements = 0;
   std::uint64_t element_bytes = 0;
@@ -118,18 +118,18 @@ struct PackedLayout {
   std::string created;
   std::optional<std::uint32_t>
       input_crc32c;  ///< checksum of the writer's input and options; unset if the file has none
-  DataSetPlace data;
-  DataSetPlace offset;
-  DataSetPlace length;
-  DataSetPlace tile_count;
-  DataSetPlace label;
-  DataSetPlace crc32c;
-  DataSetPlace width;
-  DataSetPlace height;
-  DataSetPlace orientation;
-  DataSetPlace name_offset;
-  DataSetPlace name_data;
-  DataSetPlace class_names;  ///< its elements are strings of a fixed length
+  DataSetLocation data;
+  DataSetLocation offset;
+  DataSetLocation length;
+  DataSetLocation tile_count;
+  DataSetLocation label;
+  DataSetLocation crc32c;
+  DataSetLocation width;
+  DataSetLocation height;
+  DataSetLocation orientation;
+  DataSetLocation name_offset;
+  DataSetLocation name_data;
+  DataSetLocation class_names;  ///< its elements are strings of a fixed length
 };
 
 /// Reads the structures of a packed file without the HDF5 library; `path` names the file in messages. Checks the types

@@ -34,13 +34,12 @@ constexpr std::array<char, 8> kMagic{'R', 'C', 'I', 'N', 'D', 'E', 'X', '3'};
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
 
 std::vector<std::uint8_t> packed(const SampleIndex::About& about) {
-  json witnesses = json::array();
-  for (const Witness& witness : about.witnesses) {
-    witnesses.push_back(
-        {witness.path, witness.bytes, witness.modified, witness.changed, witness.inode, witness.entries});
+  json stamps = json::array();
+  for (const FileStamp& stamp : about.stamps) {
+    stamps.push_back({stamp.path, stamp.bytes, stamp.modified, stamp.changed, stamp.inode, stamp.entries});
   }
   return json::to_msgpack(json{
-      {"source", about.source}, {"classes", about.class_names}, {"witnesses", witnesses}, {"warning", about.warning}});
+      {"source", about.source}, {"classes", about.class_names}, {"witnesses", stamps}, {"warning", about.warning}});
 }
 
 std::optional<SampleIndex::About> unpacked(std::span<const std::byte> bytes) {
@@ -49,11 +48,10 @@ std::optional<SampleIndex::About> unpacked(std::span<const std::byte> bytes) {
   try {
     SampleIndex::About about{.source = object.at("source"),
                              .class_names = object.at("classes"),
-                             .witnesses = {},
+                             .stamps = {},
                              .warning = object.at("warning")};
-    for (const json& witness : object.at("witnesses")) {
-      about.witnesses.push_back(
-          {witness.at(0), witness.at(1), witness.at(2), witness.at(3), witness.at(4), witness.at(5)});
+    for (const json& stamp : object.at("witnesses")) {
+      about.stamps.push_back({stamp.at(0), stamp.at(1), stamp.at(2), stamp.at(3), stamp.at(4), stamp.at(5)});
     }
     return about;
   } catch (const json::exception&) {
@@ -96,24 +94,24 @@ std::int64_t entry_count(const std::string& folder) {
   return entries;
 }
 
-Witness witness_from(const std::string& path, const struct stat& facts) {
-  Witness witness{path, facts.st_size, nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim), facts.st_ino, -1};
+FileStamp stamp_from(const std::string& path, const struct stat& facts) {
+  FileStamp stamp{path, facts.st_size, nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim), facts.st_ino, -1};
   if (S_ISDIR(facts.st_mode) && times_say_nothing(path, facts)) {
-    witness.entries = entry_count(path);
+    stamp.entries = entry_count(path);
   }
-  return witness;
+  return stamp;
 }
 
 }  // namespace
 
-Witness witness_of(const std::string& path) {
+FileStamp file_stamp(const std::string& path) {
   struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0 ? witness_from(path, facts) : Witness{.path = path};
+  return ::stat(path.c_str(), &facts) == 0 ? stamp_from(path, facts) : FileStamp{.path = path};
 }
 
-Witness witness_of(const std::string& path, int descriptor) {
+FileStamp file_stamp(const std::string& path, int descriptor) {
   struct stat facts {};
-  return ::fstat(descriptor, &facts) == 0 ? witness_from(path, facts) : Witness{.path = path};
+  return ::fstat(descriptor, &facts) == 0 ? stamp_from(path, facts) : FileStamp{.path = path};
 }
 
 std::int64_t checksum_of_names(const std::vector<std::string>& names) {

@@ -15,7 +15,7 @@
 namespace rollcall::data {
 
 /// The stat(2) result of a file or folder from which an index was made. If it differs now, the index is invalid.
-struct Witness {
+struct FileStamp {
   std::string path;
   std::int64_t bytes = -1;    ///< negative if it does not exist
   std::int64_t modified = 0;  ///< nanoseconds since 1970, by the file system's clock
@@ -24,13 +24,13 @@ struct Witness {
   std::int64_t entries =
       -1;  ///< number of entries of a folder whose times are unreliable (FUSE, squashfs, or no time); else -1
 
-  friend bool operator==(const Witness&, const Witness&) = default;
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
 };
 
 /// Returns the current state of `path`. Links are followed.
-[[nodiscard]] Witness witness_of(const std::string& path);
+[[nodiscard]] FileStamp file_stamp(const std::string& path);
 /// Returns the current state of the file open as `descriptor`, even if `path` now names another file.
-[[nodiscard]] Witness witness_of(const std::string& path, int descriptor);
+[[nodiscard]] FileStamp file_stamp(const std::string& path, int descriptor);
 
 /// Identifies a dataset by counts and checksums (CRC-32C) of everything that a position in it depends on.
 struct DataIdentity {
@@ -65,7 +65,7 @@ class SampleIndex {
   struct About {
     std::string source;                    ///< unique name of the source
     std::vector<std::string> class_names;  ///< name of each label
-    std::vector<Witness> witnesses;
+    std::vector<FileStamp> stamps;
     std::string warning = {};  ///< a warning for users about the source; empty if there is none
   };
 

@@ -33,10 +33,10 @@ bool is_ours(const storage::File& file) {
          (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-bool witnesses_stand(const SampleIndex& index) {
-  const std::vector<Witness>& witnesses = index.about().witnesses;
-  return std::all_of(witnesses.begin(), witnesses.end(),
-                     [](const Witness& witness) { return witness_of(witness.path) == witness; });
+bool stamps_match(const SampleIndex& index) {
+  const std::vector<FileStamp>& stamps = index.about().stamps;
+  return std::all_of(stamps.begin(), stamps.end(),
+                     [](const FileStamp& stamp) { return file_stamp(stamp.path) == stamp; });
 }
 
 /// Removes temporary files of killed writers. Failure is harmless.
@@ -47,7 +47,7 @@ void remove_left_overs(const std::string& path) {
   constexpr std::int64_t kDay = 86'400'000'000'000;
   std::error_code ignored;
   for (const fs::path& file : entries_of(kept.parent_path())) {
-    if (file.filename().string().starts_with(begin) && witness_of(file.string()).modified < now() - kDay) {
+    if (file.filename().string().starts_with(begin) && file_stamp(file.string()).modified < now() - kDay) {
       fs::remove(file, ignored);
     }
   }
@@ -78,16 +78,16 @@ std::optional<SampleIndex> read_index(const std::string& path, const std::string
     return std::nullopt;
   }
   std::optional<SampleIndex> index = SampleIndex::from(*std::move(memory));
-  return index && index->about().source == source && witnesses_stand(*index) ? std::move(index) : std::nullopt;
+  return index && index->about().source == source && stamps_match(*index) ? std::move(index) : std::nullopt;
 }
 
-Result<void> keep_index(const std::string& path, const SampleIndex& index, std::int64_t began) {
+Result<void> write_index(const std::string& path, const SampleIndex& index, std::int64_t began) {
   constexpr std::int64_t kSecond = 1'000'000'000;
-  const std::vector<Witness>& witnesses = index.about().witnesses;
-  const bool changing = std::any_of(witnesses.begin(), witnesses.end(), [&](const Witness& witness) {
-    return std::max(witness.modified, witness.changed) > began - kSecond;
+  const std::vector<FileStamp>& stamps = index.about().stamps;
+  const bool changing = std::any_of(stamps.begin(), stamps.end(), [&](const FileStamp& stamp) {
+    return std::max(stamp.modified, stamp.changed) > began - kSecond;
   });
-  if (changing || !witnesses_stand(index)) {
+  if (changing || !stamps_match(index)) {
     return {};
   }
   std::error_code error;
@@ -109,7 +109,8 @@ Result<void> keep_index(const std::string& path, const SampleIndex& index, std::
 
 SourceIndices::SourceIndices(std::string folder) : folder_(std::move(folder)), began_(now()) {}
 
-Result<SampleIndex> SourceIndices::of(const std::string& source, const std::function<Result<SampleIndex>()>& make) {
+Result<SampleIndex> SourceIndices::get_or_make(const std::string& source,
+                                               const std::function<Result<SampleIndex>()>& make) {
   if (const auto known = indices_.find(source); known != indices_.end()) {
     return known->second;
   }
@@ -125,7 +126,7 @@ Result<SampleIndex> SourceIndices::of(const std::string& source, const std::func
   }
   warn_of(*made);
   indices_.emplace(source, *made);
-  if (const Result<void> kept = path.empty() ? Result<void>() : keep_index(path, *made, began_); !kept) {
+  if (const Result<void> kept = path.empty() ? Result<void>() : write_index(path, *made, began_); !kept) {
     warn(kept.error().text());
   }
   return made;

@@ -21,9 +21,10 @@ class SourceIndices {
   /// `folder` is created if it does not exist; empty: indices are not cached.
   explicit SourceIndices(std::string folder = "");
 
-  /// Returns the index of a source: the received one, else the cached one if its witnesses have not changed, else the
+  /// Returns the index of a source: the received one, else the cached one if its stamps have not changed, else the
   /// result of `make`, which is then cached. `source` is a unique name. Errors: those of `make`.
-  [[nodiscard]] Result<SampleIndex> of(const std::string& source, const std::function<Result<SampleIndex>()>& make);
+  [[nodiscard]] Result<SampleIndex> get_or_make(const std::string& source,
+                                                const std::function<Result<SampleIndex>()>& make);
 
   /// Returns the indices that of() returned, by source.
   [[nodiscard]] const std::map<std::string, SampleIndex>& all() const { return indices_; }
@@ -52,13 +53,13 @@ class SourceIndices {
 [[nodiscard]] std::string index_path(const std::string& folder, const std::string& source);
 
 /// Reads a cached index. Returns nothing if there is no file, if another user could have written it, if it is damaged
-/// or of another source, or if a witness has changed.
+/// or of another source, or if a stamp has changed.
 [[nodiscard]] std::optional<SampleIndex> read_index(const std::string& path, const std::string& source);
 
 /// Writes `path` atomically by renaming a complete file, and removes temporary files that are older than a day. An
-/// index with a witness that changed less than a second before `began` (start of indexing, in nanoseconds since 1970)
+/// index with a stamp that changed less than a second before `began` (start of indexing, in nanoseconds since 1970)
 /// is not cached: a later change could have the same time stamp. Errors (CannotCreate).
-[[nodiscard]] Result<void> keep_index(const std::string& path, const SampleIndex& index, std::int64_t began);
+[[nodiscard]] Result<void> write_index(const std::string& path, const SampleIndex& index, std::int64_t began);
 
 /// Returns the error of an indexing that was stopped.
 [[nodiscard]] Error indexing_stopped(const std::string& source);

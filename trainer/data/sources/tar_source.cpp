@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 Result<SampleIndex> index_shards(const std::string& source, const std::vector<std::string>& shards,
                                  const std::vector<storage::File>& files, SourceIndices& indices) {
   const std::string folder = fs::path(shards.front()).parent_path().string();
-  SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {}};
+  SampleIndex::About about{.source = source, .class_names = {}, .stamps = {}};
   for (std::size_t i = 0; i < shards.size(); ++i) {  // of the open file, since its name may now belong to another
-    about.witnesses.push_back(witness_of(shards[i], files[i].descriptor()));
+    about.stamps.push_back(file_stamp(shards[i], files[i].descriptor()));
   }
   for (const std::string& path : files_with_class_names(folder)) {
-    about.witnesses.push_back(witness_of(path));
+    about.stamps.push_back(file_stamp(path));
   }
   std::vector<ShardContent> contents(shards.size());
   const Result<void> read = in_parallel(shards.size(), [&](std::size_t i) {
@@ -50,7 +50,7 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
         "and KEY.cls, without a dot in KEY",
         folder, left_out.text(), picture_endings());
   }
-  ASSIGN_OR_RETURN(std::vector<std::string> names, class_names_of_labels(folder, pictures));
+  ASSIGN_OR_RETURN(std::vector<std::string> names, names_of_labels(folder, pictures));
   about.class_names = std::move(names);
   return pictures.finish(about);
 }
@@ -59,14 +59,14 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
 /// archive may have been replaced since it was indexed.
 Result<void> check_sizes(const std::vector<std::string>& shards, const std::vector<storage::File>& files,
                          const SampleIndex& index) {
-  const std::vector<Witness>& witnesses = index.about().witnesses;
+  const std::vector<FileStamp>& stamps = index.about().stamps;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::int64_t bytes = witness_of(shards[i], files[i].descriptor()).bytes;
-    if (i >= witnesses.size() || bytes != witnesses[i].bytes) {
-      return fail("--data", shards[i],
-                  fmt::format("has {} bytes here, but {} where it was indexed", bytes,
-                              i < witnesses.size() ? witnesses[i].bytes : 0),
-                  "copying it to this node again, and not changing it while a run uses it", ErrorKind::Mismatch);
+    const std::int64_t bytes = file_stamp(shards[i], files[i].descriptor()).bytes;
+    if (i >= stamps.size() || bytes != stamps[i].bytes) {
+      return fail(
+          "--data", shards[i],
+          fmt::format("has {} bytes here, but {} where it was indexed", bytes, i < stamps.size() ? stamps[i].bytes : 0),
+          "copying it to this node again, and not changing it while a run uses it", ErrorKind::Mismatch);
     }
   }
   return {};
@@ -97,7 +97,7 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
     std::error_code ignored;
     source += "\n" + fs::absolute(path, ignored).string();
   }
-  Result<SampleIndex> index = indices.of(source, [&] { return index_shards(source, shards, files, indices); });
+  Result<SampleIndex> index = indices.get_or_make(source, [&] { return index_shards(source, shards, files, indices); });
   if (!index) {
     return index.error();
   }

@@ -16,16 +16,16 @@ namespace rollcall::data {
 /// treated. Archives are indexed once, by their headers and the .cls members; pictures are read by pread(2). tar has no
 /// checksums of content: damage is found only if decoding fails.
 ///
-/// The names of the labels are those of class_names_of_labels().
+/// The names of the labels are those of names_of_labels().
 class TarSource : public ImageSource {
  public:
   /// Opens the shards, which the caller has sorted and which are in one folder. Several are indexed at a time, unless
-  /// `indices` already has them. Errors: those of read_shard() and class_names_of_labels(); BadData: no pictures;
+  /// `indices` already has them. Errors: those of read_shard() and names_of_labels(); BadData: no pictures;
   /// Mismatch: a shard has another size here than where another rank or an earlier run indexed it.
   [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::vector<std::string>& shards,
                                                                        SourceIndices& indices);
 
-  /// In `index`, the names are the samples' keys, and the witnesses are the shards and the files with class names.
+  /// In `index`, the names are the samples' keys, and the stamps are the shards and the files with class names.
   TarSource(std::vector<std::string> paths, std::vector<storage::File> files, SampleIndex index)
       : paths_(std::move(paths)), files_(std::move(files)), index_(std::move(index)) {}
 

@@ -41,7 +41,7 @@ struct AugmentOptions {
   double cutmix_alpha = 0;  ///< as mixup_alpha; 0: no cutmix
 
   /// Returns whether pictures are uint8 pixels between resize and normalisation.
-  [[nodiscard]] bool changes_levels() const { return policy != AugmentPolicy::None || colour_jitter.any(); }
+  [[nodiscard]] bool needs_uint8() const { return policy != AugmentPolicy::None || colour_jitter.any(); }
   [[nodiscard]] bool mixes_batches() const { return mixup_alpha > 0 || cutmix_alpha > 0; }
 };
 

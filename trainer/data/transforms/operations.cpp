@@ -13,10 +13,10 @@ namespace {
 
 using Histogram = std::array<std::uint32_t, 256>;
 
-std::array<Histogram, 3> histograms(const Levels& levels) {
+std::array<Histogram, 3> histograms(const UInt8Image& image) {
   std::array<Histogram, 3> counts{};
-  const std::uint8_t* pixel = levels.pixels;
-  for (std::size_t i = 0; i < levels.count(); ++i, pixel += kPixelBytes) {
+  const std::uint8_t* pixel = image.pixels;
+  for (std::size_t i = 0; i < image.count(); ++i, pixel += kPixelBytes) {
     ++counts[0][pixel[0]];
     ++counts[1][pixel[1]];
     ++counts[2][pixel[2]];
@@ -49,7 +49,7 @@ void stretch(const Histogram& counts, std::array<std::uint8_t, 256>& curve) {
   const float scale = flat ? 1.0F : static_cast<float>(high - low) * (1.0F / 255);
   for (int level = 0; level < 256; ++level) {
     const float above = static_cast<float>(flat ? level : level - low);
-    curve[static_cast<std::size_t>(level)] = truncated_level(above / scale);
+    curve[static_cast<std::size_t>(level)] = truncate_to_uint8(above / scale);
   }
 }
 
@@ -100,7 +100,7 @@ Hsv to_hsv(const std::uint8_t* pixel) {
 
 /// Converts 0 ... 1 (or a rounding error outside) to 0 ... 255, as torchvision's to_dtype: 256 intervals of almost
 /// equal length.
-std::uint8_t to_level(float value) { return static_cast<std::uint8_t>(static_cast<int>(value * 255.999F)); }
+std::uint8_t to_value(float value) { return static_cast<std::uint8_t>(static_cast<int>(value * 255.999F)); }
 
 /// The order of channels for each sixth of a turn: which of the value, the lowest, the falling and the rising one each
 /// has.
@@ -109,9 +109,9 @@ constexpr std::uint8_t kChannels[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3}, {1, 2
 void from_hsv(const Hsv& colour, std::uint8_t* pixel) {
   const int sector = static_cast<int>(colour.hue6);
   const float fraction = colour.hue6 - static_cast<float>(sector);
-  const std::uint8_t levels[4] = {to_level(colour.value), to_level(colour.value * (1 - colour.saturation)),
-                                  to_level(colour.value * (1 - colour.saturation * fraction)),
-                                  to_level(colour.value * (1 - colour.saturation * (1 - fraction)))};
+  const std::uint8_t levels[4] = {to_value(colour.value), to_value(colour.value * (1 - colour.saturation)),
+                                  to_value(colour.value * (1 - colour.saturation * fraction)),
+                                  to_value(colour.value * (1 - colour.saturation * (1 - fraction)))};
   const std::uint8_t* channels = kChannels[sector < 6 ? sector : 0];
   for (int c = 0; c < 3; ++c) {
     pixel[c] = levels[channels[c]];
@@ -125,7 +125,7 @@ class Sharpened {
 
   [[nodiscard]] std::uint8_t level(int sum_of_nine, int middle) const {
     const int blurred = (2 * (sum_of_nine + 4 * middle) + 13) / 26;  // rounded; 13 is odd, so there are no ties
-    return truncated_level(static_cast<float>(middle) + rest_ * static_cast<float>(blurred - middle));
+    return truncate_to_uint8(static_cast<float>(middle) + rest_ * static_cast<float>(blurred - middle));
   }
 
  private:
@@ -158,18 +158,18 @@ double random_factor(double strength, Random& random) {
 
 }  // namespace
 
-float mean_grey(const Levels& levels) {
+float mean_grey(const UInt8Image& image) {
   std::uint64_t sum = 0;
-  const std::uint8_t* pixel = levels.pixels;
-  for (std::size_t i = 0; i < levels.count(); ++i, pixel += kPixelBytes) {
-    sum += grey_of(pixel);
+  const std::uint8_t* pixel = image.pixels;
+  for (std::size_t i = 0; i < image.count(); ++i, pixel += kPixelBytes) {
+    sum += to_grey(pixel);
   }
-  return static_cast<float>(static_cast<double>(sum) / static_cast<double>(levels.count()));
+  return static_cast<float>(static_cast<double>(sum) / static_cast<double>(image.count()));
 }
 
-void ToneCurve::apply(const Levels& levels) const {
-  std::uint8_t* pixel = levels.pixels;
-  for (std::size_t i = 0; i < levels.count(); ++i, pixel += kPixelBytes) {
+void ToneCurve::apply(const UInt8Image& image) const {
+  std::uint8_t* pixel = image.pixels;
+  for (std::size_t i = 0; i < image.count(); ++i, pixel += kPixelBytes) {
     pixel[0] = channels[0][pixel[0]];
     pixel[1] = channels[1][pixel[1]];
     pixel[2] = channels[2][pixel[2]];
@@ -178,13 +178,13 @@ void ToneCurve::apply(const Levels& levels) const {
 
 ToneCurve ToneCurve::brightness(double factor) {
   return same_for_all(
-      [&](int level) { return truncated_level(static_cast<float>(level) * static_cast<float>(factor)); });
+      [&](int level) { return truncate_to_uint8(static_cast<float>(level) * static_cast<float>(factor)); });
 }
 
-ToneCurve ToneCurve::contrast(const Levels& levels, double factor) {
+ToneCurve ToneCurve::contrast(const UInt8Image& image, double factor) {
   const auto ratio = static_cast<float>(factor);
-  const float offset = static_cast<float>(1 - factor) * mean_grey(levels);
-  return same_for_all([&](int level) { return truncated_level(static_cast<float>(level) * ratio + offset); });
+  const float offset = static_cast<float>(1 - factor) * mean_grey(image);
+  return same_for_all([&](int level) { return truncate_to_uint8(static_cast<float>(level) * ratio + offset); });
 }
 
 ToneCurve ToneCurve::posterize(int bits) {
@@ -198,8 +198,8 @@ ToneCurve ToneCurve::solarize(double threshold) {
   });
 }
 
-ToneCurve ToneCurve::autocontrast(const Levels& levels) {
-  const std::array<Histogram, 3> counts = histograms(levels);
+ToneCurve ToneCurve::autocontrast(const UInt8Image& image) {
+  const std::array<Histogram, 3> counts = histograms(image);
   ToneCurve curve;
   for (std::size_t c = 0; c < 3; ++c) {
     stretch(counts[c], curve.channels[c]);
@@ -207,8 +207,8 @@ ToneCurve ToneCurve::autocontrast(const Levels& levels) {
   return curve;
 }
 
-ToneCurve ToneCurve::equalize(const Levels& levels) {
-  const std::array<Histogram, 3> counts = histograms(levels);
+ToneCurve ToneCurve::equalize(const UInt8Image& image) {
+  const std::array<Histogram, 3> counts = histograms(image);
   ToneCurve curve;
   for (std::size_t c = 0; c < 3; ++c) {
     flatten(counts[c], curve.channels[c]);
@@ -216,22 +216,22 @@ ToneCurve ToneCurve::equalize(const Levels& levels) {
   return curve;
 }
 
-void adjust_saturation(const Levels& levels, double factor) {
+void adjust_saturation(const UInt8Image& image, double factor) {
   const auto ratio = static_cast<float>(factor);
   const auto rest = static_cast<float>(1 - factor);
-  std::uint8_t* pixel = levels.pixels;
-  for (std::size_t i = 0; i < levels.count(); ++i, pixel += kPixelBytes) {
-    const float grey = rest * static_cast<float>(grey_of(pixel));
+  std::uint8_t* pixel = image.pixels;
+  for (std::size_t i = 0; i < image.count(); ++i, pixel += kPixelBytes) {
+    const float grey = rest * static_cast<float>(to_grey(pixel));
     for (int c = 0; c < 3; ++c) {
-      pixel[c] = truncated_level(static_cast<float>(pixel[c]) * ratio + grey);
+      pixel[c] = truncate_to_uint8(static_cast<float>(pixel[c]) * ratio + grey);
     }
   }
 }
 
-void adjust_hue(const Levels& levels, double turns) {
+void adjust_hue(const UInt8Image& image, double turns) {
   const auto shift = static_cast<float>(6 * turns);
-  std::uint8_t* pixel = levels.pixels;
-  for (std::size_t i = 0; i < levels.count(); ++i, pixel += kPixelBytes) {
+  std::uint8_t* pixel = image.pixels;
+  for (std::size_t i = 0; i < image.count(); ++i, pixel += kPixelBytes) {
     Hsv colour = to_hsv(pixel);
     colour.hue6 += shift;
     if (colour.hue6 < 0) {
@@ -243,25 +243,25 @@ void adjust_hue(const Levels& levels, double turns) {
   }
 }
 
-void adjust_sharpness(const Levels& levels, double factor, AugmentScratch& scratch) {
-  if (levels.width <= 2 || levels.height <= 2) {
+void adjust_sharpness(const UInt8Image& image, double factor, AugmentScratch& scratch) {
+  if (image.width <= 2 || image.height <= 2) {
     return;
   }
   const Sharpened sharpened(factor);
-  const std::ptrdiff_t row_bytes = std::ptrdiff_t{levels.width} * kPixelBytes;
-  scratch.copy.assign(levels.bytes().begin(), levels.bytes().end());
+  const std::ptrdiff_t row_bytes = std::ptrdiff_t{image.width} * kPixelBytes;
+  scratch.copy.assign(image.bytes().begin(), image.bytes().end());
   scratch.sums.resize(static_cast<std::size_t>(row_bytes));
-  for (int y = 1; y + 1 < levels.height; ++y) {
+  for (int y = 1; y + 1 < image.height; ++y) {
     const std::uint8_t* from = scratch.copy.data() + y * row_bytes;
     for (std::ptrdiff_t i = 0; i < row_bytes; ++i) {
       const int sum = from[i - row_bytes] + from[i] + from[i + row_bytes];
       scratch.sums[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(sum);
     }
-    sharpen_row(sharpened, scratch.sums.data(), from, row_bytes, levels.at(0, y));
+    sharpen_row(sharpened, scratch.sums.data(), from, row_bytes, image.at(0, y));
   }
 }
 
-void ColourJitter::apply(const Levels& levels, Random& random) const {
+void ColourJitter::apply(const UInt8Image& image, Random& random) const {
   const std::array<Step, 4> order = random_order(random);
   const double brightness = random_factor(options_.brightness, random);
   const double contrast = random_factor(options_.contrast, random);
@@ -269,13 +269,13 @@ void ColourJitter::apply(const Levels& levels, Random& random) const {
   const double turns = random.uniform(-options_.hue, options_.hue);
   for (const Step step : order) {
     if (step == Step::Brightness && options_.brightness > 0) {
-      ToneCurve::brightness(brightness).apply(levels);
+      ToneCurve::brightness(brightness).apply(image);
     } else if (step == Step::Contrast && options_.contrast > 0) {
-      ToneCurve::contrast(levels, contrast).apply(levels);
+      ToneCurve::contrast(image, contrast).apply(image);
     } else if (step == Step::Saturation && options_.saturation > 0) {
-      adjust_saturation(levels, saturation);
+      adjust_saturation(image, saturation);
     } else if (step == Step::Hue && options_.hue > 0) {
-      adjust_hue(levels, turns);
+      adjust_hue(image, turns);
     }
   }
 }
@@ -313,20 +313,20 @@ struct Coordinate {
   }
 };
 
-void sample_nearest(const Levels& levels, const Matrix& matrix, AugmentScratch& scratch) {
-  scratch.copy.assign(levels.bytes().begin(), levels.bytes().end());
-  const Levels source{scratch.copy.data(), levels.width, levels.height};
-  const Coordinate across(&matrix[0], levels.width);
-  const Coordinate down(&matrix[3], levels.height);
-  const float left = 0.5F * static_cast<float>(1 - levels.width);
-  const float top = 0.5F * static_cast<float>(1 - levels.height);
-  for (int y = 0; y < levels.height; ++y) {
-    std::uint8_t* to = levels.at(0, y);
-    for (int x = 0; x < levels.width; ++x, to += kPixelBytes) {
+void sample_nearest(const UInt8Image& image, const Matrix& matrix, AugmentScratch& scratch) {
+  scratch.copy.assign(image.bytes().begin(), image.bytes().end());
+  const UInt8Image source{scratch.copy.data(), image.width, image.height};
+  const Coordinate across(&matrix[0], image.width);
+  const Coordinate down(&matrix[3], image.height);
+  const float left = 0.5F * static_cast<float>(1 - image.width);
+  const float top = 0.5F * static_cast<float>(1 - image.height);
+  for (int y = 0; y < image.height; ++y) {
+    std::uint8_t* to = image.at(0, y);
+    for (int x = 0; x < image.width; ++x, to += kPixelBytes) {
       const int from_x = across.nearest(left + static_cast<float>(x), top + static_cast<float>(y));
       const int from_y = down.nearest(left + static_cast<float>(x), top + static_cast<float>(y));
       std::uint32_t pixel = 0;
-      if (from_x >= 0 && from_x < levels.width && from_y >= 0 && from_y < levels.height) {
+      if (from_x >= 0 && from_x < image.width && from_y >= 0 && from_y < image.height) {
         std::memcpy(&pixel, source.at(from_x, from_y), kPixelBytes);
       }
       std::memcpy(to, &pixel, kPixelBytes);
@@ -336,23 +336,23 @@ void sample_nearest(const Levels& levels, const Matrix& matrix, AugmentScratch& 
 
 }  // namespace
 
-void shear(const Levels& levels, double x, double y, AugmentScratch& scratch) {
+void shear(const UInt8Image& image, double x, double y, AugmentScratch& scratch) {
   // The inverse of [1, x; y, 1] as torchvision composes it (one of the two is 0), around the top left corner.
-  const double corner_x = -0.5 * levels.width;
-  const double corner_y = -0.5 * levels.height;
+  const double corner_x = -0.5 * image.width;
+  const double corner_y = -0.5 * image.height;
   const Matrix matrix{1, x, -x * corner_y, y, 1, -y * corner_x};
-  sample_nearest(levels, matrix, scratch);
+  sample_nearest(image, matrix, scratch);
 }
 
-void translate(const Levels& levels, int x, int y, AugmentScratch& scratch) {
+void translate(const UInt8Image& image, int x, int y, AugmentScratch& scratch) {
   const Matrix matrix{1, 0, -static_cast<double>(x), 0, 1, -static_cast<double>(y)};
-  sample_nearest(levels, matrix, scratch);
+  sample_nearest(image, matrix, scratch);
 }
 
-void rotate(const Levels& levels, double degrees, AugmentScratch& scratch) {
+void rotate(const UInt8Image& image, double degrees, AugmentScratch& scratch) {
   const double angle = degrees * std::numbers::pi / 180;
   const Matrix matrix{std::cos(angle), -std::sin(angle), 0, std::sin(angle), std::cos(angle), 0};
-  sample_nearest(levels, matrix, scratch);
+  sample_nearest(image, matrix, scratch);
 }
 
 }  // namespace rollcall::data

@@ -41,47 +41,47 @@ Ranges ranges_of(AugmentPolicy policy, ImageSize size) {
 
 Operation random_operation(Random& random) { return static_cast<Operation>(random.below(kOperations)); }
 
-void apply_at(AugmentPolicy policy, Operation operation, int bin, const Levels& levels, Random& random,
+void apply_at(AugmentPolicy policy, Operation operation, int bin, const UInt8Image& image, Random& random,
               AugmentScratch& scratch) {
-  double magnitude = magnitude_of(policy, operation, bin, {levels.width, levels.height});
+  double magnitude = magnitude_of(policy, operation, bin, {image.width, image.height});
   if (is_signed(operation) && random.below(2) == 0) {
     magnitude = -magnitude;
   }
-  apply(operation, magnitude, levels, scratch);
+  apply(operation, magnitude, image, scratch);
 }
 
 }  // namespace
 
-void apply(Operation operation, double magnitude, const Levels& levels, AugmentScratch& scratch) {
+void apply(Operation operation, double magnitude, const UInt8Image& image, AugmentScratch& scratch) {
   switch (operation) {
     case Operation::Identity:
       return;
     case Operation::ShearX:
-      return shear(levels, magnitude, 0, scratch);
+      return shear(image, magnitude, 0, scratch);
     case Operation::ShearY:
-      return shear(levels, 0, magnitude, scratch);
+      return shear(image, 0, magnitude, scratch);
     case Operation::TranslateX:
-      return translate(levels, static_cast<int>(magnitude), 0, scratch);
+      return translate(image, static_cast<int>(magnitude), 0, scratch);
     case Operation::TranslateY:
-      return translate(levels, 0, static_cast<int>(magnitude), scratch);
+      return translate(image, 0, static_cast<int>(magnitude), scratch);
     case Operation::Rotate:
-      return rotate(levels, magnitude, scratch);
+      return rotate(image, magnitude, scratch);
     case Operation::Brightness:
-      return ToneCurve::brightness(1 + magnitude).apply(levels);
+      return ToneCurve::brightness(1 + magnitude).apply(image);
     case Operation::Colour:
-      return adjust_saturation(levels, 1 + magnitude);
+      return adjust_saturation(image, 1 + magnitude);
     case Operation::Contrast:
-      return ToneCurve::contrast(levels, 1 + magnitude).apply(levels);
+      return ToneCurve::contrast(image, 1 + magnitude).apply(image);
     case Operation::Sharpness:
-      return adjust_sharpness(levels, 1 + magnitude, scratch);
+      return adjust_sharpness(image, 1 + magnitude, scratch);
     case Operation::Posterize:
-      return ToneCurve::posterize(static_cast<int>(magnitude)).apply(levels);
+      return ToneCurve::posterize(static_cast<int>(magnitude)).apply(image);
     case Operation::Solarize:
-      return ToneCurve::solarize(255 * magnitude).apply(levels);
+      return ToneCurve::solarize(255 * magnitude).apply(image);
     case Operation::AutoContrast:
-      return ToneCurve::autocontrast(levels).apply(levels);
+      return ToneCurve::autocontrast(image).apply(image);
     case Operation::Equalize:
-      return ToneCurve::equalize(levels).apply(levels);
+      return ToneCurve::equalize(image).apply(image);
   }
 }
 
@@ -116,16 +116,16 @@ double magnitude_of(AugmentPolicy policy, Operation operation, int bin, ImageSiz
 
 bool is_signed(Operation operation) { return operation >= Operation::ShearX && operation <= Operation::Sharpness; }
 
-void RandAugment::apply(const Levels& levels, Random& random, AugmentScratch& scratch) const {
+void RandAugment::apply(const UInt8Image& image, Random& random, AugmentScratch& scratch) const {
   for (int i = 0; i < operations_; ++i) {
-    apply_at(AugmentPolicy::RandAugment, random_operation(random), magnitude_, levels, random, scratch);
+    apply_at(AugmentPolicy::RandAugment, random_operation(random), magnitude_, image, random, scratch);
   }
 }
 
-void TrivialAugmentWide::apply(const Levels& levels, Random& random, AugmentScratch& scratch) const {
+void TrivialAugmentWide::apply(const UInt8Image& image, Random& random, AugmentScratch& scratch) const {
   const Operation operation = random_operation(random);
   const auto bin = static_cast<int>(random.below(kMagnitudeBins));
-  apply_at(AugmentPolicy::TrivialAugmentWide, operation, bin, levels, random, scratch);
+  apply_at(AugmentPolicy::TrivialAugmentWide, operation, bin, image, random, scratch);
 }
 
 }  // namespace rollcall::data

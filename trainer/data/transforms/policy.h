@@ -3,7 +3,7 @@
 #include "trainer/data/pixels.h"
 #include "trainer/data/sampling/random.h"
 #include "trainer/data/transforms/augment_options.h"
-#include "trainer/data/transforms/levels.h"
+#include "trainer/data/transforms/uint8_image.h"
 
 namespace rollcall::data {
 
@@ -29,7 +29,7 @@ inline constexpr int kOperations = 14;
 
 /// Applies an operation as torchvision does. The magnitude is a shear's slope, pixels, degrees, the difference of a
 /// factor from 1, bits, or a fraction of 255. Identity, AutoContrast and Equalize ignore it.
-void apply(Operation operation, double magnitude, const Levels& levels, AugmentScratch& scratch);
+void apply(Operation operation, double magnitude, const UInt8Image& image, AugmentScratch& scratch);
 
 inline constexpr int kMagnitudeBins = 31;
 
@@ -47,7 +47,7 @@ class RandAugment {
   /// operations at least 0, magnitude 0 ... 30.
   RandAugment(int operations, int magnitude) : operations_(operations), magnitude_(magnitude) {}
 
-  void apply(const Levels& levels, Random& random, AugmentScratch& scratch) const;
+  void apply(const UInt8Image& image, Random& random, AugmentScratch& scratch) const;
 
  private:
   int operations_;
@@ -57,7 +57,7 @@ class RandAugment {
 /// TrivialAugmentWide (Müller, Hutter, ICCV 2021): one operation at a random bin, both uniform.
 class TrivialAugmentWide {
  public:
-  void apply(const Levels& levels, Random& random, AugmentScratch& scratch) const;
+  void apply(const UInt8Image& image, Random& random, AugmentScratch& scratch) const;
 };
 
 }  // namespace rollcall::data

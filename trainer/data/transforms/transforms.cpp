@@ -21,7 +21,7 @@ constexpr double kRatioMax = 3.3;
 void write_floats(std::byte* to, PixelType type, const std::vector<float>& values, const Normalisation& normalisation) {
   if (type == PixelType::UInt8) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      to[i] = std::byte{normalisation.level(values[i], i % 3)};
+      to[i] = std::byte{normalisation.nearest_uint8(values[i], i % 3)};
     }
     return;
   }
@@ -99,24 +99,24 @@ int random_offset(int room, Random& random) {
 /// Bytes after the last pixel of a view that may be read.
 constexpr std::size_t kReadable = 16;
 
-void resize_and_change_levels(const PixelView& view, const Resize& plan, const AugmentOptions& augment, Random& random,
-                              AugmentScratch& scratch) {
-  const Levels shape{nullptr, plan.wanted.width, plan.wanted.height};
+void resize_and_augment(const PixelView& view, const Resize& plan, const AugmentOptions& augment, Random& random,
+                        AugmentScratch& scratch) {
+  const UInt8Image shape{nullptr, plan.wanted.width, plan.wanted.height};
   scratch.pixels.resize(shape.count() * kPixelBytes + kReadable);
-  const Levels levels{scratch.pixels.data(), shape.width, shape.height};
-  resize_to_levels(view, plan, levels.pixels);
+  const UInt8Image image{scratch.pixels.data(), shape.width, shape.height};
+  resize_to_uint8(view, plan, image.pixels);
   if (augment.policy == AugmentPolicy::RandAugment) {
-    RandAugment(augment.randaugment_ops, augment.randaugment_magnitude).apply(levels, random, scratch);
+    RandAugment(augment.randaugment_ops, augment.randaugment_magnitude).apply(image, random, scratch);
   } else if (augment.policy == AugmentPolicy::TrivialAugmentWide) {
-    TrivialAugmentWide().apply(levels, random, scratch);
+    TrivialAugmentWide().apply(image, random, scratch);
   }
   if (augment.colour_jitter.any()) {
-    ColourJitter(augment.colour_jitter).apply(levels, random);
+    ColourJitter(augment.colour_jitter).apply(image, random);
   }
 }
 
 /// Copies red, green and blue of each pixel.
-void give_levels(const AugmentScratch& scratch, const OutputPixels& out) {
+void copy_rgb(const AugmentScratch& scratch, const OutputPixels& out) {
   auto* to = static_cast<std::uint8_t*>(out.data);
   const std::uint8_t* from = scratch.pixels.data();
   for (const std::uint8_t* const end = to + out.elements(); to != end; to += 3, from += kPixelBytes) {
@@ -138,14 +138,14 @@ void normalise(const AugmentScratch& scratch, ImageSize size, const ChannelAffin
 ChannelAffine Normalisation::affine() const {
   ChannelAffine result;
   for (std::size_t c = 0; c < 3; ++c) {
-    result.scale[c] = static_cast<float>(1 / (255 * deviation[c]));
-    result.bias[c] = static_cast<float>(-mean[c] / deviation[c]);
+    result.scale[c] = static_cast<float>(1 / (255 * stddev[c]));
+    result.bias[c] = static_cast<float>(-mean[c] / stddev[c]);
   }
   return result;
 }
 
-std::uint8_t Normalisation::level(float value, std::size_t channel) const {
-  const double level = 255 * (static_cast<double>(value) * deviation[channel] + mean[channel]);
+std::uint8_t Normalisation::nearest_uint8(float value, std::size_t channel) const {
+  const double level = 255 * (static_cast<double>(value) * stddev[channel] + mean[channel]);
   return static_cast<std::uint8_t>(std::clamp(std::nearbyint(level), 0.0, 255.0));
 }
 
@@ -176,10 +176,10 @@ Resize TrainTransform::plan(ImageSize size, Random& random) const {
 void TrainTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
                            AugmentScratch& scratch) const {
   if (out.type == PixelType::UInt8) {
-    resize_and_change_levels(view, plan, augment, random, scratch);
-    give_levels(scratch, out);
-  } else if (augment.changes_levels()) {
-    resize_and_change_levels(view, plan, augment, random, scratch);
+    resize_and_augment(view, plan, augment, random, scratch);
+    copy_rgb(scratch, out);
+  } else if (augment.needs_uint8()) {
+    resize_and_augment(view, plan, augment, random, scratch);
     normalise(scratch, {out.width, out.height}, normalisation.affine(), out);
   } else {
     resize(view, plan, normalisation.affine(), out);
@@ -203,8 +203,8 @@ Resize EvalTransform::plan(ImageSize size, Random& /*random*/) const {
 void EvalTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
                           AugmentScratch& scratch) const {
   if (out.type == PixelType::UInt8) {
-    resize_and_change_levels(view, plan, {}, random, scratch);
-    give_levels(scratch, out);
+    resize_and_augment(view, plan, {}, random, scratch);
+    copy_rgb(scratch, out);
     return;
   }
   resize(view, plan, normalisation.affine(), out);

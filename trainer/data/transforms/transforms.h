@@ -8,19 +8,19 @@
 #include "trainer/data/pixels.h"
 #include "trainer/data/sampling/random.h"
 #include "trainer/data/transforms/augment_options.h"
-#include "trainer/data/transforms/levels.h"
+#include "trainer/data/transforms/uint8_image.h"
 
 namespace rollcall::data {
 
 /// Normalisation of each channel: (value / 255 - mean) / std; ImageNet's values by default.
 struct Normalisation {
   std::array<double, 3> mean{0.485, 0.456, 0.406};
-  std::array<double, 3> deviation{0.229, 0.224, 0.225};
+  std::array<double, 3> stddev{0.229, 0.224, 0.225};
 
   /// Returns the same map as one multiplication and one addition on values 0 ... 255.
   [[nodiscard]] ChannelAffine affine() const;
   /// Returns the uint8 value whose normalised value is nearest to `value`.
-  [[nodiscard]] std::uint8_t level(float value, std::size_t channel) const;
+  [[nodiscard]] std::uint8_t nearest_uint8(float value, std::size_t channel) const;
 };
 
 /// Random erasing (Zhong, Zheng, Kang, Li, Yang, AAAI 2020), as torchvision: with the given probability, overwrites a

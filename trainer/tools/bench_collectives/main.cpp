@@ -163,23 +163,23 @@ Result<train::World> join(const Options& options, const Environment& environment
   return train::join_world(*step, patched, options.launch, config, std::move(pmix), report, trace);
 }
 
-Result<std::vector<Contestant>> make_contestants(const Options& options, const train::World& world) {
-  std::vector<Contestant> contestants;
+Result<std::vector<Candidate>> make_candidates(const Options& options, const train::World& world) {
+  std::vector<Candidate> candidates;
   for (const std::string& backend : options.backends) {
-    const auto own = c10::make_intrusive<c10d::PrefixStore>("bench/" + std::to_string(contestants.size()), world.store);
+    const auto own = c10::make_intrusive<c10d::PrefixStore>("bench/" + std::to_string(candidates.size()), world.store);
     process_group::ProcessGroupOptions of_backend = world.group_options;
     of_backend.backend = backend;
     ASSIGN_OR_RETURN(auto made, process_group::make_process_group(own, world.rank, world.world_size, of_backend));
-    contestants.push_back({made.backend, made.process_group, world.device.options()});
+    candidates.push_back({made.backend, made.process_group, world.device.options()});
   }
-  return contestants;
+  return candidates;
 }
 
-void print_head(const train::World& world, std::size_t contestants) {
+void print_head(const train::World& world, std::size_t candidates) {
   fmt::print("# {} on {}; float32; medians of the slowest rank\n", counted(world.world_size, "rank"),
              counted(world.num_nodes, "node"));
   fmt::print("{:<15}{:<7}{:>12}{:>12}{:>10}{:>10}  {}{}\n", "operation", "with", "bytes", "us", "alg GB/s", "bus GB/s",
-             "result", contestants > 1 ? "  against the first" : "");
+             "result", candidates > 1 ? "  against the first" : "");
 }
 
 void print_row(const Measurement& row, double ratio, bool compares) {
@@ -204,9 +204,9 @@ void print_json(const Measurement& row, double ratio, const train::World& world)
 
 /// Measures and prints everything; returns whether all results were right.
 Result<bool> measure_all(const Options& options, const train::World& world) {
-  ASSIGN_OR_RETURN(const std::vector<Contestant> contestants, make_contestants(options, world));
+  ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, make_candidates(options, world));
   if (world.rank == 0 && !options.json) {
-    print_head(world, contestants.size());
+    print_head(world, candidates.size());
   }
   bool all_right = true;
   for (const std::string& operation : options.operations) {
@@ -214,7 +214,7 @@ Result<bool> measure_all(const Options& options, const train::World& world) {
          bytes = std::max<std::int64_t>(1, bytes) * options.factor) {
       ASSIGN_OR_RETURN(
           const std::vector<Measurement> rows,
-          measure(contestants, operation, bytes, {.warm_up = options.warm_up, .iterations = options.iterations}));
+          measure(candidates, operation, bytes, {.warm_up = options.warm_up, .iterations = options.iterations}));
       for (const Measurement& row : rows) {
         all_right = all_right && row.correct;
         const double ratio = rows.front().seconds / row.seconds;

@@ -112,36 +112,36 @@ void finish(c10::Device device) {
 }
 
 /// Returns this rank's time in seconds, from a moment when all ranks were ready.
-double time_once(const Contestant& contestant, Buffers& buffers) {
+double time_once(const Candidate& candidate, Buffers& buffers) {
   buffers.fill();
-  finish(contestant.tensors.device());
-  contestant.group->barrier(process_group::awaited<c10d::BarrierOptions>())->wait();
+  finish(candidate.tensors.device());
+  candidate.group->barrier(process_group::awaited<c10d::BarrierOptions>())->wait();
   const auto begin = std::chrono::steady_clock::now();
   buffers.run();
-  finish(contestant.tensors.device());
+  finish(candidate.tensors.device());
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// Returns the maximum over all ranks, element by element.
-std::vector<double> slowest(const Contestant& contestant, const std::vector<double>& mine) {
-  std::vector<at::Tensor> tensors{torch::tensor(mine, torch::kFloat64).to(contestant.tensors.device())};
+std::vector<double> slowest(const Candidate& candidate, const std::vector<double>& mine) {
+  std::vector<at::Tensor> tensors{torch::tensor(mine, torch::kFloat64).to(candidate.tensors.device())};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::MAX;
-  contestant.group->allreduce(tensors, options)->wait();
+  candidate.group->allreduce(tensors, options)->wait();
   const at::Tensor here = tensors[0].to(at::kCPU);
   const double* values = here.const_data_ptr<double>();
   return {values, values + mine.size()};
 }
 
-Measurement summarise(const Contestant& contestant, const std::string& name, Operation operation,
-                      const Buffers& buffers, const std::vector<double>& mine) {
-  Measurement result{.operation = name, .backend = contestant.backend, .bytes = buffers.bytes()};
+Measurement summarise(const Candidate& candidate, const std::string& name, Operation operation, const Buffers& buffers,
+                      const std::vector<double>& mine) {
+  Measurement result{.operation = name, .backend = candidate.backend, .bytes = buffers.bytes()};
   // A rank with a wrong result counts 1, so the maximum over all ranks shows it.
-  const bool wrong = slowest(contestant, {buffers.correct() ? 0.0 : 1.0})[0] > 0;
+  const bool wrong = slowest(candidate, {buffers.correct() ? 0.0 : 1.0})[0] > 0;
   result.correct = !wrong;
-  result.seconds = median(slowest(contestant, mine));
+  result.seconds = median(slowest(candidate, mine));
   result.algorithm = static_cast<double>(result.bytes) / result.seconds;
-  result.bus = result.algorithm * bus_factor(operation, process_group::world_size_of(contestant.group));
+  result.bus = result.algorithm * bus_factor(operation, process_group::world_size_of(candidate.group));
   return result;
 }
 
@@ -183,27 +183,27 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Result<std::vector<Measurement>> measure(const std::vector<Contestant>& contestants, const std::string& operation,
-                                         std::int64_t bytes, const Effort& effort) {
+Result<std::vector<Measurement>> measure(const std::vector<Candidate>& candidates, const std::string& operation,
+                                         std::int64_t bytes, const Repetitions& repetitions) {
   std::vector<Measurement> results;
   const Operation kind = find_operation(operation).value();
-  const Result<void> done = process_group::guard_collective(contestants.at(0).group, [&] {
+  const Result<void> done = process_group::guard_collective(candidates.at(0).group, [&] {
     std::vector<Buffers> buffers;
-    buffers.reserve(contestants.size());
-    for (const Contestant& contestant : contestants) {
-      buffers.emplace_back(contestant.group, contestant.tensors, kind, bytes);
+    buffers.reserve(candidates.size());
+    for (const Candidate& candidate : candidates) {
+      buffers.emplace_back(candidate.group, candidate.tensors, kind, bytes);
     }
-    std::vector<std::vector<double>> seconds(contestants.size());
-    for (int turn = -effort.warm_up; turn < effort.iterations; ++turn) {
-      for (std::size_t i = 0; i < contestants.size(); ++i) {
-        const double once = time_once(contestants[i], buffers[i]);
+    std::vector<std::vector<double>> seconds(candidates.size());
+    for (int turn = -repetitions.warm_up; turn < repetitions.iterations; ++turn) {
+      for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const double once = time_once(candidates[i], buffers[i]);
         if (turn >= 0) {
           seconds[i].push_back(once);
         }
       }
     }
-    for (std::size_t i = 0; i < contestants.size(); ++i) {
-      results.push_back(summarise(contestants[i], operation, kind, buffers[i], seconds[i]));
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      results.push_back(summarise(candidates[i], operation, kind, buffers[i], seconds[i]));
     }
   });
   return done ? Result<std::vector<Measurement>>(std::move(results)) : done.error();

@@ -22,7 +22,7 @@ enum class Operation { AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll 
 [[nodiscard]] double median(std::vector<double> values);
 
 /// A backend under test and its process group.
-struct Contestant {
+struct Candidate {
   std::string backend;
   process_group::Group group;
   at::TensorOptions tensors = {};  ///< options of its tensors, such as their device
@@ -37,16 +37,16 @@ struct Measurement {
   bool correct = false;  ///< whether the result is correct on all ranks
 };
 
-struct Effort {
+struct Repetitions {
   int warm_up = 3;
   int iterations = 20;
 };
 
-/// Measures one operation on float32 buffers of about `bytes` with each contestant in turn, iteration by iteration, so
+/// Measures one operation on float32 buffers of about `bytes` with each candidate in turn, iteration by iteration, so
 /// that all are exposed to the same noise. Collective; the same numbers on every rank. Errors (Unavailable): a peer was
 /// lost.
-[[nodiscard]] Result<std::vector<Measurement>> measure(const std::vector<Contestant>& contestants,
+[[nodiscard]] Result<std::vector<Measurement>> measure(const std::vector<Candidate>& candidates,
                                                        const std::string& operation, std::int64_t bytes,
-                                                       const Effort& effort);
+                                                       const Repetitions& repetitions);
 
 }  // namespace rollcall::bench_collectives

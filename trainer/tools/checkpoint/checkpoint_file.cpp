@@ -132,7 +132,8 @@ Result<std::unique_ptr<std::byte[]>> CheckpointFile::read(const CheckpointTensor
   return bytes;
 }
 
-Result<std::vector<std::string>> CheckpointFile::damaged(std::size_t threads, metrics::WorkProgress& progress) const {
+Result<std::vector<std::string>> CheckpointFile::find_damaged(std::size_t threads,
+                                                              metrics::WorkProgress& progress) const {
   RETURN_IF_ERROR(reader_->verify(format::VerifyLevel::Metadata, threads));
   const std::span<const format::ManifestEntry> all(reader_->datasets());
   std::vector<std::byte> buffer(std::min<std::uint64_t>(kBatchBytes, file_bytes()));

@@ -64,7 +64,8 @@ class CheckpointFile {
   [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(const CheckpointTensor& tensor) const;
   /// Reads everything on up to `threads` threads and returns the names of the tensors and values whose checksums are
   /// wrong. Error (BadData): HDF5's structures are damaged.
-  [[nodiscard]] Result<std::vector<std::string>> damaged(std::size_t threads, metrics::WorkProgress& progress) const;
+  [[nodiscard]] Result<std::vector<std::string>> find_damaged(std::size_t threads,
+                                                              metrics::WorkProgress& progress) const;
 
  private:
   CheckpointFile() = default;

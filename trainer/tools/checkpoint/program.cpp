@@ -73,11 +73,11 @@ Error unknown_command(const std::string& name) {
 
 Result<void> check_count(const Command& command, const std::vector<std::string>& arguments) {
   const std::string usage = fmt::format("{} {} {}", kProgram, command.name, command.arguments);
-  if (arguments.size() < command.at_least) {
+  if (arguments.size() < command.min_arguments) {
     return fail(std::string(command.name), "", "an argument is missing", usage);
   }
-  if (arguments.size() > command.at_most) {
-    return fail(std::string(command.name), arguments[command.at_most], "unexpected argument", usage);
+  if (arguments.size() > command.max_arguments) {
+    return fail(std::string(command.name), arguments[command.max_arguments], "unexpected argument", usage);
   }
   return {};
 }

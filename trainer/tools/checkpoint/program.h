@@ -44,8 +44,8 @@ struct Command {
   std::string_view summary;    ///< one clause, for `--help`
   std::string_view arguments;  ///< "CHECKPOINT [TENSOR...]"
   std::string_view text;       ///< paragraphs of `rollcall-checkpoint NAME --help`; every line ends with a line feed
-  std::size_t at_least;        ///< minimum number of arguments
-  std::size_t at_most;
+  std::size_t min_arguments;   ///< minimum number of arguments
+  std::size_t max_arguments;
   std::span<const command_line::Flag> flags;
   settings::Table table;
   /// Runs the command and returns the exit code. Results are printed to `out` before an Error reports them.

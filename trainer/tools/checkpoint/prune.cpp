@@ -82,7 +82,7 @@ class Rules {
 
   [[nodiscard]] bool any() const { return !steps_.empty(); }
 
-  [[nodiscard]] Fate fate_of(const ListedFile& file) const {
+  [[nodiscard]] PruneDecision decision_for(const ListedFile& file) const {
     const std::int64_t step = *file.step;
     if (contains(superfluous_, step)) {
       return {true, "superfluous"};
@@ -108,7 +108,7 @@ class Rules {
 };
 
 /// Decides about a file that is not a usable checkpoint.
-Fate fate_of_other(const ListedFile& file, bool has_usable) {
+PruneDecision decision_for_other(const ListedFile& file, bool has_usable) {
   if (!file.entry.is_own) {
     return {false, fmt::format("belongs to user {}", file.entry.owner)};
   }
@@ -119,8 +119,8 @@ Fate fate_of_other(const ListedFile& file, bool has_usable) {
     case FileState::Unfinished:
       return {true, "left by a crash"};
     case FileState::Unnamed:
-      return has_usable ? Fate{true, "left by a crash"}
-                        : Fate{false, "complete, and the folder holds no intact checkpoint"};
+      return has_usable ? PruneDecision{true, "left by a crash"}
+                        : PruneDecision{false, "complete, and the folder holds no intact checkpoint"};
     case FileState::Writing:
       return {false, "it may still be being written"};
     case FileState::SetAside:
@@ -142,8 +142,8 @@ Fate fate_of_other(const ListedFile& file, bool has_usable) {
 void verify(PrunedFile& pruned, metrics::WorkProgress& progress) {
   ListedFile& file = pruned.file;
   const auto opened = CheckpointFile::open(file.path);
-  const auto damaged =
-      opened ? opened->damaged(format::default_threads(), progress) : Result<std::vector<std::string>>(opened.error());
+  const auto damaged = opened ? opened->find_damaged(format::default_threads(), progress)
+                              : Result<std::vector<std::string>>(opened.error());
   progress.end();
   if (!damaged) {
     const bool is_damage = damaged.error().kind == ErrorKind::BadData;
@@ -170,7 +170,7 @@ Result<void> remove_file(PrunedFile& pruned) {
   const ListedFile& file = pruned.file;
   const auto now = DirectoryEntry::at(file.path);
   if (!now || !now->is_same_file_as(file.entry)) {
-    pruned.fate = {false, now ? "was replaced in the meantime" : "was removed in the meantime"};
+    pruned.decision = {false, now ? "was replaced in the meantime" : "was removed in the meantime"};
     return {};
   }
   if (::unlink(file.path.c_str()) != 0 && errno != ENOENT) {
@@ -191,15 +191,15 @@ bool is_usable_checkpoint(const ListedFile& file) {
          name_of(file) == format::checkpoint_name(*file.step);
 }
 
-std::vector<Fate> fates_of(const std::vector<ListedFile>& files, const PruneRules& rules) {
+std::vector<PruneDecision> prune_decisions(const std::vector<ListedFile>& files, const PruneRules& rules) {
   const Rules of_checkpoints(files, rules);
-  std::vector<Fate> fates;
-  fates.reserve(files.size());
+  std::vector<PruneDecision> decisions;
+  decisions.reserve(files.size());
   for (const ListedFile& file : files) {
-    fates.push_back(is_usable_checkpoint(file) ? of_checkpoints.fate_of(file)
-                                               : fate_of_other(file, of_checkpoints.any()));
+    decisions.push_back(is_usable_checkpoint(file) ? of_checkpoints.decision_for(file)
+                                                   : decision_for_other(file, of_checkpoints.any()));
   }
-  return fates;
+  return decisions;
 }
 
 void decide(Pruning& pruning) {
@@ -207,9 +207,9 @@ void decide(Pruning& pruning) {
   for (const PrunedFile& pruned : pruning.files) {
     files.push_back(pruned.file);
   }
-  const std::vector<Fate> fates = fates_of(files, pruning.rules);
-  for (std::size_t i = 0; i < fates.size(); ++i) {
-    pruning.files[i].fate = fates[i];
+  const std::vector<PruneDecision> decisions = prune_decisions(files, pruning.rules);
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    pruning.files[i].decision = decisions[i];
   }
 }
 
@@ -227,7 +227,7 @@ void verify_newest(Pruning& pruning, metrics::WorkProgress& progress) {
 Result<void> remove_files(Pruning& pruning) {
   bool any = false;
   for (PrunedFile& pruned : pruning.files) {
-    if (!pruned.fate.goes) {
+    if (!pruned.decision.is_removed) {
       continue;
     }
     RETURN_IF_ERROR(remove_file(pruned));

@@ -19,9 +19,9 @@ struct PruneRules {
 };
 
 /// Whether a file is removed, and the reason for users.
-struct Fate {
-  bool goes = false;
-  std::string why;
+struct PruneDecision {
+  bool is_removed = false;
+  std::string reason;
 };
 
 /// Returns whether the rules apply to the file: it has the name of a training's checkpoint, is not a symbolic link,
@@ -37,11 +37,11 @@ struct Fate {
 /// format::superfluous_steps() names them; the best ones are those of the best validations that any of them records,
 /// and that of best.h5. Temporary files of dead writers are removed; a complete one only if there is a usable
 /// checkpoint, since it may otherwise hold the only good state. Everything else is kept. Pure.
-[[nodiscard]] std::vector<Fate> fates_of(const std::vector<ListedFile>& files, const PruneRules& rules);
+[[nodiscard]] std::vector<PruneDecision> prune_decisions(const std::vector<ListedFile>& files, const PruneRules& rules);
 
 struct PrunedFile {
   ListedFile file;
-  Fate fate;
+  PruneDecision decision;
   bool verified = false;  ///< whether every byte was compared with its checksum
   bool removed = false;
 };
@@ -54,7 +54,7 @@ struct Pruning {
   std::vector<PrunedFile> files;  ///< by step, the oldest first
 };
 
-/// Sets each file's fate by the rules and by what has been found out about the files.
+/// Sets each file's decision by the rules and by what has been found out about the files.
 void decide(Pruning& pruning);
 
 /// Reads the newest checkpoints completely until enough are intact to be kept as the newest ones. A damaged one no

@@ -68,7 +68,7 @@ Result<void> check_usable(const Pruning& pruning) {
 }
 
 std::string_view word_for(const PrunedFile& pruned, bool dry_run) {
-  if (!pruned.fate.goes) {
+  if (!pruned.decision.is_removed) {
     return "kept";
   }
   return pruned.removed ? "removed" : dry_run ? "would be removed" : "not removed";
@@ -76,7 +76,7 @@ std::string_view word_for(const PrunedFile& pruned, bool dry_run) {
 
 /// Returns the bytes that removing the file frees: none while the file has another name.
 std::uint64_t freed_by(const PrunedFile& pruned, bool dry_run) {
-  const bool counts = (pruned.removed || (dry_run && pruned.fate.goes)) && pruned.file.entry.links == 1;
+  const bool counts = (pruned.removed || (dry_run && pruned.decision.is_removed)) && pruned.file.entry.links == 1;
   return counts ? pruned.file.bytes : 0;
 }
 
@@ -89,7 +89,7 @@ struct Totals {
 Totals totals_of(const Pruning& pruning) {
   Totals totals;
   for (const PrunedFile& pruned : pruning.files) {
-    const bool gone = pruned.removed || (pruning.dry_run && pruned.fate.goes);
+    const bool gone = pruned.removed || (pruning.dry_run && pruned.decision.is_removed);
     ++(gone ? totals.gone : totals.stay);
     totals.freed += freed_by(pruned, pruning.dry_run);
   }
@@ -99,10 +99,10 @@ Totals totals_of(const Pruning& pruning) {
 void print_table(std::ostream& out, const Pruning& pruning) {
   std::vector<std::vector<std::string>> rows{{"FILE", "STATE", "SIZE", "", ""}};
   for (const PrunedFile& pruned : pruning.files) {
-    const std::string verified = pruned.verified && !pruned.fate.goes ? ", verified" : "";
+    const std::string verified = pruned.verified && !pruned.decision.is_removed ? ", verified" : "";
     rows.push_back({fs::path(pruned.file.path).filename().string(), std::string(format::state_name(pruned.file.state)),
                     metrics::human_bytes(pruned.file.bytes), std::string(word_for(pruned, pruning.dry_run)),
-                    pruned.fate.why + verified});
+                    pruned.decision.reason + verified});
   }
   const Totals totals = totals_of(pruning);
   out << command_line::text_table(rows)
@@ -118,9 +118,9 @@ void print_json_report(std::ostream& out, const Pruning& pruning) {
                      {"step", pruned.file.step ? Json(*pruned.file.step) : Json(nullptr)},
                      {"bytes", pruned.file.bytes},
                      {"verified", pruned.verified},
-                     {"goes", pruned.fate.goes},
+                     {"goes", pruned.decision.is_removed},
                      {"removed", pruned.removed},
-                     {"why", pruned.fate.why}});
+                     {"why", pruned.decision.reason}});
   }
   print_json(out, "prune",
              {{"path", pruning.folder},
@@ -154,8 +154,8 @@ Result<Pruning> look_into(const CommandContext& context) {
 Result<int> run(CommandContext& context) {
   ASSIGN_OR_RETURN(auto pruning, look_into(context));
   decide(pruning);
-  const auto goes = [](const PrunedFile& pruned) { return pruned.fate.goes; };
-  if (context.options.text("verify") == "full" && std::ranges::any_of(pruning.files, goes)) {
+  const auto is_removed = [](const PrunedFile& pruned) { return pruned.decision.is_removed; };
+  if (context.options.text("verify") == "full" && std::ranges::any_of(pruning.files, is_removed)) {
     verify_newest(pruning, context.progress);
     decide(pruning);
   }

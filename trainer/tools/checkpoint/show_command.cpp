@@ -182,10 +182,9 @@ Json summary_json(const CheckpointFile& file, bool with_tensors) {
 }
 
 Json statistics_json(const Statistics& found) {
-  return {{"elements", found.elements}, {"nan", found.nan},
-          {"infinite", found.infinite}, {"zeros", found.zeros},
-          {"minimum", found.minimum},   {"maximum", found.maximum},
-          {"mean", found.mean},         {"deviation", found.deviation}};
+  return {{"elements", found.elements}, {"nan", found.nan},         {"infinite", found.infinite},
+          {"zeros", found.zeros},       {"minimum", found.minimum}, {"maximum", found.maximum},
+          {"mean", found.mean},         {"deviation", found.stddev}};
 }
 
 /// Prints statistics of the named tensors.
@@ -202,7 +201,7 @@ Result<int> show_tensors(CommandContext& context, const CheckpointFile& file, st
     rows.push_back({tensor->name(), std::string(checkpoint::format::dtype_name(tensor->dtype)),
                     checkpoint::format::shape_text(tensor->shape), fmt::format("{:.6g}", found.minimum),
                     fmt::format("{:.6g}", found.maximum), fmt::format("{:.6g}", found.mean),
-                    fmt::format("{:.6g}", found.deviation), std::to_string(found.zeros), std::to_string(found.nan),
+                    fmt::format("{:.6g}", found.stddev), std::to_string(found.zeros), std::to_string(found.nan),
                     std::to_string(found.infinite)});
     tensors.push_back(tensor_json(*tensor));
     tensors.back()["statistics"] = statistics_json(found);

@@ -18,7 +18,7 @@ void put(std::span<std::byte> out, std::size_t index, Number number) {
 
 }  // namespace
 
-float float_of_half(std::uint16_t half) {
+float half_to_float(std::uint16_t half) {
   const bool negative = (half & 0x8000U) != 0;
   const int exponent = (half >> 10U) & 0x1f;
   const int fraction = half & 0x3ff;
@@ -33,7 +33,7 @@ float float_of_half(std::uint16_t half) {
   return negative ? -magnitude : magnitude;
 }
 
-std::uint16_t half_of_float(float number) {
+std::uint16_t float_to_half(float number) {
   const auto sign = static_cast<std::uint16_t>(std::signbit(number) ? 0x8000 : 0);
   const float magnitude = std::fabs(number);
   if (std::isnan(number)) {
@@ -52,7 +52,7 @@ std::uint16_t half_of_float(float number) {
   return sign | static_cast<std::uint16_t>(((exponent + 14) << 10) + (rounded - 0x400));
 }
 
-std::uint16_t bfloat16_of_float(float number) {
+std::uint16_t float_to_bfloat16(float number) {
   if (std::isnan(number)) {
     return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(number) >> 16U) | 0x40U);
   }
@@ -71,9 +71,9 @@ void write_elements(std::span<const double> numbers, DType dtype, std::span<std:
     } else if (dtype == DType::Float32) {
       put(out, i, static_cast<float>(number));
     } else if (dtype == DType::Float16) {
-      put(out, i, half_of_float(static_cast<float>(number)));
+      put(out, i, float_to_half(static_cast<float>(number)));
     } else {
-      put(out, i, bfloat16_of_float(static_cast<float>(number)));
+      put(out, i, float_to_bfloat16(static_cast<float>(number)));
     }
   }
 }
@@ -111,7 +111,7 @@ Statistics gather(std::span<const std::byte> bytes, std::size_t size, Read read)
     const double number = read(bytes.data() + at);
     squares += std::isfinite(number) ? (number - found.mean) * (number - found.mean) : 0;
   }
-  found.deviation = std::sqrt(squares / finite);
+  found.stddev = std::sqrt(squares / finite);
   return found;
 }
 

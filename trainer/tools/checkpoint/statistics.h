@@ -12,9 +12,9 @@ namespace rollcall::checkpoint_tool {
 
 /// Convert between float and IEEE 754 binary16 or bfloat16. To float exactly; from float to the nearest, ties to even,
 /// and too large numbers to infinity. A NaN that becomes a bfloat16 keeps its payload.
-[[nodiscard]] float float_of_half(std::uint16_t half);
-[[nodiscard]] std::uint16_t half_of_float(float number);
-[[nodiscard]] std::uint16_t bfloat16_of_float(float number);
+[[nodiscard]] float half_to_float(std::uint16_t half);
+[[nodiscard]] std::uint16_t float_to_half(float number);
+[[nodiscard]] std::uint16_t float_to_bfloat16(float number);
 
 template <typename Number>
 [[nodiscard]] Number element_at(const std::byte* bytes) {
@@ -30,7 +30,7 @@ auto with_element_reader(checkpoint::format::DType dtype, Visit visit) {
   using checkpoint::format::DType;
   switch (dtype) {
     case DType::Float16:
-      return visit([](const std::byte* at) { return double{float_of_half(element_at<std::uint16_t>(at))}; });
+      return visit([](const std::byte* at) { return double{half_to_float(element_at<std::uint16_t>(at))}; });
     case DType::BFloat16:
       return visit([](const std::byte* at) { return double{from_bfloat16(element_at<std::uint16_t>(at))}; });
     case DType::Float32:
@@ -67,7 +67,7 @@ struct Statistics {
   double minimum = 0;
   double maximum = 0;
   double mean = 0;
-  double deviation = 0;
+  double stddev = 0;
 };
 
 /// Computes the statistics of a tensor. Pure.

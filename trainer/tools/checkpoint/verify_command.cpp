@@ -74,7 +74,7 @@ Result<Verified> verify(const std::string& path, std::size_t threads, metrics::W
   Verified report;
   report.path = path;
   const auto file = CheckpointFile::open(path);
-  auto damaged = file ? file->damaged(threads, progress) : Result<std::vector<std::string>>(file.error());
+  auto damaged = file ? file->find_damaged(threads, progress) : Result<std::vector<std::string>>(file.error());
   if (damaged) {
     report.bytes = file->file_bytes();
     report.damaged = *std::move(damaged);

@@ -160,13 +160,13 @@ Result<data::PixelView> Preparer::decode(data::ImageDecoder& decoder, const data
 Result<void> Preparer::resize_into(PreparedSample& sample, const data::PixelView& pixels) {
   const data::ImageSize size{pixels.area.width, pixels.area.height};
   const data::ImageSize smaller = reduced(size, options_.resize);
-  std::vector<std::uint8_t> levels(static_cast<std::size_t>(smaller.width) * static_cast<std::size_t>(smaller.height) *
-                                   data::kPixelBytes);
-  data::resize_to_levels(
+  std::vector<std::uint8_t> resized_pixels(static_cast<std::size_t>(smaller.width) *
+                                           static_cast<std::size_t>(smaller.height) * data::kPixelBytes);
+  data::resize_to_uint8(
       pixels, {.source = whole(size), .width = smaller.width, .height = smaller.height, .wanted = whole(smaller)},
-      levels.data());
+      resized_pixels.data());
   ASSIGN_OR_RETURN(std::vector<std::byte> jpeg,
-                   encode_jpeg(levels, smaller, options_.quality, sample.entry.orientation));
+                   encode_jpeg(resized_pixels, smaller, options_.quality, sample.entry.orientation));
   sample.stored = std::move(jpeg);
   sample.outcome = Outcome::Resized;
   sample.entry.width = static_cast<std::uint32_t>(smaller.width);

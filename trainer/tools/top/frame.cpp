@@ -26,7 +26,7 @@ constexpr std::string_view kPlain = "\x1b[0m";
 /// Adds lines to a frame until it is full. Each is cut at the frame's width.
 class FrameWriter {
  public:
-  explicit FrameWriter(const Look& look) : look_(look) {}
+  explicit FrameWriter(const FrameOptions& look) : look_(look) {}
 
   /// `text` is ASCII or has names that may be UTF-8; it is cut between characters.
   void line(const std::string& text, std::string_view style = {}) {
@@ -51,7 +51,7 @@ class FrameWriter {
     return text;
   }
 
-  const Look& look_;
+  const FrameOptions& look_;
   std::vector<std::string> lines_;
 };
 
@@ -67,7 +67,7 @@ std::string progress_bar(const Run& run, std::size_t width) {
 }
 
 std::string time_line(const Run& run, double now) {
-  const double left = seconds_to_go(run);
+  const double left = seconds_remaining(run);
   if (!run.is_alive()) {
     return "";
   }
@@ -131,7 +131,7 @@ std::string save_line(const Run& run) {
 }
 
 /// Adds the slowest ranks, as many as fit.
-void write_ranks(const Run& run, const Look& look, FrameWriter& writer) {
+void write_ranks(const Run& run, const FrameOptions& look, FrameWriter& writer) {
   const std::vector<report::RankSums>& ranks = run.ranks.ranks();
   if (ranks.size() < 2 || writer.room() < 3) {
     return;
@@ -153,7 +153,7 @@ void write_ranks(const Run& run, const Look& look, FrameWriter& writer) {
 
 }  // namespace
 
-double seconds_to_go(const report::Run& run) {
+double seconds_remaining(const report::Run& run) {
   const std::int64_t left = run.all_steps() - run.step;
   if (run.all_steps() == 0 || run.starts.empty()) {
     return -1;
@@ -164,7 +164,7 @@ double seconds_to_go(const report::Run& run) {
   return done > 0 && took > 0 ? std::max(took / static_cast<double>(done) * static_cast<double>(left), 0.0) : -1;
 }
 
-std::string small_curve(const report::Series& series, std::size_t width, bool utf8) {
+std::string sparkline(const report::Series& series, std::size_t width, bool utf8) {
   const std::vector<report::Point> points = report::thinned(series.points(), std::max<std::size_t>(width, 1));
   if (points.empty()) {
     return "";
@@ -180,7 +180,7 @@ std::string small_curve(const report::Series& series, std::size_t width, bool ut
   return text;
 }
 
-std::vector<std::string> frame(const report::Run& run, const Look& look, double now) {
+std::vector<std::string> frame(const report::Run& run, const FrameOptions& look, double now) {
   FrameWriter writer(look);
   writer.line(run.name + ": " + report::state_of(run), kBold);
   writer.line(progress_bar(run, look.width));
@@ -194,7 +194,7 @@ std::vector<std::string> frame(const report::Run& run, const Look& look, double 
   const std::size_t columns = look.width > 20 ? look.width - 10 : 10;
   for (const auto& [name, series] : {std::pair{"loss", &run.loss}, std::pair{"images/s", &run.images_per_second}}) {
     if (!series->empty()) {
-      writer.line(fmt::format("{:<9}{}", name, small_curve(*series, columns, look.utf8)));
+      writer.line(fmt::format("{:<9}{}", name, sparkline(*series, columns, look.utf8)));
     }
   }
   writer.line(step_line(run));

@@ -92,7 +92,7 @@ Result<std::string> chosen_run(const std::vector<std::string>& named, const Envi
   return found;
 }
 
-Look look_of(const Environment& environment, bool on_terminal) {
+FrameOptions frame_options(const Environment& environment, bool on_terminal) {
   const bool plain =
       environment.get_non_empty("NO_COLOR").has_value() || environment.get("TERM").value_or("") == "dumb";
   return {.colours = on_terminal && !plain, .utf8 = command_line::speaks_utf8(environment)};
@@ -216,7 +216,7 @@ class Follower {
   std::optional<report::RecordFile> file_;
 };
 
-Result<void> follow(const std::string& run, Look look, double interval) {
+Result<void> follow(const std::string& run, FrameOptions look, double interval) {
   RETURN_IF_ERROR(Screen::check());
   Follower follower(run);
   RETURN_IF_ERROR(follower.look());
@@ -230,7 +230,7 @@ Result<void> follow(const std::string& run, Look look, double interval) {
   return {};
 }
 
-Result<void> print_once(const std::string& path, const Look& look, bool json, std::ostream& out) {
+Result<void> print_once(const std::string& path, const FrameOptions& look, bool json, std::ostream& out) {
   ASSIGN_OR_RETURN(const Run run, report::read_run(path));
   if (json) {
     out << report::summary_json(run) << "\n";
@@ -255,8 +255,9 @@ Result<int> show(const std::vector<std::string>& arguments, const Environment& e
     return fail("--json", "", "works only with --once", "--once --json");
   }
   ASSIGN_OR_RETURN(const std::string run, chosen_run(line.positional, environment));
-  const Result<void> shown = line.has("once") ? print_once(run, look_of(environment, false), line.has("json"), out)
-                                              : follow(run, look_of(environment, true), options.number("interval"));
+  const Result<void> shown = line.has("once")
+                                 ? print_once(run, frame_options(environment, false), line.has("json"), out)
+                                 : follow(run, frame_options(environment, true), options.number("interval"));
   return shown ? Result<int>(to_int(ExitCode::Success)) : shown.error();
 }
 

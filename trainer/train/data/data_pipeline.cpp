@@ -34,7 +34,7 @@ void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, cons
                   const device::Device& device) {
   data::LoaderOptions options = config.loading;
   options.pinned = device.wants_pinned_batches();
-  options.held = options.pinned ? data::BatchCopies::kInFlight : 0;
+  options.held = options.pinned ? data::DevicePrefetcher::kInFlight : 0;
   pipeline.near_cpus = cpus_near(device.facts().bus, cpus_of_this_process());
   pipeline.sharing_ranks = share.sharing;
   options.workers = workers_at_first(config.valid_workers, share, options);
@@ -99,8 +99,8 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   make_loaders(pipeline, config, world.share, world.device);
   RETURN_IF_ERROR(check_memory(pipeline, world.share));
   warn_of_workers(pipeline, world.share);
-  pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device(), world.device.kernels(),
-                                                        data::Normalisation(), computes_in, world.longest_wait());
+  pipeline.prefetcher = std::make_unique<data::DevicePrefetcher>(
+      world.device.device(), world.device.kernels(), data::Normalisation(), computes_in, world.longest_wait());
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

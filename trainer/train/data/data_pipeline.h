@@ -10,7 +10,7 @@
 #include "runtime/settings/settings.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/datasets/datasets.h"
-#include "trainer/data/loader/batch_copies.h"
+#include "trainer/data/loader/device_prefetcher.h"
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
 #include "trainer/distributed/ddp/exact_replica.h"
@@ -26,7 +26,7 @@ struct DataPipeline {
   std::unique_ptr<data::Sampler> valid_sampler;
   std::unique_ptr<data::Loader> train_loader;
   std::unique_ptr<data::Loader> valid_loader;
-  std::unique_ptr<data::BatchCopies> copies;  ///< copies batches of both loaders to the device of the model
+  std::unique_ptr<data::DevicePrefetcher> prefetcher;  ///< copies batches of both loaders to the device of the model
   data::LoaderOptions train_loading;
   data::LoaderOptions valid_loading;
   std::vector<std::uint32_t> near_cpus;  ///< CPUs of this process near the device; empty: any CPU

@@ -179,7 +179,7 @@ class Sending {
     ASSIGN_OR_RETURN(const auto places, told_by_ranks(world_.process_group, own));
     const auto place = places[firsts_[world_.rank]].get<std::vector<int>>();
     if (index() == nullptr && place[1] >= 0) {
-      auto memory = SharedMemory::of_process(place[0], place[1]);
+      auto memory = SharedMemory::map_from_process(place[0], place[1]);
       if (memory && memory->bytes().size() == size_) {
         received_ = SampleIndex::from(*std::move(memory));
       }

@@ -95,7 +95,7 @@ at::Tensor image_grid(const at::Tensor& images) {
   const data::Normalisation normalisation;
   at::Tensor shown = images.slice(0, 0, count).slice(2, 0, images.size(2), stride).slice(3, 0, images.size(3), stride);
   if (shown.scalar_type() != at::kByte) {
-    shown = shown.to(at::kFloat) * by_channel(normalisation.deviation) + by_channel(normalisation.mean);
+    shown = shown.to(at::kFloat) * by_channel(normalisation.stddev) + by_channel(normalisation.mean);
     shown = (shown * 255).round().clamp(0, 255).to(at::kByte);
   }
   shown = shown.contiguous();

@@ -99,7 +99,7 @@ void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   step.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   run_.observer.batch_read(step.numbers.step, read.images);
   const double begun = seconds_now();
-  const data::Batch batch = training_.data.copies->place(read);
+  const data::Batch batch = training_.data.prefetcher->to_device(read);
   if (is_graph_ready()) {
     graph_->keep(static_cast<std::size_t>(done), batch);
     if (done + 1 == batches_) {

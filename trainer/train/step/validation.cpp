@@ -12,7 +12,7 @@ std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainC
   count_bad_samples(read, sums.average);
   return catch_training_errors(world, [&] {
     const torch::NoGradGuard no_grad;
-    const data::Batch batch = training.data.copies->place(read);
+    const data::Batch batch = training.data.prefetcher->to_device(read);
     const at::Tensor outputs =
         training.replica->evaluate([&] { return outputs_of(training, config, world, batch.images); });
     const at::Tensor of_batch = count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);

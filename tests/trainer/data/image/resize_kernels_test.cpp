@@ -70,7 +70,7 @@ std::vector<Element> run(const Picture& picture, const Resize& request, const Re
   std::vector<Element> memory(elements + 2 * kGuard, Element{77});
   const PixelView view = picture.view(needed(request));
   if constexpr (sizeof(Element) == 1) {
-    resize_to_levels(view, request, memory.data() + kGuard, kernels);
+    resize_to_uint8(view, request, memory.data() + kGuard, kernels);
   } else {
     const PixelType type = sizeof(Element) == 4 ? PixelType::Float32 : PixelType::BFloat16;
     resize(view, request, kAffine, {memory.data() + kGuard, type, request.wanted.width, request.wanted.height},

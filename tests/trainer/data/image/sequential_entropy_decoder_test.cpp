@@ -57,7 +57,7 @@ TEST(SequentialEntropyDecoder, TakesOverWhereOneHuffmanCodedSequentialScanHoldsA
   for (const test::JpegKind& kind : test::jpeg_kinds()) {
     const auto file = test::random_jpeg(kind, {60, 50}, random);
     JpegFile jpeg(true);
-    KeptMemory pixels;
+    ReusableBuffer pixels;
     ASSERT_TRUE(jpeg.open(file));
     ASSERT_TRUE(jpeg.decode({10, 10, 20, 20}, 1, pixels));
     EXPECT_EQ(jpeg.used_own(), !kind.style.progressive && !kind.style.arithmetic && !kind.style.one_scan_a_component)

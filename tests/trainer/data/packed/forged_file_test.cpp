@@ -63,7 +63,7 @@ class Forger {
   }
 
   void change_table() {
-    const DataSetPlace& table = *tables_[below(tables_.size())];
+    const DataSetLocation& table = *tables_[below(tables_.size())];
     change(table.start, table.start + table.bytes());
   }
 
@@ -80,7 +80,7 @@ class Forger {
   }
 
   /// Where the file says what the table's checksum is.
-  [[nodiscard]] std::size_t checksum_place(const DataSetPlace& table) const {
+  [[nodiscard]] std::size_t checksum_place(const DataSetLocation& table) const {
     const auto is = std::as_bytes(std::span(&*table.crc32c, 1));
     const auto found = std::search(sound_.begin(), sound_.end(), is.begin(), is.end());
     EXPECT_NE(found, sound_.end());
@@ -91,10 +91,10 @@ class Forger {
   std::vector<std::byte> sound_;
   std::vector<std::byte> changed_;
   std::vector<ChecksummedStretch> stretches_;
-  std::vector<const DataSetPlace*> tables_{&layout_.offset,    &layout_.length,      &layout_.tile_count,
-                                           &layout_.label,     &layout_.crc32c,      &layout_.width,
-                                           &layout_.height,    &layout_.orientation, &layout_.name_offset,
-                                           &layout_.name_data, &layout_.class_names};
+  std::vector<const DataSetLocation*> tables_{&layout_.offset,    &layout_.length,      &layout_.tile_count,
+                                              &layout_.label,     &layout_.crc32c,      &layout_.width,
+                                              &layout_.height,    &layout_.orientation, &layout_.name_offset,
+                                              &layout_.name_data, &layout_.class_names};
   std::vector<std::size_t> checksums_;  ///< of the tables
   std::mt19937_64 random_{20261129};
 };

@@ -97,7 +97,7 @@ TEST(OpenSource, KnowsATreeAgainInTheFileThatItWasPackedInto) {
   for (const test::MadeSample& sample : samples) {
     builder.add({.label = static_cast<std::uint32_t>(sample.label)}, sample.name);
   }
-  const auto tree = builder.finish({.source = "", .class_names = (*packed)->class_names(), .witnesses = {}});
+  const auto tree = builder.finish({.source = "", .class_names = (*packed)->class_names(), .stamps = {}});
   ASSERT_TRUE(tree);
   EXPECT_EQ(tree->identity(), (*packed)->identity());
 }

@@ -38,19 +38,18 @@ class KeptIndex : public testing::Test {
     builder.add({.offset = 512, .bytes = 7, .shard = 1, .label = 0}, "first\xff");
     builder.add({.offset = 9000, .bytes = 8, .shard = 2, .label = 1}, "");
     builder.add({.offset = 99, .bytes = 9, .shard = 3, .label = 1}, "third");
-    const SampleIndex::About about{
-        .source = kSource,
-        .class_names = {"cat", "red\npanda\xfe"},
-        .witnesses = {witness_of(data_.file("folder")), witness_of(data_.file("folder/shard")),
-                      witness_of(data_.file("nothing"))},
-        .warning = "two are left out\xff"};
+    const SampleIndex::About about{.source = kSource,
+                                   .class_names = {"cat", "red\npanda\xfe"},
+                                   .stamps = {file_stamp(data_.file("folder")), file_stamp(data_.file("folder/shard")),
+                                              file_stamp(data_.file("nothing"))},
+                                   .warning = "two are left out\xff"};
     const Result<SampleIndex> made = builder.finish(about);
     return made ? *made : throw std::runtime_error(made.error().message());
   }
 
   [[nodiscard]] std::string path() const { return index_path(kept_.path() + "/made/here", kSource); }
   [[nodiscard]] std::optional<SampleIndex> read() const { return read_index(path(), kSource); }
-  void keep() const { ASSERT_TRUE(keep_index(path(), index(), kLongAfter)); }
+  void keep() const { ASSERT_TRUE(write_index(path(), index(), kLongAfter)); }
 
   const std::string kSource = "shards\n/data/\xff";
   const test::TemporaryFolder data_;
@@ -101,16 +100,16 @@ TEST_F(KeptIndex, IsNotOfAFileOfTheSameSizeAndTimeWrittenLater) {
 }
 
 TEST_F(KeptIndex, IsNotKeptWhereItsDataChangedJustBefore) {
-  ASSERT_TRUE(keep_index(path(), index(), witness_of(data_.file("folder")).changed + 900'000'000));
+  ASSERT_TRUE(write_index(path(), index(), file_stamp(data_.file("folder")).changed + 900'000'000));
   EXPECT_FALSE(fs::exists(path()));
-  ASSERT_TRUE(keep_index(path(), index(), witness_of(data_.file("folder")).changed + 3'000'000'000));
+  ASSERT_TRUE(write_index(path(), index(), file_stamp(data_.file("folder")).changed + 3'000'000'000));
   EXPECT_TRUE(fs::exists(path()));
 }
 
 TEST_F(KeptIndex, IsNotKeptWhereItsDataChangedMeanwhile) {
   const SampleIndex made = index();
   write("folder/shard", "another content");
-  ASSERT_TRUE(keep_index(path(), made, kLongAfter));
+  ASSERT_TRUE(write_index(path(), made, kLongAfter));
   EXPECT_FALSE(fs::exists(path()));
 }
 
@@ -133,14 +132,14 @@ TEST_F(KeptIndex, HasANameOfItsUsersOwn) {
 }
 
 TEST_F(KeptIndex, IsVoidWhereAnotherFileHasTheNameAndAFolderWithoutTimesHasOtherEntries) {
-  const Witness before = witness_of(data_.file("folder/shard"));
+  const FileStamp before = file_stamp(data_.file("folder/shard"));
   fs::copy(data_.file("folder/shard"), data_.file("folder/copy"));
   fs::rename(data_.file("folder/copy"), data_.file("folder/shard"));
-  EXPECT_NE(witness_of(data_.file("folder/shard")).inode, before.inode);
-  EXPECT_EQ(witness_of(data_.file("folder")).entries, -1);
+  EXPECT_NE(file_stamp(data_.file("folder/shard")).inode, before.inode);
+  EXPECT_EQ(file_stamp(data_.file("folder")).entries, -1);
   const timespec times[2] = {{}, {}};
   ASSERT_EQ(::utimensat(AT_FDCWD, data_.file("folder").c_str(), times, 0), 0);
-  EXPECT_EQ(witness_of(data_.file("folder")).entries, 3);  // with "." and ".."
+  EXPECT_EQ(file_stamp(data_.file("folder")).entries, 3);  // with "." and ".."
 }
 
 TEST_F(KeptIndex, IsOfItsSourceAlone) {
@@ -184,7 +183,8 @@ TEST_F(KeptIndex, ThatIsDamagedAnywhereIsNotRead) {
 TEST_F(KeptIndex, SparesTheNextRunTheLookThroughTheData) {
   keep();
   SourceIndices indices(fs::path(path()).parent_path());
-  const auto found = indices.of(kSource, []() -> Result<SampleIndex> { throw std::logic_error("made again"); });
+  const auto found =
+      indices.get_or_make(kSource, []() -> Result<SampleIndex> { throw std::logic_error("made again"); });
   ASSERT_TRUE(found);
   EXPECT_EQ(found->size(), 3);
   EXPECT_EQ(indices.all().size(), 1U);
@@ -195,7 +195,7 @@ TEST_F(KeptIndex, IsMadeWhereNoneIsKeptAndThenKnown) {
   SourceIndices indices;
   int times = 0;
   for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(indices.of(kSource, [&]() -> Result<SampleIndex> {
+    EXPECT_TRUE(indices.get_or_make(kSource, [&]() -> Result<SampleIndex> {
       times += 1;
       return index();
     }));
@@ -207,9 +207,9 @@ TEST_F(KeptIndex, ThatCannotBeKeptIsAWarning) {
   write("folder/shard", "content");
   SampleIndexBuilder builder;
   builder.add({}, "only");
-  const auto made = builder.finish({.source = kSource, .class_names = {"cat"}, .witnesses = {}});
+  const auto made = builder.finish({.source = kSource, .class_names = {"cat"}, .stamps = {}});
   SourceIndices indices(data_.file("folder/shard") + "/below a file");
-  EXPECT_TRUE(indices.of(kSource, [&] { return made; }));
+  EXPECT_TRUE(indices.get_or_make(kSource, [&] { return made; }));
   ASSERT_EQ(indices.warnings().size(), 1U);
   EXPECT_THAT(indices.warnings()[0], HasSubstr("cannot be written: Not a directory"));
 }
@@ -225,7 +225,7 @@ TEST(TreeIndex, KnowsAllFoldersOfTheTree) {
     SourceIndices indices;
     const auto tree = scan_image_tree(folder.file("tree"), indices);
     const std::string path = kept.file("index");
-    EXPECT_TRUE(tree && keep_index(path, tree->index, kLongAfter));
+    EXPECT_TRUE(tree && write_index(path, tree->index, kLongAfter));
     EXPECT_TRUE(read_index(path, tree->index.about().source));
     test::write_content(folder.file(added), {'x'});
     return !read_index(path, tree->index.about().source);
@@ -251,12 +251,12 @@ TEST(SharedMemory, IsTheSameInAnotherMappingAndCannotBecomeShorter) {
   auto made = storage::SharedMemory::make(5);
   ASSERT_TRUE(made);
   made->writable()[3] = std::byte{42};
-  const auto other = storage::SharedMemory::of_process(::getpid(), made->descriptor());
+  const auto other = storage::SharedMemory::map_from_process(::getpid(), made->descriptor());
   ASSERT_TRUE(other);
   ASSERT_EQ(other->bytes().size(), 5U);
   EXPECT_EQ(other->bytes()[3], std::byte{42});
   EXPECT_NE(::ftruncate(made->descriptor(), 1), 0);
-  EXPECT_FALSE(storage::SharedMemory::of_process(::getpid(), 0));  // whatever standard input is
+  EXPECT_FALSE(storage::SharedMemory::map_from_process(::getpid(), 0));  // whatever standard input is
 }
 
 }  // namespace

@@ -198,14 +198,14 @@ TEST(TarSource, ShardThatIsAPipeIsNotWaitedFor) {
   EXPECT_EQ(pipe.error().kind, ErrorKind::NoInput);
 }
 
-TEST(Witness, OfAnOpenFileIsNotOfWhatHasItsNameByNow) {
+TEST(FileStamp, OfAnOpenFileIsNotOfWhatHasItsNameByNow) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   write_text(folder.file("new"), two_pictures().finished());
   const storage::File opened_before(folder.file("a.tar"), O_RDONLY);
-  EXPECT_EQ(witness_of(folder.file("a.tar"), opened_before.descriptor()), witness_of(folder.file("a.tar")));
+  EXPECT_EQ(file_stamp(folder.file("a.tar"), opened_before.descriptor()), file_stamp(folder.file("a.tar")));
   std::filesystem::rename(folder.file("new"), folder.file("a.tar"));
-  EXPECT_NE(witness_of(folder.file("a.tar"), opened_before.descriptor()), witness_of(folder.file("a.tar")));
+  EXPECT_NE(file_stamp(folder.file("a.tar"), opened_before.descriptor()), file_stamp(folder.file("a.tar")));
 }
 
 TEST(TarSource, FileOfClassNamesThatIsNoneIsRefused) {

@@ -3,19 +3,19 @@
 #include <gtest/gtest.h>
 #include <map>
 
-#include "tests/support/levels_image.h"
+#include "tests/support/uint8_image.h"
 #include "trainer/data/transforms/operations.h"
 
 namespace rollcall::data {
 namespace {
 
-using test::LevelsImage;
+using test::OwnedUInt8Image;
 
 Random random_of(std::uint64_t sample) { return {1, Purpose::Augmentation, 0, sample}; }
 
 /// A picture that every operation changes: not all levels occur.
-LevelsImage picture() {
-  LevelsImage image = LevelsImage::random(20, 20, 1);
+OwnedUInt8Image picture() {
+  OwnedUInt8Image image = OwnedUInt8Image::random(20, 20, 1);
   for (std::uint8_t& level : image.rgbx) {
     level = static_cast<std::uint8_t>(40 + level / 2);
   }
@@ -25,9 +25,9 @@ LevelsImage picture() {
 /// What `augment(levels, random)` makes of one picture with the random numbers of a sample.
 template <typename Augment>
 std::vector<int> result_of(const Augment& augment, std::uint64_t sample) {
-  LevelsImage image = picture();
+  OwnedUInt8Image image = picture();
   Random random = random_of(sample);
-  augment(image.levels(), random);
+  augment(image.view(), random);
   return image.all_rgb();
 }
 
@@ -41,11 +41,11 @@ std::map<std::vector<int>, int> frequencies(const Augment& augment, int draws) {
   return counts;
 }
 
-const auto kRandAugment = [](const Levels& levels, Random& random) {
+const auto kRandAugment = [](const UInt8Image& levels, Random& random) {
   AugmentScratch scratch;
   RandAugment(1, 15).apply(levels, random, scratch);
 };
-const auto kTrivial = [](const Levels& levels, Random& random) {
+const auto kTrivial = [](const UInt8Image& levels, Random& random) {
   AugmentScratch scratch;
   TrivialAugmentWide().apply(levels, random, scratch);
 };
@@ -65,8 +65,8 @@ TEST(RandAugmentOfAPicture, ChoosesAllOperationsAndBothSignsEquallyOften) {
 }
 
 TEST(RandAugmentOfAPicture, NoOperationsLeaveThePicture) {
-  LevelsImage image = picture();
-  const auto nothing = [](const Levels& levels, Random& random) {
+  OwnedUInt8Image image = picture();
+  const auto nothing = [](const UInt8Image& levels, Random& random) {
     AugmentScratch scratch;
     RandAugment(0, 9).apply(levels, random, scratch);
   };
@@ -102,9 +102,10 @@ TEST(Magnitudes, FollowThePictureAndAreRounded) {
 }
 
 TEST(ColourJitterOfAPicture, OfNoStrengthLeavesThePicture) {
-  LevelsImage image = picture();
+  OwnedUInt8Image image = picture();
   const ColourJitter none({});
-  EXPECT_EQ(result_of([&](const Levels& levels, Random& random) { none.apply(levels, random); }, 1), image.all_rgb());
+  EXPECT_EQ(result_of([&](const UInt8Image& levels, Random& random) { none.apply(levels, random); }, 1),
+            image.all_rgb());
 }
 
 TEST(ColourJitterOfAPicture, KeepsFactorsWithinTheirRange) {
@@ -112,10 +113,10 @@ TEST(ColourJitterOfAPicture, KeepsFactorsWithinTheirRange) {
   bool darker = false;
   bool brighter = false;
   for (std::uint64_t sample = 0; sample < 500; ++sample) {
-    LevelsImage image(1, 1);
+    OwnedUInt8Image image(1, 1);
     image.rgbx = {100, 100, 100, 0};
     Random random = random_of(sample);
-    jitter.apply(image.levels(), random);
+    jitter.apply(image.view(), random);
     const int level = image.rgb(0, 0)[0];
     ASSERT_GE(level, 70);
     ASSERT_LE(level, 130);
@@ -137,14 +138,14 @@ TEST(ColourJitterOfAPicture, TakesItsStepsInAnyOrder) {
     }
     const double brightness = random.uniform(0.6, 1.4);
     const double contrast = random.uniform(0.6, 1.4);
-    LevelsImage one = picture();
-    ToneCurve::brightness(brightness).apply(one.levels());
-    ToneCurve::contrast(one.levels(), contrast).apply(one.levels());
-    LevelsImage other = picture();
-    ToneCurve::contrast(other.levels(), contrast).apply(other.levels());
-    ToneCurve::brightness(brightness).apply(other.levels());
+    OwnedUInt8Image one = picture();
+    ToneCurve::brightness(brightness).apply(one.view());
+    ToneCurve::contrast(one.view(), contrast).apply(one.view());
+    OwnedUInt8Image other = picture();
+    ToneCurve::contrast(other.view(), contrast).apply(other.view());
+    ToneCurve::brightness(brightness).apply(other.view());
     const std::vector<int> found =
-        result_of([&](const Levels& levels, Random& drawn) { jitter.apply(levels, drawn); }, sample);
+        result_of([&](const UInt8Image& levels, Random& drawn) { jitter.apply(levels, drawn); }, sample);
     ASSERT_TRUE(found == one.all_rgb() || found == other.all_rgb()) << sample;
     brightness_first += found == one.all_rgb() ? 1 : 0;
   }
@@ -153,9 +154,9 @@ TEST(ColourJitterOfAPicture, TakesItsStepsInAnyOrder) {
 
 TEST(ColourJitterOfAPicture, DrawsAsManyNumbersWhateverIsOn) {
   const auto next = [](const ColourJitterOptions& strengths) {
-    LevelsImage image = picture();
+    OwnedUInt8Image image = picture();
     Random random = random_of(1);
-    ColourJitter(strengths).apply(image.levels(), random);
+    ColourJitter(strengths).apply(image.view(), random);
     return random.bits();
   };
   for (int on = 1; on < 16; ++on) {
@@ -167,10 +168,10 @@ TEST(ColourJitterOfAPicture, DrawsAsManyNumbersWhateverIsOn) {
 TEST(ColourJitterOfAPicture, SwitchingOnHueDoesNotChangeTheOtherFactors) {
   // A grey picture has no hue, so that both must give the same.
   const auto level_with = [](double hue, std::uint64_t sample) {
-    LevelsImage image(1, 1);
+    OwnedUInt8Image image(1, 1);
     image.rgbx = {100, 100, 100, 0};
     Random random = random_of(sample);
-    ColourJitter({.brightness = 0.4, .hue = hue}).apply(image.levels(), random);
+    ColourJitter({.brightness = 0.4, .hue = hue}).apply(image.view(), random);
     return image.rgb(0, 0)[0];
   };
   for (std::uint64_t sample = 0; sample < 100; ++sample) {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "trainer/data/image/resize.h"
-#include "trainer/data/transforms/levels.h"
 #include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
 #include "trainer/data/transforms/transforms.h"
+#include "trainer/data/transforms/uint8_image.h"
 
 namespace {
 
@@ -77,7 +77,7 @@ TEST(SteadyState, AugmentingAllocatesNothing) {
   AugmentScratch scratch;
   std::vector<std::uint8_t> pixels(64 * 64 * 4, 99);
   std::vector<float> out(64 * 64 * 3);
-  const Levels levels{pixels.data(), 64, 64};
+  const UInt8Image levels{pixels.data(), 64, 64};
   const auto augment_all = [&](std::uint64_t count) {
     for (std::uint64_t n = 0; n < count; ++n) {
       Random random(1, Purpose::Augmentation, 0, n);

@@ -66,7 +66,7 @@ TEST(KernelNormaliseImages, IsTheUsualFormulaWithinFloat32sRounding) {
   const auto vector = [](const std::array<double, 3>& of) {
     return at::tensor(std::vector<double>(of.begin(), of.end()));
   };
-  const at::Tensor exact = (levels.to(at::kDouble) / 255 - vector(usual.mean)) / vector(usual.deviation);
+  const at::Tensor exact = (levels.to(at::kDouble) / 255 - vector(usual.mean)) / vector(usual.stddev);
   EXPECT_LT((images - exact).abs().max().item<double>(), 4e-7);
 }
 

@@ -18,31 +18,31 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 TEST(Elements, EveryHalfComesBack) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
-    const float number = float_of_half(half);
+    const float number = half_to_float(half);
     if (std::isnan(number)) {
-      EXPECT_TRUE(std::isnan(float_of_half(half_of_float(number))));
+      EXPECT_TRUE(std::isnan(half_to_float(float_to_half(number))));
     } else {
-      ASSERT_EQ(half_of_float(number), half) << bits;
+      ASSERT_EQ(float_to_half(number), half) << bits;
     }
     if (!std::isnan(from_bfloat16(half))) {
-      ASSERT_EQ(bfloat16_of_float(from_bfloat16(half)), half) << bits;
+      ASSERT_EQ(float_to_bfloat16(from_bfloat16(half)), half) << bits;
     }
   }
 }
 
 TEST(Elements, RoundingIsToTheNearestAndTiesToEven) {
-  EXPECT_EQ(float_of_half(half_of_float(2049)), 2048);
-  EXPECT_EQ(float_of_half(half_of_float(2051)), 2052);
-  EXPECT_EQ(float_of_half(half_of_float(65519)), 65504);
-  EXPECT_EQ(float_of_half(half_of_float(65520)), kInfinity);
-  EXPECT_EQ(float_of_half(half_of_float(-1e9F)), -kInfinity);
-  EXPECT_EQ(float_of_half(half_of_float(0x1p-25F)), 0);
-  EXPECT_EQ(float_of_half(half_of_float(0x1.8p-24F)), 0x1p-23F);
-  EXPECT_EQ(float_of_half(half_of_float(0x1.ff8p-15F)), 0x1.ff8p-15F);  // the largest subnormal one
-  EXPECT_EQ(float_of_half(half_of_float(0x1.ffcp-15F)), 0x1p-14F);      // the carry into the normal ones
-  EXPECT_EQ(from_bfloat16(bfloat16_of_float(257)), 256);
-  EXPECT_EQ(from_bfloat16(bfloat16_of_float(259)), 260);
-  EXPECT_TRUE(std::isnan(from_bfloat16(bfloat16_of_float(std::bit_cast<float>(0x7f800001U)))));
+  EXPECT_EQ(half_to_float(float_to_half(2049)), 2048);
+  EXPECT_EQ(half_to_float(float_to_half(2051)), 2052);
+  EXPECT_EQ(half_to_float(float_to_half(65519)), 65504);
+  EXPECT_EQ(half_to_float(float_to_half(65520)), kInfinity);
+  EXPECT_EQ(half_to_float(float_to_half(-1e9F)), -kInfinity);
+  EXPECT_EQ(half_to_float(float_to_half(0x1p-25F)), 0);
+  EXPECT_EQ(half_to_float(float_to_half(0x1.8p-24F)), 0x1p-23F);
+  EXPECT_EQ(half_to_float(float_to_half(0x1.ff8p-15F)), 0x1.ff8p-15F);  // the largest subnormal one
+  EXPECT_EQ(half_to_float(float_to_half(0x1.ffcp-15F)), 0x1p-14F);      // the carry into the normal ones
+  EXPECT_EQ(from_bfloat16(float_to_bfloat16(257)), 256);
+  EXPECT_EQ(from_bfloat16(float_to_bfloat16(259)), 260);
+  EXPECT_TRUE(std::isnan(from_bfloat16(float_to_bfloat16(std::bit_cast<float>(0x7f800001U)))));
 }
 
 template <typename Number, std::size_t count>
@@ -60,7 +60,7 @@ TEST(Statistics, AreOverTheFiniteElements) {
   EXPECT_EQ(found.minimum, 0);
   EXPECT_EQ(found.maximum, 3);
   EXPECT_DOUBLE_EQ(found.mean, 4.0 / 3);
-  EXPECT_DOUBLE_EQ(found.deviation, std::sqrt(14.0 / 9));
+  EXPECT_DOUBLE_EQ(found.stddev, std::sqrt(14.0 / 9));
   EXPECT_EQ(statistics_of({}, DType::Int64).maximum, 0);
   EXPECT_EQ(statistics_of(bytes_of(std::array{kNan}), DType::Float32).maximum, 0);
 }

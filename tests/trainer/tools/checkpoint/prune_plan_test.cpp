@@ -27,11 +27,11 @@ ListedFile file_named(const std::string& name, FileState state, std::optional<st
 ListedFile sound(std::int64_t step) { return file_named(checkpoint_name(step), FileState::Committed, step); }
 
 std::vector<std::string> going(const std::vector<ListedFile>& files, const PruneRules& rules) {
-  const std::vector<Fate> fates = fates_of(files, rules);
+  const std::vector<PruneDecision> decisions = prune_decisions(files, rules);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    EXPECT_FALSE(fates[i].why.empty()) << files[i].path;
-    if (fates[i].goes) {
+    EXPECT_FALSE(decisions[i].reason.empty()) << files[i].path;
+    if (decisions[i].is_removed) {
       names.push_back(files[i].path.substr(4));
     }
   }
@@ -46,14 +46,14 @@ TEST(PrunePlan, TellsWhyEachCheckpointStays) {
     files.push_back(sound(step));
   }
   files.back().best = {{20, 0.9}};
-  const auto fates = fates_of(files, {.keep_last = 2, .keep_best = 1, .keep_every = 30});
+  const auto decisions = prune_decisions(files, {.keep_last = 2, .keep_best = 1, .keep_every = 30});
   std::vector<std::string> reasons;
-  for (const Fate& fate : fates) {
-    reasons.push_back(fate.why);
+  for (const PruneDecision& decision : decisions) {
+    reasons.push_back(decision.reason);
   }
   EXPECT_THAT(reasons, ElementsAre("the first of its 30 steps", "one of the best", "the first of its 30 steps",
                                    "superfluous", "one of the newest 2", "one of the newest 2"));
-  EXPECT_TRUE(fates[3].goes);
+  EXPECT_TRUE(decisions[3].is_removed);
 }
 
 TEST(PrunePlan, WhatOthersLeftIsNotCountedAndStays) {
@@ -63,10 +63,10 @@ TEST(PrunePlan, WhatOthersLeftIsNotCountedAndStays) {
     files[i].entry.owner = 4711;
     files[i].best = {{99, 1.0}};
   }
-  const auto fates = fates_of(files, {.keep_last = 1, .keep_best = 1, .keep_every = 0});
-  EXPECT_TRUE(fates[0].goes);
-  EXPECT_EQ(fates[1].why, "one of the newest 1");
-  EXPECT_EQ(fates[4].why, "belongs to user 4711");
+  const auto decisions = prune_decisions(files, {.keep_last = 1, .keep_best = 1, .keep_every = 0});
+  EXPECT_TRUE(decisions[0].is_removed);
+  EXPECT_EQ(decisions[1].reason, "one of the newest 1");
+  EXPECT_EQ(decisions[4].reason, "belongs to user 4711");
   EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
 }
 
@@ -82,7 +82,7 @@ TEST(PrunePlan, WhatTheLinkPointsToIsAmongTheBestUnlessNoneAreWanted) {
   std::vector<ListedFile> files{sound(10), sound(20)};
   files[0].is_best = true;
   EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 1}), IsEmpty());
-  EXPECT_EQ(fates_of(files, {.keep_last = 1})[0].why, "the best");
+  EXPECT_EQ(prune_decisions(files, {.keep_last = 1})[0].reason, "the best");
   EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
 }
 
@@ -92,7 +92,7 @@ TEST(PrunePlan, WhatIsNotSoundDoesNotCount) {
     files[2].state = state;
     files[2].reason = "is what it is";
     EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
-    EXPECT_EQ(fates_of(files, kOnlyNewest)[2].why, "is what it is");
+    EXPECT_EQ(prune_decisions(files, kOnlyNewest)[2].reason, "is what it is");
   }
 }
 
@@ -139,18 +139,19 @@ TEST(PrunePlan, ASoundCheckpointAlwaysStaysAndASecondLookFindsNothing) {
                            .keep_best = random() % 3,
                            .keep_every = static_cast<std::int64_t>(random() % 40)};
     const bool had_sound = std::ranges::any_of(files, is_usable_checkpoint);
-    const auto fates = fates_of(files, rules);
+    const auto decisions = prune_decisions(files, rules);
     std::vector<ListedFile> left;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      if (!fates[i].goes) {
+      if (!decisions[i].is_removed) {
         left.push_back(files[i]);
       } else {
         EXPECT_EQ(files[i].state, FileState::Committed);
       }
     }
     EXPECT_EQ(std::ranges::any_of(left, is_usable_checkpoint), had_sound);
-    const std::vector<Fate> again = fates_of(left, rules);
-    EXPECT_TRUE(std::ranges::none_of(again, [](const Fate& fate) { return fate.goes; })) << round;
+    const std::vector<PruneDecision> again = prune_decisions(left, rules);
+    EXPECT_TRUE(std::ranges::none_of(again, [](const PruneDecision& decision) { return decision.is_removed; }))
+        << round;
   }
 }
 

@@ -228,8 +228,8 @@ TEST(Prune, WhatATrainingReplacesMeanwhileStays) {
   fs::remove(folder.file(checkpoint_name(20)));
   ASSERT_TRUE(remove_files(pruning));
   EXPECT_EQ(folder.names(), steps({10, 40}));
-  EXPECT_EQ(pruning.files[0].fate.why, "was replaced in the meantime");
-  EXPECT_EQ(pruning.files[1].fate.why, "was removed in the meantime");
+  EXPECT_EQ(pruning.files[0].decision.reason, "was replaced in the meantime");
+  EXPECT_EQ(pruning.files[1].decision.reason, "was removed in the meantime");
   EXPECT_TRUE(pruning.files[2].removed);
 }
 

@@ -49,12 +49,12 @@ report::Run half_done() {
 
 TEST(TimeToGo, IsThatOfTheStepsOfThisStart) {
   report::Run run = half_done();
-  EXPECT_DOUBLE_EQ(seconds_to_go(run), 600);  // 150 steps at 4 s
-  run.starts.back().from_step = 25;           // it went on from there
-  EXPECT_DOUBLE_EQ(seconds_to_go(run), 1200);
+  EXPECT_DOUBLE_EQ(seconds_remaining(run), 600);  // 150 steps at 4 s
+  run.starts.back().from_step = 25;               // it went on from there
+  EXPECT_DOUBLE_EQ(seconds_remaining(run), 1200);
   run.starts.back().to_step = 25;
-  EXPECT_LT(seconds_to_go(run), 0);
-  EXPECT_LT(seconds_to_go(report::Run()), 0);
+  EXPECT_LT(seconds_remaining(run), 0);
+  EXPECT_LT(seconds_remaining(report::Run()), 0);
 }
 
 TEST(Frame, FitsEveryTerminal) {
@@ -109,9 +109,9 @@ TEST(SmallCurve, GoesFromItsLeastToItsMost) {
   for (std::int64_t step = 0; step < 8; ++step) {
     series.add(step, static_cast<double>(step));
   }
-  EXPECT_EQ(small_curve(series, 8, false), "_.-~=+*#");
-  EXPECT_EQ(columns_of(small_curve(series, 4, true)), 4U);
-  EXPECT_EQ(small_curve(report::Series(), 8, true), "");
+  EXPECT_EQ(sparkline(series, 8, false), "_.-~=+*#");
+  EXPECT_EQ(columns_of(sparkline(series, 4, true)), 4U);
+  EXPECT_EQ(sparkline(report::Series(), 8, true), "");
 }
 
 }  // namespace

@@ -299,7 +299,7 @@ class TiffPicture : public WholePicture {
   bool is_tiled_ = false;
   bool is_premultiplied_ = false;
   ImageSize block_size_ = {};  ///< of a tile, or a strip
-  KeptMemory block_;
+  ReusableBuffer block_;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ class OwnTileDecoder final : public TileEntropyDecoder {
   /// Rows of tiles that are decoded together, so that rarely a tile is decoded alone.
   static constexpr int kRowsAtOnce = 2;
 
-  KeptMemory unstuffed_;
+  ReusableBuffer unstuffed_;
   std::vector<CodedTile> tiles_;  ///< row by row; where their coefficients go is known when they are decoded
   int tile_columns_ = 0;
   int tile_rows_ = 0;
@@ -44,7 +44,7 @@ class OwnTileDecoder final : public TileEntropyDecoder {
   int row_mcus_ = 0;
   int needed_mcus_ = 0;
 
-  KeptMemory row_memory_;
+  ReusableBuffer row_memory_;
   std::int16_t* coefficients_ = nullptr;  ///< of the rows that were decoded together: [row][MCU][block][64]
   int first_decoded_row_ = 0;
   int next_row_ = 0;

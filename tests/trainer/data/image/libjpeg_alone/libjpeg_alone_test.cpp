@@ -21,7 +21,7 @@ TEST(LibjpegAlone, EveryKindOfJpegIsDecodedWhoeverAsksForTheOwnDecoder) {
   for (const test::JpegKind& kind : test::jpeg_kinds()) {
     const auto file = test::random_jpeg(kind, {60, 50}, random);
     JpegFile jpeg(true);
-    KeptMemory pixels;
+    ReusableBuffer pixels;
     ASSERT_TRUE(jpeg.open(file)) << kind.name;
     const Box box{10, 10, 20, 20};
     const auto view = jpeg.decode(box, 1, pixels);

@@ -4,22 +4,22 @@
 #include <random>
 #include <vector>
 
-#include "trainer/data/transforms/levels.h"
+#include "trainer/data/transforms/uint8_image.h"
 
 namespace rollcall::test {
 
-/// A picture of levels that owns its memory.
-struct LevelsImage {
+/// A picture of uint8 pixels that owns its memory.
+struct OwnedUInt8Image {
   int width = 0;
   int height = 0;
   std::vector<std::uint8_t> rgbx;
 
-  LevelsImage(int width_, int height_) : width(width_), height(height_) {
+  OwnedUInt8Image(int width_, int height_) : width(width_), height(height_) {
     rgbx.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * data::kPixelBytes);
   }
 
-  static LevelsImage random(int width, int height, unsigned seed) {
-    LevelsImage image(width, height);
+  static OwnedUInt8Image random(int width, int height, unsigned seed) {
+    OwnedUInt8Image image(width, height);
     std::mt19937 bits(seed);
     for (std::uint8_t& level : image.rgbx) {
       level = static_cast<std::uint8_t>(bits());
@@ -27,10 +27,10 @@ struct LevelsImage {
     return image;
   }
 
-  [[nodiscard]] data::Levels levels() { return {rgbx.data(), width, height}; }
+  [[nodiscard]] data::UInt8Image view() { return {rgbx.data(), width, height}; }
 
   [[nodiscard]] std::vector<int> rgb(int x, int y) {
-    const std::uint8_t* pixel = levels().at(x, y);
+    const std::uint8_t* pixel = view().at(x, y);
     return {pixel[0], pixel[1], pixel[2]};
   }
 

@@ -1,6 +1,6 @@
 // Batches on a device that makes copies as late as it may: what is still to be read is not written.
 
-#include "trainer/data/loader/batch_copies.h"
+#include "trainer/data/loader/device_prefetcher.h"
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ Loader make_loader(int workers, PixelType type = PixelType::Float32) {
                                                       .image_size = kSize,
                                                       .pixel_type = type,
                                                       .pinned = true,
-                                                      .held = BatchCopies::kInFlight});
+                                                      .held = DevicePrefetcher::kInFlight});
 }
 
 /// What the device is given to do with each batch of an epoch: a copy of it, made as late as all else.
@@ -65,7 +65,7 @@ struct Epoch {
   std::set<const void*> host_memory;  ///< that the loader has used
 };
 
-Epoch place_all(Loader& loader, BatchCopies& copies) {
+Epoch place_all(Loader& loader, DevicePrefetcher& prefetcher) {
   Sampler sampler({.dataset_size = kImages, .batch_size = kBatch, .shuffle = false});
   MULTIPROC_CHECK(loader.start(sampler).has_value());
   Epoch epoch;
@@ -76,7 +76,7 @@ Epoch place_all(Loader& loader, BatchCopies& copies) {
       return epoch;
     }
     epoch.host_memory.insert((*batch)->images.const_data_ptr());
-    const Batch there = copies.place(**std::move(batch));
+    const Batch there = prefetcher.to_device(**std::move(batch));
     epoch.images.push_back(at::empty_like(there.images).copy_(there.images));
     epoch.labels.push_back(at::empty_like(there.labels).copy_(there.labels));
   }
@@ -95,25 +95,25 @@ void check(const Epoch& epoch) {
   MULTIPROC_CHECK(next >= kImages - kBatch);
 }
 
-TEST(BatchCopies, LateCopiesHaveTheBatchesThatTheyWereGiven) {
+TEST(DevicePrefetcher, LateCopiesHaveTheBatchesThatTheyWereGiven) {
   for (const int workers : {0, 2}) {
     run([workers] {
       Loader loader = make_loader(workers);
-      BatchCopies copies(stand_in::device());
+      DevicePrefetcher prefetcher(stand_in::device());
       const std::int64_t copied = stand_in::counts().late_copies;
-      const Epoch epoch = place_all(loader, copies);
+      const Epoch epoch = place_all(loader, prefetcher);
       MULTIPROC_CHECK(stand_in::counts().late_copies > copied);
       check(epoch);
     });
   }
 }
 
-TEST(BatchCopies, LevelsAreNormalisedWhereTheyAreComputedWith) {
-  const Normalisation wanted{.mean = {0.5, 0.25, 0}, .deviation = {0.5, 1, 2}};
+TEST(DevicePrefetcher, LevelsAreNormalisedWhereTheyAreComputedWith) {
+  const Normalisation wanted{.mean = {0.5, 0.25, 0}, .stddev = {0.5, 1, 2}};
   const auto first_of = [&](c10::Device device) {
     Loader loader = make_loader(1, PixelType::UInt8);
-    BatchCopies copies(device, nullptr, wanted);
-    const Epoch epoch = place_all(loader, copies);
+    DevicePrefetcher prefetcher(device, nullptr, wanted);
+    const Epoch epoch = place_all(loader, prefetcher);
     MULTIPROC_CHECK(epoch.images.front().scalar_type() == at::kFloat && epoch.images.front().device() == device);
     return epoch.images.at(9).to(at::kCPU);
   };
@@ -136,8 +136,8 @@ TEST_P(LevelsTo, WhatIsComputedInByTheKernelsInOnePass) {
   run([type = GetParam()] {
     const Normalisation wanted;
     Loader loader = make_loader(1, PixelType::UInt8);
-    BatchCopies copies(stand_in::device(), &stand_in::own_kernels(), wanted, type);
-    const Epoch epoch = place_all(loader, copies);
+    DevicePrefetcher prefetcher(stand_in::device(), &stand_in::own_kernels(), wanted, type);
+    const Epoch epoch = place_all(loader, prefetcher);
     const at::Tensor there = epoch.images.at(9).to(at::kCPU);
     MULTIPROC_CHECK(there.scalar_type() == type && there.is_contiguous(at::MemoryFormat::ChannelsLast));
     const ChannelAffine affine = wanted.affine();
@@ -151,37 +151,37 @@ TEST_P(LevelsTo, WhatIsComputedInByTheKernelsInOnePass) {
   });
 }
 
-TEST(BatchCopies, TheHostWaitsForNoCopyOfABatch) {
+TEST(DevicePrefetcher, TheHostWaitsForNoCopyOfABatch) {
   for (const PixelType type : {PixelType::Float32, PixelType::UInt8}) {
     run([type] {
       Loader loader = make_loader(2, type);
-      BatchCopies copies(stand_in::device());
+      DevicePrefetcher prefetcher(stand_in::device());
       const std::int64_t waits = stand_in::counts().host_waits;
-      (void)place_all(loader, copies);
+      (void)place_all(loader, prefetcher);
       MULTIPROC_CHECK(stand_in::counts().host_waits == waits);
     });
   }
 }
 
-TEST(BatchCopies, NoMemoryIsMadeFromOneBatchToTheNext) {
+TEST(DevicePrefetcher, NoMemoryIsMadeFromOneBatchToTheNext) {
   run([] {
     constexpr int kWorkers = 2;
     Loader loader = make_loader(kWorkers);
-    BatchCopies copies(stand_in::device());
+    DevicePrefetcher prefetcher(stand_in::device());
     std::set<const void*> memory;
     for (int i = 0; i < 3; ++i) {
-      memory.merge(place_all(loader, copies).host_memory);
+      memory.merge(place_all(loader, prefetcher).host_memory);
     }
-    MULTIPROC_CHECK(memory.size() <= kWorkers + 1 + BatchCopies::kInFlight);
+    MULTIPROC_CHECK(memory.size() <= kWorkers + 1 + DevicePrefetcher::kInFlight);
   });
 }
 
-TEST(BatchCopies, OnTheCpuABatchStaysWhereItIs) {
-  BatchCopies copies(at::kCPU);
+TEST(DevicePrefetcher, OnTheCpuABatchStaysWhereItIs) {
+  DevicePrefetcher prefetcher(at::kCPU);
   const at::Tensor images = torch::ones({2, 3, kSize, kSize});
   Batch batch;
   batch.images = images;
-  EXPECT_EQ(copies.place(batch).images.const_data_ptr(), images.const_data_ptr());
+  EXPECT_EQ(prefetcher.to_device(batch).images.const_data_ptr(), images.const_data_ptr());
 }
 
 }  // namespace

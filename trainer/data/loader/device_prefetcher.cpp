@@ -1,4 +1,4 @@
-#include "trainer/data/loader/batch_copies.h"
+#include "trainer/data/loader/device_prefetcher.h"
 
 #include <ATen/record_function.h>
 #include <c10/core/StreamGuard.h>
@@ -27,11 +27,12 @@ at::Tensor copy_into(at::Tensor& place, const at::Tensor& host, c10::Device devi
 
 }  // namespace
 
-BatchCopies::Streams::Streams(c10::Device of_device)
-    : device(of_device), beside(new_stream(device)), places{Place(device), Place(device)} {}
+DevicePrefetcher::Streams::Streams(c10::Device of_device)
+    : device(of_device), beside(new_stream(device)), buffers{Buffers(device), Buffers(device)} {}
 
-BatchCopies::BatchCopies(c10::Device device, const device::Kernels* kernels, const Normalisation& normalisation,
-                         c10::ScalarType computes_in, std::chrono::milliseconds longest)
+DevicePrefetcher::DevicePrefetcher(c10::Device device, const device::Kernels* kernels,
+                                   const Normalisation& normalisation, c10::ScalarType computes_in,
+                                   std::chrono::milliseconds longest)
     : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)),
       kernels_(kernels),
       affine_(normalisation.affine()),
@@ -44,75 +45,75 @@ BatchCopies::BatchCopies(c10::Device device, const device::Kernels* kernels, con
   bias_ = by_channel(affine_.bias);
 }
 
-BatchCopies::~BatchCopies() {
+DevicePrefetcher::~DevicePrefetcher() {
   if (!streams_) {
     return;
   }
-  for (Sent& sent : streams_->sent) {
+  for (PendingCopy& copy : streams_->pending) {
     try {
-      sent.copied.synchronize();
+      copy.copied.synchronize();
     } catch (const std::exception&) {
       // A failed device, whose failure was reported by the code that used it, reads nothing any more.
     }
   }
 }
 
-void BatchCopies::let_go_of_copied() {
-  std::deque<Sent>& sent = streams_->sent;
-  while (!sent.empty() && (sent.size() >= kInFlight || sent.front().copied.query())) {
-    if (!wait_for(sent.front().copied, longest_, [] { return false; })) {
+void DevicePrefetcher::release_copied() {
+  std::deque<PendingCopy>& pending = streams_->pending;
+  while (!pending.empty() && (pending.size() >= kInFlight || pending.front().copied.query())) {
+    if (!wait_for(pending.front().copied, longest_, [] { return false; })) {
       throw_device_timeout(longest_);
     }
-    sent.pop_front();
+    pending.pop_front();
   }
 }
 
-void BatchCopies::normalise(Batch& batch) const {
-  const at::Tensor levels = batch.images;
-  if (levels.scalar_type() != at::kByte) {
+void DevicePrefetcher::normalise(Batch& batch) const {
+  const at::Tensor pixels = batch.images;
+  if (pixels.scalar_type() != at::kByte) {
     return;
   }
-  if (kernels_ == nullptr || !levels.is_contiguous(at::MemoryFormat::ChannelsLast)) {
-    batch.images = levels.to(at::kFloat).mul_(scale_).add_(bias_);
+  if (kernels_ == nullptr || !pixels.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    batch.images = pixels.to(at::kFloat).mul_(scale_).add_(bias_);
     return;
   }
-  batch.images = at::empty_like(levels, levels.options().dtype(computes_in_));
+  batch.images = at::empty_like(pixels, pixels.options().dtype(computes_in_));
   kernels_->normalise_images({.type = *device::element_type(computes_in_),
-                              .pixels = levels.numel() / levels.size(1),
-                              .levels = levels.const_data_ptr<std::uint8_t>(),
+                              .pixels = pixels.numel() / pixels.size(1),
+                              .levels = pixels.const_data_ptr<std::uint8_t>(),
                               .images = batch.images.mutable_data_ptr(),
                               .scale = {affine_.scale[0], affine_.scale[1], affine_.scale[2]},
                               .bias = {affine_.bias[0], affine_.bias[1], affine_.bias[2]}});
 }
 
-Batch BatchCopies::place(Batch batch) {
+Batch DevicePrefetcher::to_device(Batch batch) {
   const at::NoGradGuard no_grad;
   Batch there = streams_ ? copied(std::move(batch)) : std::move(batch);
   normalise(there);
   return there;
 }
 
-Batch BatchCopies::copied(Batch batch) {
+Batch DevicePrefetcher::copied(Batch batch) {
   RECORD_USER_SCOPE("copy: batch to the device");
-  let_go_of_copied();
+  release_copied();
   const c10::Stream computing = current_stream(streams_->device);
-  Place& place = streams_->places[streams_->next];
-  Place& before = streams_->places[1 - streams_->next];
+  Buffers& buffers = streams_->buffers[streams_->next];
+  Buffers& previous = streams_->buffers[1 - streams_->next];
   streams_->next = 1 - streams_->next;
-  before.used.record(computing);  // by all work that was enqueued so far
+  previous.used.record(computing);  // by all work that was enqueued so far
   Batch there = batch;
-  Sent sent{std::move(batch), c10::Event(streams_->device.type())};
+  PendingCopy copy{std::move(batch), c10::Event(streams_->device.type())};
   {
     const c10::StreamGuard on_stream(streams_->beside);
-    place.used.block(streams_->beside);
-    there.images = copy_into(place.images, sent.batch.images, streams_->device);
-    there.labels = copy_into(place.labels, sent.batch.labels, streams_->device);
-    there.second_labels = copy_into(place.second_labels, sent.batch.second_labels, streams_->device);
-    there.counted = copy_into(place.counted, sent.batch.counted, streams_->device);
-    sent.copied.record(streams_->beside);
+    buffers.used.block(streams_->beside);
+    there.images = copy_into(buffers.images, copy.batch.images, streams_->device);
+    there.labels = copy_into(buffers.labels, copy.batch.labels, streams_->device);
+    there.second_labels = copy_into(buffers.second_labels, copy.batch.second_labels, streams_->device);
+    there.counted = copy_into(buffers.counted, copy.batch.counted, streams_->device);
+    copy.copied.record(streams_->beside);
   }
-  sent.copied.block(computing);
-  streams_->sent.push_back(std::move(sent));
+  copy.copied.block(computing);
+  streams_->pending.push_back(std::move(copy));
   return there;
 }
 

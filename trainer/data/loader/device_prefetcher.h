@@ -20,7 +20,7 @@ namespace rollcall::data {
 ///
 /// A batch's host memory is held until its copy has completed, so the loader, which reuses only memory that nobody
 /// holds (see Loader), cannot overwrite it. LoaderOptions::held counts these batches.
-class BatchCopies {
+class DevicePrefetcher {
  public:
   /// The maximum number of batches that are being copied.
   static constexpr int kInFlight = 2;
@@ -28,28 +28,28 @@ class BatchCopies {
   /// Copies nothing if `device` is the CPU. `kernels` are the device's and must stay loaded; null: LibTorch's operators
   /// normalise in float32 and round once more. `normalisation` applies to uint8 images (PixelType::UInt8); the kernels
   /// write `computes_in` (float32, float16, bfloat16). `longest` is the time limit of waiting for a copy.
-  explicit BatchCopies(c10::Device device, const device::Kernels* kernels = nullptr,
-                       const Normalisation& normalisation = {}, c10::ScalarType computes_in = at::kFloat,
-                       std::chrono::milliseconds longest = std::chrono::minutes(10));
-  BatchCopies(const BatchCopies&) = delete;
-  BatchCopies& operator=(const BatchCopies&) = delete;
+  explicit DevicePrefetcher(c10::Device device, const device::Kernels* kernels = nullptr,
+                            const Normalisation& normalisation = {}, c10::ScalarType computes_in = at::kFloat,
+                            std::chrono::milliseconds longest = std::chrono::minutes(10));
+  DevicePrefetcher(const DevicePrefetcher&) = delete;
+  DevicePrefetcher& operator=(const DevicePrefetcher&) = delete;
   /// Waits for the copies in progress.
-  ~BatchCopies();
+  ~DevicePrefetcher();
 
   /// Returns `batch` on the device, ready for work that is enqueued on its current stream from now on. All work that
   /// reads the previously returned batch must have been enqueued on that stream before; its memory is reused by the
   /// next call but one. Throws what LibTorch throws.
-  [[nodiscard]] Batch place(Batch batch);
+  [[nodiscard]] Batch to_device(Batch batch);
 
  private:
   /// Device memory for the largest batch so far, and the event after which it may be reused.
-  struct Place {
-    explicit Place(c10::Device device) : used(device.type()) {}
+  struct Buffers {
+    explicit Buffers(c10::Device device) : used(device.type()) {}
     at::Tensor images, labels, second_labels, counted;
     c10::Event used;
   };
   /// A batch in host memory and the event after which its copy is complete.
-  struct Sent {
+  struct PendingCopy {
     Batch batch;
     c10::Event copied;
   };
@@ -57,11 +57,11 @@ class BatchCopies {
     explicit Streams(c10::Device device);
     c10::Device device;
     c10::Stream beside;
-    std::array<Place, 2> places;
-    std::deque<Sent> sent;
+    std::array<Buffers, 2> buffers;
+    std::deque<PendingCopy> pending;
     std::size_t next = 0;  ///< index of the next buffer
   };
-  void let_go_of_copied();
+  void release_copied();
   [[nodiscard]] Batch copied(Batch batch);
   void normalise(Batch& batch) const;
   std::unique_ptr<Streams> streams_;  ///< null if the device is the CPU

@@ -12,7 +12,7 @@ namespace rollcall::data {
 
 /// A picture of uint8 pixels that operations change in place: [height][width][red, green, blue, unused], rows without
 /// gaps. It does not own the memory. Operations may leave any value in the fourth byte.
-struct Levels {
+struct UInt8Image {
   std::uint8_t* pixels = nullptr;
   int width = 0;
   int height = 0;
@@ -25,7 +25,7 @@ struct Levels {
 };
 
 /// Converts a float to uint8 as torchvision does: clamped to 0 ... 255, the fraction dropped.
-[[nodiscard]] inline std::uint8_t truncated_level(float value) {
+[[nodiscard]] inline std::uint8_t truncate_to_uint8(float value) {
   return static_cast<std::uint8_t>(static_cast<int>(std::min(std::max(value, 0.0F), 255.0F)));
 }
 
