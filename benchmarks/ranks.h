@@ -7,8 +7,8 @@
 
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/process.h"
-#include "trainer/train/world.h"
 
 /// What the programs of the benchmarks share. Their ranks are started by a script, with RANK and WORLD_SIZE set.
 namespace rollcall::benchmarks {
@@ -26,7 +26,7 @@ inline Options parse(int argc, char** argv, Options options) {
 }
 
 /// Meets the other ranks as the trainer does with --backend=`backend`, and sets this process up as it does.
-inline Result<train::World> join(train::FailureReport& report, int threads, const std::string& backend) {
+inline Result<train::JobContext> join(train::FailureReport& report, int threads, const std::string& backend) {
   train::prepare_process(threads);
   const Environment environment = Environment::of_this_process();
   const settings::Settings launch(settings::launch_table());

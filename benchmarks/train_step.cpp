@@ -17,8 +17,8 @@
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/torch.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/process.h"
-#include "trainer/train/world.h"
 
 namespace rollcall {
 namespace {
@@ -34,7 +34,7 @@ std::map<std::string, int> parse(int argc, char** argv) {
   return options;
 }
 
-Result<train::World> join(train::FailureReport& report) {
+Result<train::JobContext> join(train::FailureReport& report) {
   const Environment environment = Environment::of_this_process();
   const settings::Settings launch(settings::launch_table());
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, launch, nullptr);
@@ -53,9 +53,9 @@ double seconds_of(const std::function<void()>& work) {
 
 int run(std::map<std::string, int> options) {
   train::FailureReport report(0, 0, this_host_name());
-  Result<train::World> world = join(report);
-  if (!world) {
-    return report.own(world.error());
+  Result<train::JobContext> context = join(report);
+  if (!context) {
+    return report.report_own(context.error());
   }
   train::prepare_process(options["threads"]);
   torch::manual_seed(0);
@@ -70,7 +70,7 @@ int run(std::map<std::string, int> options) {
   sgd.learning_rate = 0.1;
   sgd.weight_decay = 5e-5;
   auto optimizer = *optim::make_optimizer(sgd, model->named_parameters());
-  auto replica = *parallel::DataParallel::create(model.ptr(), world->process_group);
+  auto replica = *parallel::DataParallel::create(model.ptr(), context->process_group);
   std::vector<double> seconds;
   for (int i = 0; i < options["warmup"] + options["steps"]; ++i) {
     const double taken = seconds_of([&] {
@@ -83,10 +83,10 @@ int run(std::map<std::string, int> options) {
     }
   }
   std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  if (world->rank == 0) {
+  if (context->rank == 0) {
     std::printf("{\"images_per_s\": %.3f, \"world_size\": %u}\n",
-                static_cast<double>(world->world_size) * options["batch-size"] / seconds[seconds.size() / 2],
-                world->world_size);
+                static_cast<double>(context->world_size) * options["batch-size"] / seconds[seconds.size() / 2],
+                context->world_size);
   }
   return 0;
 }

@@ -90,8 +90,8 @@ int main(int argc, char** argv) {
         R"({{"save": {}, "save_read_back_memory": {}, "load_verify": {}, "created_at": {}, "data_verified_at": {}, )"
         R"("sealed_at": {}, "verified_at": {}}})"
         "\n",
-        device, memory, loaded, at(WritePoint::StructuresCreated), at(WritePoint::DataVerified), at(WritePoint::Sealed),
-        at(WritePoint::Verified));
+        device, memory, loaded, at(WritePoint::StructuresCreated), at(WritePoint::DataVerified),
+        at(WritePoint::HeaderWritten), at(WritePoint::Verified));
   }
   return 0;
 }

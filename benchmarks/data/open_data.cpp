@@ -32,22 +32,23 @@ std::int64_t proportional_bytes() {
 int main(int argc, char** argv) {
   using namespace rollcall;
   train::FailureReport report(0, 0, "");
-  const Result<train::World> world = benchmarks::join(report, 1, "gloo");
+  const Result<train::JobContext> context = benchmarks::join(report, 1, "gloo");
   config::DataConfig config;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const std::string text = argument.substr(argument.find('=') + 1);
     (argument.starts_with("--data=") ? config.datasets.source : config.index_folder) = text;
   }
-  if (!world) {
-    fmt::print(stderr, "{}\n", world.error().message());
+  if (!context) {
+    fmt::print(stderr, "{}\n", context.error().message());
     return EXIT_FAILURE;
   }
   const std::int64_t before = proportional_bytes();
   std::vector<std::string> warnings;
   Result<data::Datasets> datasets = data::Datasets{};
-  const double seconds = benchmarks::seconds_of([&] { datasets = train::open_shared_data(config, *world, warnings); });
-  if (!datasets || !process_group::barrier(world->process_group)) {
+  const double seconds =
+      benchmarks::seconds_of([&] { datasets = train::open_shared_data(config, *context, warnings); });
+  if (!datasets || !process_group::barrier(context->process_group)) {
     fmt::print(stderr, "{}\n", datasets ? "lost a rank" : datasets.error().message());
     return EXIT_FAILURE;
   }
@@ -56,5 +57,5 @@ int main(int argc, char** argv) {
   getrusage(RUSAGE_SELF, &usage);
   fmt::print("{} {} {} {}\n", seconds, after - before, usage.ru_maxrss * 1024,
              datasets->train->size() + datasets->valid->size());
-  return process_group::barrier(world->process_group) ? EXIT_SUCCESS : EXIT_FAILURE;
+  return process_group::barrier(context->process_group) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "tests/fuzz/require.h"
+#include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/reader.h"
-#include "trainer/checkpoint/format/seal.h"
 #include "trainer/checkpoint/format/writer.h"
 #include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
@@ -54,20 +54,20 @@ const std::vector<std::byte>& sound_file() {
   return bytes;
 }
 
-void put_seal(std::vector<std::byte>& file, const Seal& seal) {
-  const auto bytes = encode_seal(seal);
+void put_commit_header(std::vector<std::byte>& file, const CommitHeader& header) {
+  const auto bytes = encode_commit_header(header);
   std::copy(bytes.begin(), bytes.end(), file.begin());
 }
 
 std::vector<std::byte> with_manifest(Bytes text) {
   std::vector<std::byte> file = sound_file();
-  Seal seal = *decode_seal(file);
-  file.resize(seal.manifest_offset);
+  CommitHeader header = *decode_commit_header(file);
+  file.resize(header.manifest_offset);
   file.insert(file.end(), text.begin(), text.end());
-  seal.manifest_bytes = text.size();
-  seal.manifest_crc32c = storage::crc32c(text);
-  seal.file_bytes = file.size();
-  put_seal(file, seal);
+  header.manifest_bytes = text.size();
+  header.manifest_crc32c = storage::crc32c(text);
+  header.file_bytes = file.size();
+  put_commit_header(file, header);
   return file;
 }
 
@@ -75,13 +75,13 @@ std::vector<std::byte> with_seal(Bytes input) {
   std::vector<std::byte> file = sound_file();
   std::array<std::uint64_t, 5> numbers{};
   std::memcpy(numbers.data(), input.data(), std::min(input.size(), sizeof numbers));
-  Seal seal = *decode_seal(file);
-  seal.major_version = static_cast<std::uint32_t>(numbers[0] % 3);
-  seal.manifest_offset = numbers[1];
-  seal.manifest_bytes = numbers[2];
-  seal.file_bytes = numbers[3] % 2 == 0 ? numbers[3] : seal.file_bytes;
-  seal.manifest_crc32c = static_cast<std::uint32_t>(numbers[4]);
-  put_seal(file, seal);
+  CommitHeader header = *decode_commit_header(file);
+  header.major_version = static_cast<std::uint32_t>(numbers[0] % 3);
+  header.manifest_offset = numbers[1];
+  header.manifest_bytes = numbers[2];
+  header.file_bytes = numbers[3] % 2 == 0 ? numbers[3] : header.file_bytes;
+  header.manifest_crc32c = static_cast<std::uint32_t>(numbers[4]);
+  put_commit_header(file, header);
   return file;
 }
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "tests/fuzz/require.h"
-#include "trainer/checkpoint/exchange/pickle.h"
-#include "trainer/checkpoint/exchange/state_dict.h"
-#include "trainer/checkpoint/exchange/zip_archive.h"
+#include "trainer/checkpoint/interop/pickle.h"
+#include "trainer/checkpoint/interop/state_dict.h"
+#include "trainer/checkpoint/interop/zip_archive.h"
 
 namespace {
 
@@ -32,10 +32,9 @@ class MemoryFile {
   int descriptor_;
 };
 
-void check(const Result<exchange::StateDict>& state) {
-  for (const auto& tensor : state ? state->tensors : std::vector<exchange::StateTensor>()) {
-    fuzz::require(exchange::byte_count(tensor.dtype, tensor.shape) == tensor.bytes.size(),
-                  "as many bytes as its shape");
+void check(const Result<interop::StateDict>& state) {
+  for (const auto& tensor : state ? state->tensors : std::vector<interop::StateTensor>()) {
+    fuzz::require(interop::byte_count(tensor.dtype, tensor.shape) == tensor.bytes.size(), "as many bytes as its shape");
     unsigned sum = 0;
     for (const std::byte byte : tensor.bytes) {
       sum += std::to_integer<unsigned>(byte);  // AddressSanitizer sees bytes that are not there
@@ -46,7 +45,7 @@ void check(const Result<exchange::StateDict>& state) {
 
 void read_file(std::span<const std::byte> bytes) {
   const MemoryFile file(bytes);
-  check(exchange::read_state_dict(file.path()));
+  check(interop::read_state_dict(file.path()));
 }
 
 /// The pickle beside a storage of 64 bytes in an archive, whose checksums are right then.
@@ -56,13 +55,13 @@ void read_in_archive(std::span<const std::byte> pickle) {
   static_cast<void>(removed);
   const std::string data(64, 'x');
   {
-    auto out = exchange::OutputFile::create(path, true);
-    exchange::ZipWriter zip(*out);
+    auto out = interop::OutputFile::create(path, true);
+    interop::ZipWriter zip(*out);
     const bool written = zip.add("a/data.pkl", pickle) && zip.add("a/data/0", std::as_bytes(std::span(data))) &&
                          zip.finish() && out->commit();
     fuzz::require(written, "the archive was written");
   }
-  check(exchange::read_state_dict(path));
+  check(interop::read_state_dict(path));
 }
 
 }  // namespace
@@ -73,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto input = std::as_bytes(std::span(data, size)).subspan(1);
   if (data[0] % 4 == 0) {
-    static_cast<void>(exchange::read_pickle(input, "fuzz"));
+    static_cast<void>(interop::read_pickle(input, "fuzz"));
   } else if (data[0] % 4 == 1) {
     read_in_archive(input);
   } else {

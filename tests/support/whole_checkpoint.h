@@ -27,14 +27,14 @@ inline Result<void> save(const std::string& folder, const TrainingState& state, 
 
 /// Of a process by itself.
 inline Result<void> save(const std::string& folder, const TrainingState& state, const format::Retention& retention) {
-  format::LoneRank alone;
+  format::SingleRank alone;
   return save(folder, state, retention, alone);
 }
 
 /// Of a process by itself, fully verified.
 inline Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder,
                                               TrainingState& state) {
-  format::LoneRank alone;
+  format::SingleRank alone;
   return load({.resume = resume, .folder = folder}, state, alone);
 }
 

@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/init_plan.h"
+#include "trainer/checkpoint/interop/state_dict.h"
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/model/state.h"
@@ -57,9 +57,9 @@ Result<Loaded> read_all(const format::CheckpointSource& source, const TrainingSt
 }
 
 /// Changes the training's own state for the first time.
-void carry_out(Loaded loaded, TrainingState& state) {
-  loaded.reads.carry_out();
-  loaded.optimizer.carry_out(state.optimizer);
+void apply(Loaded loaded, TrainingState& state) {
+  loaded.reads.apply();
+  loaded.optimizer.apply(state.optimizer);
   state.progress = std::move(loaded.progress);
   state.rng_per_rank = std::move(loaded.rng_per_rank);
 }
@@ -78,7 +78,7 @@ std::uint32_t digest_of(const format::CheckpointSource& source) {
 
 /// Checks that all ranks opened the same file. Nodes may have different files under one name, and someone may move a
 /// link between the reads of two ranks; replicas that start differently would diverge. The same outcome on all ranks.
-Result<void> agree_on_file(format::RankGroup& group, std::uint32_t digest, const std::string& path) {
+Result<void> check_same_file(format::RankGroup& group, std::uint32_t digest, const std::string& path) {
   ASSIGN_OR_RETURN(const auto digests, group.gather(std::as_bytes(std::span(&digest, 1))));
   const auto other = std::ranges::find_if(digests, [&](const auto& one) { return one != digests.front(); });
   if (group.rank() != 0 || other == digests.end()) {
@@ -95,7 +95,7 @@ Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path,
                                                         const format::UseCheckpoint& use) {
   const auto reader = format::CheckpointReader::open(path);
   Result<void> outcome = reader ? use(*reader) : reader.error();
-  if (!reader && exchange::is_state_dict(path)) {
+  if (!reader && interop::is_state_dict(path)) {
     outcome = fail("--resume", path, "holds the weights of a model only, not the state of a training",
                    "--init-from=FILE to start from them", ErrorKind::BadData);
   }
@@ -129,18 +129,18 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   if (!used.has_value()) {
     return std::optional<LoadedInfo>();
   }
-  RETURN_IF_ERROR(agree_on_file(group, digest, used->path));
-  carry_out(*std::move(loaded), state);
+  RETURN_IF_ERROR(check_same_file(group, digest, used->path));
+  apply(*std::move(loaded), state);
   return std::optional(LoadedInfo{used->path, std::move(used->warnings)});
 }
 
 /// Opens a checkpoint, or a state dict of another program.
-Result<exchange::Weights> open_weights(const std::string& path) {
-  if (exchange::is_state_dict(path) || exchange::several_files(path)) {  // reading several files fails with advice
-    return exchange::open_state_dict(path);
+Result<interop::Weights> open_weights(const std::string& path) {
+  if (interop::is_state_dict(path) || interop::several_files(path)) {  // reading several files fails with advice
+    return interop::open_state_dict(path);
   }
   auto reader = format::CheckpointReader::open(path);
-  return reader ? Result(exchange::Weights{std::make_unique<format::CheckpointReader>(*std::move(reader)), ""})
+  return reader ? Result(interop::Weights{std::make_unique<format::CheckpointReader>(*std::move(reader)), ""})
                 : reader.error();
 }
 
@@ -160,13 +160,13 @@ Result<InitInfo> init(const std::string& path, const torch::nn::Module& model, c
     return plan.reads.read(source, level);
   };
   Result<void> agreed = format::agree(group, read());
-  agreed = agreed ? agree_on_file(group, digest, path) : agreed;
+  agreed = agreed ? check_same_file(group, digest, path) : agreed;
   if (!agreed) {
     Error error = agreed.error();
     error.setting = "--init-from";
     return error;
   }
-  plan.reads.carry_out();
+  plan.reads.apply();
   return std::move(plan.info);
 }
 
@@ -216,7 +216,7 @@ Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result
       without_exceptions(checkpoint.path(), [&] { return read_all(checkpoint, state, format::VerifyLevel::Metadata); });
   RETURN_IF_ERROR(format::agree(group, planned ? Result<void>() : planned.error()));
   RETURN_IF_ERROR(format::agree(group, without_exceptions(checkpoint.path(), fetch)));
-  carry_out(*std::move(planned), state);
+  apply(*std::move(planned), state);
   return {};
 }
 

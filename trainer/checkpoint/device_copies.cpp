@@ -37,7 +37,7 @@ at::Tensor DeviceCopies::copy(const std::string& name, const at::Tensor& rows, b
   return host;
 }
 
-void DeviceCopies::hold_back() {
+void DeviceCopies::block_compute_stream() {
   if (streams_) {
     streams_->copied_beside.block(current_stream(streams_->device));
   }

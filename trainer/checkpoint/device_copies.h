@@ -14,9 +14,9 @@ namespace rollcall::checkpoint {
 /// compute. The memory is allocated once for each tensor and used again by the next save.
 ///
 /// Tensors that change at once are copied in the order of the compute stream, so that later work waits. All others are
-/// copied on a separate stream, beside the next forward and backward passes; hold_back() makes the compute stream wait
-/// for them on the GPU, so that no host thread waits. One device; the calling thread's current stream is the compute
-/// stream. Tested on a stand-in device; not run on hardware.
+/// copied on a separate stream, beside the next forward and backward passes; block_compute_stream() makes the compute
+/// stream wait for them on the GPU, so that no host thread waits. One device; the calling thread's current stream is
+/// the compute stream. Tested on a stand-in device; not run on hardware.
 ///
 /// wait() may be called from any thread, all other functions only from the training's thread. c10::Error: the device
 /// failed.
@@ -28,7 +28,7 @@ class DeviceCopies {
   /// next copy() of this `name`. `changes_at_once`: the next operator may change `rows`, and not only the optimizer.
   [[nodiscard]] at::Tensor copy(const std::string& name, const at::Tensor& rows, bool changes_at_once);
   /// Makes later work on the compute stream wait for the copies, because it may change what is copied.
-  void hold_back();
+  void block_compute_stream();
   /// Blocks until all copies have arrived.
   void wait();
 

@@ -104,16 +104,16 @@ Result<MemoryCheckpoint> MemoryCheckpoint::of(std::string path, const std::vecto
 }
 
 bool MemoryCheckpoint::is_whole() const {
-  std::vector<std::vector<std::pair<std::uint64_t, std::uint64_t>>> stretches(datasets_.size());
+  std::vector<std::vector<std::pair<std::uint64_t, std::uint64_t>>> extents(datasets_.size());
   for (const Part& part : parts_) {
-    for (const Stretch& stretch : part.stretches) {
-      stretches[stretch.dataset].emplace_back(stretch.first_byte, stretch.bytes);
+    for (const Extent& extent : part.extents) {
+      extents[extent.dataset].emplace_back(extent.first_byte, extent.bytes);
     }
   }
   for (std::size_t i = 0; i < datasets_.size(); ++i) {
-    std::ranges::sort(stretches[i]);
+    std::ranges::sort(extents[i]);
     std::uint64_t end = 0;
-    for (const auto& [first, bytes] : stretches[i]) {
+    for (const auto& [first, bytes] : extents[i]) {
       if (first != end) {
         return false;
       }
@@ -128,9 +128,9 @@ bool MemoryCheckpoint::is_whole() const {
 
 /// Adds the table of the next owner's part.
 bool MemoryCheckpoint::add(const std::vector<std::uint8_t>& table) {
-  const Json told = Json::from_cbor(table);
+  const Json contents = Json::from_cbor(table);
   Part& part = parts_.emplace_back();
-  for (const Json& row : told.at("tensors")) {
+  for (const Json& row : contents.at("tensors")) {
     const auto name = row.at(0).get<std::string>();
     const auto dtype = format::dtype_from_name(row.at(2).get<std::string>());
     const auto shape = row.at(3).get<std::vector<std::int64_t>>();
@@ -150,15 +150,15 @@ bool MemoryCheckpoint::add(const std::vector<std::uint8_t>& table) {
       entry.bytes = *elements * entry.element_bytes;
     }
     const ManifestEntry& entry = datasets_[number->second];
-    const Stretch stretch{part.bytes, number->second, row.at(4).get<std::uint64_t>(), row.at(5).get<std::uint64_t>()};
-    if (entry.shape != shape || entry.type != format::dtype_name(*dtype) || stretch.first_byte > entry.bytes ||
-        stretch.bytes > entry.bytes - stretch.first_byte) {
+    const Extent extent{part.bytes, number->second, row.at(4).get<std::uint64_t>(), row.at(5).get<std::uint64_t>()};
+    if (entry.shape != shape || entry.type != format::dtype_name(*dtype) || extent.first_byte > entry.bytes ||
+        extent.bytes > entry.bytes - extent.first_byte) {
       return false;
     }
-    part.stretches.push_back(stretch);
-    part.bytes += stretch.bytes;
+    part.extents.push_back(extent);
+    part.bytes += extent.bytes;
   }
-  for (const Json& row : told.at("values")) {
+  for (const Json& row : contents.at("values")) {
     ManifestEntry entry;
     entry.name = row.at(0).get<std::string>();
     entry.type = row.at(1).get<std::string>();
@@ -191,21 +191,21 @@ Result<void> MemoryCheckpoint::read(std::span<const format::ReadRequest> request
 }
 
 void MemoryCheckpoint::take(std::uint32_t owner, std::uint64_t first_byte, std::span<const std::byte> piece) {
-  const std::vector<Stretch>& stretches = parts_[owner].stretches;
-  auto stretch = std::ranges::upper_bound(stretches, first_byte, {}, &Stretch::place);
-  stretch -= stretch == stretches.begin() ? 0 : 1;
-  for (; stretch != stretches.end() && stretch->place < first_byte + piece.size(); ++stretch) {
-    const std::uint64_t begin = std::max(stretch->place, first_byte);
-    const std::uint64_t end = std::min(stretch->place + stretch->bytes, first_byte + piece.size());
+  const std::vector<Extent>& extents = parts_[owner].extents;
+  auto extent = std::ranges::upper_bound(extents, first_byte, {}, &Extent::offset);
+  extent -= extent == extents.begin() ? 0 : 1;
+  for (; extent != extents.end() && extent->offset < first_byte + piece.size(); ++extent) {
+    const std::uint64_t begin = std::max(extent->offset, first_byte);
+    const std::uint64_t end = std::min(extent->offset + extent->bytes, first_byte + piece.size());
     if (begin < end) {
-      give(*stretch, stretch->first_byte + (begin - stretch->place), piece.subspan(begin - first_byte, end - begin));
+      give(*extent, extent->first_byte + (begin - extent->offset), piece.subspan(begin - first_byte, end - begin));
     }
   }
 }
 
 /// Copies `bytes`, which begin at `first_byte` of the stretch's data set, to the requests.
-void MemoryCheckpoint::give(const Stretch& stretch, std::uint64_t first_byte, std::span<const std::byte> bytes) {
-  for (const format::ReadRequest& request : requests_[stretch.dataset]) {
+void MemoryCheckpoint::give(const Extent& extent, std::uint64_t first_byte, std::span<const std::byte> bytes) {
+  for (const format::ReadRequest& request : requests_[extent.dataset]) {
     const std::uint64_t begin = std::max(first_byte, request.first_byte);
     const std::uint64_t end = std::min(first_byte + bytes.size(), request.first_byte + request.into.size());
     if (begin < end) {

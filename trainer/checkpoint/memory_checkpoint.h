@@ -73,14 +73,14 @@ class MemoryCheckpoint final : public format::CheckpointSource {
 
  private:
   /// A range of bytes of a data set in a part.
-  struct Stretch {
-    std::uint64_t place = 0;       ///< offset in the part
+  struct Extent {
+    std::uint64_t offset = 0;      ///< offset in the part
     std::size_t dataset = 0;       ///< number of the data set
     std::uint64_t first_byte = 0;  ///< offset in the data set
     std::uint64_t bytes = 0;
   };
   struct Part {
-    std::vector<Stretch> stretches;  ///< by offset
+    std::vector<Extent> extents;  ///< by offset
     std::uint64_t bytes = 0;
   };
 
@@ -88,7 +88,7 @@ class MemoryCheckpoint final : public format::CheckpointSource {
   [[nodiscard]] bool add(const std::vector<std::uint8_t>& table);
   /// Returns whether each byte of each data set is in exactly one part.
   [[nodiscard]] bool is_whole() const;
-  void give(const Stretch& stretch, std::uint64_t first_byte, std::span<const std::byte> bytes);
+  void give(const Extent& extent, std::uint64_t first_byte, std::span<const std::byte> bytes);
 
   std::string path_;
   std::vector<format::ManifestEntry> datasets_;

@@ -56,7 +56,7 @@ void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding
     } else if (parameters.contains(key)) {
       parts.add(model_path(key), key, entry.value());
     } else {
-      parts.add_of_first_rank(model_path(key), key, entry.value());
+      parts.add_from_rank_zero(model_path(key), key, entry.value());
     }
     keys.push_back(key);
   }

@@ -137,7 +137,7 @@ Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& opt
   return {};
 }
 
-void OptimizerPlan::carry_out(torch::optim::Optimizer& optimizer) {
+void OptimizerPlan::apply(torch::optim::Optimizer& optimizer) {
   for (std::size_t i = 0; i < options.size(); ++i) {
     optimizer.param_groups()[i].set_options(std::move(options[i]));
   }

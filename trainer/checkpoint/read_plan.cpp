@@ -42,7 +42,7 @@ Result<void> ReadPlan::read(const format::CheckpointSource& source, format::Veri
   return source.read(requests_, level, format::default_threads());
 }
 
-void ReadPlan::carry_out() {
+void ReadPlan::apply() {
   const torch::NoGradGuard no_grad;
   std::optional<c10::Device> device;
   for (const auto& [into, from] : copies_) {

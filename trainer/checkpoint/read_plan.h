@@ -41,7 +41,7 @@ class OpenCheckpoint {
 };
 
 /// The tensors that a rank will read from a checkpoint. read() fills temporary memory of the size of this rank's part;
-/// only carry_out() changes the training's tensors.
+/// only apply() changes the training's tensors.
 class ReadPlan {
  public:
   /// Plans to copy rows of `entry` from `first_row` on, as many as `target` has, into `target`, converted to its type.
@@ -53,7 +53,7 @@ class ReadPlan {
   /// Reads all planned rows. Errors: those of the source.
   [[nodiscard]] Result<void> read(const format::CheckpointSource& source, format::VerifyLevel level) const;
   /// Copies without recording gradients; the targets keep their memory and strides. The host waits once for a device.
-  void carry_out();
+  void apply();
 
  private:
   /// Returns a row-major host tensor of `target`'s sizes that read() fills; page-locked if `target` is on a device.

@@ -52,8 +52,8 @@ void StateParts::add(std::string path, std::string state_dict_key, const at::Ten
       {std::move(path), std::move(state_dict_key), whole.sizes().vec(), whole.scalar_type(), whole.detach(), 0});
 }
 
-void StateParts::add_of_first_rank(std::string path, std::string state_dict_key, const at::Tensor& whole) {
-  of_first_rank_.push_back(tensors.size());
+void StateParts::add_from_rank_zero(std::string path, std::string state_dict_key, const at::Tensor& whole) {
+  from_rank_zero_.push_back(tensors.size());
   tensors.push_back(
       {std::move(path), std::move(state_dict_key), whole.sizes().vec(), whole.scalar_type(), whole.detach(), 0});
 }
@@ -65,7 +65,7 @@ void StateParts::add(std::string path, std::string state_dict_key, const Shard& 
 }
 
 void StateParts::share(std::uint32_t rank, std::uint32_t size) {
-  for (const std::size_t i : of_first_rank_) {
+  for (const std::size_t i : from_rank_zero_) {
     tensors[i].rows = rank == 0 ? tensors[i].rows : at::Tensor();
   }
   std::int64_t total = 0;

@@ -49,7 +49,7 @@ struct StateParts {
   /// Adds a tensor that every rank has whole; share() decides which rank writes which rows.
   void add(std::string path, std::string state_dict_key, const at::Tensor& whole);
   /// Adds a tensor that may differ between ranks (BatchNorm's statistics): rank 0's is written.
-  void add_of_first_rank(std::string path, std::string state_dict_key, const at::Tensor& whole);
+  void add_from_rank_zero(std::string path, std::string state_dict_key, const at::Tensor& whole);
   /// Adds a tensor divided as `shard`, of which `rows` are this rank's: a parameter or the optimizer's state for it.
   void add(std::string path, std::string state_dict_key, const Shard& shard, const at::Tensor& rows, bool writes);
 
@@ -58,8 +58,8 @@ struct StateParts {
   void share(std::uint32_t rank, std::uint32_t size);
 
  private:
-  std::vector<std::size_t> whole_;          ///< numbers of the tensors that every rank has whole
-  std::vector<std::size_t> of_first_rank_;  ///< numbers of the tensors that rank 0 writes
+  std::vector<std::size_t> whole_;           ///< numbers of the tensors that every rank has whole
+  std::vector<std::size_t> from_rank_zero_;  ///< numbers of the tensors that rank 0 writes
 };
 
 /// Returns the type of a tensor's elements in a file. Throws c10::Error for a type that the format does not support,

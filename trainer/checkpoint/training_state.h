@@ -40,7 +40,7 @@ struct OptimizerPlan {
   std::vector<std::pair<void*, std::unique_ptr<torch::optim::OptimizerParamState>>> states;
 
   /// Replaces the optimizer's whole state. Call it once.
-  void carry_out(torch::optim::Optimizer& optimizer);
+  void apply(torch::optim::Optimizer& optimizer);
 };
 
 /// Plans to restore what add_optimizer wrote; the values of the tensors arrive when `reads` is carried out. Errors:

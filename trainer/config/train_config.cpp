@@ -226,7 +226,7 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   std::string& folder = config.checkpoint.load.folder;
   folder = std::move(checkpoints);
   ASSIGN_OR_RETURN(const std::string stage, chosen("checkpoint-stage", ""));
-  config.checkpoint.stage = stage.empty() ? "" : checkpoint::background::stage_folder(stage, folder);
+  config.checkpoint.stage = stage.empty() ? "" : checkpoint::background::staging_folder(stage, folder);
   config.checkpoint.stage_given = settings.text("checkpoint-stage");
   ASSIGN_OR_RETURN(std::string run, chosen("run-dir", named ? folder : base));
   config.run.folder = std::move(run);

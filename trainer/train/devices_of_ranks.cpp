@@ -17,7 +17,7 @@
 #include "runtime/elastic/devices.h"
 #include "runtime/job/gpu_request.h"
 #include "trainer/device/nccl_log.h"
-#include "trainer/train/exchange.h"
+#include "trainer/train/object_collectives.h"
 
 namespace rollcall::train {
 namespace {
@@ -33,33 +33,33 @@ std::string numa_node_of(std::string bus) {
 
 /// Returns the InfiniBand adapter that NCCL does not use in this process; empty if there is only one node or a variable
 /// selects the network.
-std::string left_aside(const World& world) {
+std::string unused_adapter(const JobContext& context) {
   const Environment environment = Environment::of_this_process();
   const bool chosen = environment.get_non_empty(env::kNcclNet) || environment.get("NCCL_IB_DISABLE") == "1";
-  return world.num_nodes > 1 && !chosen && device::network_of(device::nccl_log()) == "Socket"
+  return context.num_nodes > 1 && !chosen && device::network_of(device::nccl_log()) == "Socket"
              ? device::active_infiniband()
              : "";
 }
 
 /// Returns the number of NVIDIA GPUs that this process may open, regardless of CUDA_VISIBLE_DEVICES, which NCCL
 /// ignores. MIG instances cannot reach other GPUs in any case.
-std::uint32_t openable(const World& world) {
-  const bool whole = world.device.type() == at::kCUDA && !world.device.facts().uuid.starts_with("MIG-");
+std::uint32_t openable(const JobContext& context) {
+  const bool whole = context.device.type() == at::kCUDA && !context.device.facts().uuid.starts_with("MIG-");
   return whole ? elastic::count_nvidia_gpus(Environment()) : 0;
 }
 
 /// Describes this rank's device for the other ranks.
-nlohmann::json shown_device(const World& world, const Result<void>& taken) {
-  const device::Facts& facts = world.device.facts();
-  nlohmann::json shown{{"host", world.host},
-                       {"type", c10::DeviceTypeName(world.device.type(), true)},
+nlohmann::json shown_device(const JobContext& context, const Result<void>& taken) {
+  const device::Facts& facts = context.device.facts();
+  nlohmann::json shown{{"host", context.host},
+                       {"type", c10::DeviceTypeName(context.device.type(), true)},
                        {"name", facts.name},
                        {"uuid", facts.uuid},
                        {"bus", facts.bus},
                        {"numa_node", numa_node_of(facts.bus)},
                        {"cpus", ranges_text(cpus_of_this_process())},
-                       {"kernels", world.device.kernels() != nullptr},
-                       {"openable", openable(world)},
+                       {"kernels", context.device.kernels() != nullptr},
+                       {"openable", openable(context)},
                        {"shares", Environment::of_this_process().get("NCCL_MULTI_RANK_GPU_ENABLE") == "1"}};
   if (!taken) {
     const Error& error = taken.error();
@@ -233,7 +233,7 @@ std::string hidden_devices_warning(const std::vector<DeviceOfRank>& ranks) {
 }
 
 std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
-  const auto slow = [](const NetworkOfRank& rank) { return !rank.left_aside.empty(); };
+  const auto slow = [](const NetworkOfRank& rank) { return !rank.unused_adapter.empty(); };
   const auto first = std::ranges::find_if(ranks, slow);
   if (first == ranks.end()) {
     return "";
@@ -243,15 +243,15 @@ std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
       "so the exchange of gradients is slow; try checking that the task has /dev/infiniband and libibverbs (also in a "
       "container) and that NCCL_IB_HCA does not exclude the adapter (see nccl-rank-N.log in the run's folder); "
       "NCCL_NET=Socket turns this warning off",
-      std::ranges::count_if(ranks, slow), ranks.size(), first->left_aside, first->host);
+      std::ranges::count_if(ranks, slow), ranks.size(), first->unused_adapter, first->host);
 }
 
-std::vector<std::string> device_lines(const World& world) { return lines_of({shown_device(world, {})}); }
+std::vector<std::string> device_lines(const JobContext& context) { return lines_of({shown_device(context, {})}); }
 
-Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken) {
-  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> shown, told_by_ranks(hosts, shown_device(world, taken)));
+Result<void> agree_on_devices(JobContext& context, const process_group::Group& hosts, const Result<void>& taken) {
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> shown, all_gather_json(hosts, shown_device(context, taken)));
   Result<void> checked = check_devices(shown);
-  world.device_lines = checked ? lines_of(shown) : std::vector<std::string>();
+  context.device_lines = checked ? lines_of(shown) : std::vector<std::string>();
   std::vector<DeviceOfRank> devices;
   devices.reserve(shown.size());
   for (const nlohmann::json& rank : shown) {
@@ -261,23 +261,24 @@ Result<void> agree_on_devices(World& world, const process_group::Group& hosts, c
   for (std::string& warning : checked ? std::vector{mixed_devices_warning(devices), hidden_devices_warning(devices)}
                                       : std::vector<std::string>()) {
     if (!warning.empty()) {
-      world.device_warnings.push_back(std::move(warning));
+      context.device_warnings.push_back(std::move(warning));
     }
   }
   return checked;
 }
 
-Result<void> look_at_network(World& world) {
-  world.left_aside = left_aside(world);
-  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> found,
-                   told_by_ranks(world.process_group, {{"host", world.host}, {"left_aside", world.left_aside}}));
+Result<void> check_network(JobContext& context) {
+  context.unused_adapter = unused_adapter(context);
+  ASSIGN_OR_RETURN(
+      const std::vector<nlohmann::json> found,
+      all_gather_json(context.process_group, {{"host", context.host}, {"left_aside", context.unused_adapter}}));
   std::vector<NetworkOfRank> networks;
   networks.reserve(found.size());
   for (const nlohmann::json& rank : found) {
     networks.push_back({rank.at("host").get<std::string>(), rank.at("left_aside").get<std::string>()});
   }
   if (std::string warning = slow_network_warning(networks); !warning.empty()) {
-    world.device_warnings.push_back(std::move(warning));
+    context.device_warnings.push_back(std::move(warning));
   }
   return {};
 }

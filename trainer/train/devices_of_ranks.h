@@ -6,21 +6,22 @@
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/train/world.h"
+#include "trainer/train/job_context.h"
 
 namespace rollcall::train {
 
 /// Checks that all ranks have a device of one kind and that no two ranks share a device or have MIG instances of one
-/// GPU. Stores World::device_lines and appends to World::device_warnings. `hosts` is a group of all ranks for tensors
-/// on CPUs; `taken` says whether this rank has a device. Collective; the result is the same on all ranks.
+/// GPU. Stores JobContext::device_lines and appends to JobContext::device_warnings. `hosts` is a group of all ranks for
+/// tensors on CPUs; `taken` says whether this rank has a device. Collective; the result is the same on all ranks.
 ///
 /// Errors: the error of the first rank without a device; Mismatch: the ranks have devices of different kinds, or only
 /// some have rollcall's own kernels; Unavailable: two ranks use one GPU, or a peer was lost.
-[[nodiscard]] Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken);
+[[nodiscard]] Result<void> agree_on_devices(JobContext& context, const process_group::Group& hosts,
+                                            const Result<void>& taken);
 
-/// Appends a warning to World::device_warnings if the ranks' devices are connected by a slow network. Call it after the
-/// devices are connected. Collective. Errors: a peer was lost.
-[[nodiscard]] Result<void> look_at_network(World& world);
+/// Appends a warning to JobContext::device_warnings if the ranks' devices are connected by a slow network. Call it
+/// after the devices are connected. Collective. Errors: a peer was lost.
+[[nodiscard]] Result<void> check_network(JobContext& context);
 
 /// Returns a warning if this node has fewer ranks than devices that each rank sees, so that devices stay idle; empty if
 /// none is idle or if `visible` is 0 (the ranks compute on CPUs). Pure.
@@ -30,7 +31,7 @@ namespace rollcall::train {
 struct NetworkOfRank {
   std::string host = {};
   /// InfiniBand adapter that NCCL does not use though no variable excludes it; empty: none.
-  std::string left_aside = {};
+  std::string unused_adapter = {};
 };
 
 /// Returns one warning for all ranks that send over TCP although they have InfiniBand; empty if there is none. Pure.
@@ -51,7 +52,7 @@ struct DeviceOfRank {
 [[nodiscard]] std::string hidden_devices_warning(const std::vector<DeviceOfRank>& ranks);
 
 /// Describes the device of a world of one rank for people; empty for the CPU.
-[[nodiscard]] std::vector<std::string> device_lines(const World& world);
+[[nodiscard]] std::vector<std::string> device_lines(const JobContext& context);
 
 /// Returns ascending numbers as "0-3,8". Pure.
 [[nodiscard]] std::string ranges_text(const std::vector<std::uint32_t>& numbers);

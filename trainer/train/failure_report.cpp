@@ -30,7 +30,7 @@ void warn_of_single_process(const job::JobFacts& facts, const Environment& envir
 FailureReport::FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::string host)
     : rank_(rank), local_rank_(local_rank), host_(std::move(host)) {}
 
-int FailureReport::common(const Error& error) const {
+int FailureReport::report_on_rank_zero(const Error& error) const {
   if (rank_ == 0) {
     print(error);
   }
@@ -38,7 +38,7 @@ int FailureReport::common(const Error& error) const {
   return to_int(error.exit_code());
 }
 
-int FailureReport::before_others(const Error& error, const std::string& step, bool spares_rank_0) const {
+int FailureReport::report_before_connecting(const Error& error, const std::string& step, bool spares_rank_0) const {
   if (error.of_this_node) {
     if (step.empty() ? local_rank_ == 0 : is_first_on_host(step + "-" + host_)) {
       print(error);
@@ -47,51 +47,51 @@ int FailureReport::before_others(const Error& error, const std::string& step, bo
     }
     return to_int(error.exit_code());
   }
-  return spares_rank_0 && rank_ == 1 ? agreed(error) : common(error);
+  return spares_rank_0 && rank_ == 1 ? report_agreed(error) : report_on_rank_zero(error);
 }
 
-int FailureReport::agreed(const Error& error) const {
+int FailureReport::report_agreed(const Error& error) const {
   print(error);
   return to_int(error.exit_code());
 }
 
-FailureReport::Told FailureReport::tell(const Error& error) {
+FailureReport::Reported FailureReport::report_once(const Error& error) {
   const bool of_peer = process_group::is_peer_failure(error);
   if (error.kind == ErrorKind::DeviceLost) {
     end_process_within(deadline::kDeviceGoes, to_int(error.exit_code()));
   }
   const auto cause = membership_ ? membership_->claim(error) : std::nullopt;
-  Told told{.cause = cause && of_peer ? cause->error : error};
-  told.exit_code = to_int(told.cause.exit_code());
+  Reported reported{.cause = cause && of_peer ? cause->error : error};
+  reported.exit_code = to_int(reported.cause.exit_code());
   // Without a store no rank can be asked: its holder, rank 0, was lost, perhaps with its whole node. Then rank 1 and
   // one rank of each other node report. Other failures are reported by one rank of each node.
   const bool tells = cause ? cause->mine : local_rank_ == 0 || (of_peer && rank_ == 1);
-  if (tells && !std::exchange(told_, true)) {
-    print(told.cause);
+  if (tells && !std::exchange(printed_, true)) {
+    print(reported.cause);
   }
   if (membership_) {
     membership_->leave();
   }
   if (of_peer) {
-    end_process_within(deadline::kGroupsGo, told.exit_code);
+    end_process_within(deadline::kGroupsGo, reported.exit_code);
   }
-  return told;
+  return reported;
 }
 
-int FailureReport::may_survive(const Error& error) {
+int FailureReport::begin_recovery(const Error& error) {
   end_process_within(deadline::kSaveEnds, to_int(error.exit_code()));
   return to_int(error.exit_code());
 }
 
-void FailureReport::lets_go(int code) { end_process_within(deadline::kGroupsGo, code); }
+void FailureReport::limit_group_release(int code) { end_process_within(deadline::kGroupsGo, code); }
 
-void FailureReport::survives() {
+void FailureReport::end_recovery() {
   *ended_ = true;
   membership_.reset();
   store_.reset();  // so that no rank of the next world finds rank 0's old store
 }
 
-void FailureReport::linger() {
+void FailureReport::shutdown_grace() {
   *ended_ = true;
   if (membership_) {
     membership_->wait_for_others_to_leave();

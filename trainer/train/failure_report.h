@@ -29,34 +29,34 @@ class FailureReport {
   // Before the ranks are connected. Both return the exit code.
 
   /// Reports a failure that all ranks have alike (settings, the head node's name): rank 0 prints it.
-  int common(const Error& error) const;
+  int report_on_rank_zero(const Error& error) const;
   /// Reports a failure of this rank before the ranks are connected. If it is `of_this_node`, the first rank of this
-  /// node in `step` prints it (see is_first_on_host()). Otherwise rank 0 prints it, as in common(); if `spares_rank_0`,
-  /// rank 0 does not have it and rank 1 prints it.
-  int before_others(const Error& error, const std::string& step, bool spares_rank_0) const;
+  /// node in `step` prints it (see is_first_on_host()). Otherwise rank 0 prints it, as in report_on_rank_zero(); if
+  /// `spares_rank_0`, rank 0 does not have it and rank 1 prints it.
+  int report_before_connecting(const Error& error, const std::string& step, bool spares_rank_0) const;
 
-  struct Told {
+  struct Reported {
     int exit_code = 0;
     Error cause;  ///< another rank's error if this rank's error only follows from it
   };
   /// Reports a failure of this rank or of all ranks: prints it unless another rank was first. The exit code of a step
   /// is the highest of its ranks, so a rank that lost a peer returns the exit code of the cause. If a peer was lost or
   /// the device fails, the process exits by itself when destroying the groups takes too long (deadlines.h).
-  Told tell(const Error& error);
-  /// Does the same as tell() and returns the exit code only.
-  int own(const Error& error) { return tell(error).exit_code; }
+  Reported report_once(const Error& error);
+  /// Does the same as report_once() and returns the exit code only.
+  int report_own(const Error& error) { return report_once(error).exit_code; }
   /// Prints a failure without asking other ranks: all ranks know of it and agreed that this one prints it.
-  int agreed(const Error& error) const;
+  int report_agreed(const Error& error) const;
 
-  // A rank that may continue without its lost peers prints nothing. may_survive() limits the time until its save has
-  // ended, lets_go() the time until its groups are destroyed; survives() lifts the limit.
-  int may_survive(const Error& error);
-  void lets_go(int code);
-  void survives();
+  // A rank that may continue without its lost peers prints nothing. begin_recovery() limits the time until its save has
+  // ended, limit_group_release() the time until its groups are destroyed; end_recovery() lifts the limit.
+  int begin_recovery(const Error& error);
+  void limit_group_release(int code);
+  void end_recovery();
 
   /// Gives the other ranks time to ask the store of rank 0 who reports the cause. Call it after the process groups are
   /// destroyed.
-  void linger();
+  void shutdown_grace();
 
  private:
   void end_process_within(std::chrono::seconds patience, int code);
@@ -65,7 +65,7 @@ class FailureReport {
   std::uint32_t rank_;
   std::uint32_t local_rank_;
   std::string host_;
-  bool told_ = false;
+  bool printed_ = false;
   /// Set when the work of the current limit has ended in time.
   std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<const process_group::Membership> membership_;

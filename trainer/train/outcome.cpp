@@ -16,7 +16,7 @@
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/metrics/nvml.h"
-#include "trainer/train/world.h"
+#include "trainer/train/job_context.h"
 
 namespace rollcall::train {
 namespace {
@@ -30,9 +30,9 @@ Error diverged(const char* what, const std::string& value, std::string reason, s
   return fail(what, value, std::move(reason), std::move(action), ErrorKind::BadData);
 }
 
-Error lost_peer_error(const World& world, const std::string& what) {
+Error lost_peer_error(const JobContext& context, const std::string& what) {
   const bool debug = Environment::of_this_process().get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL";  // as --debug sets it
-  return fail("process group", world.backend,
+  return fail("process group", context.backend,
               "a collective failed because a peer was lost" + (debug ? ": " + what : ""),
               "looking for the first rank that ended, in this output and in Slurm's", ErrorKind::PeerLost);
 }
@@ -56,17 +56,17 @@ Error refused(const std::string& text) {
 
 }  // namespace
 
-std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
+std::optional<Outcome> catch_training_errors(const JobContext& context, const std::function<void()>& work) {
   const std::optional<process_group::Caught> caught = process_group::catch_exception(work);
   if (!caught) {
     return std::nullopt;
   }
   Error error = caught->error;
   if (!caught->explained) {
-    error = error.kind == ErrorKind::Internal ? refused(error.reason) : lost_peer_error(world, error.reason);
+    error = error.kind == ErrorKind::Internal ? refused(error.reason) : lost_peer_error(context, error.reason);
   }
   const bool of_memory = error.kind == ErrorKind::DeviceOutOfMemory || error.kind == ErrorKind::Unavailable;
-  if (world.device.plugin() != nullptr && !of_memory) {
+  if (context.device.plugin() != nullptr && !of_memory) {
     error.reason += metrics::gpu_trouble();
   }
   return failed(std::move(error));
@@ -90,21 +90,21 @@ void write_beside(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-void write_flight_record(const World& world, const std::string& folder, std::int64_t step) {
-  if (!process_group::device_failure(world.process_group)) {
+void write_flight_record(const JobContext& context, const std::string& folder, std::int64_t step) {
+  if (!process_group::device_failure(context.process_group)) {
     return;
   }
   try {
-    write_beside(fmt::format("{}/collectives-rank-{}-step-{}.json", folder, world.rank, step),
-                 world.device.plugin()->flight_record() + '\n');
+    write_beside(fmt::format("{}/collectives-rank-{}-step-{}.json", folder, context.rank, step),
+                 context.device.plugin()->flight_record() + '\n');
   } catch (const std::exception&) {
     // The file only helps to find the cause of a failure, which is reported in any case.
   }
 }
 
-void write_nccl_log(const World& world, const std::string& folder) {
+void write_nccl_log(const JobContext& context, const std::string& folder) {
   if (const std::string log = device::nccl_log(); !log.empty()) {
-    write_beside(fmt::format("{}/nccl-rank-{}.log", folder, world.rank), log);
+    write_beside(fmt::format("{}/nccl-rank-{}.log", folder, context.rank), log);
   }
 }
 
@@ -159,13 +159,13 @@ Error validation_does_not_fit(double seconds, std::int64_t step) {
   return fail(
       "validation", fmt::format("of step {}", step),
       fmt::format("was interrupted after {:.0f} s; {} runs in a row did nothing else and did not finish it", seconds,
-                  kValidationsInVain),
+                  kMaxFailedValidations),
       "raising the job's time limit, or using fewer validation images, or --valid-epochs=0, then submitting again, "
       "which resumes from this step",
       ErrorKind::Usage);
 }
 
-std::string place_of(const std::string& parameter) {
+std::string where_text(const std::string& parameter) {
   return parameter.empty() ? "in another rank's part" : "in " + parameter;
 }
 

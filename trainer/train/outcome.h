@@ -10,7 +10,7 @@
 
 namespace rollcall::train {
 
-struct World;
+struct JobContext;
 
 struct Failure {
   Error error;
@@ -35,16 +35,17 @@ struct Outcome {
 [[nodiscard]] Outcome failed_everywhere(Error error);
 
 /// Runs LibTorch code and turns its exceptions into an outcome; nothing if it succeeds.
-[[nodiscard]] std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work);
+[[nodiscard]] std::optional<Outcome> catch_training_errors(const JobContext& context,
+                                                           const std::function<void()>& work);
 
 /// Writes collectives-rank-N-step-S.json into `folder` if a collective of the device did not end: the state of each of
 /// this rank's collectives. `step` is the last step of the run. It helps to find the cause; the failure itself has been
 /// reported before.
-void write_flight_record(const World& world, const std::string& folder, std::int64_t step);
+void write_flight_record(const JobContext& context, const std::string& folder, std::int64_t step);
 
 /// Writes NCCL's log lines of this process into `folder` as nccl-rank-N.log. Writes no file if NCCL logged nothing or
 /// logs elsewhere (device/nccl_log.h).
-void write_nccl_log(const World& world, const std::string& folder);
+void write_nccl_log(const JobContext& context, const std::string& folder);
 
 // Errors of a training whose numbers are no longer finite. All are BadData.
 
@@ -52,8 +53,8 @@ void write_nccl_log(const World& world, const std::string& folder);
 /// run resumed from a checkpoint and has done no other step, so the model of that checkpoint has diverged.
 [[nodiscard]] Error loss_not_finite(double loss, std::int64_t step, bool has_checkpoint, bool first_of_run);
 [[nodiscard]] Error validation_not_finite(double loss, std::int64_t step);
-/// The gradients were not finite in so many steps in a row, all of which were skipped. `where` is place_of() the first
-/// such parameter.
+/// The gradients were not finite in so many steps in a row, all of which were skipped. `where` is where_text() the
+/// first such parameter.
 [[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step);
 /// The gradients are not finite in float16 even with the smallest loss scale.
 [[nodiscard]] Error gradients_not_finite_at_any_scale();
@@ -68,12 +69,12 @@ void write_nccl_log(const World& world, const std::string& folder);
 
 /// The number of runs in a row that only validated and were interrupted, after which the training ends. One or two may
 /// have been preempted; after three the job is too short for a validation.
-inline constexpr std::int64_t kValidationsInVain = 3;
+inline constexpr std::int64_t kMaxFailedValidations = 3;
 
-/// The last of kValidationsInVain runs was interrupted in the validation of step `step` after `seconds` (Usage).
+/// The last of kMaxFailedValidations runs was interrupted in the validation of step `step` after `seconds` (Usage).
 [[nodiscard]] Error validation_does_not_fit(double seconds, std::int64_t step);
 
 /// Returns "in conv1.weight", or "in another rank's part" for an empty name.
-[[nodiscard]] std::string place_of(const std::string& parameter);
+[[nodiscard]] std::string where_text(const std::string& parameter);
 
 }  // namespace rollcall::train

@@ -35,11 +35,11 @@
 #include "trainer/torch.h"
 #include "trainer/train/data/data_pipeline.h"
 #include "trainer/train/failure_report.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/process.h"
 #include "trainer/train/session.h"
 #include "trainer/train/step/training.h"
 #include "trainer/train/stop_request.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 namespace {
@@ -73,11 +73,11 @@ int print_only(const config::Options& options) {
 }
 
 /// Prints "DONE rank R" at once: a benchmark of the start takes the time at which the line arrives.
-void say_done(const World& world, float ranks) {
-  std::string line = fmt::format("DONE rank {}\n", world.rank);
-  if (world.rank == 0) {
-    line += fmt::format("{:.0f} of {} on {}, rendezvous {}, backend {}\n", ranks, counted(world.world_size, "rank"),
-                        counted(world.num_nodes, "node"), world.rendezvous, world.backend);
+void say_done(const JobContext& context, float ranks) {
+  std::string line = fmt::format("DONE rank {}\n", context.rank);
+  if (context.rank == 0) {
+    line += fmt::format("{:.0f} of {} on {}, rendezvous {}, backend {}\n", ranks, counted(context.world_size, "rank"),
+                        counted(context.num_nodes, "node"), context.rendezvous, context.backend);
   }
   std::fputs(line.c_str(), stdout);
   std::fflush(stdout);
@@ -111,21 +111,21 @@ Result<void> check_settings(const SessionInput& input) {
 
 /// Runs the first collective, for a dry run or a traced start. A dry run then reports it on every rank; rank 0 prints
 /// the trace if requested. Errors (Unavailable): a peer was lost.
-Result<void> dry_run(const World& world, const config::Options& options, metrics::StartupTrace& trace) {
-  at::Tensor ranks = torch::ones({1}, world.device.options());
-  if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
+Result<void> dry_run(const JobContext& context, const config::Options& options, metrics::StartupTrace& trace) {
+  at::Tensor ranks = torch::ones({1}, context.device.options());
+  if (Result<void> reduced = process_group::all_reduce_sum(context.process_group, ranks); !reduced) {
     return reduced;
   }
   const Result<void> arrived =  // on a device, too
-      process_group::guard_collective(world.process_group, [&] { (void)ranks.item<float>(); });
-  if (const auto failure = process_group::device_failure(world.process_group); failure || !arrived) {
+      process_group::guard_collective(context.process_group, [&] { (void)ranks.item<float>(); });
+  if (const auto failure = process_group::device_failure(context.process_group); failure || !arrived) {
     return failure ? *failure : arrived.error();
   }
   trace.mark("first collective");
   if (options.request == config::Request::DryRun) {
-    say_done(world, ranks.item<float>());
+    say_done(context, ranks.item<float>());
   }
-  if (options.trace_startup && world.rank == 0) {
+  if (options.trace_startup && context.rank == 0) {
     std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
     std::fflush(stdout);
   }
@@ -137,46 +137,46 @@ Error of_exception(const std::exception& error) {
       fail("rollcall-train", "", error.what(), "reporting this bug", ErrorKind::Internal));
 }
 
-SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, FailureReport& report,
+SessionEnd train_in(JobContext& context, const SessionInput& input, SessionStart memory, FailureReport& report,
                     metrics::StartupTrace& trace) {
   const bool trains = input.options.request != config::Request::DryRun;
-  if (const Result<void> current = world.device.make_current();
+  if (const Result<void> current = context.device.make_current();
       !current) {  // the device may have been set up by another thread
-    return {.exit_code = report.own(current.error())};
+    return {.exit_code = report.report_own(current.error())};
   }
   if (const Result<void> right = trains ? Result<void>() : check_settings(input); !right) {
-    return {.exit_code = report.own(right.error())};
+    return {.exit_code = report.report_own(right.error())};
   }
   const Result<void> proven =
-      !trains || input.options.trace_startup ? dry_run(world, input.options, trace) : Result<void>();
+      !trains || input.options.trace_startup ? dry_run(context, input.options, trace) : Result<void>();
   SessionEnd end;
   if (!proven) {
-    end.exit_code = report.own(proven.error());
+    end.exit_code = report.report_own(proven.error());
   } else if (trains) {
     if (memory.kept) {
       memory.kept->recovery.joined = seconds_now() - memory.kept->recovery.noticed;
     }
     try {
-      end = run_session(input, report, world, std::move(memory));
+      end = run_session(input, report, context, std::move(memory));
     } catch (const std::exception& error) {  // reported before the world is destroyed, which other ranks notice
-      end.exit_code = report.own(of_exception(error));
+      end.exit_code = report.report_own(of_exception(error));
     }
   }
   if (end.exit_code == to_int(ExitCode::Interrupted)) {
-    leave_interrupted(world);
+    leave_interrupted(context);
   } else if (end.lost) {
-    process_group::leave_behind(std::move(world.process_group));
+    process_group::leave_behind(std::move(context.process_group));
   } else if (end.exit_code == to_int(ExitCode::Success)) {
-    let_others_leave_first(world);
+    let_others_leave_first(context);
   }
   return end;
 }
 
 /// Runs join_world() in a thread that is abandoned when the agent reports that this world, too, is over: the other
 /// ranks may wait for a rank that was lost. Returns nothing then, and drops what the thread creates.
-std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, const Environment& patched,
-                                              const config::Options& options, FailureReport& report,
-                                              elastic::AgentLink& agent) {
+std::optional<Result<JobContext>> join_unless_over(const step::ResolvedStep& step, const Environment& patched,
+                                                   const config::Options& options, FailureReport& report,
+                                                   elastic::AgentLink& agent) {
   struct Join {
     step::ResolvedStep step;
     Environment environment;
@@ -185,7 +185,7 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
     FailureReport report;
     process_group::Interrupted lost;
     process_group::Interrupted over;
-    std::promise<Result<World>> world;
+    std::promise<Result<JobContext>> context;
   };
   constexpr std::chrono::milliseconds kGlance{2};
   const auto join = std::make_shared<Join>(Join{step,
@@ -196,23 +196,23 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
                                                 agent.loss_in_generation(),
                                                 agent.end_of_generation(),
                                                 {}});
-  std::future<Result<World>> world = join->world.get_future();
+  std::future<Result<JobContext>> context = join->context.get_future();
   std::thread([join] {
     metrics::StartupTrace untold(metrics::now());
     try {
-      join->world.set_value(join_world(join->step, join->environment, join->launch, join->config, nullptr, join->report,
-                                       untold, join->lost, join->over));
+      join->context.set_value(join_world(join->step, join->environment, join->launch, join->config, nullptr,
+                                         join->report, untold, join->lost, join->over));
     } catch (...) {
-      join->world.set_exception(std::current_exception());
+      join->context.set_exception(std::current_exception());
     }
   }).detach();
-  while (world.wait_for(kGlance) != std::future_status::ready) {
+  while (context.wait_for(kGlance) != std::future_status::ready) {
     if (agent.hold_requested()) {
       return std::nullopt;
     }
   }
   report = join->report;
-  return world.get();
+  return context.get();
 }
 
 /// Returns the number of compute threads. An exact training depends on it, so there the setting takes precedence over
@@ -225,17 +225,18 @@ int compute_threads(const settings::Settings& trainer, const Environment& enviro
 
 /// Trains in one world. `memory`: state of this process from before.
 SessionEnd work_in_world(const config::Options& options, const Environment& environment,
-                         const std::vector<std::string>& arguments, elastic::AgentLink* agent, InMemory memory,
+                         const std::vector<std::string>& arguments, elastic::AgentLink* agent, SessionStart memory,
                          FailureReport& report, metrics::StartupTrace& trace) {
   Result<std::unique_ptr<launchers::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
   if (!pmix) {
-    return {.exit_code = report.common(pmix.error())};
+    return {.exit_code = report.report_on_rank_zero(pmix.error())};
   }
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
   if (!step) {
     const Result<job::JobFacts> slurms = launchers::facts_from_slurm(environment);
     const bool spares_rank_0 = step.error().kind == ErrorKind::Mismatch && step::spares_rank_0(environment);
-    return {.exit_code = report.before_others(step.error(), slurms ? job::step_name(*slurms) : "", spares_rank_0)};
+    return {.exit_code =
+                report.report_before_connecting(step.error(), slurms ? job::step_name(*slurms) : "", spares_rank_0)};
   }
   report = FailureReport(step->facts.rank, step->facts.local_rank,
                          step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);
@@ -243,28 +244,29 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   const Environment patched = resolve::apply(step->patch, environment);
   prepare_process(compute_threads(options.trainer, patched));
   trace.mark("bootstrap");
-  std::optional<Result<World>> world;
+  std::optional<Result<JobContext>> context;
   if (memory.kept) {
     agent->announce_survival();
-    world = join_unless_over(*step, patched, options, report, *agent);
+    context = join_unless_over(*step, patched, options, report, *agent);
   } else {
-    world =
+    context =
         join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer), *std::move(pmix),
                    report, trace, agent != nullptr ? agent->loss_in_generation() : process_group::Interrupted());
   }
-  const bool lost_again = memory.kept && (!world || (!*world && process_group::others_may_be_missing(world->error())));
+  const bool lost_again =
+      memory.kept && (!context || (!*context && process_group::others_may_be_missing(context->error())));
   if (lost_again) {
     const double noticed = memory.kept->recovery.noticed;
     return {.noticed = noticed,
             .lost = fail("world", "", "a rank was lost while the others connected", "", ErrorKind::PeerLost),
-            .left = std::move(memory)};
+            .next_start = std::move(memory)};
   }
-  if (!*world) {
-    const Error& error = world->error();
+  if (!*context) {
+    const Error& error = context->error();
     const bool on_all_ranks = error.kind == ErrorKind::Mismatch && !error.of_this_node;
-    return {.exit_code = on_all_ranks ? report.common(error) : report.own(error)};
+    return {.exit_code = on_all_ranks ? report.report_on_rank_zero(error) : report.report_own(error)};
   }
-  return train_in(**world, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
+  return train_in(**context, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
 }
 Environment with(Environment environment, const elastic::Variables& variables) {
   for (const auto& [name, value] : variables) {
@@ -283,9 +285,9 @@ std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionE
   if (!agent.await_hold(deadline::kAgentsAgree)) {
     return std::nullopt;
   }
-  if (end.left.kept &&
-      end.left.kept->recovery.cause.empty()) {  // otherwise this belongs to a change that began earlier
-    end.left.kept->recovery = {
+  if (end.next_start.kept &&
+      end.next_start.kept->recovery.cause.empty()) {  // otherwise this belongs to a change that began earlier
+    end.next_start.kept->recovery = {
         .cause = end.lost->reason, .noticed = noticed, .released = released, .hold = seconds_now() - noticed};
   }
   return agent.next_generation();
@@ -313,17 +315,17 @@ SessionEnd work(const config::Options& options, Environment environment, const s
                 FailureReport& report, metrics::StartupTrace& trace) {
   const Result<std::shared_ptr<elastic::AgentLink>> agent = agent_of(options, environment);
   if (!agent) {
-    return {.exit_code = report.common(agent.error())};
+    return {.exit_code = report.report_on_rank_zero(agent.error())};
   }
-  InMemory memory;
+  SessionStart memory;
   if (*agent && environment.get(env::kStandby)) {
     prepare_process(compute_threads(options.trainer, environment));
     const auto config = config::make_train_config(options.trainer, environment);
     const device::DeviceRequest device_asked{.asked = options.trainer.text("device"),
                                              .gpus = elastic::count_nvidia_gpus(environment)};
-    Result<Ready> rehearsed = !config                        ? config.error()
-                              : device::is_cpu(device_asked) ? rehearse(*config)
-                                                             : Result<Ready>(Ready());
+    Result<Prepared> rehearsed = !config                        ? config.error()
+                                 : device::is_cpu(device_asked) ? prepare_standby(*config)
+                                                                : Result<Prepared>(Prepared());
     if (!rehearsed) {
       return {.exit_code = to_int(rehearsed.error().exit_code())};  // the workers report it
     }
@@ -339,15 +341,15 @@ SessionEnd work(const config::Options& options, Environment environment, const s
     if (!end.lost) {
       return end;
     }
-    report.survives();
+    report.end_recovery();
     training_pauses();
     const std::optional<elastic::Variables> variables = next_world(**agent, end, end.noticed);
     if (!variables) {
-      end.exit_code = report.own(*end.lost);
+      end.exit_code = report.report_own(*end.lost);
       return end;
     }
     environment = with(std::move(environment), *variables);
-    memory = std::move(end.left);
+    memory = std::move(end.next_start);
   }
 }
 
@@ -357,13 +359,13 @@ int join_and_work(const config::Options& options, const Environment& environment
   // The process group is destroyed by now: ranks that wait in a collective notice it and ask the store whether the
   // cause was reported.
   if (end.exit_code != 0 && end.exit_code != to_int(ExitCode::Interrupted)) {
-    report.linger();
+    report.shutdown_grace();
   }
   if (!end.reported.empty()) {
     constexpr double kMostSeconds = 20;  // of the job's time, for records of many million steps
-    const std::string told = report::report_of_run(end.reported, kMostSeconds);
+    const std::string summary = report::report_of_run(end.reported, kMostSeconds);
     if (options.trainer.text("progress") != "none") {
-      std::fputs(told.c_str(), stdout);
+      std::fputs(summary.c_str(), stdout);
     }
   }
   return end.exit_code;
@@ -382,14 +384,14 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     raise_open_files_limit();  // rank 0 is connected to all ranks, and every rank to those of its collectives
     const Result<config::Options> options = config::read_options(environment, arguments);
     if (!options) {
-      return report.common(options.error());
+      return report.report_on_rank_zero(options.error());
     }
     trace.mark("settings");
     // A RANK of the user's shell does not count here: the program would print nothing.
     const bool prints = probable(environment, {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) == 0;
     if (options->request == config::Request::BenchmarkData) {
       const Result<void> done = benchmark_data(options->trainer, environment, options->json, prints);
-      return done ? to_int(ExitCode::Success) : report.own(done.error());
+      return done ? to_int(ExitCode::Success) : report.report_own(done.error());
     }
     if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
       const bool silent = !prints && options->request == config::Request::PrintConfig;
@@ -397,7 +399,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     }
     return join_and_work(*options, job::with_slurmctlds_word(environment), arguments, report, trace);
   } catch (const std::exception& error) {
-    return report.own(of_exception(error));
+    return report.report_own(of_exception(error));
   }
 }
 

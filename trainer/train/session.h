@@ -9,11 +9,11 @@
 #include "runtime/elastic/worker_link.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
-#include "trainer/train/elastic/survival.h"
+#include "trainer/train/elastic/handover.h"
 #include "trainer/train/failure_report.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/run_folder/lease.h"
 #include "trainer/train/step/training.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -28,10 +28,10 @@ struct SessionInput {
 };
 
 /// State that a process has in memory when it joins a world.
-struct InMemory {
-  std::optional<Lease> lease = {};  ///< lease of the previous world, if this process was its rank 0
-  std::optional<Kept> kept = {};    ///< training state of the previous world
-  Ready ready = {};                 ///< prepared by rehearse() in a standby process
+struct SessionStart {
+  std::optional<Lease> lease = {};         ///< lease of the previous world, if this process was its rank 0
+  std::optional<InMemoryState> kept = {};  ///< training state of the previous world
+  Prepared ready = {};                     ///< prepared by prepare_standby() in a standby process
 };
 
 /// The result of run_session().
@@ -40,10 +40,12 @@ struct SessionEnd {
   std::string reported = {};       ///< on rank 0: folder of the run to print a report of; empty: none
   double noticed = 0;              ///< seconds_now() at which `lost` was noticed
   std::optional<Error> lost = {};  ///< with an agent: a peer was lost or nodes join or leave; not reported yet
-  InMemory left = {};              ///< with `lost`: the state from which this process can continue
+  SessionStart next_start = {};    ///< with `lost`: the state from which this process can continue
 };
 
-/// Trains in `world`, from the configuration to the end of the training or to the loss of a peer. Every rank calls it.
-[[nodiscard]] SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world, InMemory memory);
+/// Trains in `context`, from the configuration to the end of the training or to the loss of a peer. Every rank calls
+/// it.
+[[nodiscard]] SessionEnd run_session(const SessionInput& input, FailureReport& report, JobContext& context,
+                                     SessionStart memory);
 
 }  // namespace rollcall::train

@@ -245,7 +245,7 @@ TEST(Checkpoint, OfAnotherVersionIsRefusedAndNotSetAsideAsDamaged) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   const TrainingState whole = first.state();
-  format::LoneRank alone;
+  format::SingleRank alone;
   const auto parts = collect(whole, 0, 1);
   ASSERT_TRUE(parts);
   DeviceCopies copies;

@@ -19,13 +19,13 @@ struct Model {
   [[nodiscard]] checkpoint::StateParts parts() const {
     checkpoint::StateParts parts;
     parts.add("/model/weight", "weight", parameter);
-    parts.add_of_first_rank("/model/mean", "mean", statistic);
+    parts.add_from_rank_zero("/model/mean", "mean", statistic);
     parts.share(0, 1);
     return parts;
   }
 };
 
-const World kAlone;
+const JobContext kAlone;
 
 /// The lowest and the highest number of a tensor in a checkpoint.
 std::pair<float, float> range_in(const std::string& path, const std::string& tensor) {
@@ -86,8 +86,8 @@ TEST(CheckpointWriter, LeavesNoFileOutForACopyInMemory) {
     const config::CheckpointConfig config{.background = background};
     CheckpointWriter writer(config, kAlone);
     const Model model;
-    NeighbourCopies copies;
-    EXPECT_TRUE(writer.copy_to_neighbour({.step = 1}, model.parts(), {"weight"}, copies, 0));
+    PeerReplicas copies;
+    EXPECT_TRUE(writer.replicate_to_peer({.step = 1}, model.parts(), {"weight"}, copies, 0));
     EXPECT_TRUE(writer.may_save(Urgency::MaySkip, true));
     ASSERT_EQ(copies.parts().size(), 1U);
     EXPECT_FALSE(writer.saved_once());

@@ -39,7 +39,7 @@ class FailureReportTest : public testing::Test {
     }
     return "";
   }
-  int of(std::uint32_t rank, const Error& error) { return reports_.at(rank).own(error); }
+  int of(std::uint32_t rank, const Error& error) { return reports_.at(rank).report_own(error); }
 
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<std::shared_ptr<Membership>> memberships_;
@@ -67,19 +67,19 @@ TEST_F(FailureReportTest, IsToldOnceByARankThatMeetsItTwice) {
 
 TEST_F(FailureReportTest, ARankThatMissesAnotherEndsWithThatOnesCodeAndKnowsTheCause) {
   EXPECT_EQ(of(0, fail("--backend", "mpi", "", "", ErrorKind::Usage)), to_int(ExitCode::Usage));
-  const FailureReport::Told other = reports_.at(1).tell(peer_lost());
+  const FailureReport::Reported other = reports_.at(1).report_once(peer_lost());
   EXPECT_EQ(other.exit_code, to_int(ExitCode::Usage));
   EXPECT_EQ(other.cause.value, "mpi");
-  reports_.at(1).linger();
+  reports_.at(1).shutdown_grace();
 }
 
 TEST_F(FailureReportTest, AFailedDeviceIsTheCauseThoughAnotherRankIsFirstToMissItsRank) {
   memberships_.at(2)->device_fails(fail("--device", "", "fell off the bus", "", ErrorKind::DeviceLost));
-  const FailureReport::Told other = reports_.at(1).tell(peer_lost());
+  const FailureReport::Reported other = reports_.at(1).report_once(peer_lost());
   EXPECT_EQ(other.cause.kind, ErrorKind::DeviceLost);
-  reports_.at(1).linger();
-  (void)reports_.at(2).tell(fail("--device", "GPU-1", "fell off the bus", "", ErrorKind::DeviceLost));
-  reports_.at(2).linger();
+  reports_.at(1).shutdown_grace();
+  (void)reports_.at(2).report_once(fail("--device", "GPU-1", "fell off the bus", "", ErrorKind::DeviceLost));
+  reports_.at(2).shutdown_grace();
   const std::string lines = told();
   EXPECT_NE(lines.find("GPU-1: fell off the bus"), std::string::npos) << lines;
   EXPECT_NE(lines.find("(rank 2 on node2)"), std::string::npos) << lines;
@@ -89,20 +89,20 @@ TEST_F(FailureReportTest, AFailedDeviceIsTheCauseThoughAnotherRankIsFirstToMissI
 TEST_F(FailureReportTest, OfALostPeerThatSaidNothingTheFirstWhoMissesItTells) {
   of(1, peer_lost());
   of(0, peer_lost());
-  reports_.at(1).linger();
+  reports_.at(1).shutdown_grace();
   const std::string lines = told();
   EXPECT_NE(lines.find("(rank 1 on node1)"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("(rank 0"), std::string::npos) << lines;
   store_->set(store::left_key(2), std::vector<std::uint8_t>{1});  // as the server does for a connection that is closed
-  reports_.at(0).linger();
+  reports_.at(0).shutdown_grace();
 }
 
 TEST(FailureReport, WhereTheStoreIsGoneWithRankZerosNodeEachOtherNodeTells) {
   testing::internal::CaptureStderr();
   for (const std::uint32_t rank : {2U, 3U}) {  // two nodes of two ranks: rank 1 went with rank 0
     FailureReport report(rank, rank % 2, "node1");
-    EXPECT_EQ(report.tell(peer_lost()).exit_code, to_int(ExitCode::Unavailable));
-    report.linger();
+    EXPECT_EQ(report.report_once(peer_lost()).exit_code, to_int(ExitCode::Unavailable));
+    report.shutdown_grace();
   }
   const std::string lines = testing::internal::GetCapturedStderr();
   EXPECT_NE(lines.find("(rank 2 on node1)"), std::string::npos) << lines;
@@ -138,11 +138,11 @@ TEST_F(WithASlowStore, RankZeroServesTheStoreUntilAllHaveAskedForTheCause) {
   store.slow = true;
   std::future<int> code = std::async(std::launch::async, [&] { return of(2, peer_lost()); });
   store.asking.get_future().wait();
-  std::future<void> lingers = std::async(std::launch::async, [&] { reports_.at(0).linger(); });
+  std::future<void> lingers = std::async(std::launch::async, [&] { reports_.at(0).shutdown_grace(); });
   EXPECT_EQ(lingers.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   store.may_ask.set_value();
   EXPECT_EQ(code.get(), to_int(ExitCode::InputOutput));
-  reports_.at(2).linger();
+  reports_.at(2).shutdown_grace();
   lingers.wait();
 }
 

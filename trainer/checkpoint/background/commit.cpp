@@ -45,7 +45,9 @@ Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
   return space ? format::check_free_space(folder, *space, bytes) : Result<void>();
 }
 
-Result<void> asked(const std::function<Result<void>()>& is_ours) { return is_ours ? is_ours() : Result<void>(); }
+Result<void> asked(const std::function<Result<void>()>& check_ownership) {
+  return check_ownership ? check_ownership() : Result<void>();
+}
 
 /// Removes the checkpoints of a staging directory except that of step `kept`.
 void remove_all_but(std::int64_t kept, const std::string& staged) {
@@ -59,28 +61,28 @@ void remove_all_but(std::int64_t kept, const std::string& staged) {
 
 /// Sets aside what another training left, when this one saves for the first time.
 Result<void> give_way(const Destination& destination) {
-  if (!destination.line_begins_at) {
+  if (!destination.last_own_step) {
     return {};
   }
-  Result<void> superseded = format::supersede(destination.folder, *destination.line_begins_at);
-  const bool cleared = destination.stage_cleared != nullptr && std::exchange(*destination.stage_cleared, true);
-  if (superseded && !destination.stage.empty() && !cleared) {
-    discard_left_over(destination.stage);
+  Result<void> superseded = format::supersede(destination.folder, *destination.last_own_step);
+  const bool cleared = destination.staging_cleared != nullptr && std::exchange(*destination.staging_cleared, true);
+  if (superseded && !destination.staging_dir.empty() && !cleared) {
+    discard_left_over(destination.staging_dir);
   }
   return superseded;
 }
 
 /// Does rank 0's part before anything is written.
 Result<void> prepare(const Destination& destination, std::uint64_t bytes) {
-  Result<void> ready = asked(destination.is_ours);
+  Result<void> ready = asked(destination.check_ownership);
   if (ready) {
     ready = make_ready(destination.folder, bytes);
   }
   if (ready) {
     ready = give_way(destination);
   }
-  if (ready && !destination.stage.empty()) {
-    ready = make_ready(destination.stage, bytes);
+  if (ready && !destination.staging_dir.empty()) {
+    ready = make_ready(destination.staging_dir, bytes);
     if (!ready) {
       Error error = ready.error();
       error.setting = "--checkpoint-stage";
@@ -96,25 +98,26 @@ Result<void> prepare(const Destination& destination, std::uint64_t bytes) {
 Result<void> commit(const Destination& destination, const format::Content& content,
                     const format::WriterOptions& options, format::RankGroup& group) {
   const bool leads = group.rank() == 0;
-  const bool stages = !destination.stage.empty();
+  const bool stages = !destination.staging_dir.empty();
   const std::uint64_t bytes = whole_bytes(content);
   RETURN_IF_ERROR(format::agree(group, leads ? prepare(destination, bytes) : Result<void>()));
-  const std::filesystem::path first(stages ? destination.stage : destination.folder);
+  const std::filesystem::path first(stages ? destination.staging_dir : destination.folder);
   format::WriterOptions in_folder = options;
   if (!stages) {
-    in_folder.before_rename = destination.is_ours;
+    in_folder.before_rename = destination.check_ownership;
   }
   Result<void> written =
       format::write_checkpoint((first / format::checkpoint_name(destination.step)).string(), content, in_folder, group);
   if (written && stages && leads) {
-    remove_all_but(destination.step, destination.stage);  // files that could not be copied; the new one is more recent
+    remove_all_but(destination.step,
+                   destination.staging_dir);  // files that could not be copied; the new one is more recent
   }
   if (written && stages) {
-    written = format::agree(
-        group,
-        leads ? publish(destination.stage, destination.folder, destination.step, destination.is_ours) : Result<void>());
+    written = format::agree(group, leads ? publish(destination.staging_dir, destination.folder, destination.step,
+                                                   destination.check_ownership)
+                                         : Result<void>());
   }
-  if (written && leads && asked(destination.is_ours)) {
+  if (written && leads && asked(destination.check_ownership)) {
     format::tidy_folder(destination.folder, destination.step, destination.best_step, destination.retention);
   }
   if (written) {
@@ -179,7 +182,7 @@ class Temporary {
 
 }  // namespace
 
-std::string stage_folder(const std::string& stage, const std::string& folder) {
+std::string staging_folder(const std::string& stage, const std::string& folder) {
   std::error_code ignored;
   const std::string whole = fs::weakly_canonical(fs::absolute(folder), ignored).string();
   const std::uint32_t hash = storage::crc32c(std::as_bytes(std::span(whole)));
@@ -187,7 +190,7 @@ std::string stage_folder(const std::string& stage, const std::string& folder) {
 }
 
 Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step,
-                     const std::function<Result<void>()>& is_ours) {
+                     const std::function<Result<void>()>& check_ownership) {
   const std::string from = (fs::path(staged) / format::checkpoint_name(step)).string();
   const std::string path = (fs::path(folder) / format::checkpoint_name(step)).string();
   const Temporary temporary(format::temporary_name(path));
@@ -195,7 +198,7 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
   if (const Result<void> sound = format::verify_file(temporary.path(), format::VerifyLevel::Full); !sound) {
     return format::write_failure(temporary.path(), "reading back the copy failed: " + sound.error().reason);
   }
-  RETURN_IF_ERROR(asked(is_ours));
+  RETURN_IF_ERROR(asked(check_ownership));
   if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
     return fail("checkpoint", path, "the finished file cannot be renamed to this name: " + why_refused(path, errno),
                 "removing what is in the way", ErrorKind::CannotCreate);

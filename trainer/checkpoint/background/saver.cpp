@@ -105,7 +105,7 @@ Result<void> BackgroundSaver::start(std::int64_t step, LiveContent live, Write w
     snapshot_.wait_copied();
     copier_.wait();
     const Result<void> arrived = snapshot_.wait_arrived();
-    snapshot_.let_go();
+    snapshot_.release();
     outcome_ = write_with_retries(
         step, policy_, [&] { return arrived ? write(snapshot_.content()) : arrived; },
         [this](std::chrono::duration<double> length) { return pause(length); });

@@ -36,7 +36,7 @@ struct LiveContent {
 /// only the optimizer changes are copied later, during the next forward and backward passes. The memory is allocated
 /// once and used again.
 ///
-/// Any number of threads may be in copy_rest(), but none in it or in let_go() during begin(). The thread that calls
+/// Any number of threads may be in copy_rest(), but none in it or in release() during begin(). The thread that calls
 /// begin() may change the changes_at_once tensors after it returns, and the others after a copy_rest() has returned.
 class Snapshot {
  public:
@@ -49,7 +49,7 @@ class Snapshot {
   /// Waits for the copies from a device. Errors: the device's.
   [[nodiscard]] Result<void> wait_arrived() const { return wait_arrived_ ? wait_arrived_() : Result<void>(); }
   /// Releases the training's memory. Call it after copy_rest() and wait_arrived().
-  void let_go() { owners_.clear(); }
+  void release() { owners_.clear(); }
   /// Returns the content, which is complete after copy_rest() and wait_arrived() and valid until the next begin().
   [[nodiscard]] const format::Content& content() const { return content_; }
   /// Returns the bytes of memory that are held.

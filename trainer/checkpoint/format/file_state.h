@@ -47,8 +47,8 @@ inline constexpr std::string_view kSupersededEnding = ".superseded";
 enum class FileState {
   Committed,   ///< has its name and is sound
   Writing,     ///< a temporary file whose writer may still be active
-  Unfinished,  ///< a temporary file without a seal: its writer died before all bytes were written
-  Unnamed,     ///< a temporary file with its seal: its writer died before it renamed it
+  Unfinished,  ///< a temporary file without a commit header: its writer died before all bytes were written
+  Unnamed,     ///< a temporary file with its commit header: its writer died before it renamed it
   Damaged,     ///< has the name of a checkpoint and is not sound
   SetAside,    ///< was found damaged when a run was resumed
   Superseded,  ///< of an abandoned training
@@ -65,8 +65,9 @@ struct FileStatus {
   std::string reason;  ///< why a file is damaged or unreadable; else empty
 };
 
-/// Examines a file's name and content: to the extent of `level` for files with a checkpoint's name, and the seal of
-/// temporary files. Symbolic links and files of other names (best.h5, exported ones) are judged by their content alone.
+/// Examines a file's name and content: to the extent of `level` for files with a checkpoint's name, and the commit
+/// header of temporary files. Symbolic links and files of other names (best.h5, exported ones) are judged by their
+/// content alone.
 [[nodiscard]] FileStatus examine(const std::string& path, VerifyLevel level);
 
 }  // namespace rollcall::checkpoint::format

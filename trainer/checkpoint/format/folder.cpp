@@ -65,12 +65,13 @@ Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
 
 /// Lets rank 0 check a file that a rank has found damaged: the memory or file system of one node may be at fault, and a
 /// sound file must not be set aside.
-Result<void> confirm_damage(const std::string& path, const Result<void>& mine, std::uint32_t rank, const Error& told) {
+Result<void> confirm_damage(const std::string& path, const Result<void>& mine, std::uint32_t rank,
+                            const Error& reported) {
   if (rank != 0 || (!mine && mine.error().kind == ErrorKind::BadData) || !verify_file(path, VerifyLevel::Full)) {
     return {};
   }
   return fail("--resume", path,
-              fmt::format("another rank reports that it {}, but rank 0 reads it without errors", told.reason),
+              fmt::format("another rank reports that it {}, but rank 0 reads it without errors", reported.reason),
               "checking the nodes of this job, since one of them reads wrong data, or running the job on other nodes",
               ErrorKind::InputOutput);
 }

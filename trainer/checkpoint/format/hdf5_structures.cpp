@@ -8,9 +8,9 @@
 
 #include "runtime/base/own_file.h"
 #include "trainer/checkpoint/format/block_file.h"
+#include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/schema.h"
-#include "trainer/checkpoint/format/seal.h"
 #include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
 #include "trainer/storage/hdf5.h"

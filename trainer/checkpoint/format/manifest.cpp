@@ -7,8 +7,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/schema.h"
-#include "trainer/checkpoint/format/seal.h"
 #include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
@@ -86,7 +86,7 @@ std::string entry_problem(const ManifestEntry& entry, std::uint64_t piece_bytes,
   if (!elements || __builtin_mul_overflow(*elements, entry.element_bytes, &bytes) || bytes != entry.bytes) {
     return entry.name + " has a size that does not match its shape";
   }
-  if (bytes > file_bytes || entry.offset > file_bytes - bytes || (bytes > 0 && entry.offset < kSealBytes)) {
+  if (bytes > file_bytes || entry.offset > file_bytes - bytes || (bytes > 0 && entry.offset < kCommitHeaderBytes)) {
     return entry.name + " is outside of the file";
   }
   const std::uint64_t pieces = bytes / piece_bytes + (bytes % piece_bytes != 0 ? 1 : 0);

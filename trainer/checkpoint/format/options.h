@@ -6,7 +6,7 @@ namespace rollcall::checkpoint::format {
 
 /// How much of a file is compared with its checksums.
 enum class VerifyLevel {
-  Metadata,  ///< seal, manifest and HDF5's structures: some kilobytes for each hundred tensors
+  Metadata,  ///< commit header, manifest and HDF5's structures: some kilobytes for each hundred tensors
   Full,      ///< also every byte of every data set
 };
 

@@ -28,7 +28,7 @@ class RankGroup {
 };
 
 /// A group of one process, which sends nothing.
-class LoneRank final : public RankGroup {
+class SingleRank final : public RankGroup {
  public:
   [[nodiscard]] std::uint32_t rank() const override { return 0; }
   [[nodiscard]] std::uint32_t size() const override { return 1; }

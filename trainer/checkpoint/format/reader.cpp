@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "runtime/base/own_file.h"
+#include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/parallel_for.h"
 #include "trainer/checkpoint/format/schema.h"
-#include "trainer/checkpoint/format/seal.h"
 #include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
@@ -99,12 +99,12 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner o
   }
   RETURN_IF_ERROR(owner == Owner::ThisUser ? check_owner(reader.file_, path) : Result<void>());
   reader.file_bytes_ = *size;
-  std::array<std::byte, kSealBytes> seal{};
-  const auto got = reader.file_.read_at(seal, 0);
+  std::array<std::byte, kCommitHeaderBytes> header{};
+  const auto got = reader.file_.read_at(header, 0);
   if (!got) {
     return reader.unreadable(errno);
   }
-  RETURN_IF_ERROR(reader.read_manifest(std::span(seal).first(*got)));
+  RETURN_IF_ERROR(reader.read_manifest(std::span(header).first(*got)));
   if (const std::string problem = layout_problem(reader.manifest_, reader.file_bytes_); !problem.empty()) {
     return reader.damaged("is damaged: " + problem);
   }
@@ -114,35 +114,36 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner o
   return reader;
 }
 
-Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_bytes) {
-  if (starts_as_hdf5(seal_bytes)) {
+Result<void> CheckpointReader::read_manifest(std::span<const std::byte> header_bytes) {
+  if (starts_as_hdf5(header_bytes)) {
     return damaged("has no commit header: another program rewrote the file");
   }
-  if (seal_bytes.size() == kSealBytes && all_zero(seal_bytes)) {
+  if (header_bytes.size() == kCommitHeaderBytes && all_zero(header_bytes)) {
     return damaged("was never finished");
   }
-  const auto seal = decode_seal(seal_bytes);
-  if (!seal) {
-    return damaged(starts_as_seal(seal_bytes) ? "is damaged: its commit header is invalid"
-                                              : fmt::format("is damaged or not in format {}", schema::kFormat));
+  const auto header = decode_commit_header(header_bytes);
+  if (!header) {
+    return damaged(starts_as_commit_header(header_bytes)
+                       ? "is damaged: its commit header is invalid"
+                       : fmt::format("is damaged or not in format {}", schema::kFormat));
   }
-  if (seal->major_version > schema::kMajorVersion) {
+  if (header->major_version > schema::kMajorVersion) {
     return fail("checkpoint", path_,
-                fmt::format("has format version {}, but this program reads versions up to {}.x", seal->major_version,
+                fmt::format("has format version {}, but this program reads versions up to {}.x", header->major_version,
                             schema::kMajorVersion),
                 "installing a newer rollcall", ErrorKind::Mismatch);
   }
-  if (seal->file_bytes != file_bytes_) {
-    return damaged(fmt::format("is damaged: it has {} bytes instead of {}", file_bytes_, seal->file_bytes));
+  if (header->file_bytes != file_bytes_) {
+    return damaged(fmt::format("is damaged: it has {} bytes instead of {}", file_bytes_, header->file_bytes));
   }
-  const bool inside = seal->manifest_bytes <= std::min(file_bytes_, kLargestManifest) &&
-                      seal->manifest_offset <= file_bytes_ - seal->manifest_bytes;
-  std::string text(inside ? seal->manifest_bytes : 0, '\0');
-  const auto got = file_.read_at(std::as_writable_bytes(std::span(text)), seal->manifest_offset);
+  const bool inside = header->manifest_bytes <= std::min(file_bytes_, kLargestManifest) &&
+                      header->manifest_offset <= file_bytes_ - header->manifest_bytes;
+  std::string text(inside ? header->manifest_bytes : 0, '\0');
+  const auto got = file_.read_at(std::as_writable_bytes(std::span(text)), header->manifest_offset);
   if (!got) {
     return unreadable(errno);
   }
-  if (!inside || *got != text.size() || storage::crc32c(std::as_bytes(std::span(text))) != seal->manifest_crc32c) {
+  if (!inside || *got != text.size() || storage::crc32c(std::as_bytes(std::span(text))) != header->manifest_crc32c) {
     return damaged(fmt::format("is damaged: the checksum of {} is wrong", schema::kManifest));
   }
   auto manifest = manifest_from_json(text);
@@ -151,9 +152,9 @@ Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_byt
   }
   manifest_ = *std::move(manifest);
   own_entry_.name = schema::kManifest;
-  own_entry_.offset = seal->manifest_offset;
-  own_entry_.bytes = seal->manifest_bytes;
-  structure_crc32c_ = seal->structure_crc32c;
+  own_entry_.offset = header->manifest_offset;
+  own_entry_.bytes = header->manifest_bytes;
+  structure_crc32c_ = header->structure_crc32c;
   return {};
 }
 

@@ -21,9 +21,9 @@ namespace rollcall::checkpoint::format {
 /// (is_own()), both the file and a link to it.
 enum class Owner { Anyone, ThisUser };
 
-/// A checkpoint opened for reading. open() checks everything that it uses: seal, manifest, and that all data sets are
-/// within the file. It does not call the HDF5 library. Move only; all functions are thread-safe, and any number of
-/// processes may read the same file.
+/// A checkpoint opened for reading. open() checks everything that it uses: commit header, manifest, and that all data
+/// sets are within the file. It does not call the HDF5 library. Move only; all functions are thread-safe, and any
+/// number of processes may read the same file.
 ///
 /// Errors of all: NoInput: the file cannot be opened; BadData: it is damaged, unfinished or not a checkpoint (the
 /// reason names the data set); Mismatch: its format is newer than this reader, or it does not have the requested Owner,
@@ -51,7 +51,7 @@ class CheckpointReader final : public CheckpointSource {
 
  private:
   CheckpointReader() = default;
-  [[nodiscard]] Result<void> read_manifest(std::span<const std::byte> seal);
+  [[nodiscard]] Result<void> read_manifest(std::span<const std::byte> header);
   [[nodiscard]] Result<void> read_part(const ReadRequest& request, VerifyLevel level) const;
   [[nodiscard]] Result<void> verify_structure() const;
   [[nodiscard]] Error damaged(const std::string& reason) const;

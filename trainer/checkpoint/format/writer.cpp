@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "runtime/base/own_file.h"
+#include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/hdf5_structures.h"
 #include "trainer/checkpoint/format/manifest.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/schema.h"
-#include "trainer/checkpoint/format/seal.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
@@ -78,8 +78,8 @@ Result<void> share(WritePlan& plan, RankGroup& group) {
     const auto view = std::as_bytes(std::span(packed));
     bytes.assign(view.begin(), view.end());
   }
-  if (Result<void> told = group.broadcast(bytes); !told || group.rank() == 0) {
-    return told;
+  if (Result<void> received = group.broadcast(bytes); !received || group.rank() == 0) {
+    return received;
   }
   const auto* const packed = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const auto message = nlohmann::json::from_cbor(packed, packed + bytes.size(), true, /*allow_exceptions=*/false);
@@ -175,7 +175,7 @@ class Write {
 
   Result<void> run() {
     for (const auto step : {&Write::create, &Write::write_data, &Write::gather_checksums, &Write::sync_and_verify,
-                            &Write::finish_after_all, &Write::seal, &Write::rename}) {
+                            &Write::finish_after_all, &Write::write_header, &Write::rename}) {
       RETURN_IF_ERROR(agree(group_, (this->*step)()));
     }
     return {};
@@ -263,13 +263,13 @@ class Write {
     return structures_->check(manifest_.datasets);
   }
 
-  /// Writes the seal after everything else is on the device, because it certifies that.
-  Result<void> seal() {
+  /// Writes the commit header after everything else is on the device, because it certifies that.
+  Result<void> write_header() {
     if (!leads_) {
       return {};
     }
-    RETURN_IF_ERROR(put_seal(own_entry_));
-    passed(WritePoint::Sealed);
+    RETURN_IF_ERROR(put_commit_header(own_entry_));
+    passed(WritePoint::HeaderWritten);
     // If each host has its own pages, rank 0 also verifies what other hosts wrote.
     const VerifyLevel level = blocks_->past_caches() ? VerifyLevel::Full : VerifyLevel::Metadata;
     if (auto verified = verify_file(plan_.temporary, level); !verified) {
@@ -279,16 +279,16 @@ class Write {
     return {};
   }
 
-  Result<void> put_seal(const ManifestEntry& own) {
+  Result<void> put_commit_header(const ManifestEntry& own) {
     const storage::File file(plan_.temporary, O_RDWR | O_NOFOLLOW);
     const auto bytes = file ? file.regular_size() : std::nullopt;
     const auto structure = bytes ? structure_crc32c(file, *bytes, manifest_, own) : std::nullopt;
     if (!structure) {
       return system_failure(plan_.temporary, "cannot be read back", errno);
     }
-    const Seal seal{schema::kMajorVersion, *bytes, own.offset, own.bytes, own.crc32c, *structure};
+    const CommitHeader header{schema::kMajorVersion, *bytes, own.offset, own.bytes, own.crc32c, *structure};
     const auto cached = options_.read_back == ReadBack::Memory ? storage::Cached::Keep : storage::Cached::Drop;
-    if (!file.write_at(encode_seal(seal), 0) || !file.sync(cached)) {
+    if (!file.write_at(encode_commit_header(header), 0) || !file.sync(cached)) {
       return system_failure(plan_.temporary, "cannot be written", errno);
     }
     return {};
@@ -340,7 +340,7 @@ Result<void> write_checkpoint(const std::string& path, const Content& content, c
 }
 
 Result<void> write_checkpoint(const std::string& path, const Content& content, const WriterOptions& options) {
-  LoneRank alone;
+  SingleRank alone;
   return write_checkpoint(path, content, options, alone);
 }
 

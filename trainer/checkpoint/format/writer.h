@@ -15,10 +15,10 @@ namespace rollcall::checkpoint::format {
 enum class WritePoint {
   StructuresCreated,  ///< rank 0: the temporary file exists and has space for all data sets
   BlockWritten,
-  DataVerified,  ///< this rank's data is on the device and was read back; rank 0: HDF5's structures too, in memory
-  Sealed,        ///< rank 0: structures, checksums, manifest and seal are on the device
-  Verified,      ///< rank 0: their checksums were correct when read back
-  Renamed,       ///< rank 0: the file has its name
+  DataVerified,   ///< this rank's data is on the device and was read back; rank 0: HDF5's structures too, in memory
+  HeaderWritten,  ///< rank 0: structures, checksums, manifest and commit header are on the device
+  Verified,       ///< rank 0: their checksums were correct when read back
+  Renamed,        ///< rank 0: the file has its name
 };
 
 struct WriterOptions {
@@ -33,10 +33,10 @@ struct WriterOptions {
 
 /// Writes a checkpoint of all ranks of `group` to `path` so that at every instant the file of that name is absent, the
 /// previous one or the whole new one. Rank 0 creates the structures (HDF5). Every rank writes its bytes of each tensor,
-/// syncs, reads back and compares. Meanwhile rank 0 adds checksums and manifest, then the seal, checks these as well,
-/// renames the file and syncs the folder. Collective, on any thread. `path` and `options` of rank 0 count, except that
-/// `threads`, `read_back` and `after` are each rank's own. All ranks must see the same folder, which must exist; the
-/// file gets mode 0644 without the bits of the umask.
+/// syncs, reads back and compares. Meanwhile rank 0 adds checksums and manifest, then the commit header, checks these
+/// as well, renames the file and syncs the folder. Collective, on any thread. `path` and `options` of rank 0 count,
+/// except that `threads`, `read_back` and `after` are each rank's own. All ranks must see the same folder, which must
+/// exist; the file gets mode 0644 without the bits of the umask.
 ///
 /// `content` of rank 0 names all tensors (also those of which it has no bytes) and has all values; of other ranks only
 /// the bytes of their tensors are used. The bytes must not change meanwhile.

@@ -30,8 +30,8 @@
 #include "trainer/tools/bench_collectives/measure.h"
 #include "trainer/torch.h"
 #include "trainer/train/failure_report.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/process.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::bench_collectives {
 namespace {
@@ -149,7 +149,7 @@ std::string device_of_backends(const std::vector<std::string>& backends) {
   return first == "nccl" ? "cuda" : first == "auto" ? "auto" : "cpu";
 }
 
-Result<train::World> join(const Options& options, const Environment& environment, train::FailureReport& report) {
+Result<train::JobContext> join(const Options& options, const Environment& environment, train::FailureReport& report) {
   ASSIGN_OR_RETURN(auto pmix, rendezvous::pmix_for(environment, options.launch));
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix.get());
   if (!step) {
@@ -163,21 +163,22 @@ Result<train::World> join(const Options& options, const Environment& environment
   return train::join_world(*step, patched, options.launch, config, std::move(pmix), report, trace);
 }
 
-Result<std::vector<Candidate>> make_candidates(const Options& options, const train::World& world) {
+Result<std::vector<Candidate>> make_candidates(const Options& options, const train::JobContext& context) {
   std::vector<Candidate> candidates;
   for (const std::string& backend : options.backends) {
-    const auto own = c10::make_intrusive<c10d::PrefixStore>("bench/" + std::to_string(candidates.size()), world.store);
-    process_group::ProcessGroupOptions of_backend = world.group_options;
+    const auto own =
+        c10::make_intrusive<c10d::PrefixStore>("bench/" + std::to_string(candidates.size()), context.store);
+    process_group::ProcessGroupOptions of_backend = context.group_options;
     of_backend.backend = backend;
-    ASSIGN_OR_RETURN(auto made, process_group::make_process_group(own, world.rank, world.world_size, of_backend));
-    candidates.push_back({made.backend, made.process_group, world.device.options()});
+    ASSIGN_OR_RETURN(auto made, process_group::make_process_group(own, context.rank, context.world_size, of_backend));
+    candidates.push_back({made.backend, made.process_group, context.device.options()});
   }
   return candidates;
 }
 
-void print_head(const train::World& world, std::size_t candidates) {
-  fmt::print("# {} on {}; float32; medians of the slowest rank\n", counted(world.world_size, "rank"),
-             counted(world.num_nodes, "node"));
+void print_head(const train::JobContext& context, std::size_t candidates) {
+  fmt::print("# {} on {}; float32; medians of the slowest rank\n", counted(context.world_size, "rank"),
+             counted(context.num_nodes, "node"));
   fmt::print("{:<15}{:<7}{:>12}{:>12}{:>10}{:>10}  {}{}\n", "operation", "with", "bytes", "us", "alg GB/s", "bus GB/s",
              "result", candidates > 1 ? "  against the first" : "");
 }
@@ -188,11 +189,11 @@ void print_row(const Measurement& row, double ratio, bool compares) {
              compares ? fmt::format("  {:.2f}x", ratio) : "");
 }
 
-void print_json(const Measurement& row, double ratio, const train::World& world) {
+void print_json(const Measurement& row, double ratio, const train::JobContext& context) {
   const nlohmann::ordered_json object{{"operation", row.operation},
                                       {"backend", row.backend},
-                                      {"ranks", world.world_size},
-                                      {"nodes", world.num_nodes},
+                                      {"ranks", context.world_size},
+                                      {"nodes", context.num_nodes},
                                       {"bytes", row.bytes},
                                       {"seconds", row.seconds},
                                       {"algorithm_bytes_per_second", row.algorithm},
@@ -203,10 +204,10 @@ void print_json(const Measurement& row, double ratio, const train::World& world)
 }
 
 /// Measures and prints everything; returns whether all results were right.
-Result<bool> measure_all(const Options& options, const train::World& world) {
-  ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, make_candidates(options, world));
-  if (world.rank == 0 && !options.json) {
-    print_head(world, candidates.size());
+Result<bool> measure_all(const Options& options, const train::JobContext& context) {
+  ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, make_candidates(options, context));
+  if (context.rank == 0 && !options.json) {
+    print_head(context, candidates.size());
   }
   bool all_right = true;
   for (const std::string& operation : options.operations) {
@@ -218,8 +219,8 @@ Result<bool> measure_all(const Options& options, const train::World& world) {
       for (const Measurement& row : rows) {
         all_right = all_right && row.correct;
         const double ratio = rows.front().seconds / row.seconds;
-        if (world.rank == 0) {
-          options.json ? print_json(row, ratio, world) : print_row(row, ratio, rows.size() > 1);
+        if (context.rank == 0) {
+          options.json ? print_json(row, ratio, context) : print_row(row, ratio, rows.size() > 1);
         }
       }
       std::fflush(stdout);
@@ -230,27 +231,27 @@ Result<bool> measure_all(const Options& options, const train::World& world) {
 
 int measure_in_world(const Options& options, const Environment& environment) {
   train::FailureReport report(0, 0, this_host_name());
-  Result<train::World> world = join(options, environment, report);
-  if (!world) {
-    return report.common(world.error());
+  Result<train::JobContext> context = join(options, environment, report);
+  if (!context) {
+    return report.report_on_rank_zero(context.error());
   }
-  const bool alone = world->world_size == 1;
-  if (alone && world->device.plugin() == nullptr) {
-    return report.common(fail("rollcall-bench-collectives", "1 rank", "at least 2 ranks are needed",
-                              "srun --ddp -n2 rollcall-bench-collectives"));
+  const bool alone = context->world_size == 1;
+  if (alone && context->device.plugin() == nullptr) {
+    return report.report_on_rank_zero(fail("rollcall-bench-collectives", "1 rank", "at least 2 ranks are needed",
+                                           "srun --ddp -n2 rollcall-bench-collectives"));
   }
   if (alone) {  // tests whether a device's backend, its driver and LibTorch work together
-    world->store = c10::make_intrusive<c10d::HashStore>();
-    world->group_options.device = world->device.plugin();
+    context->store = c10::make_intrusive<c10d::HashStore>();
+    context->group_options.device = context->device.plugin();
   }
-  const Result<bool> right = measure_all(options, *world);
+  const Result<bool> right = measure_all(options, *context);
   if (!right) {
     const bool reports =
-        world->rank == 0 || right.error().kind == ErrorKind::Mismatch;  // a mismatch is found by one rank
-    return reports ? report.common(right.error()) : to_int(right.error().exit_code());
+        context->rank == 0 || right.error().kind == ErrorKind::Mismatch;  // a mismatch is found by one rank
+    return reports ? report.report_on_rank_zero(right.error()) : to_int(right.error().exit_code());
   }
   if (!alone) {
-    train::let_others_leave_first(*world);
+    train::let_others_leave_first(*context);
   }
   return *right ? to_int(ExitCode::Success) : kWrongResult;
 }

@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "runtime/base/text.h"
-#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/format/writer.h"
+#include "trainer/checkpoint/interop/files.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
@@ -178,7 +178,7 @@ Error unknown_tensor(const CheckpointFile& file, const std::string& name) {
 namespace {
 
 namespace format = checkpoint::format;
-using checkpoint::exchange::StateTensor;
+using checkpoint::interop::StateTensor;
 
 bool is_sound_key(const std::string& key) {
   const auto parts = split(key, '.');
@@ -210,7 +210,7 @@ std::string key_problem(const std::vector<StateTensor>& tensors) {
 
 Result<void> write_model_checkpoint(const std::string& path, bool overwrite, const std::vector<StateTensor>& tensors,
                                     std::map<std::string, format::Value> values) {
-  RETURN_IF_ERROR(checkpoint::exchange::check_output_name(path, overwrite));
+  RETURN_IF_ERROR(checkpoint::interop::check_output_name(path, overwrite));
   if (const std::string problem = key_problem(tensors); !problem.empty()) {
     return fail("state dict", path, problem, "renaming it before saving", ErrorKind::BadData);
   }

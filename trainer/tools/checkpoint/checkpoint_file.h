@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/interop/state_dict.h"
 #include "trainer/metrics/progress_display.h"
 
 namespace rollcall::checkpoint_tool {
@@ -86,11 +86,11 @@ class CheckpointFile {
 /// `values`, as safely as a training writes its own. Errors: BadData: a name that no checkpoint can contain;
 /// CannotCreate, InputOutput.
 [[nodiscard]] Result<void> write_model_checkpoint(const std::string& path, bool overwrite,
-                                                  const std::vector<checkpoint::exchange::StateTensor>& tensors,
+                                                  const std::vector<checkpoint::interop::StateTensor>& tensors,
                                                   std::map<std::string, checkpoint::format::Value> values);
 
 /// Returns what is wrong with a state dict's keys, or an empty text. Each part between dots becomes a group or a data
 /// set.
-[[nodiscard]] std::string key_problem(const std::vector<checkpoint::exchange::StateTensor>& tensors);
+[[nodiscard]] std::string key_problem(const std::vector<checkpoint::interop::StateTensor>& tensors);
 
 }  // namespace rollcall::checkpoint_tool

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "runtime/base/text.h"
-#include "trainer/checkpoint/exchange/files.h"
-#include "trainer/checkpoint/exchange/state_dict.h"
+#include "trainer/checkpoint/interop/files.h"
+#include "trainer/checkpoint/interop/state_dict.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/program.h"
@@ -13,8 +13,8 @@ namespace rollcall::checkpoint_tool {
 namespace export_impl {
 namespace {
 
-using checkpoint::exchange::OutputFile;
-using checkpoint::exchange::StateDict;
+using checkpoint::interop::OutputFile;
+using checkpoint::interop::StateDict;
 
 using settings::Kind;
 using settings::Setting;
@@ -68,8 +68,8 @@ Result<int> run(CommandContext& context) {
   ASSIGN_OR_RETURN(const auto file, CheckpointFile::open(context.arguments[0]));
   ASSIGN_OR_RETURN(const auto state, read_model(file));
   ASSIGN_OR_RETURN(auto out, OutputFile::create(path, context.line.has("overwrite")));
-  auto written = to == "torch" ? checkpoint::exchange::write_torch_file(out, state.tensors)
-                               : checkpoint::exchange::write_safetensors(out, state.tensors);
+  auto written = to == "torch" ? checkpoint::interop::write_torch_file(out, state.tensors)
+                               : checkpoint::interop::write_safetensors(out, state.tensors);
   if (written) {
     written = out.commit();
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/text.h"
-#include "trainer/checkpoint/exchange/state_dict.h"
+#include "trainer/checkpoint/interop/state_dict.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/known_models.h"
 #include "trainer/tools/checkpoint/program.h"
@@ -12,8 +12,8 @@ namespace rollcall::checkpoint_tool {
 namespace import_impl {
 namespace {
 
-using checkpoint::exchange::StateDict;
-using checkpoint::exchange::StateTensor;
+using checkpoint::interop::StateDict;
+using checkpoint::interop::StateTensor;
 using settings::Kind;
 using settings::Setting;
 
@@ -63,7 +63,7 @@ std::string left_out_text(const StateDict& state) {
 Result<int> run(CommandContext& context) {
   const std::string& from = context.arguments[0];
   const std::string& path = context.arguments[1];
-  ASSIGN_OR_RETURN(auto state, checkpoint::exchange::read_state_dict(from, context.options.text("key")));
+  ASSIGN_OR_RETURN(auto state, checkpoint::interop::read_state_dict(from, context.options.text("key")));
   if (state.tensors.empty()) {
     return fail("state dict", from, "holds no tensors", "saving it with torch.save(model.state_dict(), FILE)",
                 ErrorKind::BadData);

@@ -11,8 +11,8 @@
 namespace rollcall::checkpoint_tool {
 namespace {
 
-using checkpoint::exchange::StateDict;
-using checkpoint::exchange::StateTensor;
+using checkpoint::interop::StateDict;
+using checkpoint::interop::StateTensor;
 using model::kResNets;
 using model::ResNetShape;
 

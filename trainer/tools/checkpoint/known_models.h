@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/exchange/state_dict.h"
+#include "trainer/checkpoint/interop/state_dict.h"
 
 namespace rollcall::checkpoint_tool {
 
@@ -30,7 +30,7 @@ struct KnownModel {
 /// keep. A common prefix of its names ("net.") is removed, and tensors without it go to `others`; a name with the
 /// prefix that the model does not have means another model. Error (BadData): the file at `path` holds several such
 /// models, with different prefixes.
-[[nodiscard]] Result<std::optional<KnownModel>> recognise_model(checkpoint::exchange::StateDict& state,
+[[nodiscard]] Result<std::optional<KnownModel>> recognise_model(checkpoint::interop::StateDict& state,
                                                                 const std::string& path);
 
 }  // namespace rollcall::checkpoint_tool

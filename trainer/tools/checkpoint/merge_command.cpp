@@ -11,8 +11,8 @@ namespace rollcall::checkpoint_tool {
 namespace merge_impl {
 namespace {
 
-using checkpoint::exchange::StateDict;
 using checkpoint::format::Value;
+using checkpoint::interop::StateDict;
 
 constexpr std::string_view kText =
     R"help(Averages the models of several checkpoints, element by element: the mean of the last checkpoints of a run

@@ -36,7 +36,7 @@ bool is_gone(const fs::path& path) {
 
 }  // namespace
 
-Result<std::string> BestCheckpoints::go_on(checkpoint::Progress& progress, bool other_images) {
+Result<std::string> BestCheckpoints::resume(checkpoint::Progress& progress, bool other_images) {
   std::vector<checkpoint::Best> then = progress.best;
   if (then.empty() && progress.best_step >= 0) {  // written before checkpoints had the list
     then.push_back({progress.best_step, progress.best_metric});
@@ -71,7 +71,7 @@ Result<bool> BestCheckpoints::note(checkpoint::Progress& progress, double metric
   const bool among_best = checkpoint::format::note_validation(progress.best, validation, config_.keep_best);
   if (among_best) {
     unsettled_ = progress.global_step;
-    driven_out_ = std::move(before);
+    displaced_ = std::move(before);
   }
   std::vector<checkpoint::Best> very_best;  // also if no checkpoint is kept for it
   if (progress.best_step >= 0) {
@@ -84,11 +84,11 @@ Result<bool> BestCheckpoints::note(checkpoint::Progress& progress, double metric
   return among_best;
 }
 
-void BestCheckpoints::give_back(checkpoint::Progress& progress) const {
+void BestCheckpoints::restore_displaced(checkpoint::Progress& progress) const {
   if (unsettled_ < 0) {
     return;
   }
-  for (const checkpoint::Best& one : driven_out_) {
+  for (const checkpoint::Best& one : displaced_) {
     if (std::ranges::find(progress.best, one.step, &checkpoint::Best::step) == progress.best.end()) {
       progress.best.push_back(one);
     }
@@ -105,7 +105,7 @@ Result<void> BestCheckpoints::settle(checkpoint::Progress& progress) {
   }
   writer_.finish_save();
   std::vector<checkpoint::Best> candidates = progress.best;
-  candidates.insert(candidates.end(), driven_out_.begin(), driven_out_.end());
+  candidates.insert(candidates.end(), displaced_.begin(), displaced_.end());
   ASSIGN_OR_RETURN(auto there, with_checkpoints(candidates));
   std::vector<checkpoint::Best> best;
   for (const checkpoint::Best& one : there) {
@@ -115,7 +115,7 @@ Result<void> BestCheckpoints::settle(checkpoint::Progress& progress) {
   }
   take_best(progress, std::move(best), config_.keep_best);
   unsettled_ = -1;
-  driven_out_.clear();
+  displaced_.clear();
   return {};
 }
 
@@ -125,10 +125,10 @@ Result<std::vector<checkpoint::Best>> BestCheckpoints::with_checkpoints(
   for (const checkpoint::Best& one : validations) {
     const fs::path path = fs::path(config_.load.folder) / checkpoint::format::checkpoint_name(one.step);
     // Until this run's first save, checkpoints of later steps than its start belong to another training.
-    const bool ours = one.step <= writer_.line_at(one.step);
-    there.push_back(world_.rank == 0 && ours && !is_gone(path) ? 1 : 0);
+    const bool ours = one.step <= writer_.last_own_step_at(one.step);
+    there.push_back(context_.rank == 0 && ours && !is_gone(path) ? 1 : 0);
   }
-  ASSIGN_OR_RETURN(const auto seen, writer_.tell_ranks(std::move(there)));
+  ASSIGN_OR_RETURN(const auto seen, writer_.sum_over_ranks(std::move(there)));
   std::vector<checkpoint::Best> found;
   for (std::size_t i = 0; i < validations.size(); ++i) {
     if (seen[i] > 0) {
@@ -143,7 +143,7 @@ checkpoint::format::Retention BestCheckpoints::retention(const checkpoint::Progr
   // Until its validation has shown that the model is sound, it displaces no other checkpoint.
   retention.keep_last += progress.validation_due != 0 ? 1 : 0;
   retention.keep_best = config_.keep_best;
-  for (const auto* const validations : {&progress.best, &driven_out_}) {
+  for (const auto* const validations : {&progress.best, &displaced_}) {
     for (const checkpoint::Best& best : *validations) {
       retention.best_steps.push_back(best.step);
     }

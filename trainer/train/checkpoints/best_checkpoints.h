@@ -8,7 +8,7 @@
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
 #include "trainer/train/checkpoints/checkpoint_writer.h"
-#include "trainer/train/world.h"
+#include "trainer/train/job_context.h"
 
 namespace rollcall::train {
 
@@ -20,12 +20,12 @@ namespace rollcall::train {
 class BestCheckpoints {
  public:
   /// All arguments outlive this object.
-  BestCheckpoints(const config::CheckpointConfig& config, const World& world, CheckpointWriter& writer)
-      : config_(config), world_(world), writer_(writer) {}
+  BestCheckpoints(const config::CheckpointConfig& config, const JobContext& context, CheckpointWriter& writer)
+      : config_(config), context_(context), writer_(writer) {}
 
   /// Takes over the best validations of the training that is resumed, as far as they count here. Returns part of a line
   /// for people about those that do not count, or an empty text. `other_images`: they used other images than this run.
-  [[nodiscard]] Result<std::string> go_on(checkpoint::Progress& progress, bool other_images);
+  [[nodiscard]] Result<std::string> resume(checkpoint::Progress& progress, bool other_images);
   /// Adds the validation of the current step to `progress` if it is among the best; returns whether it is, so that it
   /// must be saved.
   [[nodiscard]] Result<bool> note(checkpoint::Progress& progress, double metric);
@@ -36,7 +36,7 @@ class BestCheckpoints {
   [[nodiscard]] bool is_about_to_be_saved(std::int64_t step) const { return unsettled_ == step; }
   /// Prepares `progress` for another object that continues with it: a validation among the best whose checkpoint may be
   /// missing is repeated, and what it displaced counts again.
-  void give_back(checkpoint::Progress& progress) const;
+  void restore_displaced(checkpoint::Progress& progress) const;
   /// Returns which checkpoints a save at `progress` keeps.
   [[nodiscard]] checkpoint::format::Retention retention(const checkpoint::Progress& progress) const;
 
@@ -47,11 +47,11 @@ class BestCheckpoints {
       const std::vector<checkpoint::Best>& validations);
 
   const config::CheckpointConfig& config_;
-  const World& world_;
+  const JobContext& context_;
   CheckpointWriter& writer_;
   /// Step of the last validation among the best until its save has ended; -1: none.
   std::int64_t unsettled_ = -1;
-  std::vector<checkpoint::Best> driven_out_;  ///< validations that it displaced
+  std::vector<checkpoint::Best> displaced_;  ///< validations that it displaced
 };
 
 }  // namespace rollcall::train

@@ -64,8 +64,8 @@ class CheckpointWriter::SaveGroup final : public checkpoint::format::RankGroup {
 
 Result<void> CheckpointWriter::SaveGroup::broadcast(std::vector<std::byte>& bytes) {
   at::Tensor size = torch::tensor({static_cast<std::int64_t>(bytes.size())});
-  if (Result<void> told = process_group::broadcast(group_, size); !told) {
-    return told;
+  if (Result<void> received = process_group::broadcast(group_, size); !received) {
+    return received;
   }
   bytes.resize(static_cast<std::size_t>(size.item<std::int64_t>()));
   if (bytes.empty()) {  // collectives do not accept a tensor without elements
@@ -95,16 +95,16 @@ Result<std::vector<std::vector<std::byte>>> CheckpointWriter::SaveGroup::gather(
 
 CheckpointWriter::~CheckpointWriter() = default;
 
-CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, const World& world)
+CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, const JobContext& context)
     : config_(config),
-      world_(world),
+      context_(context),
       saver_(config.background ? std::make_unique<background::BackgroundSaver>(retry_policy(config)) : nullptr) {}
 
 Result<void> CheckpointWriter::make_group() {
-  leave_group_behind();
+  abandon_group();
   process_group::Group process_group;
-  if (world_.process_group) {
-    process_group::ProcessGroupOptions options = world_.group_options;
+  if (context_.process_group) {
+    process_group::ProcessGroupOptions options = context_.group_options;
     options.device = nullptr;  // the saved data is in main memory then
     options.backend = "gloo";
     options.compare_calls = false;
@@ -112,9 +112,9 @@ Result<void> CheckpointWriter::make_group() {
     options.timeout_setting = "--checkpoint-timeout";
     options.expendable = true;
     const std::string name = fmt::format("checkpoints-{}", ++groups_made_);
-    ASSIGN_OR_RETURN(const auto made,
-                     process_group::make_process_group(c10::make_intrusive<c10d::PrefixStore>(name, world_.group_store),
-                                                       world_.rank, world_.world_size, options));
+    ASSIGN_OR_RETURN(const auto made, process_group::make_process_group(
+                                          c10::make_intrusive<c10d::PrefixStore>(name, context_.group_store),
+                                          context_.rank, context_.world_size, options));
     process_group = made.process_group;
   }
   group_ = std::make_unique<SaveGroup>(std::move(process_group));
@@ -126,18 +126,18 @@ Result<checkpoint::format::RankGroup*> CheckpointWriter::group() {
   return made ? Result<checkpoint::format::RankGroup*>(group_.get()) : made.error();
 }
 
-void CheckpointWriter::leave_group_behind() {
+void CheckpointWriter::abandon_group() {
   process_group::Group left = group_ ? group_->process_group() : nullptr;
   group_.reset();
   process_group::leave_behind(std::move(left));
 }
 
-Result<std::vector<std::int64_t>> CheckpointWriter::tell_ranks(std::vector<std::int64_t> mine) {
+Result<std::vector<std::int64_t>> CheckpointWriter::sum_over_ranks(std::vector<std::int64_t> mine) {
   const auto ranks = group();
   const bool failed = !ranks || !checkpoint::format::agree(**ranks, {});
   mine.push_back(std::int64_t{failed});
   at::Tensor numbers = torch::tensor(mine, at::kLong);
-  RETURN_IF_ERROR(process_group::all_reduce_sum(world_.process_group, numbers));
+  RETURN_IF_ERROR(process_group::all_reduce_sum(context_.process_group, numbers));
   const std::int64_t* const sums = numbers.const_data_ptr<std::int64_t>();
   std::vector<std::int64_t> of_ranks(sums, sums + mine.size());
   RETURN_IF_ERROR(of_ranks.back() > 0 ? make_group() : Result<void>());
@@ -157,8 +157,8 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
   begun_ = {};
   RETURN_IF_ERROR(group());
   if (!saved_once_) {
-    destination.line_begins_at = line_begins_at_;
-    destination.stage_cleared = stage_cleared_;
+    destination.last_own_step = last_own_step_;
+    destination.staging_cleared = staging_cleared_;
   }
   if (!saver_ || urgency == Urgency::Final) {
     Result<void> written = write_now(destination, parts);
@@ -175,7 +175,7 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
 Result<void> CheckpointWriter::commit(const background::Destination& destination,
                                       const checkpoint::format::Content& content) const {
   RECORD_USER_SCOPE("save: write checkpoint");
-  if (const std::optional<Error> failure = process_group::device_failure(world_.process_group)) {
+  if (const std::optional<Error> failure = process_group::device_failure(context_.process_group)) {
     return *failure;  // the data copied from the device may be wrong
   }
   return background::commit(destination, content, writer_options(config_), *group_);
@@ -199,14 +199,14 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
   return written;
 }
 
-Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
-                                                 const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
+Result<void> CheckpointWriter::replicate_to_peer(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
+                                                 const std::set<std::string>& parameter_keys, PeerReplicas& copies,
                                                  double begun) {
   RETURN_IF_ERROR(group());
   begun_.copied_bytes = checkpoint::bytes_of(parts);
   const auto exchange = [this, name, &copies](const checkpoint::format::Content& content) {
     RECORD_USER_SCOPE("save: copy to a neighbour");
-    return copies.exchange(name, content, {world_.host, world_.local_rank}, group_->process_group());
+    return copies.replicate(name, content, {context_.host, context_.local_rank}, group_->process_group());
   };
   background::SaveOutcome outcome;
   outcome.step = name.step;
@@ -234,7 +234,7 @@ void CheckpointWriter::before_update() {
     RECORD_USER_SCOPE("save: copy what is left");
     const Stopwatch stall(begun_.stall_seconds);
     saver_->wait_copied();
-    device_copies_.hold_back();
+    device_copies_.block_compute_stream();
   }
 }
 

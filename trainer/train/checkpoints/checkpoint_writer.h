@@ -15,8 +15,8 @@
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/process_group/factory.h"
-#include "trainer/train/elastic/neighbour_copies.h"
-#include "trainer/train/world.h"
+#include "trainer/train/elastic/peer_replicas.h"
+#include "trainer/train/job_context.h"
 
 namespace rollcall::train {
 
@@ -47,7 +47,7 @@ struct SaveReport {
 class CheckpointWriter {
  public:
   /// The arguments outlive this object.
-  CheckpointWriter(const config::CheckpointConfig& config, const World& world);
+  CheckpointWriter(const config::CheckpointConfig& config, const JobContext& context);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();
@@ -57,11 +57,11 @@ class CheckpointWriter {
   /// with Urgency::Final the error of the last try; otherwise only that there is no memory for a copy.
   [[nodiscard]] Result<void> save(checkpoint::background::Destination destination, const checkpoint::StateParts& parts,
                                   const std::set<std::string>& parameter_keys, Urgency urgency);
-  /// Does the same as save(), but into the memory of this rank and its peer (NeighbourCopies::exchange()) instead of a
+  /// Does the same as save(), but into the memory of this rank and its peer (PeerReplicas::replicate()) instead of a
   /// file; always Urgency::MaySkip. `begun`: seconds_now() at which the training began to wait for it. Errors: a peer
   /// was lost.
-  [[nodiscard]] Result<void> copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
-                                               const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
+  [[nodiscard]] Result<void> replicate_to_peer(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
+                                               const std::set<std::string>& parameter_keys, PeerReplicas& copies,
                                                double begun);
   /// Returns false if this save is to be skipped because another one is in progress; otherwise waits for that one and
   /// returns true. `others_saving`: whether a save of any rank was in progress at the last exchange of totals. A file
@@ -74,17 +74,17 @@ class CheckpointWriter {
   /// ranks for up to checkpoint-timeout, as a file system may delay one of them. If the group failed on any rank or
   /// could not be created, it is created again. Collective. Errors: PeerLost: a peer was lost; those of
   /// make_process_group().
-  [[nodiscard]] Result<std::vector<std::int64_t>> tell_ranks(std::vector<std::int64_t> mine);
+  [[nodiscard]] Result<std::vector<std::int64_t>> sum_over_ranks(std::vector<std::int64_t> mine);
   /// Abandons the group, in which a rank may be lost, without waiting for it. Not while a save is in progress; nothing
-  /// can be saved before tell_ranks().
-  void leave_group_behind();
+  /// can be saved before sum_over_ranks().
+  void abandon_group();
   /// Returns whether a save of this run has succeeded. Not while one is in progress.
   [[nodiscard]] bool saved_once() const { return saved_once_; }
   /// Sets the last step whose checkpoint in the folder belongs to the training that is resumed; -1: none does. The
   /// first save sets later ones aside.
-  void begin_line(std::int64_t step) { line_begins_at_ = step; }
+  void set_last_own_step(std::int64_t step) { last_own_step_ = step; }
   /// Returns that step when the training is at `step`. Not while a save is in progress.
-  [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return saved_once() ? step : line_begins_at_; }
+  [[nodiscard]] std::int64_t last_own_step_at(std::int64_t step) const { return saved_once() ? step : last_own_step_; }
 
   /// Allocates the page-locked memory that a save of such `parts` needs if they are on a device. c10::Error: there is
   /// none.
@@ -115,12 +115,12 @@ class CheckpointWriter {
                                        const checkpoint::StateParts& parts);
 
   const config::CheckpointConfig& config_;
-  const World& world_;
+  const JobContext& context_;
   int groups_made_ = 0;
   std::unique_ptr<SaveGroup> group_;  ///< null: not created
   bool saved_once_ = false;
-  std::int64_t line_begins_at_ = -1;
-  std::shared_ptr<bool> stage_cleared_ = std::make_shared<bool>(false);
+  std::int64_t last_own_step_ = -1;
+  std::shared_ptr<bool> staging_cleared_ = std::make_shared<bool>(false);
   SaveReport begun_;  ///< report of the last save that was started, without its outcome
   std::int64_t failed_in_a_row_ = 0;
   std::optional<Error> last_failure_;

@@ -67,15 +67,15 @@ torch::OrderedDict<std::string, at::Tensor> numbers_of(const checkpoint::StatePa
 
 }  // namespace
 
-Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world, const Lease* lease,
-                         std::vector<std::string> argv, std::string job)
+Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const JobContext& context,
+                         const Lease* lease, std::vector<std::string> argv, std::string job)
     : config_(config),
       training_(training),
-      world_(world),
+      context_(context),
       sharding_(training.replica->is_sharded() ? std::make_unique<ReplicaSharding>(*training.replica, *training.model)
                                                : nullptr),
-      writer_(config.checkpoint, world),
-      best_(config.checkpoint, world, writer_),
+      writer_(config.checkpoint, context),
+      best_(config.checkpoint, context, writer_),
       lease_(lease),
       argv_(std::move(argv)),
       job_(std::move(job)),
@@ -108,8 +108,8 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   }
   warnings.insert(warnings.end(), loaded->warnings.begin(), loaded->warnings.end());
   loaded_from_ = loaded->path;
-  writer_.begin_line(line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step));
-  ASSIGN_OR_RETURN(const Continued how, take_place(progress, state, warnings));
+  writer_.set_last_own_step(line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step));
+  ASSIGN_OR_RETURN(const Continued how, continue_from(progress, state, warnings));
   if (how.is_finished) {
     return fmt::format(
         "{} is the end of this training, at step {}: nothing is left to do; raise --epochs to continue, or use "
@@ -120,39 +120,39 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
                      progress.epoch + 1, progress.global_step, how.note);
 }
 
-Result<std::string> Checkpoints::go_on(FoundInMemory& found, checkpoint::Progress& progress,
-                                       std::vector<std::string>& warnings) {
-  checkpoint::TrainingState state = state_of(found.living ? found.living->earlier.progress : progress);
-  if (found.living) {
-    writer_.begin_line(found.living->line_begins_at);
+Result<std::string> Checkpoints::resume_from_memory(FoundInMemory& found, checkpoint::Progress& progress,
+                                                    std::vector<std::string>& warnings) {
+  checkpoint::TrainingState state = state_of(found.handover ? found.handover->earlier.progress : progress);
+  if (found.handover) {
+    writer_.set_last_own_step(found.handover->last_own_step);
   } else {
-    FoundCopies& copies = *found.copies;
+    FoundReplicas& copies = *found.copies;
     const optim::Options own = optim::options_of(*training_.optimizer);
     ASSIGN_OR_RETURN(const auto ranks, writer_.group());
     RETURN_IF_ERROR(checkpoint::load(
-        copies.checkpoint, [&] { return fetch(copies, *replicas_.copies, world_); }, state, *ranks));
-    replicas_.copies->settle_on(copies.name);
+        copies.checkpoint, [&] { return fetch_replicas(copies, *replicas_.copies, context_); }, state, *ranks));
+    replicas_.copies->keep_only(copies.name);
     optim::set_options(*training_.optimizer, own);
     loaded_from_ = copies.checkpoint.path();
-    writer_.begin_line(copies.line_begins_at);
+    writer_.set_last_own_step(copies.last_own_step);
   }
-  went_on_ = true;
-  ASSIGN_OR_RETURN(const Continued how, take_place(progress, state, warnings));
+  resumed_from_memory_ = true;
+  ASSIGN_OR_RETURN(const Continued how, continue_from(progress, state, warnings));
   return fmt::format("continues from {} at epoch {}, step {}{}",
-                     found.living ? found.living->earlier.path : "replicas in " + loaded_from_, progress.epoch + 1,
+                     found.handover ? found.handover->earlier.path : "replicas in " + loaded_from_, progress.epoch + 1,
                      progress.global_step, how.note);
 }
 
 /// Continues at the position of `state`, which was loaded.
-Result<Continued> Checkpoints::take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                          std::vector<std::string>& warnings) {
+Result<Continued> Checkpoints::continue_from(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                             std::vector<std::string>& warnings) {
   const data::Datasets& datasets = training_.data.datasets;
-  ASSIGN_OR_RETURN(Continued how, continue_at(progress, state.progress, config_, datasets, world_, warnings));
-  if (world_.rank < state.rng_per_rank.size()) {
-    RETURN_IF_ERROR(checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]));
+  ASSIGN_OR_RETURN(Continued how, continue_at(progress, state.progress, config_, datasets, context_, warnings));
+  if (context_.rank < state.rng_per_rank.size()) {
+    RETURN_IF_ERROR(checkpoint::set_cpu_rng_state(state.rng_per_rank[context_.rank]));
   }
   ASSIGN_OR_RETURN(const std::string of_best,
-                   best_.go_on(progress, validates_otherwise(state.progress.data, datasets)));
+                   best_.resume(progress, validates_otherwise(state.progress.data, datasets)));
   how.note += of_best;
   ends_an_epoch_ = how.ends_an_epoch;
   replicas_.began_at = progress.global_step;
@@ -176,7 +176,7 @@ Result<std::string> Checkpoints::init() {
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
   const std::int64_t step = progress.global_step;
   at::Tensor sums = torch::tensor({step, step * step, std::int64_t{1}}, at::kLong);
-  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, sums); !reduced) {
+  if (Result<void> reduced = process_group::all_reduce_sum(context_.process_group, sums); !reduced) {
     return reduced;
   }
   const std::int64_t* const sum = sums.const_data_ptr<std::int64_t>();
@@ -200,10 +200,10 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
   checkpoint::background::Destination destination{.folder = config_.checkpoint.load.folder,
                                                   .step = progress.global_step,
                                                   .retention = best_.retention(progress),
-                                                  .stage = config_.checkpoint.stage};
+                                                  .staging_dir = config_.checkpoint.stage};
   destination.best_step = config_.checkpoint.keep_best > 0 ? progress.best_step : -1;
   if (lease_ != nullptr) {
-    destination.is_ours = [lease = lease_]() -> Result<void> {
+    destination.check_ownership = [lease = lease_]() -> Result<void> {
       return lease->lost_by_now() ? lease->taken_over() : Result<void>();
     };
   }
@@ -217,29 +217,29 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
 /// be connected again for saving. `looks`: whether to read the lease's file, which a file system may delay.
 Result<checkpoint::StateParts> Checkpoints::parts_to_save(const checkpoint::Progress& progress, bool looks) {
   ASSIGN_OR_RETURN(checkpoint::StateParts parts,
-                   checkpoint::collect(state_of(progress), world_.rank, world_.world_size));
+                   checkpoint::collect(state_of(progress), context_.rank, context_.world_size));
   const auto numbers = numbers_of(parts);
   const bool finite = precision::all_finite(numbers.values());
   const bool lost = lease_ != nullptr && (looks ? lease_->lost_by_now() : lease_->lost());
   // A file system may delay the look at the lease on any rank, so the ranks first wait with the timeout of saves.
-  ASSIGN_OR_RETURN(const auto ranks, writer_.tell_ranks({std::int64_t{lost}, std::int64_t{!finite}}));
+  ASSIGN_OR_RETURN(const auto ranks, writer_.sum_over_ranks({std::int64_t{lost}, std::int64_t{!finite}}));
   if (ranks[0] > 0) {
     return taken_over();
   }
   if (ranks[1] > 0) {
     return state_not_finite(precision::first_not_finite(numbers), progress.global_step);
   }
-  checkpoint::add_generator(parts, world_.rank, world_.world_size);
+  checkpoint::add_generator(parts, context_.rank, context_.world_size);
   return parts;
 }
 
 void Checkpoints::make_room(const checkpoint::Progress& progress) {
   const bool saves =
       config_.checkpoint.every_steps > 0 || config_.checkpoint.every_epochs > 0 || config_.parallel.replicate_steps > 0;
-  if (has_room_ || world_.device.type() == at::kCPU || !saves || writer_.under_way()) {
+  if (has_room_ || context_.device.type() == at::kCPU || !saves || writer_.under_way()) {
     return;
   }
-  if (const auto parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size)) {
+  if (const auto parts = checkpoint::collect(state_of(progress), context_.rank, context_.world_size)) {
     writer_.make_room(*parts);
     has_room_ = true;
   }  // otherwise a save reports the error
@@ -251,20 +251,20 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
   }
   writer_.finish_save();
   const double begun = seconds_now();
-  checkpoint::Progress told = progress;
-  best_.give_back(told);
-  ASSIGN_OR_RETURN(checkpoint::StateParts parts, parts_to_save(told, false));
+  checkpoint::Progress to_save = progress;
+  best_.restore_displaced(to_save);
+  ASSIGN_OR_RETURN(checkpoint::StateParts parts, parts_to_save(to_save, false));
   RETURN_IF_ERROR(replicas_.last < 0 ? check_memory(parts) : Result<void>());
-  if (world_.rank == 0) {
-    parts.values[kLineBeginsAt] = writer_.line_at(progress.global_step);
+  if (context_.rank == 0) {
+    parts.values[kLastOwnStep] = writer_.last_own_step_at(progress.global_step);
   }
   replicas_.last = progress.global_step;
   replicas_.number += 1;
-  RETURN_IF_ERROR(writer_.copy_to_neighbour({.generation = replicas_.generation,
+  RETURN_IF_ERROR(writer_.replicate_to_peer({.generation = replicas_.generation,
                                              .step = progress.global_step,
                                              .number = replicas_.number,
-                                             .owners = world_.world_size,
-                                             .owner = world_.rank},
+                                             .owners = context_.world_size,
+                                             .owner = context_.rank},
                                             parts, {parameter_keys_.begin(), parameter_keys_.end()}, *replicas_.copies,
                                             begun));
   return true;
@@ -275,13 +275,13 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
 Result<void> Checkpoints::check_memory(const checkpoint::StateParts& parts) const {
   constexpr std::uint64_t kCopies = 5;  // own and peer's parts of two steps, and the copy of a background save
   const std::uint64_t needed = kCopies * checkpoint::bytes_of(parts);
-  const bool fits = world_.share.memory == 0 || needed <= world_.share.memory;
+  const bool fits = context_.share.memory == 0 || needed <= context_.share.memory;
   return process_group::agree_or_fail(
-      world_.process_group,
+      context_.process_group,
       fits ? Result<void>()
            : fail("--replicate-to", "neighbour",
                   fmt::format("peer replicas take {}, but each rank has {} of memory", metrics::human_bytes(needed),
-                              metrics::human_bytes(world_.share.memory)),
+                              metrics::human_bytes(context_.share.memory)),
                   "requesting more memory for each task (--mem-per-cpu), or leaving it out"));
 }
 

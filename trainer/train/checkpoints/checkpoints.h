@@ -10,21 +10,21 @@
 #include "trainer/config/train_config.h"
 #include "trainer/train/checkpoints/best_checkpoints.h"
 #include "trainer/train/checkpoints/checkpoint_writer.h"
-#include "trainer/train/elastic/survival.h"
+#include "trainer/train/elastic/handover.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/resume/resume_point.h"
 #include "trainer/train/run_folder/lease.h"
 #include "trainer/train/step/training.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
-/// Decides which state of a training is saved and loaded, and when. Every rank calls every function; load(), go_on(),
-/// save(), replicate() and confirm_same_step() are collective, and all of them except the last have the same outcome on
-/// every rank.
+/// Decides which state of a training is saved and loaded, and when. Every rank calls every function; load(),
+/// resume_from_memory(), save(), replicate() and confirm_same_step() are collective, and all of them except the last
+/// have the same outcome on every rank.
 class Checkpoints {
  public:
   /// All references outlive this object, and so does `lease`, which is null except on rank 0.
-  Checkpoints(const config::TrainConfig& config, Training& training, const World& world, const Lease* lease,
+  Checkpoints(const config::TrainConfig& config, Training& training, const JobContext& context, const Lease* lease,
               std::vector<std::string> argv, std::string job);
 
   /// Fills the training's model and optimizer and `progress` from the checkpoint that setting `resume` selects, or else
@@ -32,14 +32,16 @@ class Checkpoints {
   /// `warnings` gets further messages. The optimizer keeps the options of this run.
   [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
   /// Does the same as load(), but from the memory of the ranks: a whole model and its optimizer have been filled by
-  /// spread(); the parts of a sharded one are loaded from peer replicas, after use_copies().
-  [[nodiscard]] Result<std::string> go_on(FoundInMemory& found, checkpoint::Progress& progress,
-                                          std::vector<std::string>& warnings);
-  [[nodiscard]] bool went_on_from_memory() const { return went_on_; }
+  /// broadcast_state(); the parts of a sharded one are loaded from peer replicas, after use_replicas().
+  [[nodiscard]] Result<std::string> resume_from_memory(FoundInMemory& found, checkpoint::Progress& progress,
+                                                       std::vector<std::string>& warnings);
+  [[nodiscard]] bool resumed_from_memory() const { return resumed_from_memory_; }
   /// Returns the file that load() used; empty if it used none.
   [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
   /// Returns whether there is a file from which a later run can resume. Not while a save is in progress.
-  [[nodiscard]] bool has_checkpoint() const { return writer_.line_at(0) >= 0 || (!loaded_from_.empty() && !went_on_); }
+  [[nodiscard]] bool has_checkpoint() const {
+    return writer_.last_own_step_at(0) >= 0 || (!loaded_from_.empty() && !resumed_from_memory_);
+  }
   /// Returns whether the loaded checkpoint is of an epoch's last step, so that only the epoch's end remains.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
   /// Checks that all ranks loaded the same step. A node that cannot read the newest file soundly falls back to an older
@@ -60,7 +62,7 @@ class Checkpoints {
   [[nodiscard]] BestCheckpoints& best() { return best_; }
 
   /// Sets the peer replicas of this process, which outlive this object, and the `generation` of the world.
-  void use_copies(NeighbourCopies& copies, std::int64_t generation) { replicas_ = {&copies, generation}; }
+  void use_replicas(PeerReplicas& copies, std::int64_t generation) { replicas_ = {&copies, generation}; }
   /// Returns whether a peer replica is due: setting replicate-steps after the previous one, and at once in each new
   /// world.
   [[nodiscard]] bool replica_due_after_step(std::int64_t global_step) const;
@@ -79,7 +81,7 @@ class Checkpoints {
  private:
   /// The state of the peer replicas.
   struct Replicas {
-    NeighbourCopies* copies = nullptr;
+    PeerReplicas* copies = nullptr;
     std::int64_t generation = 0;
     std::int64_t last = -1;     ///< step of the last replica that was started; -1: none
     std::int64_t number = 0;    ///< how many were started
@@ -87,15 +89,15 @@ class Checkpoints {
   };
 
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
-  [[nodiscard]] Result<Continued> take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                             std::vector<std::string>& warnings);
+  [[nodiscard]] Result<Continued> continue_from(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                                std::vector<std::string>& warnings);
   [[nodiscard]] Result<std::string> init();
   [[nodiscard]] Result<checkpoint::StateParts> parts_to_save(const checkpoint::Progress& progress, bool looks);
   [[nodiscard]] Result<void> check_memory(const checkpoint::StateParts& parts) const;
 
   const config::TrainConfig& config_;
   Training& training_;
-  const World& world_;
+  const JobContext& context_;
   std::unique_ptr<checkpoint::Sharding> sharding_;  ///< null: every rank has the whole model
   CheckpointWriter writer_;
   BestCheckpoints best_;
@@ -105,7 +107,7 @@ class Checkpoints {
   std::vector<std::string> parameter_keys_;  ///< in the optimizer's order
   std::string loaded_from_;
   bool ends_an_epoch_ = false;
-  bool went_on_ = false;
+  bool resumed_from_memory_ = false;
   bool has_room_ = false;
   Replicas replicas_;
 };

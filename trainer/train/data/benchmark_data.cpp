@@ -118,7 +118,7 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
   for (const std::string& warning : indices.warnings()) {
     fmt::print(stderr, "rollcall: warning: {}\n", warning);
   }
-  World alone;
+  JobContext alone;
   alone.share = share_of_node(environment, 1, false);
   ASSIGN_OR_RETURN(DataPipeline pipeline, make_data_pipeline(std::move(datasets), *config, alone, {}));
   std::vector<Pass> passes;

@@ -13,7 +13,7 @@
 namespace rollcall::train {
 namespace {
 
-void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, const World& world,
+void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, const JobContext& context,
                    const parallel::VirtualRanks& ranks) {
   data::SamplerOptions options = wanted;
   options.world_size = ranks.all;
@@ -24,8 +24,8 @@ void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, c
   pipeline.valid_sampler =
       std::make_unique<data::Sampler>(data::SamplerOptions{.dataset_size = pipeline.datasets.valid->size(),
                                                            .batch_size = options.batch_size,
-                                                           .world_size = world.world_size,
-                                                           .rank = world.rank,
+                                                           .world_size = context.world_size,
+                                                           .rank = context.rank,
                                                            .seed = options.seed,
                                                            .pad = true});
 }
@@ -81,26 +81,27 @@ std::string describe_ring(const data::LoaderOptions& options) {
 
 }  // namespace
 
-Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config, const World& world,
-                                        const parallel::VirtualRanks& ranks, c10::ScalarType computes_in) {
+Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config,
+                                        const JobContext& context, const parallel::VirtualRanks& ranks,
+                                        c10::ScalarType computes_in) {
   const std::int64_t images = datasets.train->size();
   const std::int64_t batches = config.sampling.accumulation * ranks.all;
   const std::int64_t needed = config.sampling.batch_size * batches;
   if (needed > images) {
     return fail("--batch-size", std::to_string(config.sampling.batch_size),
                 fmt::format("{} {} {} a step, but the training set has {}",
-                            counted(ranks.all, ranks.all == world.world_size ? "rank" : "virtual rank"),
+                            counted(ranks.all, ranks.all == context.world_size ? "rank" : "virtual rank"),
                             ranks.all == 1 ? "needs" : "need", counted(needed, "image"), images),
                 fmt::format("--batch-size={}, or using fewer ranks", std::max<std::int64_t>(1, images / batches)));
   }
   DataPipeline pipeline;
   pipeline.datasets = std::move(datasets);
-  make_samplers(pipeline, config.sampling, world, ranks);
-  make_loaders(pipeline, config, world.share, world.device);
-  RETURN_IF_ERROR(check_memory(pipeline, world.share));
-  warn_of_workers(pipeline, world.share);
+  make_samplers(pipeline, config.sampling, context, ranks);
+  make_loaders(pipeline, config, context.share, context.device);
+  RETURN_IF_ERROR(check_memory(pipeline, context.share));
+  warn_of_workers(pipeline, context.share);
   pipeline.prefetcher = std::make_unique<data::DevicePrefetcher>(
-      world.device.device(), world.device.kernels(), data::Normalisation(), computes_in, world.longest_wait());
+      context.device.device(), context.device.kernels(), data::Normalisation(), computes_in, context.longest_wait());
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

@@ -14,8 +14,8 @@
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
 #include "trainer/distributed/ddp/exact_replica.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/workers.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -43,7 +43,7 @@ struct DataPipeline {
 /// device with rollcall's own kernels converts uint8 images. Errors: a batch is larger than the data; the rank has no
 /// memory for the batches read ahead.
 [[nodiscard]] Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config,
-                                                      const World& world, const parallel::VirtualRanks& ranks,
+                                                      const JobContext& context, const parallel::VirtualRanks& ranks,
                                                       c10::ScalarType computes_in = at::kFloat);
 
 /// Returns "each rank loads with 2 workers (auto: 8 CPUs, 6 of them for computing), 4 batches read ahead (735.0 MiB);

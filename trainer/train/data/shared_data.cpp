@@ -18,7 +18,7 @@
 #include "trainer/data/sources/sample_index.h"
 #include "trainer/data/sources/source_indices.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/train/exchange.h"
+#include "trainer/train/object_collectives.h"
 #include "trainer/train/resume/same_training.h"
 
 namespace rollcall::train {
@@ -29,30 +29,30 @@ using data::SourceIndices;
 using storage::SharedMemory;
 
 /// Returns the host name of each rank, by rank.
-Result<std::vector<std::string>> hosts_of_ranks(const World& world) {
-  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> hosts, told_by_ranks(world.process_group, world.host));
+Result<std::vector<std::string>> hosts_of_ranks(const JobContext& context) {
+  ASSIGN_OR_RETURN(const std::vector<nlohmann::json> hosts, all_gather_json(context.process_group, context.host));
   return std::vector<std::string>(hosts.begin(), hosts.end());
 }
 
 /// Checks that all ranks have opened the same data, since each may have found other files under its path. Collective.
 /// Errors: Mismatch, the same on all ranks: names the first rank whose data differs from rank 0's; Unavailable: a peer
 /// was lost.
-Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
+Result<void> confirm_equal_data(const JobContext& context, const data::Datasets& mine, const std::string& given) {
   const auto numbers = [](const checkpoint::DataSet& set) {
     return nlohmann::json{set.images, set.class_names, set.labels, set.picture_names};
   };
-  const auto data_set = [](const nlohmann::json& told) -> checkpoint::DataSet {
-    return {told.at(0), told.at(1), told.at(2), told.at(3)};
+  const auto data_set = [](const nlohmann::json& received) -> checkpoint::DataSet {
+    return {received.at(0), received.at(1), received.at(2), received.at(3)};
   };
   const checkpoint::DataParts parts = data_of(mine);
   ASSIGN_OR_RETURN(const std::vector<nlohmann::json> all,
-                   told_by_ranks(world.process_group, {numbers(parts.train), numbers(parts.valid)}));
+                   all_gather_json(context.process_group, {numbers(parts.train), numbers(parts.valid)}));
   const auto parts_of = [&](std::size_t rank) -> checkpoint::DataParts {
     return {data_set(all[rank].at(0)), data_set(all[rank].at(1))};
   };
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (const std::string what = difference_of(parts_of(rank), parts_of(0)); !what.empty()) {
-      ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));  // all ranks reach this
+      ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(context));  // all ranks reach this
       return fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, hosts[rank], what),
                   "providing the same data on all nodes", ErrorKind::Mismatch);
     }
@@ -61,8 +61,8 @@ Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, 
 }
 
 /// Returns for each rank the first rank on its host.
-Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(world));
+Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const JobContext& context) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, hosts_of_ranks(context));
   std::vector<std::uint32_t> firsts;
   firsts.reserve(hosts.size());
   for (const std::string& host : hosts) {
@@ -76,30 +76,30 @@ Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
 /// system does not respond then: it owns what it uses.
 class FirstLook {
  public:
-  FirstLook(const config::DataConfig& config, const World& world, std::shared_ptr<SourceIndices> indices)
-      : config_(config), world_(world), indices_(std::move(indices)) {}
+  FirstLook(const config::DataConfig& config, const JobContext& context, std::shared_ptr<SourceIndices> indices)
+      : config_(config), context_(context), indices_(std::move(indices)) {}
 
   /// Returns rank 0's data sets; on other ranks empty ones, once rank 0 has its own.
   Result<data::Datasets> run() {
     std::future<Result<data::Datasets>> looking;
-    if (world_.rank == 0) {
+    if (context_.rank == 0) {
       looking = begin();
     }
     std::int64_t done = 0;
     while (done == 0) {
       const auto ready = [&] { return looking.wait_for(std::chrono::seconds(1)) == std::future_status::ready; };
-      done = world_.rank == 0 && ready() ? 1 : 0;
+      done = context_.rank == 0 && ready() ? 1 : 0;
       tell_progress();
-      const auto told = numbers_of_rank_zero(world_.process_group, {done});
-      if (!told) {
+      const auto received = broadcast_numbers(context_.process_group, {done});
+      if (!received) {
         indices_->stop = true;
-        return told.error();
+        return received.error();
       }
-      done = told->front();
+      done = received->front();
     }
-    Result<data::Datasets> datasets = world_.rank == 0 ? looking.get() : Result<data::Datasets>(data::Datasets{});
-    const Result<void> agreed =
-        process_group::agree_or_fail(world_.process_group, datasets ? Result<void>() : Result<void>(datasets.error()));
+    Result<data::Datasets> datasets = context_.rank == 0 ? looking.get() : Result<data::Datasets>(data::Datasets{});
+    const Result<void> agreed = process_group::agree_or_fail(
+        context_.process_group, datasets ? Result<void>() : Result<void>(datasets.error()));
     return agreed ? std::move(datasets) : Result<data::Datasets>(agreed.error());
   }
 
@@ -114,14 +114,14 @@ class FirstLook {
 
   void tell_progress() {
     seconds_ += 1;
-    if (world_.rank == 0 && seconds_ % 10 == 0) {
+    if (context_.rank == 0 && seconds_ % 10 == 0) {
       fmt::print("indexing {}: {} so far\n", config_.given, counted(indices_->found.load(), "image"));
       std::fflush(stdout);
     }
   }
 
   const config::DataConfig& config_;
-  const World& world_;
+  const JobContext& context_;
   std::shared_ptr<SourceIndices> indices_;
   int seconds_ = 0;
 };
@@ -129,13 +129,13 @@ class FirstLook {
 /// Sends one index from rank 0 to every rank.
 class Sending {
  public:
-  Sending(const World& world, std::vector<std::uint32_t> firsts, const SampleIndex* index)
-      : world_(world), firsts_(std::move(firsts)), index_(index) {}
+  Sending(const JobContext& context, std::vector<std::uint32_t> firsts, const SampleIndex* index)
+      : context_(context), firsts_(std::move(firsts)), index_(index) {}
 
   /// Errors (Unavailable): a peer was lost; on this rank: no memory.
   Result<SampleIndex> run() {
     const std::size_t bytes = index_ != nullptr ? index_->memory().bytes().size() : 0;
-    ASSIGN_OR_RETURN(const auto size, numbers_of_rank_zero(world_.process_group, {static_cast<std::int64_t>(bytes)}));
+    ASSIGN_OR_RETURN(const auto size, broadcast_numbers(context_.process_group, {static_cast<std::int64_t>(bytes)}));
     size_ = static_cast<std::size_t>(size.front());
     const bool other_hosts = std::any_of(firsts_.begin(), firsts_.end(), [](std::uint32_t rank) { return rank != 0; });
     RETURN_IF_ERROR(other_hosts ? send_to(is_first()) : Result<void>());
@@ -146,7 +146,7 @@ class Sending {
   }
 
  private:
-  [[nodiscard]] bool is_first() const { return firsts_[world_.rank] == world_.rank; }
+  [[nodiscard]] bool is_first() const { return firsts_[context_.rank] == context_.rank; }
   [[nodiscard]] const SampleIndex* index() const { return received_ ? &*received_ : index_; }
 
   /// Sends the index in pieces through all ranks; ranks that `keep` it hold it afterwards.
@@ -156,10 +156,10 @@ class Sending {
     at::Tensor piece = torch::empty({static_cast<std::int64_t>(std::min(kPiece, size_))}, at::kByte);
     for (std::size_t begin = 0; begin < size_; begin += kPiece) {
       const std::size_t bytes = std::min(kPiece, size_ - begin);
-      if (world_.rank == 0) {
+      if (context_.rank == 0) {
         std::memcpy(piece.data_ptr(), index_->memory().bytes().data() + begin, bytes);
       }
-      if (Result<void> sent = process_group::broadcast(world_.process_group, piece); !sent) {
+      if (Result<void> sent = process_group::broadcast(context_.process_group, piece); !sent) {
         return sent;
       }
       if (memory) {
@@ -176,20 +176,21 @@ class Sending {
   Result<void> share() {
     const SampleIndex* const mine = is_first() ? index() : nullptr;
     const std::vector<int> own{mine != nullptr ? ::getpid() : -1, mine != nullptr ? mine->memory().descriptor() : -1};
-    ASSIGN_OR_RETURN(const auto places, told_by_ranks(world_.process_group, own));
-    const auto place = places[firsts_[world_.rank]].get<std::vector<int>>();
+    ASSIGN_OR_RETURN(const auto places, all_gather_json(context_.process_group, own));
+    const auto place = places[firsts_[context_.rank]].get<std::vector<int>>();
     if (index() == nullptr && place[1] >= 0) {
       auto memory = SharedMemory::map_from_process(place[0], place[1]);
       if (memory && memory->bytes().size() == size_) {
         received_ = SampleIndex::from(*std::move(memory));
       }
     }
-    return process_group::barrier(world_.process_group);  // the descriptors stay open until all ranks have mapped them
+    return process_group::barrier(
+        context_.process_group);  // the descriptors stay open until all ranks have mapped them
   }
 
   Result<bool> any(bool mine) {
     at::Tensor sum = torch::tensor({mine ? 1 : 0}, at::kInt);
-    const Result<void> added = process_group::all_reduce_sum(world_.process_group, sum);
+    const Result<void> added = process_group::all_reduce_sum(context_.process_group, sum);
     return added ? Result<bool>(sum.item<int>() > 0) : Result<bool>(added.error());
   }
 
@@ -198,7 +199,7 @@ class Sending {
                 "requesting more memory for each task (--mem-per-cpu)", ErrorKind::Unavailable);
   }
 
-  const World& world_;
+  const JobContext& context_;
   const std::vector<std::uint32_t> firsts_;
   const SampleIndex* index_;  ///< rank 0's
   std::optional<SampleIndex> received_;
@@ -206,15 +207,15 @@ class Sending {
 };
 
 /// Gives rank 0's `indices` to all ranks.
-Result<void> send_indices(const World& world, SourceIndices& indices) {
-  ASSIGN_OR_RETURN(const std::vector<std::uint32_t> firsts, first_ranks_of_hosts(world));
+Result<void> send_indices(const JobContext& context, SourceIndices& indices) {
+  ASSIGN_OR_RETURN(const std::vector<std::uint32_t> firsts, first_ranks_of_hosts(context));
   ASSIGN_OR_RETURN(const auto count,
-                   numbers_of_rank_zero(world.process_group, {static_cast<std::int64_t>(indices.all().size())}));
+                   broadcast_numbers(context.process_group, {static_cast<std::int64_t>(indices.all().size())}));
   auto mine = indices.all().begin();
   for (std::int64_t i = 0; i < count.front(); ++i) {
-    Result<SampleIndex> index = Sending(world, firsts, world.rank == 0 ? &(mine++)->second : nullptr).run();
+    Result<SampleIndex> index = Sending(context, firsts, context.rank == 0 ? &(mine++)->second : nullptr).run();
     Result<void> all_have =
-        process_group::agree_or_fail(world.process_group, index ? Result<void>() : Result<void>(index.error()));
+        process_group::agree_or_fail(context.process_group, index ? Result<void>() : Result<void>(index.error()));
     if (!all_have) {
       return all_have;
     }
@@ -225,38 +226,38 @@ Result<void> send_indices(const World& world, SourceIndices& indices) {
 
 /// Collective. Errors (Unavailable): a peer was lost.
 Result<bool> all_have_the_same(const std::optional<data::Datasets>& ready, const config::DataConfig& config,
-                               const World& world) {
+                               const JobContext& context) {
   at::Tensor lacking = torch::tensor({ready ? 0 : 1}, at::kInt);
-  RETURN_IF_ERROR(process_group::all_reduce_sum(world.process_group, lacking));
+  RETURN_IF_ERROR(process_group::all_reduce_sum(context.process_group, lacking));
   if (lacking.item<int>() > 0) {
     return false;
   }
-  const Result<void> equal = confirm_equal_data(world, *ready, config.given);
+  const Result<void> equal = confirm_equal_data(context, *ready, config.given);
   const bool lost = !equal && process_group::is_peer_failure(equal.error());
   return lost ? equal.error() : Result<bool>(equal.has_value());
 }
 
 }  // namespace
 
-Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
+Result<data::Datasets> open_shared_data(const config::DataConfig& config, const JobContext& context,
                                         std::vector<std::string>& warnings, std::optional<data::Datasets> ready) {
-  const Result<bool> all_ready = all_have_the_same(ready, config, world);
+  const Result<bool> all_ready = all_have_the_same(ready, config, context);
   if (!all_ready || *all_ready) {
     return all_ready ? Result<data::Datasets>(*std::move(ready)) : all_ready.error();
   }
   const auto shared = std::make_shared<SourceIndices>(config.index_folder);
   SourceIndices& indices = *shared;
-  Result<data::Datasets> first = FirstLook(config, world, shared).run();
-  if (!first || world.world_size == 1) {
+  Result<data::Datasets> first = FirstLook(config, context, shared).run();
+  if (!first || context.world_size == 1) {
     warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
     return first;
   }
-  RETURN_IF_ERROR(send_indices(world, indices));
+  RETURN_IF_ERROR(send_indices(context, indices));
   warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
-  Result<data::Datasets> mine = world.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
+  Result<data::Datasets> mine = context.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
   RETURN_IF_ERROR(
-      process_group::agree_or_fail(world.process_group, mine ? Result<void>() : Result<void>(mine.error())));
-  const Result<void> equal = confirm_equal_data(world, *mine, config.given);
+      process_group::agree_or_fail(context.process_group, mine ? Result<void>() : Result<void>(mine.error())));
+  const Result<void> equal = confirm_equal_data(context, *mine, config.given);
   return equal ? std::move(mine) : Result<data::Datasets>(equal.error());
 }
 

@@ -7,7 +7,7 @@
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/datasets/datasets.h"
-#include "trainer/train/world.h"
+#include "trainer/train/job_context.h"
 
 namespace rollcall::train {
 
@@ -19,7 +19,7 @@ namespace rollcall::train {
 ///
 /// Errors, the same on all ranks: the first rank's error of make_datasets(); Mismatch: the ranks have different data;
 /// Unavailable: a peer was lost, or there is no memory.
-[[nodiscard]] Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
+[[nodiscard]] Result<data::Datasets> open_shared_data(const config::DataConfig& config, const JobContext& context,
                                                       std::vector<std::string>& warnings,
                                                       std::optional<data::Datasets> ready = {});
 

@@ -15,15 +15,15 @@ constexpr const char* kGpuGivenUp =
 
 }  // namespace
 
-Meters::Meters(const World& world) {
-  const bool has_gpu = world.device.type() != at::kCPU;
+Meters::Meters(const JobContext& context) {
+  const bool has_gpu = context.device.type() != at::kCPU;
   const std::shared_ptr<const metrics::Nvml> nvml =
       has_gpu ? run_within(kLongestAnswer, [] { return metrics::Nvml::open(); }).value_or(nullptr) : nullptr;
-  if (world.local_rank == 0) {
+  if (context.local_rank == 0) {
     energy_ =
         run_within(kLongestAnswer, [nvml] { return std::make_shared<metrics::EnergyMeter>(nvml); }).value_or(nullptr);
   }
-  const auto meter = run_within(kLongestAnswer, [nvml, uuid = world.device.facts().uuid] {
+  const auto meter = run_within(kLongestAnswer, [nvml, uuid = context.device.facts().uuid] {
     return metrics::GpuMeter::of(nvml, uuid, seconds_now());
   });
   if (meter && *meter) {

@@ -6,7 +6,7 @@
 #include "trainer/metrics/energy.h"
 #include "trainer/metrics/gpu_meter.h"
 #include "trainer/metrics/rank_times.h"
-#include "trainer/train/world.h"
+#include "trainer/train/job_context.h"
 
 namespace rollcall::train {
 
@@ -15,7 +15,7 @@ namespace rollcall::train {
 /// Main thread only.
 class Meters {
  public:
-  explicit Meters(const World& world);
+  explicit Meters(const JobContext& context);
 
   /// Returns the components whose energy is measured, for people; empty: it is not measured.
   [[nodiscard]] std::string energy_of() const { return energy_ ? energy_->covers() : ""; }

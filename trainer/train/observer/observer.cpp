@@ -36,35 +36,35 @@ void add_gpus(metrics::Record& record, const metrics::ProgressState& state) {
 }
 
 /// Returns the interval between two records of the ranks; 0: none.
-double rank_seconds(const config::RunConfig& config, const World& world) {
-  return config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond));
+double rank_seconds(const config::RunConfig& config, const JobContext& context) {
+  return config.rank_seconds.value_or(std::max(10.0, context.world_size / kRanksASecond));
 }
 
 }  // namespace
 
-Result<Observer> Observer::open(const config::RunConfig& config, const World& world) {
-  Observer observer(config, world);
-  if (world.rank == 0) {
+Result<Observer> Observer::open(const config::RunConfig& config, const JobContext& context) {
+  Observer observer(config, context);
+  if (context.rank == 0) {
     ASSIGN_OR_RETURN(observer.records_.to, metrics::MetricsWriter::open(config.folder + "/metrics.jsonl"));
   }
-  if (world.rank == 0 && config.tensorboard) {
+  if (context.rank == 0 && config.tensorboard) {
     ASSIGN_OR_RETURN(observer.events_.to, TensorBoard::create(config));
   }
   return observer;
 }
 
-Observer::Observer(const config::RunConfig& config, const World& world)
+Observer::Observer(const config::RunConfig& config, const JobContext& context)
     : config_(config),
-      world_(world),
-      meters_(world),
-      rank_times_(world.rank, world.world_size, world.device.type() != at::kCPU),
+      context_(context),
+      meters_(context),
+      rank_times_(context.rank, context.world_size, context.device.type() != at::kCPU),
       ranks_recorded_(seconds_now()),
       display_(std::make_unique<metrics::ProgressDisplay>(
-          STDOUT_FILENO, world.rank == 0 ? config.progress : metrics::ProgressStyle::None, config.log_steps,
+          STDOUT_FILENO, context.rank == 0 ? config.progress : metrics::ProgressStyle::None, config.log_steps,
           [] { return metrics::clock_text(wall_seconds_now()); })) {}
 
 void Observer::warn(const std::string& text) {
-  if (world_.rank == 0 && !text.empty()) {
+  if (context_.rank == 0 && !text.empty()) {
     display_->finish();
     std::fprintf(stderr, "rollcall: warning: %s\n", printable(text).c_str());
     if (has_begun_) {  // otherwise it is in the record of the beginning
@@ -77,7 +77,7 @@ void Observer::bad_samples(const std::vector<Error>& errors) {
   for (const Error& error : errors) {
     bad_samples_ += 1;
     if (bad_samples_ <= kBadSamplesNamed) {
-      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.text().c_str(), world_.rank,
+      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.text().c_str(), context_.rank,
                    bad_samples_ == kBadSamplesNamed ? "; further ones are counted without a message" : "");
     }
   }
@@ -123,25 +123,25 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
   warn(meters_.add_gpu(rank_times_));
 }
 
-std::vector<double> Observer::tell_of_rank(std::int64_t step) {
-  if (const auto peak = device::memory_peak(world_.device)) {
+std::vector<double> Observer::rank_numbers(std::int64_t step) {
+  if (const auto peak = device::memory_peak(context_.device)) {
     rank_times_.set_device_memory(
         {.allocated = static_cast<double>(peak->allocated), .reserved = static_cast<double>(peak->reserved)});
   }
   return rank_times_.tell(step);
 }
 
-void Observer::tell_recovery(const checkpoint::Progress& progress) {
+void Observer::report_recovery(const checkpoint::Progress& progress) {
   const Recovery done = std::exchange(recovery_, {});
   const double first_step = seconds_now() - done.noticed;
   note(fmt::format(
       "step {}: training continues on {} {:.3f} s after the change was noticed (groups released {:.3f}, agents agreed "
       "{:.3f}, ranks connected {:.3f}, state restored {:.3f}): {}",
-      progress.global_step, counted(world_.world_size, "rank"), first_step, done.released, done.hold, done.joined,
+      progress.global_step, counted(context_.world_size, "rank"), first_step, done.released, done.hold, done.joined,
       done.restored, done.cause));
   record({{"event", std::string("regrouped")},
           {"step", progress.global_step},
-          {"ranks", std::int64_t{world_.world_size}},
+          {"ranks", std::int64_t{context_.world_size}},
           {"released_seconds", done.released},
           {"hold_seconds", done.hold},
           {"joined_seconds", done.joined},
@@ -153,7 +153,7 @@ void Observer::tell_recovery(const checkpoint::Progress& progress) {
 void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals,
                          const StepNumbers& numbers) {
   if (!recovery_.cause.empty()) {
-    tell_recovery(progress);
+    report_recovery(progress);
   }
   throughput_.step_done(seconds_now(), totals.samples);
   run_totals_ += totals;
@@ -178,7 +178,7 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   display_->step_done(state, seconds_now());
   if (numbers.step % config_.log_steps == 0 || numbers.step_in_epoch == state.steps_per_epoch) {
     record_steps(progress);
-    if (seconds_now() - ranks_recorded_ >= rank_seconds(config_, world_)) {
+    if (seconds_now() - ranks_recorded_ >= rank_seconds(config_, context_)) {
       record_ranks(numbers.step);
     }
   }
@@ -218,7 +218,7 @@ void Observer::record_steps(checkpoint::Progress& progress) {
 
 void Observer::record_ranks(std::int64_t step) {
   ranks_recorded_ = seconds_now();
-  if (auto of_ranks = rank_seconds(config_, world_) > 0 ? rank_times_.take_record(step) : std::nullopt) {
+  if (auto of_ranks = rank_seconds(config_, context_) > 0 ? rank_times_.take_record(step) : std::nullopt) {
     record(*std::move(of_ranks));
   }
 }
@@ -328,12 +328,12 @@ void Observer::finished(const checkpoint::Progress& progress, const std::string&
                          {"data_wait_fraction", run_.wait.fraction()},
                          {"peak_memory_bytes_of_rank_0", static_cast<std::int64_t>(usage.peak_memory)},
                          {"cpu_seconds_of_rank_0", usage.cpu_seconds}};
-  tell_device_memory(of_end);
-  tell_efficiency(of_end);
+  report_device_memory(of_end);
+  report_efficiency(of_end);
   record(std::move(of_end));
 }
 
-void Observer::tell_device_memory(metrics::Record& of_end) {
+void Observer::report_device_memory(metrics::Record& of_end) {
   const auto allocated = rank_times_.most_device_memory(&metrics::DeviceMemory::allocated);
   const auto reserved = rank_times_.most_device_memory(&metrics::DeviceMemory::reserved);
   if (reserved.bytes == 0) {
@@ -351,7 +351,7 @@ void Observer::tell_device_memory(metrics::Record& of_end) {
   of_end.emplace_back("device_peak_reserved_rank", std::int64_t{reserved.rank});
 }
 
-void Observer::tell_efficiency(metrics::Record& of_end) {
+void Observer::report_efficiency(metrics::Record& of_end) {
   const double rate = static_cast<double>(run_totals_.samples) / run_.wait.elapsed;
   const double watts = rank_times_.mean_gpu_watts();
   if (const double per_joule = rate / watts; std::isfinite(per_joule)) {

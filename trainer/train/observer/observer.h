@@ -17,9 +17,9 @@
 #include "trainer/metrics/step_times.h"
 #include "trainer/metrics/throughput.h"
 #include "trainer/train/checkpoints/checkpoint_writer.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/observer/meters.h"
 #include "trainer/train/observer/tensorboard.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -41,7 +41,7 @@ class Observer {
  public:
   /// Opens metrics.jsonl and, if requested, a file for TensorBoard in the run's folder on rank 0. The arguments outlive
   /// the observer. Errors: CannotCreate; InputOutput: metrics.jsonl cannot be written.
-  [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, const World& world);
+  [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, const JobContext& context);
 
   void note(const std::string& line) { display_->message(line); }  ///< prints one line for people
   /// Prints "rollcall: warning: ..."; nothing for an empty text.
@@ -65,7 +65,7 @@ class Observer {
   /// step_done().
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
   /// Returns RankTimes::tell() of a step whose gradients are complete, with the device memory that they took.
-  [[nodiscard]] std::vector<double> tell_of_rank(std::int64_t step);
+  [[nodiscard]] std::vector<double> rank_numbers(std::int64_t step);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
   /// Reports `totals` of a step over all ranks, which progress.epoch_totals and .unrecorded already include. Writes a
   /// record if one is due. `progress` may be a step further by now.
@@ -89,7 +89,7 @@ class Observer {
   void failed(checkpoint::Progress& progress, const Error& error);
 
  private:
-  Observer(const config::RunConfig& config, const World& world);
+  Observer(const config::RunConfig& config, const JobContext& context);
 
   /// An additional output, written as long as there is space.
   template <typename Writer>
@@ -110,13 +110,13 @@ class Observer {
   void copied(const SaveReport& report);
   void record_ranks(std::int64_t step);
   /// Reports the images per joule of the GPUs, if known.
-  void tell_efficiency(metrics::Record& of_end);
+  void report_efficiency(metrics::Record& of_end);
   /// Reports the highest device memory of any rank.
-  void tell_device_memory(metrics::Record& of_end);
-  void tell_recovery(const checkpoint::Progress& progress);
+  void report_device_memory(metrics::Record& of_end);
+  void report_recovery(const checkpoint::Progress& progress);
 
   const config::RunConfig& config_;
-  const World& world_;
+  const JobContext& context_;
   Meters meters_;
   metrics::RankTimes rank_times_;
   double ranks_recorded_;  ///< seconds_now() of the last record of the ranks

@@ -91,10 +91,10 @@ std::vector<std::string> shown_arguments(std::vector<std::string> arguments) {
 
 metrics::Record begin_record(const RunFacts& facts) {
   const job::JobFacts& job = facts.step.facts;
-  const World& world = facts.world;
+  const JobContext& context = facts.context;
   const data::Datasets& datasets = facts.training.data.datasets;
   const auto whole = [](auto number) { return static_cast<std::int64_t>(number); };
-  const std::vector<std::string> hosts = job.hosts.empty() ? std::vector<std::string>{world.host} : job.hosts;
+  const std::vector<std::string> hosts = job.hosts.empty() ? std::vector<std::string>{context.host} : job.hosts;
   return {{"event", std::string("begin")},
           {"schema", kMetricsSchema},
           {"step", facts.progress.global_step},
@@ -104,14 +104,14 @@ metrics::Record begin_record(const RunFacts& facts) {
           {"restart_count", restart_of(facts.environment).count},
           {"run", facts.environment.get(env::kRun).value_or("")},
           {"job_ends", raw(end_of_job(facts.environment))},
-          {"ranks", whole(world.world_size)},
-          {"nodes", whole(world.num_nodes)},
+          {"ranks", whole(context.world_size)},
+          {"nodes", whole(context.num_nodes)},
           {"hosts", raw(hosts)},
           {"ranks_of_hosts", raw(job.tasks_per_node)},
-          {"cpus_of_rank", whole(world.share.cpus)},
-          {"device", world.device.text()},
-          {"backend", world.backend},
-          {"rendezvous", world.rendezvous},
+          {"cpus_of_rank", whole(context.share.cpus)},
+          {"device", context.device.text()},
+          {"backend", context.backend},
+          {"rendezvous", context.rendezvous},
           {"model", facts.config.model.name},
           {"data", facts.config.data.given},
           {"checkpoint_folder", absolute_folder(facts.config.checkpoint.load.folder)},
@@ -130,18 +130,18 @@ metrics::Record begin_record(const RunFacts& facts) {
 }
 
 std::vector<std::string> header_lines(const RunFacts& facts) {
-  const World& world = facts.world;
+  const JobContext& context = facts.context;
   const DataPipeline& data = facts.training.data;
   std::vector<std::string> lines{
       fmt::format("{} on {}: {} training and {} validation images, {}", facts.config.model.name,
                   facts.config.data.given, data.datasets.train->size(), data.datasets.valid->size(),
                   counted(data.datasets.class_names.size(), "class", "classes")),
-      fmt::format("{} on {}, {} a step, {} an epoch, device {}, backend {}, rendezvous {}",
-                  counted(world.world_size, "rank"), counted(world.num_nodes, "node"),
-                  counted(facts.progress.world_size * facts.progress.batch_size, "image"),
-                  counted(data.train_sampler->steps(), "step"), world.device.text(), world.backend, world.rendezvous),
-      describe_loading(data, facts.config.data, world.share)};
-  lines.insert(lines.end(), world.device_lines.begin(), world.device_lines.end());
+      fmt::format(
+          "{} on {}, {} a step, {} an epoch, device {}, backend {}, rendezvous {}", counted(context.world_size, "rank"),
+          counted(context.num_nodes, "node"), counted(facts.progress.world_size * facts.progress.batch_size, "image"),
+          counted(data.train_sampler->steps(), "step"), context.device.text(), context.backend, context.rendezvous),
+      describe_loading(data, facts.config.data, context.share)};
+  lines.insert(lines.end(), context.device_lines.begin(), context.device_lines.end());
   if (const auto times = facts.environment.get_non_empty(env::kSlurmRestartCount)) {
     lines.push_back(
         fmt::format("Slurm job {}, restart count {}", facts.environment.get(env::kSlurmJobId).value_or("?"), *times));

@@ -9,8 +9,8 @@
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
 #include "trainer/metrics/metrics_writer.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/step/training.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -24,7 +24,7 @@ struct RunFacts {
   const Environment& environment;
   const settings::LaunchSettings& launch;
   const config::TrainConfig& config;
-  const World& world;
+  const JobContext& context;
   const Training& training;
   const checkpoint::Progress& progress;
   const std::vector<std::string>& arguments;

@@ -13,7 +13,7 @@
 #include "runtime/base/text.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/report/page.h"
-#include "trainer/train/exchange.h"
+#include "trainer/train/object_collectives.h"
 
 namespace rollcall::train {
 namespace {
@@ -32,13 +32,13 @@ double number(const nlohmann::json& value) { return value.is_number() ? value.ge
 
 }  // namespace
 
-StepTrace::StepTrace(const config::RunConfig& config, const World& world, Observer& observer)
+StepTrace::StepTrace(const config::RunConfig& config, const JobContext& context, Observer& observer)
     : steps_(config.trace_steps),
       folder_(config.folder),
-      world_(world),
+      context_(context),
       observer_(observer),
-      traced_ranks_(std::min(world.world_size, kMostRanks)) {
-  if (steps_ && world.rank < traced_ranks_) {
+      traced_ranks_(std::min(context.world_size, kMostRanks)) {
+  if (steps_ && context.rank < traced_ranks_) {
     recorder_.emplace(std::min(kMostSpansOfRank, kMostSpans / traced_ranks_));
   }
 }
@@ -96,11 +96,11 @@ Result<void> StepTrace::compare_clocks() {
   std::vector<metrics::ClockReading> readings;
   for (int round = 0; round < kRounds; ++round) {
     const std::int64_t sent = nanoseconds_now();
-    RETURN_IF_ERROR(process_group::barrier(world_.process_group));  // rank 0 reads its clock after all others
-    ASSIGN_OR_RETURN(const auto answered, numbers_of_rank_zero(world_.process_group, {nanoseconds_now()}));
+    RETURN_IF_ERROR(process_group::barrier(context_.process_group));  // rank 0 reads its clock after all others
+    ASSIGN_OR_RETURN(const auto answered, broadcast_numbers(context_.process_group, {nanoseconds_now()}));
     readings.push_back({sent, answered.front(), nanoseconds_now()});
   }
-  clock_ = world_.rank == 0 ? metrics::ClockOffset() : metrics::clock_offset(readings);
+  clock_ = context_.rank == 0 ? metrics::ClockOffset() : metrics::clock_offset(readings);
   return {};
 }
 
@@ -109,9 +109,9 @@ StepTrace::Part StepTrace::make_part() {
     return {};
   }
   try {
-    const metrics::TracedRank traced{world_.rank, world_.host, clock_.offset, recorder_->take(step_ended_)};
+    const metrics::TracedRank traced{context_.rank, context_.host, clock_.offset, recorder_->take(step_ended_)};
     Part part{metrics::shares_of(traced.spans), metrics::trace_events(traced, name_of_thread)};
-    if (world_.device.type() != at::kCPU) {  // the device computes and communicates later than the host's spans
+    if (context_.device.type() != at::kCPU) {  // the device computes and communicates later than the host's spans
       part.shares.compute = part.shares.communication = part.shares.exposed = std::nan("");
     }
     return part;
@@ -127,16 +127,16 @@ Result<void> StepTrace::write() {
   recorder_.reset();
   const auto& [steps, compute, communication, exposed] = part.shares;
   ASSIGN_OR_RETURN(const std::vector<nlohmann::json> heads,
-                   told_by_ranks(world_.process_group, {steps, compute, communication, exposed, clock_.error}));
+                   all_gather_json(context_.process_group, {steps, compute, communication, exposed, clock_.error}));
   std::vector<std::string> events;
   for (std::uint32_t rank = 0; rank < traced_ranks_; ++rank) {
-    ASSIGN_OR_RETURN(std::string of_rank, text_of_rank(rank, world_.process_group, part.events));
-    events.push_back(world_.rank == 0 ? std::move(of_rank) : "");
+    ASSIGN_OR_RETURN(std::string of_rank, broadcast_text(rank, context_.process_group, part.events));
+    events.push_back(context_.rank == 0 ? std::move(of_rank) : "");
   }
   if (full) {
     observer_.warn("--trace-steps: the steps have more spans than the trace can hold; the last steps lack some");
   }
-  if (world_.rank == 0) {
+  if (context_.rank == 0) {
     try {
       write_file(heads, events);
     } catch (const std::exception& error) {
@@ -163,10 +163,11 @@ void StepTrace::write_file(const std::vector<nlohmann::json>& heads, const std::
     observer_.warn(written.error().text());
     return;
   }
-  tell(file, shares, clock_error);
+  report_shares(file, shares, clock_error);
 }
 
-void StepTrace::tell(const std::string& file, const std::vector<metrics::TraceShares>& shares, double clock_error) {
+void StepTrace::report_shares(const std::string& file, const std::vector<metrics::TraceShares>& shares,
+                              double clock_error) {
   const auto of_ranks = [&](double metrics::TraceShares::*share) {
     std::vector<std::string> numbers;
     numbers.reserve(shares.size());

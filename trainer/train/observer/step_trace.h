@@ -9,10 +9,10 @@
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
 #include "trainer/metrics/step_trace.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/observer/observer.h"
 #include "trainer/train/observer/span_recorder.h"
 #include "trainer/train/outcome.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -25,7 +25,7 @@ namespace rollcall::train {
 class StepTrace {
  public:
   /// All references outlive it.
-  StepTrace(const config::RunConfig& config, const World& world, Observer& observer);
+  StepTrace(const config::RunConfig& config, const JobContext& context, Observer& observer);
 
   /// Call both around each step; collective at the first and the last traced step. Errors (Unavailable): a peer was
   /// lost.
@@ -49,11 +49,11 @@ class StepTrace {
   [[nodiscard]] Result<void> write();
   /// Runs on rank 0. `heads`: by rank, the shares and clock error of its part; `events`: by rank, its spans.
   void write_file(const std::vector<nlohmann::json>& heads, const std::vector<std::string>& events);
-  void tell(const std::string& file, const std::vector<metrics::TraceShares>& shares, double clock_error);
+  void report_shares(const std::string& file, const std::vector<metrics::TraceShares>& shares, double clock_error);
 
   const std::optional<config::StepRange> steps_;
   const std::string folder_;
-  const World& world_;
+  const JobContext& context_;
   Observer& observer_;
   const std::uint32_t traced_ranks_;
   std::optional<SpanRecorder> recorder_;

@@ -54,11 +54,11 @@ class SavesReader {
     }
     last_restarts_ = restarts;
     const std::int64_t step = record.integer("step");
-    saves_.in_vain = step == saves_.last_began_at ? saves_.in_vain + 1 : 1;
+    saves_.failed_starts = step == saves_.last_began_at ? saves_.failed_starts + 1 : 1;
     saves_.last_began_at = step;
   }
 
-  void came_further() { saves_.in_vain = is_here_ ? 0 : saves_.in_vain; }
+  void came_further() { saves_.failed_starts = is_here_ ? 0 : saves_.failed_starts; }
 
   void saved(std::int64_t step) {
     if (!is_here_) {
@@ -150,13 +150,13 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
   return {};
 }
 
-Result<void> check_comes_further(const Restart& restart, const Result<RecordedSaves>& saves, std::int64_t step) {
-  if (restart.job.empty() || !saves || saves->last_began_at != step || saves->in_vain < kStartsInVain) {
+Result<void> check_progress_made(const Restart& restart, const Result<RecordedSaves>& saves, std::int64_t step) {
+  if (restart.job.empty() || !saves || saves->last_began_at != step || saves->failed_starts < kMaxFailedStarts) {
     return {};
   }
   return fail("job", restart.job,
               fmt::format("was started {} times at step {}, and no start recorded a step or wrote a new checkpoint",
-                          saves->in_vain, step),
+                          saves->failed_starts, step),
               "finding out what ended these starts, then submitting again, which resumes from this step",
               ErrorKind::Usage);
 }

@@ -9,7 +9,7 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/config/identity.h"
-#include "trainer/train/exchange.h"
+#include "trainer/train/object_collectives.h"
 #include "trainer/train/resume/lost_checkpoints.h"
 
 namespace rollcall::train {
@@ -73,9 +73,9 @@ bool is_at_end(const checkpoint::Progress& progress, const config::TrainConfig& 
   return (steps_done || progress.epoch >= config.run.epochs) && progress.validation_due == 0;
 }
 
-/// Implements restarted_job_goes_on() from the records in `saves`.
-Result<bool> goes_on_with_own(const config::TrainConfig& config, const Restart& restart,
-                              const Result<RecordedSaves>& saves) {
+/// Implements restarted_job_continues() from the records in `saves`.
+Result<bool> continues_own_work(const config::TrainConfig& config, const Restart& restart,
+                                const Result<RecordedSaves>& saves) {
   if (restart.is_first()) {
     return false;
   }
@@ -119,9 +119,9 @@ Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::L
   return std::optional<EarlierTraining>();
 }
 
-Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment) {
+Result<bool> restarted_job_continues(const config::TrainConfig& config, const Environment& environment) {
   const Restart restart = restart_of(environment);
-  return restart.is_first() ? false : goes_on_with_own(config, restart, recorded_saves(config, restart));
+  return restart.is_first() ? false : continues_own_work(config, restart, recorded_saves(config, restart));
 }
 
 namespace {
@@ -129,7 +129,7 @@ namespace {
 /// The training from which rank 0 resumes.
 struct LookBack {
   std::optional<EarlierTraining> earlier{};
-  bool from_own_job = false;  ///< restarted_job_goes_on()
+  bool from_own_job = false;  ///< restarted_job_continues()
 };
 
 /// `given_resume`: setting resume as given.
@@ -139,7 +139,7 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   const Restart restart = restart_of(environment);
   const Result<RecordedSaves> saves =
       options.resume == "auto" || !restart.is_first() ? recorded_saves(config, restart) : RecordedSaves();
-  const Result<bool> own = goes_on_with_own(config, restart, saves);
+  const Result<bool> own = continues_own_work(config, restart, saves);
   if (!own && options.resume != "auto") {
     return own.error();
   }
@@ -151,7 +151,7 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
   found.earlier = std::move(earlier);
   const std::int64_t step = found.earlier ? found.earlier->progress.global_step : 0;
   const bool is_over = found.earlier && is_at_end(found.earlier->progress, config);
-  RETURN_IF_ERROR(is_over ? Result<void>() : check_comes_further(restart, saves, step));
+  RETURN_IF_ERROR(is_over ? Result<void>() : check_progress_made(restart, saves, step));
   if (found.earlier && options.resume == "auto") {
     warn_of_older_checkpoint(config, saves, step, warnings);
   }
@@ -164,7 +164,7 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
 }
 
 /// Warns if steps keep their images on as many ranks as before, although --batch-size alone would change them.
-void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, const config::TrainConfig& config,
+void warn_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, const config::TrainConfig& config,
                           std::int64_t ranks, std::vector<std::string>& warnings) {
   if (earlier.progress.world_size == ranks && kept != config.grad_accumulation()) {
     warnings.push_back(fmt::format(
@@ -178,33 +178,33 @@ void tell_of_accumulation(const EarlierTraining& earlier, std::int64_t kept, con
 
 Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory, const std::string& given_resume,
                                       settings::Settings& settings, config::TrainConfig& config,
-                                      const Environment& environment, const World& world,
+                                      const Environment& environment, const JobContext& context,
                                       std::vector<std::string>& warnings) {
   const bool lives_on = in_memory && in_memory->has_value();
   Result<LookBack> mine = LookBack();
   if (!in_memory || lives_on) {
     mine = in_memory ? Result<LookBack>(LookBack{*std::move(in_memory), true}) : in_memory.error();
-  } else if (world.rank == 0) {
+  } else if (context.rank == 0) {
     mine = look_back(config, given_resume, environment, warnings);
   }
   const EarlierTraining* const earlier = mine && mine->earlier ? &*mine->earlier : nullptr;
   const bool same_batch_size = earlier != nullptr && config::setting_then(earlier->config_json, "batch-size") ==
                                                          std::to_string(config.batch_size());
   const auto shared =  // values that all ranks use
-      numbers_of_rank_zero(world.process_group,
-                           {earlier != nullptr ? earlier->progress.global_batch_asked : 0,
-                            earlier != nullptr ? earlier->images_of_step() : 0, std::int64_t{same_batch_size},
-                            std::int64_t{mine && mine->from_own_job}});
+      broadcast_numbers(context.process_group,
+                        {earlier != nullptr ? earlier->progress.global_batch_asked : 0,
+                         earlier != nullptr ? earlier->images_of_step() : 0, std::int64_t{same_batch_size},
+                         std::int64_t{mine && mine->from_own_job}});
   if (!mine || !shared) {
     return mine ? shared.error() : mine.error();
   }
   const std::int64_t images_asked = (*shared)[0];
-  const std::int64_t ranks = virtual_ranks(config, world).all;
+  const std::int64_t ranks = virtual_ranks(config, context).all;
   const auto asked = accumulation_for(images_asked, ranks, config.batch_size());
   const auto kept = asked ? asked : accumulation_for((*shared)[1], ranks, config.batch_size());
   const bool from_own_job = (*shared)[3] != 0;
   ResumePoint point{.images_asked = (*shared)[2] != 0 && !config.accumulation_given ? images_asked : 0};
-  if (world.rank == 0) {
+  if (context.rank == 0) {
     point.earlier = std::move(mine->earlier);
   }
   if (from_own_job && config.checkpoint.load.resume != "auto") {
@@ -212,19 +212,19 @@ Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_
   }
   if (kept && !config.accumulation_given) {
     if (point.earlier) {
-      tell_of_accumulation(*point.earlier, *kept, config, ranks, warnings);
+      warn_of_accumulation(*point.earlier, *kept, config, ranks, warnings);
     }
     RETURN_IF_ERROR(settings.set("grad-accumulation", std::to_string(*kept), "the checkpoint"));
   }
   ASSIGN_OR_RETURN(config, config::make_train_config(settings, environment));
   config.checkpoint.load.passes_over_others = from_own_job;
-  RETURN_IF_ERROR(point.earlier ? check_same_training(*point.earlier, settings, config, world, warnings)
+  RETURN_IF_ERROR(point.earlier ? check_same_training(*point.earlier, settings, config, context, warnings)
                                 : Result<void>());
   return point;
 }
 
 Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded, const settings::Settings& settings,
-                                  const config::TrainConfig& config, const World& world,
+                                  const config::TrainConfig& config, const JobContext& context,
                                   std::vector<std::string>& warnings) {
   if (loaded.empty() || (point.earlier && loaded == point.earlier->path)) {
     return {};
@@ -235,7 +235,7 @@ Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded,
                 "was loaded but cannot be read again, so it is unknown whether it is of this training",
                 "checking the file system, then submitting again", ErrorKind::InputOutput);
   }
-  return check_same_training(*point.earlier, settings, config, world, warnings);
+  return check_same_training(*point.earlier, settings, config, context, warnings);
 }
 
 void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOptions& now,
@@ -271,9 +271,9 @@ void warn_of_other_order(const EarlierTraining& earlier, const data::SamplerOpti
 }
 
 checkpoint::Progress first_progress(const config::TrainConfig& config, const data::Datasets& datasets,
-                                    const World& world, std::int64_t images_asked) {
+                                    const JobContext& context, std::int64_t images_asked) {
   checkpoint::Progress progress;
-  progress.world_size = virtual_ranks(config, world).all;
+  progress.world_size = virtual_ranks(config, context).all;
   progress.batch_size = config.batch_size() * config.grad_accumulation();
   progress.global_batch_asked = images_asked > 0 ? images_asked : progress.world_size * progress.batch_size;
   progress.seed = config.run.seed;
@@ -312,10 +312,10 @@ Result<bool> keep_position(checkpoint::Progress& progress, std::int64_t dataset_
 }  // namespace
 
 Result<Continued> continue_at(checkpoint::Progress& progress, const checkpoint::Progress& stored,
-                              const config::TrainConfig& config, const data::Datasets& datasets, const World& world,
-                              std::vector<std::string>& warnings) {
-  const StepSizeChange change =
-      step_size_change({stored.world_size, stored.batch_size, 1}, stored.global_batch_asked, step_size(config, world));
+                              const config::TrainConfig& config, const data::Datasets& datasets,
+                              const JobContext& context, std::vector<std::string>& warnings) {
+  const StepSizeChange change = step_size_change({stored.world_size, stored.batch_size, 1}, stored.global_batch_asked,
+                                                 step_size(config, context));
   if (!change.warning.empty()) {
     warnings.push_back(change.warning);
   }

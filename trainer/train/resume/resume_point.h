@@ -12,8 +12,8 @@
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/sampling/sampler.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/resume/same_training.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -30,7 +30,7 @@ namespace rollcall::train {
 /// checkpoint in its staging directory or folder is its own. Such a job resumes from the newest checkpoint of its user,
 /// although --resume says where its first start was to begin, and whatever others have put beside it. For rank 0 only.
 /// Errors: those of recorded_saves(); a checkpoint cannot be read, so that its owner is unknown.
-[[nodiscard]] Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment);
+[[nodiscard]] Result<bool> restarted_job_continues(const config::TrainConfig& config, const Environment& environment);
 
 /// Warns if the order of the images changed (another seed or shuffle window) in the epoch in whose middle `earlier` was
 /// saved: its position is kept, so that images are seen twice and others not at all. The warning gives their number.
@@ -47,29 +47,29 @@ struct ResumePoint {
 
 /// Looks for the training from which a run resumes, unless the ranks have it `in_memory`. `given_resume`: setting
 /// resume as given. If there is none, the run may start from the beginning (check_none_lost()); if something is left to
-/// train, a restarted job may try (check_comes_further()). A checkpoint of another training (config::changes()) is
+/// train, a restarted job may try (check_progress_made()). A checkpoint of another training (config::changes()) is
 /// accepted only with --resume=continue-with-changes or --resume=FILE.
 ///
 /// A restarted job resumes from its own checkpoints. With another number of ranks a training uses the accumulation that
 /// keeps the images of a step, unless the user gave one; `settings` and `config`, which was made of them, are changed
 /// accordingly. `warnings` gets what cannot be determined, what was lost, and differences that are accepted.
 /// Collective. Errors: Mismatch: it is another training; Unavailable: a peer was lost; those of
-/// restarted_job_goes_on(), find_earlier_training(), check_none_lost() and check_comes_further().
+/// restarted_job_continues(), find_earlier_training(), check_none_lost() and check_progress_made().
 [[nodiscard]] Result<ResumePoint> find_resume_point(Result<std::optional<EarlierTraining>> in_memory,
                                                     const std::string& given_resume, settings::Settings& settings,
                                                     config::TrainConfig& config, const Environment& environment,
-                                                    const World& world, std::vector<std::string>& warnings);
+                                                    const JobContext& context, std::vector<std::string>& warnings);
 
 /// Checks the training of `loaded` if loading used another file than find_resume_point() examined, because that was
 /// damaged or could not be read at that moment. For rank 0 only. Errors: those of find_resume_point().
 [[nodiscard]] Result<void> confirm_resume_point(ResumePoint& point, const std::string& loaded,
                                                 const settings::Settings& settings, const config::TrainConfig& config,
-                                                const World& world, std::vector<std::string>& warnings);
+                                                const JobContext& context, std::vector<std::string>& warnings);
 
 /// Returns the progress of a run that starts from the beginning. `images_asked`: images of a step that the training
 /// requested at its start; 0: the current number, which ranks that do not divide the requested number may have changed.
 [[nodiscard]] checkpoint::Progress first_progress(const config::TrainConfig& config, const data::Datasets& datasets,
-                                                  const World& world, std::int64_t images_asked = 0);
+                                                  const JobContext& context, std::int64_t images_asked = 0);
 
 /// How a run resumes from a checkpoint.
 struct Continued {
@@ -82,6 +82,6 @@ struct Continued {
 /// belongs to this run. `warnings` gets further messages. Errors (Mismatch): the position is in other data.
 [[nodiscard]] Result<Continued> continue_at(checkpoint::Progress& progress, const checkpoint::Progress& stored,
                                             const config::TrainConfig& config, const data::Datasets& datasets,
-                                            const World& world, std::vector<std::string>& warnings);
+                                            const JobContext& context, std::vector<std::string>& warnings);
 
 }  // namespace rollcall::train

@@ -34,8 +34,8 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
 
 /// Adds changes of the size of a step that the user requested; another number of ranks alone is not another training.
 void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
-                   const config::TrainConfig& config, const World& world) {
-  const std::int64_t now = step_size(config, world).images();
+                   const config::TrainConfig& config, const JobContext& context) {
+  const std::int64_t now = step_size(config, context).images();
   const auto compare = [&](const char* name, std::int64_t value) {
     std::string then = config::setting_then(earlier.config_json, name);
     if (!then.empty() && then != std::to_string(value)) {
@@ -88,10 +88,10 @@ void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTr
 }  // namespace
 
 Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
-                                 const config::TrainConfig& config, const World& world,
+                                 const config::TrainConfig& config, const JobContext& context,
                                  std::vector<std::string>& warnings) {
   std::vector<config::Change> changes = config::changes(earlier.config_json, settings);
-  add_step_size(changes, earlier, config, world);
+  add_step_size(changes, earlier, config, context);
   add_data(changes, warnings, earlier, config);
   warn_of_other_beginning(warnings, earlier, config);
   if (changes.empty()) {
@@ -140,8 +140,8 @@ Remedy remedy_for(std::int64_t images, const StepSize& now) {
 
 }  // namespace
 
-StepSize step_size(const config::TrainConfig& config, const World& world) {
-  return {virtual_ranks(config, world).all, config.batch_size(), config.grad_accumulation()};
+StepSize step_size(const config::TrainConfig& config, const JobContext& context) {
+  return {virtual_ranks(config, context).all, config.batch_size(), config.grad_accumulation()};
 }
 
 std::optional<std::int64_t> accumulation_for(std::int64_t images, std::int64_t world_size, std::int64_t batch_size) {

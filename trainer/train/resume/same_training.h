@@ -10,7 +10,7 @@
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/datasets/datasets.h"
-#include "trainer/train/world.h"
+#include "trainer/train/job_context.h"
 
 // Compares the training of a checkpoint with a run's settings: its definition, its steps and its data.
 namespace rollcall::train {
@@ -31,7 +31,7 @@ struct EarlierTraining {
 ///
 /// Errors (Mismatch): it is another training; the message names each difference and the possible actions.
 [[nodiscard]] Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
-                                               const config::TrainConfig& config, const World& world,
+                                               const config::TrainConfig& config, const JobContext& context,
                                                std::vector<std::string>& warnings);
 
 /// The numbers that determine the images of one step of the optimizer.
@@ -46,7 +46,7 @@ struct StepSize {
 };
 
 /// Returns the step size of a run.
-[[nodiscard]] StepSize step_size(const config::TrainConfig& config, const World& world);
+[[nodiscard]] StepSize step_size(const config::TrainConfig& config, const JobContext& context);
 
 /// Returns the number of micro-batches that give a step of `images` with these ranks and this batch size; nothing if
 /// they do not divide it.

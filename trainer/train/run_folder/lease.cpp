@@ -32,8 +32,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "lease.json";
 constexpr std::size_t kMostLeaseBytes = 4096;
-constexpr std::chrono::milliseconds kLook{500};    ///< interval between two looks at another run's lease
-constexpr std::chrono::seconds kPatienceAtEnd{2};  ///< limit for a file system that does not respond
+constexpr std::chrono::milliseconds kPollInterval{500};  ///< interval between two looks at another run's lease
+constexpr std::chrono::seconds kPatienceAtEnd{2};        ///< limit for a file system that does not respond
 
 /// Returns the time of its last renewal; nothing if it does not exist. Opens the file, because a network file system
 /// then asks its server.
@@ -238,7 +238,7 @@ struct Lease::State {
     std::string content;
     FileReading reading = read_small_file(path, kMostLeaseBytes, content);
     if (reading.error_number == ENOENT) {  // or another run is restoring it: see remove_dead()
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kPollInterval);
       content.clear();
       reading = read_small_file(path, kMostLeaseBytes, content);
     }
@@ -292,7 +292,7 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
   const std::string path = file_in(folder);
   const auto begin = std::chrono::steady_clock::now();
   Watch watch(path, self, environment);
-  bool told = false;
+  bool reported = false;
   while (true) {
     ASSIGN_OR_RETURN(const bool created, create(folder, self));
     if (created) {
@@ -312,11 +312,11 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
     if (over && standing == Standing::Alive) {
       return held(folder, watch.holder());
     }
-    if (!std::exchange(told, true)) {
+    if (!std::exchange(reported, true)) {
       say(fmt::format("{}: {} writes there; waiting up to {:.0f} s until it ends or is found dead", folder.path,
                       text_of(watch.holder()), patience.count()));
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPollInterval);
   }
 }
 

@@ -31,7 +31,7 @@ Result<std::string> prepare_stage(const config::TrainConfig& train, const Enviro
   if (!objection.reason.empty()) {
     return unusable_stage(config, objection.reason, "naming another folder on this node");
   }
-  ASSIGN_OR_RETURN(const bool keeps, config.load.resume == "auto" ? true : restarted_job_goes_on(train, environment));
+  ASSIGN_OR_RETURN(const bool keeps, config.load.resume == "auto" ? true : restarted_job_continues(train, environment));
   if (!keeps) {  // its files are another run's and are removed when this one saves
     return std::string();
   }
@@ -72,23 +72,23 @@ Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& confi
 
 }  // namespace
 
-Result<std::string> prepare_folders(const config::TrainConfig& train, const World& world,
+Result<std::string> prepare_folders(const config::TrainConfig& train, const JobContext& context,
                                     const Environment& environment, std::optional<Lease>& lease) {
   const config::CheckpointConfig& config = train.checkpoint;
-  if (!config.stage.empty() && world.num_nodes > 1) {
+  if (!config.stage.empty() && context.num_nodes > 1) {
     return unusable_stage(config, "requires all ranks on one node, but this job has several nodes",
                           "leaving it out, since --checkpoint-mode=async writes from memory");
   }
-  if (world.rank != 0) {
+  if (context.rank != 0) {
     lease.reset();  // of the previous world, if this process was its rank 0
     return std::string();
   }
   ASSIGN_OR_RETURN(const std::vector<Lease::Folder> folders, make_folders(train));
   std::chrono::duration<double> patience(config.lease_timeout);
-  if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
+  if (context.world_size > 1) {  // the other ranks wait in a collective meanwhile
     // In less time than three renewals a holder elsewhere cannot be found dead.
     const std::chrono::duration<double> most = std::max<std::chrono::duration<double>>(
-        world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
+        context.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
     patience = std::min(patience, most);
   }
   if (!lease || lease->lost_by_now()) {

@@ -7,8 +7,8 @@
 #include "runtime/base/result.h"
 #include "runtime/settings/launch_settings.h"
 #include "trainer/config/train_config.h"
+#include "trainer/train/job_context.h"
 #include "trainer/train/run_folder/lease.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -17,7 +17,7 @@ namespace rollcall::train {
 /// directory if this run resumes from it. Returns a line for people about that, or an empty text. Reports it and waits
 /// if another run holds the folder. Errors: CannotCreate; Usage: ranks on several nodes would stage; those of
 /// Lease::take() and publish_left_over().
-[[nodiscard]] Result<std::string> prepare_folders(const config::TrainConfig& config, const World& world,
+[[nodiscard]] Result<std::string> prepare_folders(const config::TrainConfig& config, const JobContext& context,
                                                   const Environment& environment, std::optional<Lease>& lease);
 
 /// Returns a warning if the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.

@@ -66,7 +66,7 @@ class Loop {
     const bool due = progress_.step_in_epoch > 0 ? checkpoints_.due_after_step(progress_.global_step)
                                                  : checkpoints_.due_after_epoch(progress_.epoch);
     validates_again_ = progress_.validation_due != 0;
-    const bool saving = checkpoints_.went_on_from_memory() && progress_.global_step > 0 && (last || due);
+    const bool saving = checkpoints_.resumed_from_memory() && progress_.global_step > 0 && (last || due);
     Stop stop = save_and_validate(saving, last);
     validates_again_ = false;
     return stop;
@@ -86,11 +86,11 @@ class Loop {
       if (const Result<void> traced = trace_.before_step(progress_.global_step + 1); !traced) {
         return failed(traced.error());
       }
-      run_.world.group_options.membership->set_step(progress_.global_step + 1);
+      run_.context.group_options.membership->set_step(progress_.global_step + 1);
       if (Stop stop = steps_.take([this] { return asked(); })) {
         return stop;
       }
-      const Stop ended = hear_of_steps();
+      const Stop ended = collect_steps();
       if (const Result<void> traced = trace_.after_step(progress_.global_step); !ended && !traced) {
         return failed(traced.error());
       }
@@ -99,7 +99,7 @@ class Loop {
       }
     }
     trace_.no_step();
-    run_.world.group_options.membership->set_step(0);
+    run_.context.group_options.membership->set_step(0);
     return after_epoch();
   }
 
@@ -111,35 +111,35 @@ class Loop {
   }
 
   /// Collects all steps except, on a device, the last one; also that one if something is due after it.
-  Stop hear_of_steps() {
-    const std::size_t later = steps_.lags() && !is_due_after_step() ? 1 : 0;
-    while (steps_.under_way() > (heard_.ask_to_act() ? 0 : later)) {
-      if (Stop stop = hear()) {
+  Stop collect_steps() {
+    const std::size_t later = steps_.is_async() && !is_due_after_step() ? 1 : 0;
+    while (steps_.under_way() > (last_totals_.ask_to_act() ? 0 : later)) {
+      if (Stop stop = collect()) {
         return stop;
       }
     }
     return std::nullopt;
   }
 
-  Stop hear() {
+  Stop collect() {
     Step step;
-    if (Stop stop = steps_.hear(step)) {
+    if (Stop stop = steps_.collect(step)) {
       return stop;
     }
-    heard_ = step.totals;
-    const metrics::DataWait wait{.waited = heard_.waited / run_.world.world_size,
+    last_totals_ = step.totals;
+    const metrics::DataWait wait{.waited = last_totals_.waited / run_.context.world_size,
                                  .elapsed = step.times.elapsed,
                                  .loading = step.loading,
                                  .workers = run_.training.data.train_loading.workers};
     observer_.step_took(step.times, wait);
-    progress_.epoch_totals += heard_.average;
-    progress_.unrecorded += heard_.average;
-    observer_.step_done(progress_, heard_.average, step.numbers);
-    if (!std::isfinite(heard_.average.loss_sum)) {
+    progress_.epoch_totals += last_totals_.average;
+    progress_.unrecorded += last_totals_.average;
+    observer_.step_done(progress_, last_totals_.average, step.numbers);
+    if (!std::isfinite(last_totals_.average.loss_sum)) {
       checkpoints_.writer().finish_save();
       const bool first_of_run = step.numbers.step == first_step_of_run_ && step.numbers.step > 1;
       return all_fail(
-          loss_not_finite(heard_.average.loss(), step.numbers.step, checkpoints_.has_checkpoint(), first_of_run));
+          loss_not_finite(last_totals_.average.loss(), step.numbers.step, checkpoints_.has_checkpoint(), first_of_run));
     }
     if (Stop stop = too_many_bad(progress_.epoch_totals, run_.training.data.datasets.train->size(), "training")) {
       return stop;
@@ -168,24 +168,24 @@ class Loop {
   }
 
   Stop after_step() {
-    tell_saves();
-    others_saving_ = heard_.saving > 0;
-    if (heard_.gave_up > 0) {
+    report_saves();
+    others_saving_ = last_totals_.saving > 0;
+    if (last_totals_.gave_up > 0) {
       const Error error = checkpoints_.writer().last_failure();
-      tell_saves();
+      report_saves();
       return failed_everywhere(error);
     }
-    if (heard_.evicted > 0) {
+    if (last_totals_.evicted > 0) {
       return failed(checkpoints_.taken_over());  // every rank has this error
     }
     if (ends_in_mid_epoch()) {
       progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
     }
     // If the run's last step also ends an epoch, only after_epoch() is left, whose validation reacts to a stop.
-    if (heard_.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
+    if (last_totals_.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
       return interrupted();
     }
-    if (heard_.regrouping > 0 && !at_last_step()) {
+    if (last_totals_.regrouping > 0 && !at_last_step()) {
       return regrouped();
     }
     if (ends_in_mid_epoch()) {
@@ -199,7 +199,7 @@ class Loop {
     if (checkpoints_.replica_due_after_step(progress_.global_step)) {
       return replicate(true);
     }
-    return catch_training_errors(run_.world, [&] { checkpoints_.make_room(progress_); });
+    return catch_training_errors(run_.context, [&] { checkpoints_.make_room(progress_); });
   }
 
   Stop after_epoch() {
@@ -271,7 +271,7 @@ class Loop {
   /// progress is completed first.
   Stop all_fail(Error error) {
     checkpoints_.writer().finish_save();
-    tell_saves();
+    report_saves();
     return failed(std::move(error));
   }
 
@@ -283,7 +283,7 @@ class Loop {
   /// Handles an interruption after so many seconds of validation. If this run and the ones before it did nothing else,
   /// the run ends with an error, so that the job is not requeued for ever.
   Stop interrupted_validation(double seconds) {
-    const bool in_vain = validates_again_ && progress_.validation_due >= kValidationsInVain;
+    const bool in_vain = validates_again_ && progress_.validation_due >= kMaxFailedValidations;
     if (validates_again_) {  // a user who submits it again after that has changed something
       progress_.validation_due = in_vain ? 1 : progress_.validation_due + 1;
     }
@@ -315,8 +315,8 @@ class Loop {
     }
     const bool takes_long = others_saving_ || copy_seconds_ > kMostSeconds;
     at::Tensor slow = torch::tensor({takes_long ? 1 : 0}, at::kInt);
-    if (Result<void> told = process_group::all_reduce_sum(run_.world.process_group, slow); !told) {
-      return failed(told.error());
+    if (Result<void> received = process_group::all_reduce_sum(run_.context.process_group, slow); !received) {
+      return failed(received.error());
     }
     const Stop stop = slow.item<int>() == 0 ? replicate(false) : std::nullopt;
     return stop ? stop : regrouped;
@@ -333,10 +333,10 @@ class Loop {
     observer_.record_steps(progress_);
     Result<bool> saved = false;
     if (Stop failed =
-            catch_training_errors(run_.world, [&] { saved = save(); })) {  // for instance a failure of the device
+            catch_training_errors(run_.context, [&] { saved = save(); })) {  // for instance a failure of the device
       return failed;
     }
-    tell_saves();
+    report_saves();
     if (!saved) {
       return failed(saved.error());
     }
@@ -344,7 +344,7 @@ class Loop {
     return std::nullopt;
   }
 
-  void tell_saves() {
+  void report_saves() {
     for (const SaveReport& report : checkpoints_.writer().take_reports()) {
       observer_.saved(report);
       if (report.copied_bytes) {
@@ -359,7 +359,7 @@ class Loop {
     }
   }
 
-  Asked asked() {
+  Requests asked() {
     const double now = wall_seconds_now();
     if (stop_signal() == 0 && run_.limit.near(now)) {
       observer_.note("the job's time limit is near (--save-before-limit)");
@@ -378,10 +378,10 @@ class Loop {
   Checkpoints& checkpoints_ = run_.checkpoints;
   Observer& observer_ = run_.observer;
   checkpoint::Progress& progress_ = run_.progress;
-  StepTrace trace_{config_.run, run_.world, observer_};
+  StepTrace trace_{config_.run, run_.context, observer_};
   Steps steps_{run_};
   std::int64_t steps_in_epoch_ = 0;
-  Totals heard_;                        ///< of the last step that was collected
+  Totals last_totals_;                  ///< of the last step that was collected
   std::int64_t first_step_of_run_ = 0;  ///< first step of this run
   bool warned_of_slow_save_ = false;
   bool validates_again_ = false;  ///< repeating a validation that an earlier run did not finish; no step was done since

@@ -25,7 +25,7 @@ struct Training;
 /// The components of a run. All outlive it.
 struct Run {
   const config::TrainConfig& config;
-  const World& world;
+  const JobContext& context;
   Training& training;
   Checkpoints& checkpoints;
   Observer& observer;
@@ -36,7 +36,7 @@ struct Run {
 };
 
 /// Requests to a rank from outside.
-struct Asked {
+struct Requests {
   bool to_stop = false;     ///< by a signal or the time limit: save and end
   bool to_regroup = false;  ///< by its agent: the world changes
 };
@@ -45,7 +45,7 @@ struct LoopEnd {
   Outcome outcome = {};
   /// Model, moments and progress are consistent: false if it ended between the optimizer's step and its count.
   bool belong_together = true;
-  std::vector<at::Tensor> buffers_before = {};  ///< with an agent: of the step in which it ended, see Kept
+  std::vector<at::Tensor> buffers_before = {};  ///< with an agent: of the step in which it ended, see InMemoryState
 };
 
 /// Runs the training loop: epochs of steps, validation and checkpoints, until the end or until a stop signal reaches

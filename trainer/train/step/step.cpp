@@ -18,24 +18,24 @@ Steps::Steps(const Run& run)
       config_(run.config),
       training_(run.training),
       replica_(*run.training.replica),
-      batches_(virtual_ranks(run.config, run.world).mine * run.config.grad_accumulation()),
-      update_graph_(run.world) {
+      batches_(virtual_ranks(run.config, run.context).mine * run.config.grad_accumulation()),
+      update_graph_(run.context) {
   if (run.captures) {
-    graph_.emplace(run_.world, static_cast<std::size_t>(batches_), config_.data.datasets.augment.mixes_batches());
+    graph_.emplace(run_.context, static_cast<std::size_t>(batches_), config_.data.datasets.augment.mixes_batches());
   }
   const checkpoint::Progress& progress = run.progress;
   training_.loss_scaler.set_state({.scale = progress.loss_scale, .good_steps = progress.loss_scale_good_steps});
-  const bool computes_there = run_.world.device.type() != at::kCPU && !config_.parallel.replica.sharding.cpu_offload;
+  const bool computes_there = run_.context.device.type() != at::kCPU && !config_.parallel.replica.sharding.cpu_offload;
   if (computes_there && run.agent == nullptr) {
-    training_.loss_scaler.move_to(run_.world.device.device());
+    training_.loss_scaler.move_to(run_.context.device.device());
     on_device_.emplace(*training_.optimizer);
   }
 }
 
-std::optional<Outcome> Steps::take(const std::function<Asked()>& asked) {
+std::optional<Outcome> Steps::take(const std::function<Requests()>& asked) {
   Step& step = under_way_.emplace_back(Step{.numbers = {}, .begin = seconds_now()});
   std::optional<Error> unread;
-  std::optional<Outcome> stop = catch_training_errors(run_.world, [&] {
+  std::optional<Outcome> stop = catch_training_errors(run_.context, [&] {
     begin(step);
     for (std::int64_t done = 0; done < batches_; ++done) {
       const double waits = seconds_now();
@@ -50,8 +50,8 @@ std::optional<Outcome> Steps::take(const std::function<Asked()>& asked) {
       add(*batch, done, step);
     }
     finish_gradients(step);
-    tell_ranks(step, asked());
-    lags() ? update_on_device(step) : update_by_host(step);
+    send_totals(step, asked());
+    is_async() ? update_on_device(step) : update_by_host(step);
   });
   if (stop || unread) {
     return unread ? failed(*unread) : stop;
@@ -123,7 +123,7 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
   at::Tensor losses;
   const at::Tensor loss = replica_.forward([&] {
     RECORD_USER_SCOPE("phase: forward");
-    outputs = outputs_of(training_, config_, run_.world, batch.images);
+    outputs = outputs_of(training_, config_, run_.context, batch.images);
     losses = losses_of(outputs, batch, config_.optim.label_smoothing);
     return losses.mean();
   });
@@ -159,12 +159,12 @@ void Steps::finish_gradients(Step& step) {
   replica_.finish_gradients();
   step.times.backward += seconds_now() - begun;
   if (graph_) {
-    graph_->step_was_done_before(seconds_now());
+    graph_->note_warm_up_step(seconds_now());
   }
 }
 
 /// Starts the copy of this rank's host values to the training's device.
-void Steps::tell_ranks(Step& step, const Asked& asked) {
+void Steps::send_totals(Step& step, const Requests& asked) {
   CheckpointWriter& writer = run_.checkpoints.writer();
   step.totals.stopping = asked.to_stop ? 1 : 0;
   step.totals.regrouping = asked.to_regroup ? 1 : 0;
@@ -174,19 +174,19 @@ void Steps::tell_ranks(Step& step, const Asked& asked) {
   step.totals.waited = step.waited;
   step.times.data = step.waited;
   step.times.steps = 1;
-  step.of_ranks = SumsOfRanks(step.totals, run_.observer.tell_of_rank(step.numbers.step), run_.world.process_group,
-                              run_.world.device);
+  step.of_ranks = SumsOfRanks(step.totals, run_.observer.rank_numbers(step.numbers.step), run_.context.process_group,
+                              run_.context.device);
 }
 
 /// Updates the parameters if the totals of the ranks allow it.
 void Steps::update_by_host(Step& step) {
   const bool finite = gradients_are_finite();
   const double done = seconds_now();
-  const at::Tensor non_finite = torch::full({1}, finite ? 0 : 1, run_.world.device.options());
-  step.of_ranks.send_back(exchange(step.counted, non_finite, step.of_ranks.of_host()));
-  const bool all_finite = step.of_ranks.read(run_.world.longest_wait()).totals.non_finite == 0;
-  const double told = seconds_now();
-  step.times.wait += told - done;
+  const at::Tensor non_finite = torch::full({1}, finite ? 0 : 1, run_.context.device.options());
+  step.of_ranks.to_host(sum_over_ranks(step.counted, non_finite, step.of_ranks.on_device()));
+  const bool all_finite = step.of_ranks.read(run_.context.longest_wait()).totals.non_finite == 0;
+  const double exchanged = seconds_now();
+  step.times.wait += exchanged - done;
   is_ahead_ = true;
   if (all_finite) {
     at::Tensor norm;
@@ -200,7 +200,7 @@ void Steps::update_by_host(Step& step) {
     run_.observer.updated(step.numbers.step, replica_);
   }
   training_.loss_scaler.update();
-  step.times.optimizer += seconds_now() - told;
+  step.times.optimizer += seconds_now() - exchanged;
 }
 
 /// Does the same without reading anything on the host.
@@ -209,20 +209,20 @@ void Steps::update_on_device(Step& step) {
   is_ahead_ = true;
   run_.checkpoints.writer().before_update();
   on_device_->begin();
-  const at::Tensor& of_host = step.of_ranks.of_host();
-  step.of_ranks.send_back(step.captured ? enqueue_update_as_graph(step.counted, of_host)
-                                        : enqueue_update(step.counted, of_host));
+  const at::Tensor& from_host = step.of_ranks.on_device();
+  step.of_ranks.to_host(step.captured ? enqueue_update_as_graph(step.counted, from_host)
+                                      : enqueue_update(step.counted, from_host));
   on_device_->count_step();
   run_.observer.updated(step.numbers.step, replica_);
   step.times.optimizer += seconds_now() - begun;
 }
 
 /// Enqueues the update on the device; returns the values for the host.
-at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& of_host) {
+at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& from_host) {
   precision::LossScaler& scaler = training_.loss_scaler;
-  const at::Tensor sums = exchange(counted, scaler.unscale_on_device(*training_.optimizer), of_host);
+  const at::Tensor sums = sum_over_ranks(counted, scaler.unscale_on_device(*training_.optimizer), from_host);
   const at::Tensor non_finite = any_non_finite(sums);
-  at::Tensor norm = torch::full({1}, StepNumbers{}.gradient_norm, run_.world.device.options());
+  at::Tensor norm = torch::full({1}, StepNumbers{}.gradient_norm, run_.context.device.options());
   clip(norm);
   {
     RECORD_USER_SCOPE("compute: optimizer");
@@ -232,26 +232,26 @@ at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& of
   return with_extra(sums, {norm, scaler.factor(), scaler.good_steps()});
 }
 
-at::Tensor Steps::enqueue_update_as_graph(const at::Tensor& counted, const at::Tensor& of_host) {
+at::Tensor Steps::enqueue_update_as_graph(const at::Tensor& counted, const at::Tensor& from_host) {
   RECORD_USER_SCOPE("phase: graph of the optimizer's step");
-  if (!told_.defined()) {
-    told_ = at::empty_like(of_host);
+  if (!host_input_.defined()) {
+    host_input_ = at::empty_like(from_host);
   }
-  told_.copy_(of_host);
-  update_graph_.enqueue([&] { back_ = enqueue_update(counted, told_); });
-  return back_;
+  host_input_.copy_(from_host);
+  update_graph_.run([&] { host_output_ = enqueue_update(counted, host_input_); });
+  return host_output_;
 }
 
 /// Returns the sums over all ranks, on the training's device.
-at::Tensor Steps::exchange(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host) {
+at::Tensor Steps::sum_over_ranks(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& from_host) {
   RECORD_USER_SCOPE("phase: totals of all ranks");
-  return add_up(counted, non_finite, of_host, run_.world.process_group);
+  return add_up(counted, non_finite, from_host, run_.context.process_group);
 }
 
 /// Checks the gradients of this rank and removes the loss scale from them.
 bool Steps::gradients_are_finite() {
   precision::LossScaler& scaler = training_.loss_scaler;
-  return scaler.on() ? scaler.unscale(*training_.optimizer, run_.world.process_group)
+  return scaler.on() ? scaler.unscale(*training_.optimizer, run_.context.process_group)
                      : precision::all_finite(precision::gradients_of(*training_.optimizer));
 }
 
@@ -272,16 +272,16 @@ void Steps::count_step() {
   is_ahead_ = false;
 }
 
-std::optional<Outcome> Steps::hear(Step& heard) {
+std::optional<Outcome> Steps::collect(Step& collected) {
   const double begun = seconds_now();
   Step& step = under_way_.front();
   std::optional<Outcome> end;
-  const auto stop = catch_training_errors(run_.world, [&] {
-    const SumsOfRanks::Read read = step.of_ranks.read(run_.world.longest_wait());
+  const auto stop = catch_training_errors(run_.context, [&] {
+    const SumsOfRanks::Read read = step.of_ranks.read(run_.context.longest_wait());
     step.totals = read.totals;
     run_.observer.rank_times().hear(step.numbers.step, read.more);
     precision::LossScale scale;
-    if (lags()) {
+    if (is_async()) {
       step.numbers.gradient_norm =
           read.totals.non_finite == 0 ? read.extra[0] : std::numeric_limits<double>::quiet_NaN();
       scale = {.scale = read.extra[1], .good_steps = static_cast<std::int64_t>(read.extra[2])};
@@ -297,7 +297,7 @@ std::optional<Outcome> Steps::hear(Step& heard) {
   Step& last = under_way_.back();  // this time of the host belongs to the last step
   last.times.wait += seconds_now() - begun;
   last.times.elapsed = seconds_now() - last.begin;
-  heard = std::move(step);
+  collected = std::move(step);
   under_way_.pop_front();
   return stop ? stop : end;
 }
@@ -318,7 +318,7 @@ std::optional<Outcome> Steps::after(const Step& step) {
   skipped_in_a_row_ += 1;
   // On a device the gradients are those of the next step by now.
   const std::string where =
-      lags() ? "on the device" : place_of(precision::first_gradient_not_finite(replica_.named_parameters()));
+      is_async() ? "on the device" : where_text(precision::first_gradient_not_finite(replica_.named_parameters()));
   run_.observer.skipped_step(step.numbers.step, run_.progress, scaled, where);
   constexpr double kSmallest = 1.0 / (1 << 20);  // about 36 steps in a row overflowed
   const std::int64_t most = config_.run.max_skipped_steps;

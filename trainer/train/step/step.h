@@ -49,15 +49,15 @@ class Steps {
   void begin_epoch() { first_step_ = run_.progress.step_in_epoch; }
   /// Runs the next step of the epoch and counts it in the run's progress. Calls `asked` once the gradients are
   /// complete. Returns nothing, or the outcome that ends the run.
-  [[nodiscard]] std::optional<Outcome> take(const std::function<Asked()>& asked);
+  [[nodiscard]] std::optional<Outcome> take(const std::function<Requests()>& asked);
   /// Returns the number of steps whose results were not collected.
   [[nodiscard]] std::size_t under_way() const { return under_way_.size(); }
   /// Returns whether the host may collect a step one step later.
-  [[nodiscard]] bool lags() const { return on_device_.has_value(); }
+  [[nodiscard]] bool is_async() const { return on_device_.has_value(); }
   /// Collects the results of the oldest outstanding step: its totals of all ranks, its numbers, and the loss scale
   /// after it in the run's progress. Counts and reports a skipped step. Returns nothing, or the outcome that ends the
   /// run: connections failed, or too many steps in a row were skipped.
-  [[nodiscard]] std::optional<Outcome> hear(Step& heard);
+  [[nodiscard]] std::optional<Outcome> collect(Step& collected);
 
   /// Returns the number of the training loader's batch with which the next step begins.
   [[nodiscard]] std::int64_t next_batch_of_epoch() const {
@@ -65,7 +65,7 @@ class Steps {
   }
   /// Returns whether model, moments and progress are consistent: not between the optimizer's step and its count.
   [[nodiscard]] bool is_between_updates() const { return !is_ahead_; }
-  /// With an agent: returns the copies from before the step in progress, see Kept::buffers_before.
+  /// With an agent: returns the copies from before the step in progress, see InMemoryState::buffers_before.
   [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return std::move(buffers_before_); }
 
  private:
@@ -79,12 +79,12 @@ class Steps {
   at::Tensor forward_backward(const data::Batch& batch, std::int64_t done, metrics::StepTimes& times);
   at::Tensor forward_backward_of_all(const std::vector<data::Batch>& batches);
   void finish_gradients(Step& step);
-  void tell_ranks(Step& step, const Asked& asked);
+  void send_totals(Step& step, const Requests& asked);
   void update_by_host(Step& step);
   void update_on_device(Step& step);
-  at::Tensor enqueue_update(const at::Tensor& counted, const at::Tensor& of_host);
-  at::Tensor enqueue_update_as_graph(const at::Tensor& counted, const at::Tensor& of_host);
-  at::Tensor exchange(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host);
+  at::Tensor enqueue_update(const at::Tensor& counted, const at::Tensor& from_host);
+  at::Tensor enqueue_update_as_graph(const at::Tensor& counted, const at::Tensor& from_host);
+  at::Tensor sum_over_ranks(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& from_host);
   [[nodiscard]] bool gradients_are_finite();
   void clip(at::Tensor& norm);
   void count_step();
@@ -98,9 +98,9 @@ class Steps {
   const std::int64_t batches_;                  ///< batches of this rank in a step: of each of its virtual ranks
   std::int64_t first_step_ = 0;                 ///< of the current epoch that this run does
   std::optional<StepGraph> graph_;              ///< graph of the gradients (--cuda-graph)
-  CapturedWork update_graph_;                   ///< graph of the update
-  at::Tensor told_;                             ///< input of that graph from this rank's host
-  at::Tensor back_;                             ///< output of that graph for the host
+  GraphCapture update_graph_;                   ///< graph of the update
+  at::Tensor host_input_;                       ///< input of that graph from this rank's host
+  at::Tensor host_output_;                      ///< output of that graph for the host
   std::optional<optim::DeviceStep> on_device_;  ///< unset: the host decides
   std::deque<Step> under_way_;
   std::vector<at::Tensor> buffers_before_;

@@ -11,8 +11,8 @@ namespace rollcall::train {
 namespace {
 
 /// Returns why steps cannot be captured; empty: they can.
-std::string obstacle(const config::TrainConfig& config, const World& world, bool regroups) {
-  const device::Plugin* const plugin = world.device.plugin();
+std::string obstacle(const config::TrainConfig& config, const JobContext& context, bool regroups) {
+  const device::Plugin* const plugin = context.device.plugin();
   const parallel::ReplicaOptions& replica = config.parallel.replica;
   if (plugin == nullptr) {
     return "this training computes on CPUs, which cannot capture graphs";
@@ -42,27 +42,27 @@ void keep_in(at::Tensor& place, const at::Tensor& tensor) {
 
 }  // namespace
 
-Result<bool> captures_steps(const config::TrainConfig& config, const World& world, bool regroups) {
+Result<bool> captures_steps(const config::TrainConfig& config, const JobContext& context, bool regroups) {
   if (config.parallel.graphs != config::StepGraphs::On) {
     return false;
   }
-  const std::string reason = obstacle(config, world, regroups);
+  const std::string reason = obstacle(config, context, regroups);
   return reason.empty() ? Result<bool>(true) : fail("--cuda-graph", "on", reason, "--cuda-graph=auto");
 }
 
-void CapturedWork::enqueue(const std::function<void()>& work, std::chrono::duration<double> own) {
+void GraphCapture::run(const std::function<void()>& work, std::chrono::duration<double> own) {
   if (!replay_) {
     capture(work);
   }
   replay_();
-  collectives_.replayed(world_.device.device(), own);
+  collectives_.replayed(context_.device.device(), own);
 }
 
-void CapturedWork::capture(const std::function<void()>& work) {
-  current_stream(world_.device.device())
+void GraphCapture::capture(const std::function<void()>& work) {
+  current_stream(context_.device.device())
       .synchronize();  // so that an earlier failure does not appear as one of the capture
   try {
-    replay_ = world_.device.plugin()->capture([&] { collectives_.capture(work); });
+    replay_ = context_.device.plugin()->capture([&] { collectives_.capture(work); });
   } catch (const c10::OutOfMemoryError& error) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (--cuda-graph=off takes less memory)");
   } catch (const c10::DistError&) {  // a rank was lost meanwhile
@@ -76,8 +76,8 @@ void CapturedWork::capture(const std::function<void()>& work) {
   }
 }
 
-StepGraph::StepGraph(const World& world, std::size_t batches, bool mixes)
-    : world_(world), mixes_(mixes), places_(batches), graph_(world) {}
+StepGraph::StepGraph(const JobContext& context, std::size_t batches, bool mixes)
+    : context_(context), mixes_(mixes), places_(batches), graph_(context) {}
 
 void StepGraph::keep(std::size_t number, const data::Batch& batch) {
   const torch::NoGradGuard no_grad;
@@ -89,7 +89,7 @@ void StepGraph::keep(std::size_t number, const data::Batch& batch) {
     return;
   }
   if (!place.label_weights.defined()) {
-    place.label_weights = torch::empty({2}, world_.device.options());
+    place.label_weights = torch::empty({2}, context_.device.options());
   }
   keep_in(place.second_labels, batch.second_labels.defined() ? batch.second_labels : batch.labels);
   place.label_weights.select(0, 0).fill_(batch.label_weight);
@@ -98,7 +98,7 @@ void StepGraph::keep(std::size_t number, const data::Batch& batch) {
 
 at::Tensor StepGraph::compute(const Gradients& gradients) {
   RECORD_USER_SCOPE("phase: graph of forward and backward");
-  graph_.enqueue([&] { counted_ = gradients(places_); }, std::chrono::duration<double>(longest_before_));
+  graph_.run([&] { counted_ = gradients(places_); }, std::chrono::duration<double>(longest_before_));
   return counted_;
 }
 

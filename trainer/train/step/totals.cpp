@@ -73,12 +73,12 @@ Totals totals_of(std::span<const double> sums) {
 
 }  // namespace
 
-at::Tensor add_up(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host,
+at::Tensor add_up(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& from_host,
                   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group) {
   const torch::NoGradGuard no_grad;
-  const at::Tensor of_device = counted.defined() ? counted : torch::zeros({kOfDevice - 1}, of_host.options());
+  const at::Tensor of_device = counted.defined() ? counted : torch::zeros({kOfDevice - 1}, from_host.options());
   // `non_finite` may itself be a NaN.
-  at::Tensor sums = torch::cat({of_device, non_finite.ne(0).to(at::kDouble), of_host});
+  at::Tensor sums = torch::cat({of_device, non_finite.ne(0).to(at::kDouble), from_host});
   if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
     throw process_group::CollectiveFailure(reduced.error());
   }
@@ -108,7 +108,7 @@ SumsOfRanks::SumsOfRanks(const Totals& mine, std::span<const double> more,
   there_ = mine_.to(device.device(), /*non_blocking=*/true);
 }
 
-void SumsOfRanks::send_back(const at::Tensor& sums) {
+void SumsOfRanks::to_host(const at::Tensor& sums) {
   if (sums.is_cpu()) {
     here_ = sums;
     return;
@@ -142,7 +142,7 @@ Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
   Totals totals;
   const Result<void> read = process_group::guard_collective(process_group, [&] {
     SumsOfRanks sums(mine, {}, process_group, device);
-    sums.send_back(add_up(counted, torch::zeros({1}, device.options()), sums.of_host(), process_group));
+    sums.to_host(add_up(counted, torch::zeros({1}, device.options()), sums.on_device(), process_group));
     totals = sums.read(longest).totals;
   });
   return read ? Result<Totals>(totals) : read.error();

@@ -52,14 +52,14 @@ void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums);
 
 // Sums over all ranks, the same on each, by one all-reduce of thirteen doubles (which hold counts exactly up to 2^53)
 // and of further values of the ranks. They are computed on the training's device, which has them before the host reads
-// them. The float64 values on the device between SumsOfRanks::of_host() and send_back() have the same size in each step
+// them. The float64 values on the device between SumsOfRanks::on_device() and to_host() have the same size in each step
 // and can be captured.
 
 /// Returns the sums of `counted`, float64 [4] (see count(); undefined: this rank counted nothing), of `non_finite`,
-/// [1], above 0 if a rank's gradients are not finite, and of SumsOfRanks::of_host(), all on one device. Null
+/// [1], above 0 if a rank's gradients are not finite, and of SumsOfRanks::on_device(), all on one device. Null
 /// `process_group`: a world of one rank. Does not wait on the host if they are on a device. Collective. Throws what
 /// c10d throws.
-[[nodiscard]] at::Tensor add_up(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host,
+[[nodiscard]] at::Tensor add_up(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& from_host,
                                 const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
 
 /// Returns, from add_up()'s sums, float32 [1] on their device: 1 if gradients of any rank are not finite, as PyTorch's
@@ -80,9 +80,9 @@ class SumsOfRanks {
               const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device);
 
   /// Returns the host values on the device, float64.
-  [[nodiscard]] const at::Tensor& of_host() const { return there_; }
+  [[nodiscard]] const at::Tensor& on_device() const { return there_; }
   /// Starts the copy of add_up()'s result, with or without extra numbers, to the host's memory. Once.
-  void send_back(const at::Tensor& sums);
+  void to_host(const at::Tensor& sums);
 
   struct Read {
     Totals totals;
@@ -97,7 +97,7 @@ class SumsOfRanks {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::size_t more_ = 0;
   at::Tensor mine_;                   ///< in the host's memory, kept while it is read
-  at::Tensor there_;                  ///< of_host()
+  at::Tensor there_;                  ///< on_device()
   at::Tensor here_;                   ///< in the host's memory
   std::optional<c10::Event> copied_;  ///< on a device: recorded after the copy to here_
 };

@@ -37,9 +37,9 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
 
 /// Returns the options for a step's whole batch, by one of the two scaling rules. Accumulated batches count like ranks,
 /// so that a training is the same on more ranks with less accumulation.
-Result<optim::OptimizerOptions> scaled_options(const config::TrainConfig& config, const World& world) {
+Result<optim::OptimizerOptions> scaled_options(const config::TrainConfig& config, const JobContext& context) {
   optim::OptimizerOptions options = config.optim.optimizer;
-  const auto batches = static_cast<std::uint32_t>(virtual_ranks(config, world).all * config.grad_accumulation());
+  const auto batches = static_cast<std::uint32_t>(virtual_ranks(config, context).all * config.grad_accumulation());
   if (config.optim.scale_optim_params) {
     return optim::scale_optim_params(options, batches);
   }
@@ -66,70 +66,72 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
 }
 
 /// Warns if --elastic-exact is slower than necessary.
-void warn_of_shares(const config::TrainConfig& config, const World& world, std::vector<std::string>& warnings) {
+void warn_of_shares(const config::TrainConfig& config, const JobContext& context, std::vector<std::string>& warnings) {
   const std::int64_t all = config.parallel.replica.exact.virtual_ranks;
   if (all == 0) {
     return;
   }
-  const std::int64_t most = (all + world.world_size - 1) / world.world_size;
+  const std::int64_t most = (all + context.world_size - 1) / context.world_size;
   const std::int64_t as_fast = (all + most - 1) / most;
-  if (as_fast < world.world_size) {
+  if (as_fast < context.world_size) {
     warnings.push_back(
         fmt::format("--elastic-exact: {}: each of {} ranks computes up to {}, so steps take as long as with {}; "
                     "try using a number of ranks that divides it",
-                    all, world.world_size, counted(most, "virtual rank"), counted(as_fast, "rank")));
+                    all, context.world_size, counted(most, "virtual rank"), counted(as_fast, "rank")));
   }
-  const std::uint32_t idle = world.share.cpus - std::min(world.share.cpus, world.share.compute_cpus + 1);
-  if (idle > world.share.compute_cpus) {
+  const std::uint32_t idle = context.share.cpus - std::min(context.share.cpus, context.share.compute_cpus + 1);
+  if (idle > context.share.compute_cpus) {
     warnings.push_back(
         fmt::format("--elastic-exact-threads: {}: each rank has {}; try raising it in a new "
                     "training",
-                    world.share.compute_cpus, counted(world.share.cpus, "CPU")));
+                    context.share.compute_cpus, counted(context.share.cpus, "CPU")));
   }
 }
 
 }  // namespace
 
-Result<Training> make_training(const config::TrainConfig& config, const World& world, Ready ready) {
+Result<Training> make_training(const config::TrainConfig& config, const JobContext& context, Prepared ready) {
   Training training;
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(data::Datasets datasets, open_shared_data(config.data, world, warnings, std::move(ready.datasets)));
+  ASSIGN_OR_RETURN(data::Datasets datasets,
+                   open_shared_data(config.data, context, warnings, std::move(ready.datasets)));
   ASSIGN_OR_RETURN(DataPipeline data,
-                   make_data_pipeline(std::move(datasets), config.data, world, virtual_ranks(config, world),
+                   make_data_pipeline(std::move(datasets), config.data, context, virtual_ranks(config, context),
                                       config.model.compute_type.value_or(at::kFloat)));
   training.data = std::move(data);
   training.data.warnings.insert(training.data.warnings.end(), warnings.begin(), warnings.end());
-  warn_of_shares(config, world, training.data.warnings);
-  RETURN_IF_ERROR(precision::check_operators(config.model.compute_type, world.device));
+  warn_of_shares(config, context, training.data.warnings);
+  RETURN_IF_ERROR(precision::check_operators(config.model.compute_type, context.device));
   training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
   training.model = std::move(ready.model);
-  if (Result<void> built = training.model.is_empty() ? build_model(training, config, world.device) : Result<void>();
+  if (Result<void> built = training.model.is_empty() ? build_model(training, config, context.device) : Result<void>();
       !built) {
     return built.error();
   }
-  model::use_kernels(*training.model, world.device.kernels());
+  model::use_kernels(*training.model, context.device.kernels());
   return training;
 }
 
-Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world, bool filled,
+Result<void> add_replica(Training& training, const config::TrainConfig& config, const JobContext& context, bool filled,
                          std::vector<std::int64_t> gradient_order) {
   if (config.parallel.sync_batch_norms) {
-    parallel::synchronise_batch_norms(*training.model, world.process_group);
+    parallel::synchronise_batch_norms(*training.model, context.process_group);
   }
   parallel::ReplicaOptions options = config.parallel.replica;
   options.data_parallel.broadcast_at_first = !filled;
   options.data_parallel.gradient_order = std::move(gradient_order);
-  options.data_parallel.kernels = world.device.kernels();
+  options.data_parallel.kernels = context.device.kernels();
   options.exact.broadcast_at_first = !filled;
   options.exact.accumulation = config.grad_accumulation();
-  ASSIGN_OR_RETURN(auto made, parallel::make_replica(training.model.ptr(), options,
-                                                     {world.process_group, world.group_store, world.group_options}));
+  ASSIGN_OR_RETURN(auto made,
+                   parallel::make_replica(training.model.ptr(), options,
+                                          {context.process_group, context.group_store, context.group_options}));
   training.replica = std::move(made);
   return {};
 }
 
-Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world) {
-  ASSIGN_OR_RETURN(const optim::OptimizerOptions options, scaled_options(config, world));
+Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const JobContext& context) {
+  ASSIGN_OR_RETURN(const optim::OptimizerOptions options, scaled_options(config, context));
   ASSIGN_OR_RETURN(auto made, optim::make_optimizer(options, training.replica->named_parameters()));
   training.optimizer = std::move(made);
   training.steps_of_epoch = training.data.train_sampler->steps();
@@ -137,19 +139,19 @@ Result<void> add_optimizer(Training& training, const config::TrainConfig& config
   return {};
 }
 
-Result<void> warm_up(Training& training, const config::TrainConfig& config, const World& world) {
+Result<void> warm_up(Training& training, const config::TrainConfig& config, const JobContext& context) {
   // Each rank needs several values per channel in every BatchNorm, so two images in case they shrink to one pixel.
   constexpr std::int64_t kSmallest = 32;
   const std::int64_t size = std::min<std::int64_t>(kSmallest, config.data.datasets.image_size);
-  const at::Tensor images = torch::zeros({2, 3, size, size}, world.device.options());
-  const at::Tensor labels = torch::zeros({2}, world.device.options().dtype(at::kLong));
+  const at::Tensor images = torch::zeros({2, 3, size, size}, context.device.options());
+  const at::Tensor labels = torch::zeros({2}, context.device.options().dtype(at::kLong));
   training.model->train();
   return training.replica->warm_up(
-      [&] { return torch::nn::functional::cross_entropy(outputs_of(training, config, world, images), labels); });
+      [&] { return torch::nn::functional::cross_entropy(outputs_of(training, config, context, images), labels); });
 }
 
-Result<Ready> rehearse(const config::TrainConfig& config) {
-  const World alone;
+Result<Prepared> prepare_standby(const config::TrainConfig& config) {
+  const JobContext alone;
   ASSIGN_OR_RETURN(Training training, make_training(config, alone));
   model::ResNet model = training.model;
   const std::vector<at::Tensor> buffers = parallel::copies_of(model->buffers());
@@ -166,12 +168,12 @@ Result<Ready> rehearse(const config::TrainConfig& config) {
   for (at::Tensor& parameter : model->parameters()) {
     parameter.mutable_grad().reset();
   }
-  return Ready{.model = std::move(model), .datasets = std::move(training.data.datasets)};
+  return Prepared{.model = std::move(model), .datasets = std::move(training.data.datasets)};
 }
 
-at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,
+at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const JobContext& context,
                       const at::Tensor& images) {
-  const precision::Autocast autocast(config.model.compute_type, world.device.type());
+  const precision::Autocast autocast(config.model.compute_type, context.device.type());
   // A channels-last image would make everything computed from it channels-last, whatever the weights' format.
   const bool is_computed_in = images.scalar_type() == config.model.compute_type;
   const at::Tensor input =

@@ -10,7 +10,7 @@
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
 #include "trainer/train/data/data_pipeline.h"
-#include "trainer/train/world.h"
+#include "trainer/train/job_context.h"
 
 namespace rollcall::train {
 
@@ -27,7 +27,7 @@ struct Training {
 };
 
 /// Parts of a training that a process has before it joins a world.
-struct Ready {
+struct Prepared {
   model::ResNet model = nullptr;                ///< null: to be created
   std::optional<data::Datasets> datasets = {};  ///< unset: to be opened
 };
@@ -35,29 +35,31 @@ struct Ready {
 /// Creates data, model and loss scaler, using the parts in `ready`. Collective. Errors: the data set is missing, a
 /// class is empty, a batch is larger than the data, the model is unknown, or this machine cannot train in this
 /// precision.
-[[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world, Ready ready = {});
+[[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const JobContext& context,
+                                             Prepared ready = {});
 
 /// Creates the replica with rank 0's parameters on all ranks, unless they are `filled` by something else.
 /// `gradient_order`: of a replica of the previous world; empty: call warm_up(). Collective. Errors: those of
 /// parallel::make_replica().
-[[nodiscard]] Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world,
+[[nodiscard]] Result<void> add_replica(Training& training, const config::TrainConfig& config, const JobContext& context,
                                        bool filled = false, std::vector<std::int64_t> gradient_order = {});
 
 /// Creates the optimizer and its schedule. Errors (Usage): parameters of the optimizer are out of range.
-[[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);
+[[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config,
+                                         const JobContext& context);
 
 /// Prepares a standby process: creates model and data, and runs one step with images of zeros, which is undone, so that
 /// libraries initialise what they need on first use. Only for a process that will compute on the CPU, because LibTorch
 /// does not load a device's libraries after it was asked for a device. Errors: those of make_training().
-[[nodiscard]] Result<Ready> rehearse(const config::TrainConfig& config);
+[[nodiscard]] Result<Prepared> prepare_standby(const config::TrainConfig& config);
 
 /// Returns the model's outputs for images on its device: float32 [images, classes], under autocast if configured.
 /// Throws what LibTorch throws.
-[[nodiscard]] at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,
+[[nodiscard]] at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const JobContext& context,
                                     const at::Tensor& images);
 
 /// Runs a pass over synthetic images that fixes the order of the replica's buckets; see Replica::warm_up(). Collective.
 /// Errors (Unavailable): a peer was lost.
-[[nodiscard]] Result<void> warm_up(Training& training, const config::TrainConfig& config, const World& world);
+[[nodiscard]] Result<void> warm_up(Training& training, const config::TrainConfig& config, const JobContext& context);
 
 }  // namespace rollcall::train

@@ -7,14 +7,14 @@
 namespace rollcall::train {
 namespace {
 
-std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainConfig& config, const World& world,
-                                   Training& training, Totals& sums, at::Tensor& counted) {
+std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainConfig& config,
+                                   const JobContext& context, Training& training, Totals& sums, at::Tensor& counted) {
   count_bad_samples(read, sums.average);
-  return catch_training_errors(world, [&] {
+  return catch_training_errors(context, [&] {
     const torch::NoGradGuard no_grad;
     const data::Batch batch = training.data.prefetcher->to_device(read);
     const at::Tensor outputs =
-        training.replica->evaluate([&] { return outputs_of(training, config, world, batch.images); });
+        training.replica->evaluate([&] { return outputs_of(training, config, context, batch.images); });
     const at::Tensor of_batch = count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
     counted = counted.defined() ? counted + of_batch : of_batch;
   });
@@ -22,12 +22,12 @@ std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainC
 
 /// Returns the ending that any rank was asked for; nothing: continue. The hosts exchange it without waiting for a
 /// device.
-Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& world) {
+Result<std::optional<Ending>> ending_asked_for(const Requests& asked, const JobContext& context) {
   Totals mine;
   mine.stopping = asked.to_stop ? 1 : 0;
   mine.regrouping = asked.to_regroup ? 1 : 0;
   ASSIGN_OR_RETURN(const Totals totals,
-                   over_ranks(mine, {}, world.process_group, device::Device(), world.longest_wait()));
+                   over_ranks(mine, {}, context.process_group, device::Device(), context.longest_wait()));
   return totals.stopping > 0     ? std::optional(Ending::Interrupted)
          : totals.regrouping > 0 ? std::optional(Ending::Regrouped)
                                  : std::nullopt;
@@ -35,9 +35,9 @@ Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& 
 
 }  // namespace
 
-std::optional<Outcome> run_validation(const Run& run, const std::function<Asked()>& asked,
+std::optional<Outcome> run_validation(const Run& run, const std::function<Requests()>& asked,
                                       metrics::RunningAverage& sums) {
-  const World& world = run.world;
+  const JobContext& context = run.context;
   Training& training = run.training;
   DataPipeline& data = training.data;
   data.valid_sampler->set_epoch(0, 0);
@@ -60,10 +60,10 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Asked(
     }
     run.observer.bad_samples((*batch)->bad);
     run.observer.measure_energy();
-    if (auto stop = count_batch(**batch, run.config, world, training, mine, counted)) {
+    if (auto stop = count_batch(**batch, run.config, context, training, mine, counted)) {
       return stop;
     }
-    const Result<std::optional<Ending>> ending = ending_asked_for(asked(), world);
+    const Result<std::optional<Ending>> ending = ending_asked_for(asked(), context);
     if (!ending) {
       return failed(ending.error());
     }
@@ -71,7 +71,8 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Asked(
       return Outcome{**ending, std::nullopt};
     }
   }
-  const Result<Totals> totals = over_ranks(mine, counted, world.process_group, world.device, world.longest_wait());
+  const Result<Totals> totals =
+      over_ranks(mine, counted, context.process_group, context.device, context.longest_wait());
   if (!totals) {
     return failed(totals.error());
   }

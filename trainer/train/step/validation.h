@@ -14,7 +14,7 @@ namespace rollcall::train {
 ///
 /// Returns nothing if it completed; Interrupted or Regrouped if a rank was asked for that; Failed if data cannot be
 /// read or a peer was lost.
-[[nodiscard]] std::optional<Outcome> run_validation(const Run& run, const std::function<Asked()>& asked,
+[[nodiscard]] std::optional<Outcome> run_validation(const Run& run, const std::function<Requests()>& asked,
                                                     metrics::RunningAverage& sums);
 
 }  // namespace rollcall::train

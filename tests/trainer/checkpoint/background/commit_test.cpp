@@ -22,17 +22,17 @@ using testing::ElementsAre;
 class Commit : public testing::Test {
  protected:
   Result<void> save(std::int64_t step, std::int64_t best_step = -1) {
-    format::LoneRank alone;
+    format::SingleRank alone;
     return commit({.folder = folder_.path(),
                    .step = step,
                    .best_step = best_step,
                    .retention = {.keep_last = 1},
-                   .line_begins_at = std::exchange(line_begins_at_, std::nullopt)},
+                   .last_own_step = std::exchange(last_own_step_, std::nullopt)},
                   SampleContent(step).content, {}, alone);
   }
 
   TemporaryFolder folder_;
-  std::optional<std::int64_t> line_begins_at_;  ///< of the next save
+  std::optional<std::int64_t> last_own_step_;  ///< of the next save
 };
 
 TEST_F(Commit, DropsFormerCheckpointsOnceTheNewOneIsThere) {
@@ -57,13 +57,13 @@ class CommitOfAnotherRunsFolder : public Commit {
  protected:
   /// A save of step 20 in whose course the folder is lost: so many times it is still found to be this run's.
   Result<void> save_and_lose(int times_ours, const std::string& stage = "") {
-    format::LoneRank alone;
+    format::SingleRank alone;
     int asked = 0;
     return commit({.folder = folder_.path(),
                    .step = 20,
                    .retention = {.keep_last = 1},
-                   .stage = stage,
-                   .is_ours = [&]() -> Result<void> {
+                   .staging_dir = stage,
+                   .check_ownership = [&]() -> Result<void> {
                      return asked++ < times_ours ? Result<void>()
                                                  : fail("lease", "", "lost", "", ErrorKind::CannotCreate);
                    }},
@@ -114,7 +114,7 @@ TEST_F(Commit, KeepsTheBestAndPointsToIt) {
 TEST_F(Commit, TheFirstOfARunPutsAsideWhatIsOfAnotherTraining) {
   ASSERT_TRUE(save(10));
   ASSERT_TRUE(save(20));
-  line_begins_at_ = 10;
+  last_own_step_ = 10;
   ASSERT_TRUE(save(30));
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(20) + ".superseded", checkpoint_name(30)));
 }
@@ -126,13 +126,13 @@ TEST_F(Commit, WhatCannotBePutAsideIsNotReplaced) {
   if (::mount(sound.c_str(), sound.c_str(), "", MS_BIND, nullptr) != 0) {
     GTEST_SKIP() << "mounting is refused here";
   }
-  line_begins_at_ = -1;
+  last_own_step_ = -1;
   const Result<void> refused = save(20);
   EXPECT_EQ(::umount(sound.c_str()), 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::InputOutput);
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(10)));
-  line_begins_at_ = -1;
+  last_own_step_ = -1;
   ASSERT_TRUE(save(20)) << "the next try";
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(10) + ".superseded", checkpoint_name(20)));
 }

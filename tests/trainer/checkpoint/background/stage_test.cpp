@@ -51,8 +51,8 @@ TEST_F(Stage, IsEmptyAgainOnceTheCheckpointIsInItsFolder) {
   format::Content content;
   content.tensors.push_back(
       {"/model/weight", "weight", format::DType::Float32, {1}, std::as_bytes(std::span(&number, 1))});
-  format::LoneRank alone;
-  ASSERT_TRUE(commit({.folder = folder_.path(), .step = 7, .stage = stage_.path()}, content, {}, alone));
+  format::SingleRank alone;
+  ASSERT_TRUE(commit({.folder = folder_.path(), .step = 7, .staging_dir = stage_.path()}, content, {}, alone));
   EXPECT_EQ(steps(folder_.path()), std::vector<std::int64_t>{7});
   EXPECT_EQ(files(stage_.path()), 0U);
   EXPECT_EQ(files(folder_.path()), 1U);
@@ -106,12 +106,14 @@ TEST_F(Stage, OfATrainingThatWasGivenUpIsNotPublishedOverItsSuccessor) {
 }
 
 TEST_F(Stage, HoldsOnlyTheNewestOfThoseThatCouldNotBeCopied) {
-  format::LoneRank alone;
+  format::SingleRank alone;
   const Result<void> refused = fail("checkpoint", "", "is not ours for a while", "", ErrorKind::InputOutput);
   for (const std::int64_t step : {10, 20, 30}) {
-    Destination destination{.folder = folder_.path(), .step = step, .stage = stage_.path()};
+    Destination destination{.folder = folder_.path(), .step = step, .staging_dir = stage_.path()};
     int asked = 0;
-    destination.is_ours = [&asked, &refused]() -> Result<void> { return asked++ == 0 ? Result<void>() : refused; };
+    destination.check_ownership = [&asked, &refused]() -> Result<void> {
+      return asked++ == 0 ? Result<void>() : refused;
+    };
     EXPECT_FALSE(commit(destination, {}, {}, alone));
   }
   EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{30});
@@ -119,12 +121,12 @@ TEST_F(Stage, HoldsOnlyTheNewestOfThoseThatCouldNotBeCopied) {
 }
 
 TEST_F(Stage, KeepsWhatCouldNotBeCopiedUntilTheNextIsWholeThoughNothingWasSavedYet) {
-  format::LoneRank alone;
+  format::SingleRank alone;
   write(stage_.path(), 7);  // another run's
   int asked = 0;
-  Destination destination{.folder = folder_.path(), .step = 10, .stage = stage_.path(), .line_begins_at = -1};
-  destination.stage_cleared = std::make_shared<bool>(false);
-  destination.is_ours = [&asked]() -> Result<void> {
+  Destination destination{.folder = folder_.path(), .step = 10, .staging_dir = stage_.path(), .last_own_step = -1};
+  destination.staging_cleared = std::make_shared<bool>(false);
+  destination.check_ownership = [&asked]() -> Result<void> {
     return asked++ == 0 ? Result<void>()
                         : fail("checkpoint", "", "is not ours for a while", "", ErrorKind::InputOutput);
   };
@@ -134,7 +136,7 @@ TEST_F(Stage, KeepsWhatCouldNotBeCopiedUntilTheNextIsWholeThoughNothingWasSavedY
   twice.values["/a"] = std::int64_t{1};
   twice.tensors.push_back({"/a", "a", format::DType::Float32, {0}, {}});
   destination.step = 20;
-  destination.is_ours = {};
+  destination.check_ownership = {};
   EXPECT_FALSE(commit(destination, twice, {}, alone));
   EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{10});
 }
@@ -148,8 +150,8 @@ TEST_F(Stage, KeepsWhatCannotBePublished) {
 }
 
 TEST_F(Stage, HasAFolderForEachFolderOfCheckpoints) {
-  EXPECT_EQ(stage_folder("/dev/shm", "/scratch/a"), stage_folder("/dev/shm", "/scratch/b/../a"));
-  EXPECT_NE(stage_folder("/dev/shm", "/scratch/a"), stage_folder("/dev/shm", "/scratch/b"));
+  EXPECT_EQ(staging_folder("/dev/shm", "/scratch/a"), staging_folder("/dev/shm", "/scratch/b/../a"));
+  EXPECT_NE(staging_folder("/dev/shm", "/scratch/a"), staging_folder("/dev/shm", "/scratch/b"));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::string name_of(WritePoint point) {
       return "block";
     case WritePoint::DataVerified:
       return "data verified";
-    case WritePoint::Sealed:
+    case WritePoint::HeaderWritten:
       return "sealed";
     case WritePoint::Verified:
       return "verified";
@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(ReadBack, CheckpointCommit, testing::Values(ReadBack::M
 /// A save of step 2 with the leavings of others around it; its calls but for reads.
 std::vector<std::string> calls_of_save(const background::Destination& destination) {
   const SampleContent sample(2);
-  format::LoneRank alone;
+  format::SingleRank alone;
   testing_support::start_trace();
   const auto written = background::commit(destination, sample.content, {.threads = 1}, alone);
   const std::vector<TracedCall> trace = testing_support::stop_trace();
@@ -192,7 +192,7 @@ TEST_F(CheckpointCommitWithOthers, FormerOnesGoOnceTheNewOnesNameIsDurable) {
 
 TEST_F(CheckpointCommitWithOthers, StagedOnesGoOnceTheCopysNameIsDurable) {
   const std::vector<std::string> calls =
-      calls_of_save({.folder = run(), .step = 2, .retention = {.keep_last = 1}, .stage = stage()});
+      calls_of_save({.folder = run(), .step = 2, .retention = {.keep_last = 1}, .staging_dir = stage()});
   EXPECT_THAT(
       from_call(calls, "rename stage/step-00000002.h5.tmp stage/step-00000002.h5"),
       ElementsAre("rename stage/step-00000002.h5.tmp stage/step-00000002.h5", "fsync all/stage", "unlink" + kTemporary,

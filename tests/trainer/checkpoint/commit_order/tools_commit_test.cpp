@@ -64,7 +64,8 @@ void expect_checkpoint_committed(const std::vector<std::string>& calls, const st
     return std::find(calls.rbegin(), calls.rend(), call + " run/" + name + ".tmp").base() - calls.begin();
   };
   ASSERT_GE(calls.size(), 4U);
-  EXPECT_GT(std::count(calls.begin(), calls.end(), "fsync run/" + name + ".tmp"), 1);  // of the data, and of the seal
+  EXPECT_GT(std::count(calls.begin(), calls.end(), "fsync run/" + name + ".tmp"),
+            1);  // of the data, and of the commit header
   EXPECT_GT(last("fsync"), last("write"));
   EXPECT_THAT(std::vector<std::string>(calls.end() - 3, calls.end()),
               ElementsAre("fsync run/" + name + ".tmp", "rename run/" + name + ".tmp run/" + name, "fsync all/run"));

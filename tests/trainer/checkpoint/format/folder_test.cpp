@@ -50,7 +50,7 @@ TEST(CheckpointFolder, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
   const auto listed = list_checkpoints(folder.file("a file"));
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().kind, ErrorKind::InputOutput);
-  LoneRank alone;
+  SingleRank alone;
   const auto used = use_latest(folder.file("a file"), alone, [](const CheckpointReader&) { return Result<void>(); });
   ASSERT_FALSE(used);
   EXPECT_EQ(used.error().kind, ErrorKind::InputOutput);

@@ -6,17 +6,17 @@
 #include <functional>
 
 #include "tests/trainer/checkpoint/format/sample_content.h"
+#include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/file_state.h"
-#include "trainer/checkpoint/format/seal.h"
 #include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
 
-/// Puts a changed manifest at the end of a file, with a seal that vouches for it.
+/// Puts a changed manifest at the end of a file, with a commit header that vouches for it.
 void rewrite_manifest(const std::string& path, const std::function<void(std::string&)>& change) {
   std::vector<char> bytes = file_bytes(path);
-  auto seal = decode_seal(std::as_bytes(std::span(bytes)));
+  auto seal = decode_commit_header(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(seal);
   std::string text(bytes.data() + seal->manifest_offset, seal->manifest_bytes);
   change(text);
@@ -25,7 +25,7 @@ void rewrite_manifest(const std::string& path, const std::function<void(std::str
   seal->manifest_bytes = text.size();
   seal->manifest_crc32c = storage::crc32c(std::as_bytes(std::span(text)));
   seal->file_bytes = bytes.size();
-  std::memcpy(bytes.data(), encode_seal(*seal).data(), kSealBytes);
+  std::memcpy(bytes.data(), encode_commit_header(*seal).data(), kCommitHeaderBytes);
   write_file(path, bytes);
 }
 
@@ -89,10 +89,10 @@ TEST(CheckpointFile, RefusesANewerMajorVersion) {
   const TemporaryFolder folder;
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), SampleContent(1).content, {}));
   std::vector<char> bytes = file_bytes(folder.file("a.h5"));
-  auto seal = decode_seal(std::as_bytes(std::span(bytes)));
+  auto seal = decode_commit_header(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(seal);
   seal->major_version = 2;
-  std::memcpy(bytes.data(), encode_seal(*seal).data(), kSealBytes);
+  std::memcpy(bytes.data(), encode_commit_header(*seal).data(), kCommitHeaderBytes);
   write_file(folder.file("a.h5"), bytes);
   const auto read = read_checkpoint(folder.file("a.h5"));
   ASSERT_FALSE(read);
@@ -147,9 +147,9 @@ TEST(CheckpointFile, ValueThatNoMemoryHoldsIsRefusedByName) {
     text.replace(text.find(R"("piece_bytes":1048576)"), 21, R"("piece_bytes":9223372036854775807)");
   });
   std::vector<char> bytes = file_bytes(path);
-  auto seal = decode_seal(std::as_bytes(std::span(bytes)));
+  auto seal = decode_commit_header(std::as_bytes(std::span(bytes)));
   seal->file_bytes = std::stoull(end) + static_cast<std::uint64_t>(kElements) * 8;
-  std::memcpy(bytes.data(), encode_seal(*seal).data(), kSealBytes);
+  std::memcpy(bytes.data(), encode_commit_header(*seal).data(), kCommitHeaderBytes);
   write_file(path, bytes);
   std::filesystem::resize_file(path, seal->file_bytes);  // a hole
   const auto read = read_checkpoint(path);

@@ -56,7 +56,7 @@ struct LoadedCheckpoint {
 
 /// The newest sound checkpoint of a folder, read by a process by itself.
 inline Result<LoadedCheckpoint> load_latest(const std::string& folder) {
-  LoneRank alone;
+  SingleRank alone;
   LoadedCheckpoint latest;
   auto used = use_latest(folder, alone, [&latest](const CheckpointReader& reader) -> Result<void> {
     auto loaded = read_checkpoint(reader.path());

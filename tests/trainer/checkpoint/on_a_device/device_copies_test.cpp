@@ -58,7 +58,7 @@ TEST(DeviceCopies, WhatTheOptimizerChangesIsCopiedBeforeWhatComesAfterHoldBack) 
     DeviceCopies copies;
     const at::Tensor rows = on_device(1);
     const at::Tensor host = copies.copy("rows", rows, kByTheOptimizer);
-    copies.hold_back();
+    copies.block_compute_stream();
     rows.copy_(on_device(2));
     MULTIPROC_CHECK(is(rows, 2));
     copies.wait();
@@ -128,7 +128,7 @@ TEST(DeviceCopies, InRoomThatWasMadePageLockNothing) {
 
 TEST(DeviceCopies, NothingToWaitForWhereNothingWasCopied) {
   DeviceCopies copies;
-  copies.hold_back();
+  copies.block_compute_stream();
   copies.wait();
 }
 
@@ -148,7 +148,7 @@ TEST(DeviceCopies, CarryTheStateOfATrainingToASave) {
     DeviceCopies copies;
     const background::LiveContent live = live_content(parts, {"weight"}, copies);
     statistic.fill_(4);  // by the next forward pass
-    copies.hold_back();
+    copies.block_compute_stream();
     parameter.fill_(2);  // by the optimizer
     MULTIPROC_CHECK(live.wait_arrived().has_value());
     MULTIPROC_CHECK(live.tensors[0].is_copy && !live.tensors[0].changes_at_once);

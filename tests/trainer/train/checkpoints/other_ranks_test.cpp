@@ -54,30 +54,32 @@ config::TrainConfig config_of(const Kind& kind, const std::string& resume, const
   return must(config::make_train_config(settings, {}));
 }
 
-World world_of(const Rank& rank) {
-  World world;
-  world.rank = rank.rank;
-  world.world_size = rank.world_size;
-  world.store = world.group_store = c10::make_intrusive<c10d::FileStore>(rank.folder / "store", -1);
-  world.process_group =
-      must(process_group::make_process_group(world.store, rank.rank, rank.world_size, {})).process_group;
-  return world;
+JobContext world_of(const Rank& rank) {
+  JobContext context;
+  context.rank = rank.rank;
+  context.world_size = rank.world_size;
+  context.store = context.group_store = c10::make_intrusive<c10d::FileStore>(rank.folder / "store", -1);
+  context.process_group =
+      must(process_group::make_process_group(context.store, rank.rank, rank.world_size, {})).process_group;
+  return context;
 }
 
 /// What rollcall-train makes of its settings, but for the loop. Checkpoints go to `folder`.
 struct Session {
   Session(const Rank& rank, const Kind& kind, const std::string& resume, const std::string& folder)
-      : config(config_of(kind, resume, folder)), world(world_of(rank)), training(must(make_training(config, world))) {
-    must(add_replica(training, config, world));
-    must(add_optimizer(training, config, world));
-    checkpoints = std::make_unique<Checkpoints>(config, training, world, nullptr, std::vector<std::string>(), "");
-    progress = first_progress(config, training.data.datasets, world);
+      : config(config_of(kind, resume, folder)),
+        context(world_of(rank)),
+        training(must(make_training(config, context))) {
+    must(add_replica(training, config, context));
+    must(add_optimizer(training, config, context));
+    checkpoints = std::make_unique<Checkpoints>(config, training, context, nullptr, std::vector<std::string>(), "");
+    progress = first_progress(config, training.data.datasets, context);
   }
 
   /// A step with made-up gradients, so that no two rows of parameters and moments are alike.
   void step() {
     const torch::NoGradGuard no_grad;
-    torch::manual_seed(100 + world.rank);
+    torch::manual_seed(100 + context.rank);
     for (const auto& entry : training.replica->named_parameters()) {
       entry.value().mutable_grad() = torch::randn_like(entry.value());
     }
@@ -90,7 +92,7 @@ struct Session {
   void save() { must(checkpoints->save(progress, Urgency::Final, false)); }
 
   config::TrainConfig config;
-  World world;
+  JobContext context;
   Training training;
   std::unique_ptr<Checkpoints> checkpoints;
   checkpoint::Progress progress;
@@ -167,8 +169,8 @@ TEST(Replicas, AreDueAtOnceInANewWorldAndNoSaveGivesWayBeforeTwoIntervals) {
     saver.save();
     Session session(rank, kind, rank.folder / "saved" / kName, rank.folder / "other");
     session.config.parallel.replicate_steps = 10;
-    NeighbourCopies copies;
-    session.checkpoints->use_copies(copies, 1);
+    PeerReplicas copies;
+    session.checkpoints->use_replicas(copies, 1);
     std::vector<std::string> warnings;
     must(session.checkpoints->load(session.progress, warnings));
     MULTIPROC_CHECK(session.checkpoints->replica_due_after_step(kStep + 1));

@@ -35,13 +35,13 @@ void make_tree(const fs::path& root, int count) {
   }
 }
 
-World world_of(Rank& rank, const std::string& host) {
-  World world;
-  world.rank = rank.rank;
-  world.world_size = rank.world_size;
-  world.host = host;
-  world.process_group = rank.make_group();
-  return world;
+JobContext world_of(Rank& rank, const std::string& host) {
+  JobContext context;
+  context.rank = rank.rank;
+  context.world_size = rank.world_size;
+  context.host = host;
+  context.process_group = rank.make_group();
+  return context;
 }
 
 config::DataConfig config_of(const fs::path& tree, const std::string& index_folder) {
@@ -74,15 +74,15 @@ void check_false_data(const data::Datasets& datasets) {
 
 TEST(SharedData, AreRankZerosOnAllRanksOfAllHosts) {
   const auto ranks = spawn(4, [](Rank& rank) {
-    World world = world_of(rank, rank.rank == 0 ? "one" : "two");  // rank 1 receives, 2 and 3 map what it has
+    JobContext context = world_of(rank, rank.rank == 0 ? "one" : "two");  // rank 1 receives, 2 and 3 map what it has
     if (rank.rank == 0) {
       make_tree(rank.folder / "data", 3);
       keep_false_index(rank.folder / "data", rank.folder / "kept");
     }
-    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    MULTIPROC_CHECK(process_group::barrier(context.process_group).has_value());
     std::vector<std::string> warnings;
     const std::string kept = rank.rank == 0 ? rank.folder / "kept" : "";  // who looked for itself would see all of them
-    const auto opened = open_shared_data(config_of(rank.folder / "data", kept), world, warnings);
+    const auto opened = open_shared_data(config_of(rank.folder / "data", kept), context, warnings);
     MULTIPROC_CHECK(opened.has_value());
     check_false_data(*opened);
     MULTIPROC_CHECK(warnings.empty());
@@ -92,19 +92,19 @@ TEST(SharedData, AreRankZerosOnAllRanksOfAllHosts) {
 
 TEST(SharedData, ReachARankThatSeesNoOtherProcess) {
   const auto ranks = spawn(3, [](Rank& rank) {
-    World world = world_of(rank, "one");
+    JobContext context = world_of(rank, "one");
     if (rank.rank == 0) {
       make_tree(rank.folder / "data", 3);
       keep_false_index(rank.folder / "data", rank.folder / "kept");
     }
-    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    MULTIPROC_CHECK(process_group::barrier(context.process_group).has_value());
     if (rank.rank == 2 &&
         (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
          mount("none", "/proc", "tmpfs", 0, nullptr) != 0)) {
       std::ofstream(rank.folder / "no namespaces");  // then it sees them, which is tested above
     }
     std::vector<std::string> warnings;
-    const auto opened = open_shared_data(config_of(rank.folder / "data", rank.folder / "kept"), world, warnings);
+    const auto opened = open_shared_data(config_of(rank.folder / "data", rank.folder / "kept"), context, warnings);
     MULTIPROC_CHECK(opened.has_value());
     check_false_data(*opened);
   });
@@ -113,15 +113,15 @@ TEST(SharedData, ReachARankThatSeesNoOtherProcess) {
 
 /// `lacks`: which rank has none from before; -1: all have.
 void open_again(Rank& rank, int lacks) {
-  const World world = world_of(rank, "one");
-  const auto barrier = [&] { MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value()); };
+  const JobContext context = world_of(rank, "one");
+  const auto barrier = [&] { MULTIPROC_CHECK(process_group::barrier(context.process_group).has_value()); };
   if (rank.rank == 0) {
     make_tree(rank.folder / "data", 3);
   }
   barrier();
   std::vector<std::string> warnings;
   const config::DataConfig config = config_of(rank.folder / "data", "");
-  const auto opened = open_shared_data(config, world, warnings);
+  const auto opened = open_shared_data(config, context, warnings);
   MULTIPROC_CHECK(opened.has_value());
   barrier();
   if (rank.rank == 0) {
@@ -129,7 +129,7 @@ void open_again(Rank& rank, int lacks) {
   }
   barrier();
   const bool has = static_cast<int>(rank.rank) != lacks;
-  const auto again = open_shared_data(config, world, warnings, has ? std::optional(*opened) : std::nullopt);
+  const auto again = open_shared_data(config, context, warnings, has ? std::optional(*opened) : std::nullopt);
   MULTIPROC_CHECK(again.has_value() == (lacks < 0));
   MULTIPROC_CHECK(lacks >= 0 ? again.error().kind == ErrorKind::NoInput : again->train == opened->train);
 }
@@ -143,13 +143,13 @@ TEST(SharedData, ThatAllRanksHaveNobodyLooksFor) {
 
 TEST(SharedData, ThatRanksHaveOtherwiseAreLookedFor) {
   const auto ranks = spawn(2, [](Rank& rank) {
-    const World world = world_of(rank, "one");
+    const JobContext context = world_of(rank, "one");
     const fs::path own = rank.folder / ("own" + std::to_string(rank.rank));
     make_tree(own, rank.rank == 0 ? 3 : 5);
     std::vector<std::string> warnings;
-    const auto mine = open_shared_data(config_of(own, ""), World{}, warnings);
+    const auto mine = open_shared_data(config_of(own, ""), JobContext{}, warnings);
     MULTIPROC_CHECK(mine.has_value());
-    const auto opened = open_shared_data(config_of(rank.folder / "own0", ""), world, warnings, *mine);
+    const auto opened = open_shared_data(config_of(rank.folder / "own0", ""), context, warnings, *mine);
     MULTIPROC_CHECK(opened.has_value() && opened->train->size() == 6);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -157,9 +157,9 @@ TEST(SharedData, ThatRanksHaveOtherwiseAreLookedFor) {
 
 TEST(SharedData, ThatRankZeroCannotOpenAreOneError) {
   const auto ranks = spawn(3, [](Rank& rank) {
-    const World world = world_of(rank, "one");
+    const JobContext context = world_of(rank, "one");
     std::vector<std::string> warnings;
-    const auto opened = open_shared_data(config_of(rank.folder / "nothing", ""), world, warnings);
+    const auto opened = open_shared_data(config_of(rank.folder / "nothing", ""), context, warnings);
     MULTIPROC_CHECK(!opened && opened.error().kind == ErrorKind::NoInput);
     MULTIPROC_CHECK(opened.error().reason == "does not exist");
   });
@@ -168,14 +168,14 @@ TEST(SharedData, ThatRankZeroCannotOpenAreOneError) {
 
 /// What two ranks say that have the trees `data0` and `data1`, after rank 1's was changed.
 void check_refused(Rank& rank, const std::string& text, const std::function<void(const fs::path&)>& change) {
-  const World world = world_of(rank, "host" + std::to_string(rank.rank));
+  const JobContext context = world_of(rank, "host" + std::to_string(rank.rank));
   const fs::path tree = rank.folder / ("data" + std::to_string(rank.rank));
   make_tree(tree, 3);
   if (rank.rank == 1) {
     change(tree);
   }
   std::vector<std::string> warnings;
-  const auto opened = open_shared_data(config_of(tree, ""), world, warnings);
+  const auto opened = open_shared_data(config_of(tree, ""), context, warnings);
   MULTIPROC_CHECK(!opened && opened.error().kind == ErrorKind::Mismatch);
   MULTIPROC_CHECK(opened.error().reason == "rank 1 on host1 has other data than rank 0: " + text);
 }
@@ -200,7 +200,7 @@ TEST(SharedData, OfAWorldOfOneAreJustOpened) {
   const auto ranks = spawn(1, [](Rank& rank) {
     make_tree(rank.folder / "data", 3);
     std::vector<std::string> warnings;
-    const auto opened = open_shared_data(config_of(rank.folder / "data", ""), World{}, warnings);
+    const auto opened = open_shared_data(config_of(rank.folder / "data", ""), JobContext{}, warnings);
     MULTIPROC_CHECK(opened.has_value() && opened->train->size() == 6);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -208,14 +208,14 @@ TEST(SharedData, OfAWorldOfOneAreJustOpened) {
 
 TEST(SharedData, ARankThatDiesMeanwhileEndsIt) {
   testing_support::Ranks running(2, [](Rank& rank) {
-    const World world = world_of(rank, "one");
+    const JobContext context = world_of(rank, "one");
     make_tree(rank.folder / ("data" + std::to_string(rank.rank)), 3);
-    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    MULTIPROC_CHECK(process_group::barrier(context.process_group).has_value());
     if (rank.rank == 1) {
       raise(SIGKILL);
     }
     std::vector<std::string> warnings;
-    const auto opened = open_shared_data(config_of(rank.folder / "data0", ""), world, warnings);
+    const auto opened = open_shared_data(config_of(rank.folder / "data0", ""), context, warnings);
     MULTIPROC_CHECK(!opened && opened.error().exit_code() == ExitCode::Unavailable);
   });
   const auto& ranks = running.wait();
@@ -233,10 +233,10 @@ bool mount_silent_file_system(const fs::path& folder) {
 
 TEST(SharedData, OnAFileSystemThatStandsStillDoNotHoldUpTheErrorOfALostRank) {
   testing_support::Ranks running(2, [](Rank& rank) {
-    const World world = world_of(rank, "one");
+    const JobContext context = world_of(rank, "one");
     const fs::path data = rank.folder / "silent";
     const bool mounted = rank.rank == 0 && mount_silent_file_system(data);
-    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    MULTIPROC_CHECK(process_group::barrier(context.process_group).has_value());
     if (rank.rank == 1) {
       raise(SIGKILL);
     }
@@ -245,7 +245,7 @@ TEST(SharedData, OnAFileSystemThatStandsStillDoNotHoldUpTheErrorOfALostRank) {
       return;
     }
     std::vector<std::string> warnings;
-    const auto opened = open_shared_data(config_of(data, ""), world, warnings);
+    const auto opened = open_shared_data(config_of(data, ""), context, warnings);
     MULTIPROC_CHECK(!opened && opened.error().exit_code() == ExitCode::Unavailable);
   });
   const auto& ranks = running.wait();
