@@ -55,7 +55,7 @@ std::string headline(const JobContext& context) {
   if (step.world_index > 0 || step.first_rank > 0) {
     text += fmt::format("component {}, ", step.world_index);
   }
-  return text + fmt::format("{}, {}\n\n", count_text(step.num_nodes, "node"), count_text(step.world_size, "rank"));
+  return text + fmt::format("{}, {}\n\n", counted(step.num_nodes, "node"), counted(step.world_size, "rank"));
 }
 
 std::string line_of(const Checked& checked, const JobContext& context, const Style& style) {
@@ -156,7 +156,7 @@ std::string report_text(const JobContext& context, const std::vector<Checked>& f
   }
   const std::size_t failed = failed_checks(findings).size();
   const std::string verdict =
-      failed == 0 ? "No check failed." : fmt::format("{} failed: see the lines above.", count_text(failed, "check"));
+      failed == 0 ? "No check failed." : fmt::format("{} failed: see the lines above.", counted(failed, "check"));
   return text + fmt::format("\n{} ({:.1f} s)\n", verdict, context.seconds);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/text.h"
 #include "runtime/doctor/checks/grouped.h"
 
 namespace rollcall::doctor {
@@ -36,7 +37,7 @@ Findings check_answer(const JobContext& context) {
                                       "one process: run srun rollcall doctor to ask all nodes of a job");
   }
   return std::move(grouped).or_else(Status::Good, fmt::format("all {} ranks on {} answered", context.step.world_size,
-                                                              count_text(nodes_of(context).size(), "node")));
+                                                              counted(nodes_of(context).size(), "node")));
 }
 
 Findings check_interface(const JobContext& context) {
@@ -97,7 +98,7 @@ Findings check_ring(const JobContext& context) {
   return std::move(grouped).or_else(context.ring.empty() ? Status::Absent : Status::Good,
                                     context.ring.empty() ? "fewer than two nodes can be connected"
                                                          : fmt::format("{} of {} connected", context.ring.size(),
-                                                                       count_text(context.ring.size(), "link")));
+                                                                       counted(context.ring.size(), "link")));
 }
 
 Findings check_clock(const JobContext& context) {

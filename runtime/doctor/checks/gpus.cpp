@@ -107,14 +107,14 @@ void judge_share(const Node& node, Grouped& grouped) {
   if (ranks > used.size()) {
     grouped.add(Status::Notice, node.host(),
                 fmt::format("{} ranks share {}, and NCCL does not allow two ranks on one GPU", ranks,
-                            count_text(used.size(), "GPU")),
+                            counted(used.size(), "GPU")),
                 ranks > node.gpus
                     ? fmt::format("start one rank per GPU: --ntasks-per-node={}", node.gpus)
                     : "give every rank a GPU of its own, and check whether CUDA_VISIBLE_DEVICES is the same for all");
   } else if (ranks < node.gpus) {
     grouped.add(Status::Notice, node.host(),
                 fmt::format("{} on a node with {} GPUs: a program with one GPU per rank leaves {} idle",
-                            count_text(ranks, "rank"), node.gpus, node.gpus - ranks),
+                            counted(ranks, "rank"), node.gpus, node.gpus - ranks),
                 fmt::format("start one rank per GPU: --ntasks-per-node={}", node.gpus));
   }
 }
@@ -169,7 +169,7 @@ Findings check_gpus(const JobContext& context) {
   const Node& first = *std::ranges::find_if(nodes, [](const Node& node) { return node.gpus > 0; });
   return std::move(grouped).or_else(
       Status::Good, fmt::format("{}, {} on each node: one GPU per rank, and each rank reaches all of them",
-                                count_text(first.ranks.size(), "rank"), count_text(first.gpus, "GPU")));
+                                counted(first.ranks.size(), "rank"), counted(first.gpus, "GPU")));
 }
 
 }  // namespace rollcall::doctor

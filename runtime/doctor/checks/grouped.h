@@ -33,7 +33,4 @@ using HostsByText = std::map<std::string, std::vector<std::string>>;
 /// Returns "7.3 TB" or "64 MB": decimal units, at most three digits.
 [[nodiscard]] std::string bytes_text(double bytes);
 
-/// Returns "1 node" or "4 nodes".
-[[nodiscard]] std::string count_text(std::size_t count, const std::string& noun);
-
 }  // namespace rollcall::doctor

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "runtime/base/text.h"
 #include "runtime/doctor/checks/grouped.h"
 #include "runtime/job/gpu_request.h"
 
@@ -21,7 +22,7 @@ std::string devices_text(const std::vector<Device>& devices, const std::string& 
   for (const Device& device : devices) {
     numa += device.numa < 0 ? " ?" : fmt::format(" {}", device.numa);
   }
-  return fmt::format("{} (NUMA{})", count_text(devices.size(), noun), numa);
+  return fmt::format("{} (NUMA{})", counted(devices.size(), noun), numa);
 }
 
 std::string summary(const NodeFacts& node) {
@@ -43,7 +44,7 @@ void judge(const TaskFacts& task, Grouped& grouped) {
   if (node.slurm_gpus > 0 && node.gpus.empty()) {
     grouped.add(Status::Notice, task.host,
                 fmt::format("Slurm allocated {}, but /sys shows none",
-                            count_text(static_cast<std::size_t>(node.slurm_gpus), "GPU")),
+                            counted(static_cast<std::size_t>(node.slurm_gpus), "GPU")),
                 "run nvidia-smi or rocm-smi on that node to see whether its driver is loaded");
   }
   for (const Device& adapter : node.adapters) {
@@ -99,7 +100,7 @@ void judge(const NodeCpus& node, Grouped& grouped) {
     return;
   }
   if (same && first.size() < ranks) {
-    grouped.add(Status::Notice, node.host, fmt::format("{} ranks share {}", ranks, count_text(first.size(), "core")),
+    grouped.add(Status::Notice, node.host, fmt::format("{} ranks share {}", ranks, counted(first.size(), "core")),
                 kBind);
     return;
   }
@@ -156,7 +157,7 @@ Findings check_cpus(const JobContext& context) {
       fewest = fewest == 0 ? cores.size() : std::min(fewest, cores.size());
     }
   }
-  return std::move(grouped).or_else(Status::Good, fmt::format("every rank has {}", count_text(fewest, "core")));
+  return std::move(grouped).or_else(Status::Good, fmt::format("every rank has {}", counted(fewest, "core")));
 }
 
 Findings check_memlock(const JobContext& context) {
