@@ -26,9 +26,9 @@ bool look_at(const char* path, struct statx& status) {
 
 /// The owners whose files are trusted. A config_owner= that is neither a number nor "any" adds no owner; the program
 /// reports it.
-class Believed {
+class TrustedOwners {
  public:
-  Believed(const char* plugin, const char* config_owner) : anybody_(std::strcmp(config_owner, "any") == 0) {
+  TrustedOwners(const char* plugin, const char* config_owner) : anybody_(std::strcmp(config_owner, "any") == 0) {
     struct statx status {};
     for (const char* const path : {plugin, "/"}) {
       if (look_at(path, status)) {
@@ -93,11 +93,11 @@ class Believed {
 };
 
 /// Checks the program and each folder above it.
-Failure judge(const char* program, const Believed& believed) {
+Failure judge(const char* program, const TrustedOwners& trusted) {
   char path[PATH_MAX];
   std::snprintf(path, sizeof path, "%s", program);
   for (;;) {
-    if (const Failure failure = believed.judge(path[0] == '\0' ? "/" : path, program); failure) {
+    if (const Failure failure = trusted.judge(path[0] == '\0' ? "/" : path, program); failure) {
       return failure;
     }
     char* const slash = std::strrchr(path, '/');
@@ -114,7 +114,7 @@ bool is_program(const char* candidate, char (&path)[PATH_MAX]) {
   return ::realpath(candidate, path) != nullptr && look_at(path, status) && S_ISREG(status.stx_mode);
 }
 
-bool find_above(const char* plugin, char (&path)[PATH_MAX]) {
+bool find_installed(const char* plugin, char (&path)[PATH_MAX]) {
   char folder[PATH_MAX];
   std::snprintf(folder, sizeof folder, "%s", plugin);
   for (int level = 0; level <= kLevels; ++level) {
@@ -172,13 +172,13 @@ Failure find_program(const Site& site, char (&path)[PATH_MAX]) {
         "your administrator",
         named);
   }
-  if (named == nullptr && !find_above(own.path, path)) {
+  if (named == nullptr && !find_installed(own.path, path)) {
     return failed(ExitCode::NotFound,
                   "rollcall: --ddp: %s: has no bin/rollcall in a folder above it, which it needs; try asking your "
                   "administrator for the whole installation, or for rollcall=PATH in plugstack.conf",
                   own.path);
   }
-  return judge(path, Believed(own.path, site.config_owner != nullptr ? site.config_owner : ""));
+  return judge(path, TrustedOwners(own.path, site.config_owner != nullptr ? site.config_owner : ""));
 }
 
 }  // namespace rollcall::spank

@@ -171,7 +171,7 @@ int slurm_spank_task_init(spank_t handle, int, char**) {
     }
   } else {
     spank_unsetenv(handle, env::kSecretFd.data());
-    spank::drop_values_of_other_steps(handle, g_site);
+    spank::drop_other_steps_variables(handle, g_site);
   }
   return ESPANK_SUCCESS;
 }

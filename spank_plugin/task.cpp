@@ -161,7 +161,7 @@ void set_up_task(spank_t spank, const Site& site, const char* option, const Shar
   }
 }
 
-void drop_values_of_other_steps(spank_t spank, const Site& site) {
+void drop_other_steps_variables(spank_t spank, const Site& site) {
   Buffer marker;
   if (!get_variable(spank, kMarker, marker)) {
     return;

@@ -46,7 +46,7 @@ void set_up_task(spank_t spank, const Site& site, const char* option, const Shar
 
 /// Removes the variables that a rollcall set in another step from a task without --ddp, which would otherwise use the
 /// ranks of the outer step. Prints a line where that fails.
-void drop_values_of_other_steps(spank_t spank, const Site& site);
+void drop_other_steps_variables(spank_t spank, const Site& site);
 
 /// Ends the task because of `failure`, which one task of this node reports.
 [[noreturn]] void end_task(const Failure& failure, const SharedByTasks& shared);

@@ -19,9 +19,9 @@ ExitCode exit_code(ErrorKind kind) {
     case ErrorKind::Mismatch:
       return ExitCode::Mismatch;
     case ErrorKind::Unavailable:
-    case ErrorKind::NobodyMet:
+    case ErrorKind::RendezvousUnanswered:
     case ErrorKind::PeerLost:
-    case ErrorKind::PeerLate:
+    case ErrorKind::PeerTimeout:
     case ErrorKind::DeviceLost:
     case ErrorKind::DeviceOutOfMemory:
       return ExitCode::Unavailable;

@@ -145,8 +145,8 @@ bool is_first_on_host(const std::string& occasion) {
   return errno != EADDRINUSE || !is_this_users(address);
 }
 
-std::string asked_once_on_host(const std::string& occasion, std::chrono::milliseconds patience,
-                               const std::function<std::string()>& ask) {
+std::string ask_once_per_host(const std::string& occasion, std::chrono::milliseconds patience,
+                              const std::function<std::string()>& ask) {
   const Address address = address_of(occasion);
   if (const int listener = claim(address); listener >= 0) {
     std::string answer = ask().substr(0, kLongestAnswer);

@@ -17,7 +17,7 @@ namespace rollcall {
 /// Returns the answer of ask(), which only one of this user's processes on this host calls for each `occasion`: the
 /// first one calls it and sends the answer to the others as long as it lives. They wait at most `patience`, and call
 /// ask() themselves where the first process has ended or is slower. Answers are cut to 4096 bytes.
-[[nodiscard]] std::string asked_once_on_host(const std::string& occasion, std::chrono::milliseconds patience,
-                                             const std::function<std::string()>& ask);
+[[nodiscard]] std::string ask_once_per_host(const std::string& occasion, std::chrono::milliseconds patience,
+                                            const std::function<std::string()>& ask);
 
 }  // namespace rollcall

@@ -10,7 +10,7 @@
 namespace rollcall {
 
 Result<void*> find_plugin_function(const PluginFile& plugin) {
-  const auto [file, passed_over] = find_above_own_file(std::filesystem::path(plugin.folder) / plugin.name);
+  const auto [file, passed_over] = find_in_installation(std::filesystem::path(plugin.folder) / plugin.name);
   if (!passed_over.empty()) {
     return fail(plugin.setting, plugin.value, fmt::format("{} is not trusted: {}", plugin.name, passed_over),
                 "chown or chmod go-w there, or " + plugin.instead, ErrorKind::Configuration);

@@ -19,7 +19,7 @@ struct PluginFile {
 };
 
 /// Loads the plugin and returns the address of its function. Libraries that are loaded later see its symbols
-/// (RTLD_GLOBAL), and it is never unloaded. Only a file of this installation is loaded (find_above_own_file()).
+/// (RTLD_GLOBAL), and it is never unloaded. Only a file of this installation is loaded (find_in_installation()).
 ///
 /// Errors: (Usage) it does not exist; (Configuration) others may write to it, or it lacks the function; (Unavailable)
 /// it cannot be loaded, for example because a library that it needs is missing.

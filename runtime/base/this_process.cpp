@@ -19,11 +19,11 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/believed_file.h"
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
+#include "runtime/base/trusted_file.h"
 
 namespace rollcall {
 namespace {
@@ -35,7 +35,7 @@ std::string objection(const std::filesystem::path& path, uid_t owner) {
   if (::stat(path.c_str(), &status) != 0) {
     return fmt::format("{}: {}", path.string(), errno_text(errno));
   }
-  const std::optional<Disbelief> found = disbelief(status, path.string(), Believed{.users = {owner}});
+  const std::optional<TrustProblem> found = trust_problem(status, path.string(), TrustedOwners{.users = {owner}});
   return found ? found->reason : "";
 }
 
@@ -146,7 +146,7 @@ bool sees_accelerator() {
   return false;
 }
 
-FoundAbove find_above(const std::filesystem::path& program, const std::filesystem::path& path) {
+FoundInstalled find_installed(const std::filesystem::path& program, const std::filesystem::path& path) {
   constexpr int kLevels = 6;  // PREFIX/lib/ARCHITECTURE/rollcall/22.05-1c291ca3/bin/rollcall
   struct stat status {};
   if (::stat(program.c_str(), &status) != 0) {
@@ -163,7 +163,7 @@ FoundAbove find_above(const std::filesystem::path& program, const std::filesyste
       }
     } else if (struct stat found{}; ::stat((above / path).c_str(), &found) == 0) {
       known = objection_on_the_way(above, path, owner);
-      return known.empty() ? FoundAbove{above / path, ""} : FoundAbove{std::nullopt, known};
+      return known.empty() ? FoundInstalled{above / path, ""} : FoundInstalled{std::nullopt, known};
     } else if (errno != ENOENT && errno != ENOTDIR) {  // the file may exist here, nearer than in the folders above
       return {std::nullopt, fmt::format("{}: {}", (above / path).string(), errno_text(errno))};
     }
@@ -172,17 +172,17 @@ FoundAbove find_above(const std::filesystem::path& program, const std::filesyste
   return {};
 }
 
-std::filesystem::path own_file() {
+std::filesystem::path program_file() {
   Dl_info info{};
   std::error_code error;
-  const int known = ::dladdr(reinterpret_cast<const void*>(&own_file), &info);
+  const int known = ::dladdr(reinterpret_cast<const void*>(&program_file), &info);
   const std::filesystem::path loaded = known != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
   const bool shared_object = loaded.is_absolute() && loaded.extension() == ".so";
   // The loader knows a program only by the typed name, which may lack the folder; /proc/self/exe is complete.
   return std::filesystem::canonical(shared_object ? loaded : std::filesystem::path("/proc/self/exe"), error);
 }
 
-FoundAbove find_above_own_file(const std::filesystem::path& path) { return find_above(own_file(), path); }
+FoundInstalled find_in_installation(const std::filesystem::path& path) { return find_installed(program_file(), path); }
 
 namespace {
 

@@ -33,8 +33,8 @@ std::optional<rlimit> raise_open_files_limit();
 /// device is not opened, because that would wake it. A device file that may belong to a display counts too.
 [[nodiscard]] bool sees_accelerator();
 
-/// The result of find_above().
-struct FoundAbove {
+/// The result of find_installed().
+struct FoundInstalled {
   std::optional<std::filesystem::path> file;  ///< unset where nothing was found
   std::string passed_over;                    ///< why a file is not trusted: "others may write to /opt/project"
 };
@@ -43,15 +43,15 @@ struct FoundAbove {
 /// returns the nearest match. Only files of root and of the program's owner are trusted. The search ends at the first
 /// folder that another user owns or that others may write to (/tmp, a project's group). Nothing is found where that
 /// holds for `path`, a folder on the way to it, or a file in it.
-[[nodiscard]] FoundAbove find_above(const std::filesystem::path& program, const std::filesystem::path& path);
+[[nodiscard]] FoundInstalled find_installed(const std::filesystem::path& program, const std::filesystem::path& path);
 
 /// Returns the file of the program or plugin that contains this code, with links resolved. The environment has no
 /// influence.
-[[nodiscard]] std::filesystem::path own_file();
+[[nodiscard]] std::filesystem::path program_file();
 
-/// Looks for a file of this installation: calls find_above() for own_file(). The build folder has the same layout as an
-/// installation. The environment has no influence.
-[[nodiscard]] FoundAbove find_above_own_file(const std::filesystem::path& path);
+/// Looks for a file of this installation: calls find_installed() for program_file(). The build folder has the same
+/// layout as an installation. The environment has no influence.
+[[nodiscard]] FoundInstalled find_in_installation(const std::filesystem::path& path);
 
 /// Returns the bytes of memory that this process may use together with the others in its cgroups: the smallest limit of
 /// its memory cgroups and their parents (cgroups(7), versions 1 and 2), or the machine's memory. Slurm puts tasks into

@@ -21,7 +21,7 @@ namespace rollcall {
 /// for calls to a name server, file system or store that may hang. A late `work` continues in the detached thread (a
 /// thread that waits in the kernel cannot be ended), so it must own all data that it uses.
 template <typename Duration, typename Work>
-[[nodiscard]] std::optional<std::invoke_result_t<Work>> run_within(Duration longest, Work work) {
+[[nodiscard]] std::optional<std::invoke_result_t<Work>> run_with_timeout(Duration longest, Work work) {
   using Value = std::invoke_result_t<Work>;
   try {
     auto task = std::make_shared<std::packaged_task<Value()>>(std::move(work));

@@ -140,7 +140,7 @@ Result<void> run_doctor(CommandContext& context) {
   const bool speed = contains(*wanted, "speed") && !line.has("no-bench");
   const bool collectives = contains(*wanted, "collectives");
   const Result<std::optional<doctor::JobContext>> world = doctor::examine(
-      job::with_slurmctlds_word(context.environment), context.settings,
+      job::with_slurmctld_facts(context.environment), context.settings,
       {.ring = ring || speed, .benchmark = speed, .collectives = collectives ? *backends : std::vector<std::string>()});
   if (!world || !*world) {
     return world ? Result<void>() : world.error();

@@ -109,7 +109,7 @@ Result<void> run_env(CommandContext& context) {
     const std::string& extra = line.positional.empty() ? line.program.front() : line.positional.front();
     return fail("env", extra, "is one argument too many", "rollcall exec -- PROGRAM to run a program");
   }
-  const Environment environment = job::with_slurmctlds_word(context.environment);
+  const Environment environment = job::with_slurmctld_facts(context.environment);
   Result<step::ResolvedStep> step = step::resolve_this_step(environment, context.settings, nullptr);
   if (!step) {
     return step.error();

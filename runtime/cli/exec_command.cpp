@@ -24,7 +24,7 @@ Result<void> run_exec(CommandContext& context) {
   if (program.empty() || program.front().empty()) {
     return fail("exec", "", "no program is given", "rollcall exec -- PROGRAM ARGUMENTS");
   }
-  const Environment environment = job::with_slurmctlds_word(context.environment);
+  const Environment environment = job::with_slurmctld_facts(context.environment);
   Result<step::ResolvedStep> step = rendezvous::resolve_for_exec(environment, context.settings);
   if (!step) {
     return step.error();
@@ -34,7 +34,7 @@ Result<void> run_exec(CommandContext& context) {
       !prepared) {
     return prepared.error();
   }
-  context.err << warning_lines(step::warnings_to_tell(step->facts, step->patch));
+  context.err << warning_lines(step::warnings_to_report(step->facts, step->patch));
   context.out.flush();
   context.err.flush();
   // execvp looks the program up in the new PATH, which may have a virtual environment.

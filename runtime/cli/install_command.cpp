@@ -159,9 +159,9 @@ std::vector<std::string> warnings_of(const install::SiteInput& input) {
 Result<void> check_source(const std::string& path, bool by_anybody) {
   struct stat status {};
   const bool there = ::stat(path.c_str(), &status) == 0;
-  const auto found =
-      there ? disbelief(status, path, Believed{.anybody = by_anybody, .users = {status.st_uid}}) : std::nullopt;
-  return found ? Result<void>(settings::refuse_disbelieved(path, *found)) : Result<void>();
+  const auto found = there ? trust_problem(status, path, TrustedOwners{.anybody = by_anybody, .users = {status.st_uid}})
+                           : std::nullopt;
+  return found ? Result<void>(settings::refuse_untrusted(path, *found)) : Result<void>();
 }
 
 /// The parts of the plugin's line that exist already.
@@ -220,17 +220,17 @@ Result<void> check_owners(const CommandContext& context, const Plugin& found, co
   if (profile.refusal) {
     return *profile.refusal;
   }
-  const Believed who_chooses = with_owner_of(input.root.on_this_machine(input.slurm_conf), profile.owners);
+  const TrustedOwners who_chooses = with_owner_of(input.root.on_this_machine(input.slurm_conf), profile.owners);
   Result<void> checked;
   for (const std::string& path :
        {context.options.text("profile"), input.root.on_this_machine(found.path), program.path}) {
     checked = checked ? check_source(path, profile.owners.anybody) : checked;
   }
   for (const std::string& path : present.files) {
-    checked = checked ? install::check_believed(path, input.root, who_chooses) : checked;
+    checked = checked ? install::check_trusted(path, input.root, who_chooses) : checked;
   }
   for (const std::string& path : {input.profile_path, input.plugin, input.program}) {
-    checked = checked ? install::check_believed(path, input.root, profile.owners) : checked;
+    checked = checked ? install::check_trusted(path, input.root, profile.owners) : checked;
   }
   return checked && !present.program.empty()
              ? install::check_program(present.program, input.plugin, found.bytes, profile.owners, input.root)

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   // Workers of `rollcall run` get only what torchrun would give them.
   const bool is_run = !arguments.empty() && arguments.front() == "run";
-  for (const std::string& each : is_run ? rollcall::job::emptied(environment) : std::vector<std::string>()) {
+  for (const std::string& each : is_run ? rollcall::job::emptied_variables(environment) : std::vector<std::string>()) {
     environment.unset(each);
   }
   return rollcall::cli::run_program(arguments, is_run ? environment : rollcall::with_home_and_user(environment),

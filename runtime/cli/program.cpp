@@ -100,7 +100,7 @@ Error fall_through(std::span<const std::string> arguments) {
   }
   std::vector<std::string> program(arguments.begin(), arguments.end());
   program.front() = "rollcall-" + name;
-  if (const auto beside = find_above_own_file(program.front()).file) {
+  if (const auto beside = find_in_installation(program.front()).file) {
     program.front() = beside->string();
   }
   const int error_number = become_program(program);
@@ -210,7 +210,7 @@ Concerned concerned_by(const Error& error) {
     case ErrorKind::Configuration:
     case ErrorKind::NoInput:
     case ErrorKind::Unavailable:
-    case ErrorKind::NobodyMet:
+    case ErrorKind::RendezvousUnanswered:
       return Concerned::All;
     case ErrorKind::Mismatch:
       return Concerned::FirstTwo;
@@ -241,10 +241,10 @@ Reporting reporting_of(const Error& error, const Environment& environment) {
     case Concerned::All:
       return {rank == "0"};
     case Concerned::FirstTwo:
-      return {rank == "0" || (rank == "1" && step::spares_rank_0(environment))};
+      return {rank == "0" || (rank == "1" && step::rank_0_agrees(environment))};
     case Concerned::ThisNode:
       if (const std::optional<std::string> node = name_of_node(environment)) {
-        return {is_first_on_host(*node), deadline::kSameFailureOnNode};
+        return {is_first_on_host(*node), deadline::kNodeErrorDelay};
       }
       return {};
     case Concerned::ThisTask:

@@ -74,7 +74,7 @@ int report(const Error& error, const Environment& task) {
   std::cout.flush();
   if (!reported) {
     std::this_thread::sleep_for(
-        deadline::kOtherTaskTells);  // a signal during the prolog would make the task's exit code 1
+        deadline::kOtherTaskReports);  // a signal during the prolog would make the task's exit code 1
   }
   return code;
 }
@@ -90,7 +90,7 @@ void restore(Environment& task, const std::optional<std::string>& users_prolog) 
     task.unset(name);
   }
   for (const std::string_view ours :
-       {env::kHandedOption, env::kUsersTaskProlog, env::kScriptContext, env::kStepSecret}) {
+       {env::kForwardedOption, env::kUserTaskProlog, env::kScriptContext, env::kStepSecret}) {
     if (task.get(ours)) {
       std::cout << kUnset << ours << '\n';
       task.unset(ours);
@@ -129,8 +129,8 @@ void apply_task_prolog_lines(std::string_view lines, Environment& environment) {
 
 int run_task_prolog(const Environment& environment) {
   Environment task = environment;
-  const std::optional<std::string> option = task.get(env::kHandedOption);
-  const std::optional<std::string> users_prolog = task.get_non_empty(env::kUsersTaskProlog);
+  const std::optional<std::string> option = task.get(env::kForwardedOption);
+  const std::optional<std::string> users_prolog = task.get_non_empty(env::kUserTaskProlog);
   restore(task, users_prolog);
   if (users_prolog) {
     const Result<int> code = run_users_prolog(*users_prolog, task);
@@ -147,7 +147,7 @@ int run_task_prolog(const Environment& environment) {
     std::cout.flush();
     return to_int(ExitCode::Success);
   }
-  task = job::with_slurmctlds_word(std::move(task));
+  task = job::with_slurmctld_facts(std::move(task));
   TimeLimit limit(settings::default_task_timeout(), [&task](const std::string& doing, TimeLimit::Seconds patience) {
     ::_exit(report(settings::out_of_time(task.get(env::kSlurmNodeName).value_or("this node"), doing, patience), task));
   });
@@ -158,7 +158,7 @@ int run_task_prolog(const Environment& environment) {
     return report(patch.error(), task);
   }
   std::cout << task_prolog_lines(*patch, patch->warnings);
-  if (const auto warnings = step::warnings_to_tell(*set_up.facts(), *patch); !warnings.empty()) {
+  if (const auto warnings = step::warnings_to_report(*set_up.facts(), *patch); !warnings.empty()) {
     tell_user(warning_lines(warnings));
   }
   std::cout.flush();

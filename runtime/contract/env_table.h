@@ -248,9 +248,9 @@ inline constexpr std::array kVariables{
     Variable{kTaskProlog, Use::Read, "install; Slurm",
              "program that runs before each task; with `rollcall install --user`, srun --ddp sets rollcall's, and "
              "restores the user's own for the task"},
-    Variable{kHandedOption, Use::Read, "install; rollcall",
+    Variable{kForwardedOption, Use::Read, "install; rollcall",
              "the text of --ddp between srun and that program; no task has it"},
-    Variable{kUsersTaskProlog, Use::Read, "install; rollcall",
+    Variable{kUserTaskProlog, Use::Read, "install; rollcall",
              "the user's own prolog between srun and that program; no task has it"},
     Variable{kStepSecret, Use::Read, "spank_plugin, install; rollcall",
              "the step's secret between srun --ddp and slurmstepd; no task has it"},

@@ -90,9 +90,9 @@ inline constexpr std::string_view kKillOnBadExit = "SLURM_KILL_BAD_EXIT";
 /// Slurm's variable with the program that runs before each task.
 inline constexpr std::string_view kTaskProlog = "SLURM_TASK_PROLOG";
 /// The argument of --ddp, "" where it has none. Unset: --ddp was not given, or is off.
-inline constexpr std::string_view kHandedOption = "SLURM_ROLLCALL_DDP";
+inline constexpr std::string_view kForwardedOption = "SLURM_ROLLCALL_DDP";
 /// The user's own SLURM_TASK_PROLOG, which runs first.
-inline constexpr std::string_view kUsersTaskProlog = "SLURM_ROLLCALL_TASK_PROLOG";
+inline constexpr std::string_view kUserTaskProlog = "SLURM_ROLLCALL_TASK_PROLOG";
 
 /// A step's secret between srun and slurmstepd, which removes it from the step's environment. srun exports SLURM_* even
 /// with --export=NONE.

@@ -17,7 +17,7 @@ enum class ExitCode : int {
   Interrupted = 75,     ///< TERM or USR1 arrived and a checkpoint was saved: requeue and resume (EX_TEMPFAIL)
   Mismatch = 76,        ///< the ranks, or Slurm and the user's variables, disagree (EX_PROTOCOL)
   Configuration = 78,   ///< a configuration file is wrong (EX_CONFIG)
-  NoPlace = 79,         ///< `rollcall run`: the run succeeded without this node (not in sysexits)
+  NotAdmitted = 79,     ///< `rollcall run`: the run succeeded without this node (not in sysexits)
   NotExecutable = 126,  ///< `rollcall exec`: the program exists but cannot be executed (as in shells)
   NotFound = 127,       ///< `rollcall exec`: the program does not exist (as in shells)
 };

@@ -295,8 +295,8 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
   const auto slurms_address = [&] {
     return step.head_host.empty()
                ? ""
-               : asked_once_on_host(fmt::format("head-of-{}", rendezvous::world_name(step)), kSlurmPatience,
-                                    [&] { return slurms_address_of(step.head_host); });
+               : ask_once_per_host(fmt::format("head-of-{}", rendezvous::world_name(step)), kSlurmPatience,
+                                   [&] { return slurms_address_of(step.head_host); });
   };
   ASSIGN_OR_RETURN(Socket rank_0, find_rank_0(candidates, secret, {.rank = step.rank}, slurms_address,
                                               after(limits.timeout_seconds), task.head));

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "runtime/base/file.h"
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
@@ -310,7 +310,7 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
   if (outcome.exit_code == 0 && !was_in_a_generation()) {
     // A task of a step with several nodes is meant to be a spare, and must not fail its step.
     const bool is_spare = parse_integer<std::uint32_t>(environment_.get(env::kSlurmStepNodes).value_or("")) > 1U;
-    return {is_spare ? 0 : to_int(ExitCode::NoPlace),
+    return {is_spare ? 0 : to_int(ExitCode::NotAdmitted),
             fmt::format("rollcall: run: the run at {} succeeded without {}, which ran no workers; try giving another "
                         "--rdzv-endpoint to start a separate run",
                         coordinator_link_->where(), this_host_name())};

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/this_process.h"
 #include "runtime/elastic/process.h"

@@ -40,12 +40,12 @@ bool is_zero(const Environment& task, std::string_view name) { return task.get(n
 
 /// Returns the environment that the task will have, without the variables of other jobs and steps.
 Environment environment_of(const Request& request) {
-  job::Witnesses witnesses{.given = request.environment};  // SPANK's S_SLURM_RESTART_COUNT is 0 in all steps
+  job::StepEvidence evidence{.given = request.environment};  // SPANK's S_SLURM_RESTART_COUNT is 0 in all steps
   const auto number = parse_integer<std::uint32_t>(request.item("job").value_or(""));
   if (const auto step = request.item("step"); number && step) {
-    witnesses.step = job::StepOfProcess{*number, *step};
+    evidence.step = job::StepOfProcess{*number, *step};
   }
-  return job::without_values_of_others(request.environment, witnesses);
+  return job::without_inherited_variables(request.environment, evidence);
 }
 
 class NodeTask : public TaskSetUp {
@@ -70,7 +70,7 @@ class NodeTask : public TaskSetUp {
     if (error.of_this_node || head_is_unknown_only_here()) {
       return reports_for_node();
     }
-    return is_zero(task(), env::kSlurmProcId) || (task().get(env::kSlurmProcId) == "1" && spares_rank_0());
+    return is_zero(task(), env::kSlurmProcId) || (task().get(env::kSlurmProcId) == "1" && rank_0_agrees());
   }
 
   /// Returns true in the first task of this node that calls it.
@@ -132,7 +132,7 @@ class NodeTask : public TaskSetUp {
   }
 
   /// slurmctld may answer one task and not another, so that this is an error of one node.
-  Error without_head(Error) override {
+  Error head_unknown(Error) override {
     Error error = fail("MASTER_ADDR", "",
                        fmt::format("{} does not know the node of rank 0: slurmctld did not answer, or its answer does "
                                    "not fit the step",
@@ -153,7 +153,7 @@ class NodeTask : public TaskSetUp {
         plugin_.unset(change.name);
       }
     }
-    for (const std::string& warning : step::warnings_to_tell(*facts(), patch)) {
+    for (const std::string& warning : step::warnings_to_report(*facts(), patch)) {
       plugin_.note(fmt::format("rollcall: warning: {}", printable(warning)));
     }
   }
@@ -164,7 +164,7 @@ class NodeTask : public TaskSetUp {
                                            [this](const std::string& name) { return look_up(name); });
   }
 
-  bool spares_rank_0() const {
+  bool rank_0_agrees() const {
     Environment first = task();
     for (const std::string_view name : {env::kSlurmProcId, env::kSlurmLocalId, env::kSlurmNodeId}) {
       first.set(std::string(name), "0");
@@ -184,7 +184,7 @@ class NodeTask : public TaskSetUp {
 [[noreturn]] void give_up(const Error& error, bool reports) {
   if (reports) {
     const std::string line = error.message() + "\n";
-    (void)run_within(kReporting, [line] { return ::write(STDERR_FILENO, line.data(), line.size()); });
+    (void)run_with_timeout(kReporting, [line] { return ::write(STDERR_FILENO, line.data(), line.size()); });
   }
   ::kill(::getppid(), SIGALRM);  // the plugin ends the task, and with it this process
   ::_exit(to_int(error.exit_code()));
@@ -214,7 +214,7 @@ ExitCode serve_task(PluginLink& plugin, const Request& request, std::optional<ne
   } else {
     limit.set_patience(kForEver);  // no more work that could hang
     plugin.set_patience(std::chrono::duration<double>(kForEver).count());
-    std::this_thread::sleep_for(deadline::kOtherTaskTells);
+    std::this_thread::sleep_for(deadline::kOtherTaskReports);
   }
   return done.error().exit_code();
 }

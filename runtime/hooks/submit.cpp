@@ -200,7 +200,7 @@ void Submit::set_placeholders(const Environment& environment) {
 /// Removes the array variables and restart count of another job that submitted this one, so that tasks do not inherit
 /// them. Asks slurmctld where the environment has such variables.
 void Submit::drop_other_jobs_variables(const Environment& environment) {
-  const Environment own = job::with_slurmctlds_word(job::own_environment(environment), job::Asking::ForItself);
+  const Environment own = job::with_slurmctld_facts(job::own_environment(environment), job::SlurmctldQuery::PerProcess);
   for (const auto& [name, value] : environment.variables()) {
     const bool of_job = name.starts_with("SLURM_ARRAY_") || name == env::kSlurmRestartCount;
     if (of_job && !own.get(name)) {
@@ -243,13 +243,13 @@ void Submit::warn_about_inherited_binding(const Environment& environment) {
 /// Sets `program` as the step's task prolog if this srun has --ddp. It must be called in "init". `program` runs the
 /// user's own SLURM_TASK_PROLOG.
 void Submit::set_task_prolog(const std::string& program, const Environment& environment) {
-  plugin_.unset(env::kHandedOption);
-  plugin_.unset(env::kUsersTaskProlog);
+  plugin_.unset(env::kForwardedOption);
+  plugin_.unset(env::kUserTaskProlog);
   if (!option_of_this_srun(environment)) {
     return;  // `--ddp --ddp=off` is recognised only later
   }
   if (const std::string users = users_prolog(environment); !users.empty() && users != program) {
-    plugin_.set(env::kUsersTaskProlog, users);
+    plugin_.set(env::kUserTaskProlog, users);
   }
   plugin_.set(env::kTaskProlog, program);
 }
@@ -259,7 +259,7 @@ void Submit::set_task_prolog(const std::string& program, const Environment& envi
 Result<void> Submit::pass_to_task_prolog(const std::string& program, const Request& request) {
   const std::optional<std::string> option = request.item("option");
   if (!option) {
-    plugin_.unset(env::kHandedOption);
+    plugin_.unset(env::kForwardedOption);
     return {};
   }
   if (users_prolog(request.environment) != program) {
@@ -269,7 +269,7 @@ Result<void> Submit::pass_to_task_prolog(const std::string& program, const Reque
     return fail("--task-prolog", "", "replaces the task prolog that --ddp needs in a user's installation",
                 "SLURM_TASK_PROLOG=PROGRAM srun --ddp ..., which runs both");
   }
-  plugin_.set(env::kHandedOption, *option);
+  plugin_.set(env::kForwardedOption, *option);
   return {};
 }
 

@@ -30,7 +30,7 @@ Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
     return patch;
   }
   if (const Result<void> checked = step::check_head_is_known(*facts_, *patch); !checked) {
-    return without_head(checked.error());
+    return head_unknown(checked.error());
   }
   limit_.doing("creates the folders of caches and looks for old files");
   RETURN_IF_ERROR(storage::prepare_folders(*facts_, *patch, *settings_, task_));

@@ -35,7 +35,7 @@ class TaskSetUp {
   [[nodiscard]] virtual Result<job::JobFacts> find_facts(const settings::LaunchSettings& settings) = 0;
   [[nodiscard]] virtual network::ResolvedName ask_for(const std::string& name) { return network::resolve_name(name); }
   /// Returns the error to report where the node of rank 0 is unknown.
-  [[nodiscard]] virtual Error without_head(Error error) { return error; }
+  [[nodiscard]] virtual Error head_unknown(Error error) { return error; }
 
   [[nodiscard]] network::ResolvedName look_up(const std::string& name);
   TimeLimit& limit() { return limit_; }

@@ -48,7 +48,7 @@ std::string hook_protocol(std::string_view bytes) {
 }
 
 Result<void> check_program(const std::string& program, const std::string& plugin, std::string_view plugin_bytes,
-                           const Believed& owners, const ImageRoot& root) {
+                           const TrustedOwners& owners, const ImageRoot& root) {
   if (program.empty()) {
     return fail("plugin", root.shown(plugin), "has no bin/rollcall in a folder above it, which it needs",
                 "copying the whole installation, or setting rollcall=PATH in plugstack.conf", ErrorKind::NotFound);
@@ -57,8 +57,8 @@ Result<void> check_program(const std::string& program, const std::string& plugin
     return fail("plugstack.conf: rollcall", program, "is not a program that can be executed",
                 "writing the full path of the program", ErrorKind::NotFound);
   }
-  const Believed believed = with_owner_of(root.on_this_machine(plugin), owners);
-  RETURN_IF_ERROR(check_believed(program, root, believed, Sticky::Closed));
+  const TrustedOwners trusted = with_owner_of(root.on_this_machine(plugin), owners);
+  RETURN_IF_ERROR(check_trusted(program, root, trusted, Sticky::Closed));
   const std::optional<std::string> bytes = read_file(root.on_this_machine(program));
   // A program that cannot be read is checked at the first step.
   return bytes ? check_protocols(root.shown(program), *bytes, root.shown(plugin), plugin_bytes) : Result<void>();

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/base/believed_file.h"
 #include "runtime/base/result.h"
+#include "runtime/base/trusted_file.h"
 #include "runtime/install/image_root.h"
 
 namespace rollcall::install {
@@ -25,7 +25,8 @@ namespace rollcall::install {
 /// it. `owners` are trusted besides root and the plugin's owner. Errors: NotFound where it does not exist;
 /// Configuration where others can change it; Mismatch where its protocol differs from the plugin's.
 [[nodiscard]] Result<void> check_program(const std::string& program, const std::string& plugin,
-                                         std::string_view plugin_bytes, const Believed& owners, const ImageRoot& root);
+                                         std::string_view plugin_bytes, const TrustedOwners& owners,
+                                         const ImageRoot& root);
 
 /// Checks that both have the same protocol. Error (Mismatch) with both files otherwise.
 [[nodiscard]] Result<void> check_protocols(const std::string& program, std::string_view program_bytes,

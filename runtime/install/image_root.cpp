@@ -79,7 +79,7 @@ std::string ImageRoot::entry_on_this_machine(const std::string& path) const {
 
 std::string ImageRoot::target_on_this_machine(const std::string& path) const { return walk(path, true).end; }
 
-std::vector<std::string> ImageRoot::places_on_the_way(const std::string& path) const {
+std::vector<std::string> ImageRoot::paths_on_the_way(const std::string& path) const {
   std::vector<std::string> once;
   for (std::string& place : walk(path, true).places) {
     if (std::ranges::find(once, place) == once.end()) {

@@ -40,7 +40,7 @@ class ImageRoot {
   [[nodiscard]] std::string target_on_this_machine(const std::string& path) const;
   /// Returns the paths on this machine of all folders on the way to `path` (absolute), of links' targets, and of `path`
   /// itself, each once. Whoever may change one of them can replace `path`.
-  [[nodiscard]] std::vector<std::string> places_on_the_way(const std::string& path) const;
+  [[nodiscard]] std::vector<std::string> paths_on_the_way(const std::string& path) const;
   /// Returns a function that lists folders of the installed system.
   [[nodiscard]] ListNames lister() const;
 

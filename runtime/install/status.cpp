@@ -153,7 +153,7 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
 
 Status install_status(const Environment& environment) {
   Status status;
-  if (const std::string in_force = job::slurm_conf_in_force(environment); !in_force.empty()) {
+  if (const std::string in_force = job::find_slurm_conf(environment); !in_force.empty()) {
     look_at(in_force, environment, status);
   }
   // slurmd gives tasks the site's SLURM_CONF, whatever srun had. ROLLCALL_STEP shows that srun used the user's.
@@ -171,25 +171,25 @@ Status install_status(const Environment& environment) {
 
 std::vector<std::string> changeable_by_others(const std::string& path, const ImageRoot& root) {
   std::vector<std::string> lines;
-  for (const std::string& place : root.places_on_the_way(path)) {
+  for (const std::string& place : root.paths_on_the_way(path)) {
     struct stat entry {};
-    if (::stat(place.c_str(), &entry) == 0 && disbelief(entry, place, Believed())) {
+    if (::stat(place.c_str(), &entry) == 0 && trust_problem(entry, place, TrustedOwners())) {
       lines.push_back(place + ": others than root can change it, and slurmstepd runs its code as root");
     }
   }
   return lines;
 }
 
-Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners, Sticky sticky) {
-  const Believed believed = with_owner_of(root.shown("/"), owners);
-  for (const std::string& place : root.places_on_the_way(path)) {
+Result<void> check_trusted(const std::string& path, const ImageRoot& root, const TrustedOwners& owners, Sticky sticky) {
+  const TrustedOwners trusted = with_owner_of(root.shown("/"), owners);
+  for (const std::string& place : root.paths_on_the_way(path)) {
     struct stat entry {};
     const bool there = ::stat(place.c_str(), &entry) == 0;
     if (sticky == Sticky::Closed && S_ISDIR(entry.st_mode) && (entry.st_mode & S_ISVTX) != 0) {
       entry.st_mode &= ~static_cast<mode_t>(S_IWGRP | S_IWOTH);
     }
-    if (const auto found = there ? disbelief(entry, place, believed) : std::nullopt) {
-      return settings::refuse_disbelieved(root.shown(path), *found);
+    if (const auto found = there ? trust_problem(entry, place, trusted) : std::nullopt) {
+      return settings::refuse_untrusted(root.shown(path), *found);
     }
   }
   return {};
@@ -197,7 +197,7 @@ Result<void> check_believed(const std::string& path, const ImageRoot& root, cons
 
 std::vector<std::string> closed_to_users(const std::string& path, const ImageRoot& root) {
   std::vector<std::string> lines;
-  for (const std::string& place : root.places_on_the_way(path)) {
+  for (const std::string& place : root.paths_on_the_way(path)) {
     struct stat entry {};
     const bool there = ::stat(place.c_str(), &entry) == 0;
     const bool folder = S_ISDIR(entry.st_mode);

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/believed_file.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/base/trusted_file.h"
 #include "runtime/install/image_root.h"
 
 namespace rollcall::install {
@@ -60,8 +60,8 @@ enum class Sticky { Open, Closed };
 
 /// Checks that steps would trust `path`: only root, the owner of the image's root folder and `owners` can have changed
 /// it (base/believed_file.h). Missing files are skipped. Error: Configuration.
-[[nodiscard]] Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners,
-                                          Sticky sticky = Sticky::Open);
+[[nodiscard]] Result<void> check_trusted(const std::string& path, const ImageRoot& root, const TrustedOwners& owners,
+                                         Sticky sticky = Sticky::Open);
 
 /// Checks whether users can read the file `path`. Returns a line for each folder on the way that others may not enter,
 /// and for the file. Missing files are skipped. Only the mode is checked; access control lists may allow more.

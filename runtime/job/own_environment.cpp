@@ -70,7 +70,8 @@ bool has_values_of_another_step(const Environment& environment, const std::optio
 /// Returns whether a variable that Slurm sets to "slurm.pmix.JOB.STEP" or "JOB.STEP" names another step.
 bool names_another_step(const Environment& environment, std::string_view name) {
   const std::string value = environment.get(name).value_or("");
-  const auto named = step_named(value.starts_with(kSlurmsNamespace) ? value.substr(kSlurmsNamespace.size()) : value);
+  const auto named =
+      parse_step_name(value.starts_with(kSlurmsNamespace) ? value.substr(kSlurmsNamespace.size()) : value);
   return named && (!is_this_job(environment, named->job) || environment.get(env::kSlurmStepId) != named->step);
 }
 
@@ -144,7 +145,7 @@ bool is_het_job_of_its_own(const Environment& environment) {
 
 }  // namespace
 
-std::optional<StepOfProcess> step_named(std::string_view text) {
+std::optional<StepOfProcess> parse_step_name(std::string_view text) {
   const std::size_t point = text.find('.');
   const auto job = parse_integer<std::uint32_t>(text.substr(0, point));
   if (!job || point == text.npos || point + 1 == text.size()) {
@@ -154,7 +155,7 @@ std::optional<StepOfProcess> step_named(std::string_view text) {
   return StepOfProcess{*job, std::string(step.substr(0, step.find('+')))};  // "0+1": srun A : B in an ordinary job
 }
 
-std::vector<std::string> emptied(const Environment& environment) {
+std::vector<std::string> emptied_variables(const Environment& environment) {
   std::vector<std::string> all;
   for (const Launcher& launcher : kLaunchers) {
     if (environment.get(launcher.sign) != "") {
@@ -169,7 +170,7 @@ std::vector<std::string> emptied(const Environment& environment) {
   return all;
 }
 
-Environment without_values_of_others(Environment environment, const Witnesses& witnesses) {
+Environment without_inherited_variables(Environment environment, const StepEvidence& evidence) {
   if (!number(environment, env::kSlurmJobId)) {
     return environment;
   }
@@ -177,8 +178,8 @@ Environment without_values_of_others(Environment environment, const Witnesses& w
     environment.unset(env::kSlurmHetSize);
     drop_prefix(environment, env::kSlurmHetNodeList);
   }
-  if (has_values_of_another_step(environment, witnesses.step)) {
-    drop_step(environment, witnesses.step);
+  if (has_values_of_another_step(environment, evidence.step)) {
+    drop_step(environment, evidence.step);
   }
   if (names_another_step(environment, env::kPmixNamespace)) {
     drop_prefix(environment, "PMIX_");
@@ -186,16 +187,16 @@ Environment without_values_of_others(Environment environment, const Witnesses& w
   if (names_another_step(environment, env::kPmiJobId)) {
     drop_prefix(environment, "PMI_");
   }
-  if (witnesses.given) {
-    empty_values_of_outer_launchers(environment, *witnesses.given);
+  if (evidence.given) {
+    empty_values_of_outer_launchers(environment, *evidence.given);
   }
-  if (witnesses.is_array_element == false) {
+  if (evidence.is_array_element == false) {
     drop_prefix(environment, "SLURM_ARRAY_");
   }
-  if (witnesses.restarts == 0U) {
+  if (evidence.restarts == 0U) {
     environment.unset(env::kSlurmRestartCount);
-  } else if (witnesses.restarts) {
-    environment.set(std::string(env::kSlurmRestartCount), std::to_string(*witnesses.restarts));
+  } else if (evidence.restarts) {
+    environment.set(std::string(env::kSlurmRestartCount), std::to_string(*evidence.restarts));
   }
   return environment;
 }

@@ -26,7 +26,7 @@ struct StepOfProcess {
 
 /// Facts from other sources than the environment. An unset one is unknown; the environment's value is then used unless
 /// the environment contradicts itself.
-struct Witnesses {
+struct StepEvidence {
   std::optional<StepOfProcess> step{};      ///< from the kernel or SPANK
   std::optional<Environment> given{};       ///< the environment of the step's first process: from the kernel or SPANK
   std::optional<bool> is_array_element{};   ///< from slurmctld
@@ -38,16 +38,16 @@ struct Witnesses {
 ///   job's nodes. A batch script keeps a SLURM_STEP_ID that identifies it.
 /// - in salloc's shell inside a step, also the task's ids, node and job end;
 /// - SLURM_HET_SIZE and node lists of another het job;
-/// - SLURM_ARRAY_* and SLURM_RESTART_COUNT where `witnesses` say so;
+/// - SLURM_ARRAY_* and SLURM_RESTART_COUNT where `evidence` say so;
 /// - the variables of torchrun and mpirun where the step's first process had the same values, so that their launcher
 ///   does not run inside the step. These stay with empty values, so that resolve() can unset them for the program.
-[[nodiscard]] Environment without_values_of_others(Environment environment, const Witnesses& witnesses);
+[[nodiscard]] Environment without_inherited_variables(Environment environment, const StepEvidence& evidence);
 
-/// Returns the names of the variables that without_values_of_others() has emptied. Pure.
-[[nodiscard]] std::vector<std::string> emptied(const Environment& environment);
+/// Returns the names of the variables that without_inherited_variables() has emptied. Pure.
+[[nodiscard]] std::vector<std::string> emptied_variables(const Environment& environment);
 
 /// Parses Slurm's name of a step, "9.batch", or of a het component, "9.0+1". Nothing where it is invalid. Pure.
-[[nodiscard]] std::optional<StepOfProcess> step_named(std::string_view text);
+[[nodiscard]] std::optional<StepOfProcess> parse_step_name(std::string_view text);
 /// Finds the step in the title of a slurmstepd ("slurmstepd: [9.batch]"). Pure.
 [[nodiscard]] std::optional<StepOfProcess> step_in_title(std::string_view command_line);
 /// Finds the step in the content of /proc/PID/cgroup (".../job_9/step_batch/..."). Pure.
@@ -62,12 +62,12 @@ struct Witnesses {
 
 /// Whether one process per node asks slurmctld and answers the others from a thread, or each process asks for itself.
 /// The latter is for Slurm's processes, because srun unloads the plugin even if it has threads.
-enum class Asking { OnceANode, ForItself };
+enum class SlurmctldQuery { OncePerNode, PerProcess };
 
 /// Returns `own` without the array and restart count of another job. Only slurmctld knows these, so squeue is called:
 /// in an array element whose number differs from the array's, and in a job with a restart count. Where squeue fails,
 /// the values are kept, and the first task prints a warning. May wait, so a program calls it only when it needs its
 /// step.
-[[nodiscard]] Environment with_slurmctlds_word(Environment own, Asking asking = Asking::OnceANode);
+[[nodiscard]] Environment with_slurmctld_facts(Environment own, SlurmctldQuery asking = SlurmctldQuery::OncePerNode);
 
 }  // namespace rollcall::job

@@ -11,10 +11,10 @@
 #include <sstream>
 #include <utility>
 
-#include "runtime/base/believed_file.h"
 #include "runtime/base/elf_symbol.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
+#include "runtime/base/trusted_file.h"
 #include "runtime/contract/env_vars.h"
 
 namespace rollcall::job {
@@ -137,7 +137,7 @@ void find_plugin_lines(const std::string& path, const ReadFile& read, const List
 
 }  // namespace
 
-std::string slurm_conf_in_force(const Environment& environment) {
+std::string find_slurm_conf(const Environment& environment) {
   if (const auto named = environment.get_non_empty("SLURM_CONF")) {
     return *named;
   }
@@ -194,19 +194,19 @@ class SlurmReader {
     if (path.ends_with(".so")) {  // only its name is read; check_plugin() checks rollcall's, others may be larger
       return read_small_file(path, kLongest, text).reason.empty() ? std::optional(std::move(text)) : std::nullopt;
     }
-    std::optional<Disbelief> disbelief;
-    const FileReading reading = read_believed_file(path, believed_, kLongest, text, disbelief);
-    if (disbelief && !refusal_) {
-      refusal_ = settings::refuse_disbelieved(path, *disbelief);
+    std::optional<TrustProblem> trust_problem;
+    const FileReading reading = read_trusted_file(path, trusted_, kLongest, text, trust_problem);
+    if (trust_problem && !refusal_) {
+      refusal_ = settings::refuse_untrusted(path, *trust_problem);
     }
     if (!reading.reason.empty() && reading.error_number != ENOENT) {
       note(path, reading.reason);
     }
-    return disbelief || !reading.reason.empty() ? std::nullopt : std::optional(std::move(text));
+    return trust_problem || !reading.reason.empty() ? std::nullopt : std::optional(std::move(text));
   }
 
-  /// From now on, reads only files that nobody but `believed` can have changed.
-  void believe(Believed believed) { believed_ = std::move(believed); }
+  /// From now on, reads only files that nobody but `trusted` can have changed.
+  void trust(TrustedOwners trusted) { trusted_ = std::move(trusted); }
 
   void note(const std::string& path, const std::string& reason) {
     doubt_ = doubt_.empty() ? fmt::format("{}: {}", path, reason) : doubt_;
@@ -216,7 +216,7 @@ class SlurmReader {
   [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
 
  private:
-  Believed believed_{.anybody = true};
+  TrustedOwners trusted_{.anybody = true};
   std::string doubt_{};
   std::optional<Error> refusal_{};
 };
@@ -245,8 +245,8 @@ settings::PluginProfile profile_of_line(const std::string& plugstack, const std:
   }
   settings::PluginProfile profile = settings::plugin_profile(named->config, named->config_owner);
   profile.owners = with_owner_of(named->plugin, profile.owners);
-  const Believed of_slurm = with_owner_of(slurm_conf, profile.owners);
-  reader.believe(of_slurm);
+  const TrustedOwners of_slurm = with_owner_of(slurm_conf, profile.owners);
+  reader.trust(of_slurm);
   const std::optional<PluginLine> line = sites_line(plugstack, read);
   const Result<void> checked = settings::check_plugin(named->plugin, of_slurm);
   if (!profile.refusal) {
@@ -259,7 +259,7 @@ settings::PluginProfile profile_of_line(const std::string& plugstack, const std:
 }  // namespace
 
 settings::PluginProfile profile_of_plugin(const Environment& environment) {
-  const std::string slurm_conf = slurm_conf_in_force(environment);
+  const std::string slurm_conf = find_slurm_conf(environment);
   if (environment.get_non_empty(env::kSiteConfig) || slurm_conf.empty()) {
     return {};
   }

@@ -38,7 +38,7 @@ inline constexpr std::array kSlurmConfPaths{"/etc/slurm/slurm.conf", "/etc/slurm
 
 /// Returns SLURM_CONF, which Slurm sets in jobs, or the first readable one of the usual paths; empty where there is
 /// none.
-[[nodiscard]] std::string slurm_conf_in_force(const Environment& environment);
+[[nodiscard]] std::string find_slurm_conf(const Environment& environment);
 
 /// Returns the last value of `key` (in any case) in slurm.conf at `path` and the files that it includes; nothing where
 /// it is unset. Included names without a leading '/' are relative to the folder of `path`. Wildcards are not expanded.

@@ -226,7 +226,7 @@ ResolvedName resolve_name(const std::string& name) {
     std::optional<Result<std::string>> own;
     // The tasks of a step share one answer. A task that gets an empty one asks itself, because a failure may be
     // transient.
-    const std::string shared = asked_once_on_host("address-" + step + "-" + node, kPatience, [&] {
+    const std::string shared = ask_once_per_host("address-" + step + "-" + node, kPatience, [&] {
       own = ask_scontrol(node);
       return *own ? **own : "";
     });

@@ -138,7 +138,7 @@ class Arrivals {
 
 Error given_up(const Endpoint& endpoint, const std::string& reason) {
   return fail("rendezvous", to_text(endpoint), reason, "checking which tasks did not start or why rank 0 failed",
-              ErrorKind::NobodyMet);
+              ErrorKind::RendezvousUnanswered);
 }
 
 /// Waits for the result after rank 0 has answered. Rank 0 waits for the other ranks for at most `timeout` from now.
@@ -171,7 +171,7 @@ Error nobody(const NotFound& rank_0, std::chrono::duration<double> timeout, cons
   return fail("rendezvous", to_text(*rank_0.endpoint),
               fmt::format("did not answer {} within {:g} s ({})", host, timeout.count(), reason),
               "checking why rank 0 failed, changing host.template, or raising rendezvous.timeout",
-              ErrorKind::NobodyMet);
+              ErrorKind::RendezvousUnanswered);
 }
 
 }  // namespace

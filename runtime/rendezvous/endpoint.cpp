@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 

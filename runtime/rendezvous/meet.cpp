@@ -249,7 +249,7 @@ Result<Meeting> meet_by_file(const Call& call) {
   const std::string name = world_name(call.facts);
   Result<Meeting> meeting = join_rank_0(
       call, [&] { return locations_in(path, name); }, "file", "rendezvous.folder", path.string());
-  if (!meeting && meeting.error().kind == ErrorKind::NobodyMet) {
+  if (!meeting && meeting.error().kind == ErrorKind::RendezvousUnanswered) {
     Error error = meeting.error();
     error.reason += fmt::format("; {} names this endpoint, perhaps from an earlier run", path.string());
     return error;

@@ -13,7 +13,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/secret.h"

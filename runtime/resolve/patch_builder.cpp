@@ -101,7 +101,7 @@ void PatchBuilder::remove_stale() {
 }
 
 void PatchBuilder::remove_outer_launcher_values() {
-  for (const std::string& name : job::emptied(user_)) {
+  for (const std::string& name : job::emptied_variables(user_)) {
     if (patch_.find(name) == nullptr) {
       patch_.changes.push_back({name, "", Action::Unset, "rollcall", "was set before this step began"});
     }

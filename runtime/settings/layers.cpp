@@ -55,7 +55,7 @@ Result<void> apply_entry(Settings& settings, std::string_view entry, const std::
 /// A site profile, and who may own it.
 struct FoundSite {
   SiteProfile profile;
-  Believed owners = {.anybody = true};
+  TrustedOwners owners = {.anybody = true};
 };
 
 /// Finds the site profile, if there is one. Stores in `settings` why installed profiles were skipped.
@@ -68,15 +68,15 @@ Result<std::optional<FoundSite>> find_site(Settings& settings, const Environment
   }
   if (site.file) {
     return std::optional(
-        FoundSite{{"", *site.file, "config= in plugstack.conf"}, with_owner_of(own_file(), site.owners)});
+        FoundSite{{"", *site.file, "config= in plugstack.conf"}, with_owner_of(program_file(), site.owners)});
   }
   if (const auto named = environment.get_non_empty(env::kSiteConfig)) {
     return std::optional(FoundSite{{"", *named, std::string(env::kSiteConfig)}});
   }
   if (may_exist(kSiteFile)) {
-    return std::optional(FoundSite{{"", kSiteFile, "its place"}, with_owner_of(own_file(), site.owners)});
+    return std::optional(FoundSite{{"", kSiteFile, "its place"}, with_owner_of(program_file(), site.owners)});
   }
-  const FoundAbove installed = installed_site_folder();  // which is judged there
+  const FoundInstalled installed = installed_site_folder();  // which is judged there
   settings.set_skipped_sites(installed.passed_over);
   ASSIGN_OR_RETURN(std::optional<SiteProfile> known,
                    recognise_site(installed.file, clues_of_this_machine(environment)));
@@ -155,14 +155,14 @@ PluginProfile plugin_profile(const std::string& config, const std::string& confi
   return profile;
 }
 
-Result<void> check_plugin(const std::string& path, const Believed& owners) {
-  const std::optional<Disbelief> found = disbelief_on_the_way(path, with_owner_of(path, owners));
-  return found ? Result<void>(refuse_disbelieved(path, *found)) : Result<void>();
+Result<void> check_plugin(const std::string& path, const TrustedOwners& owners) {
+  const std::optional<TrustProblem> found = trust_problem_on_path(path, with_owner_of(path, owners));
+  return found ? Result<void>(refuse_untrusted(path, *found)) : Result<void>();
 }
 
-Error refuse_disbelieved(const std::string& subject, const Disbelief& disbelief) {
-  return fail(subject, "", disbelief.reason + ", so others could run code as any user",
-              disbelief.cure + ", or setting config_owner= in plugstack.conf", ErrorKind::Configuration);
+Error refuse_untrusted(const std::string& subject, const TrustProblem& trust_problem) {
+  return fail(subject, "", trust_problem.reason + ", so others could run code as any user",
+              trust_problem.remedy + ", or setting config_owner= in plugstack.conf", ErrorKind::Configuration);
 }
 
 Result<Settings> load_settings(Table table, const Environment& environment, const StandardLayers& layers) {

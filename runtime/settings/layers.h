@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/base/believed_file.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/base/trusted_file.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::settings {
@@ -39,7 +39,7 @@ inline constexpr std::string_view kTrainerSection = "trainer";
 struct PluginProfile {
   std::optional<std::string> file = {};  ///< config= of the line; unset if it has none or is unknown
   std::string doubt = {};             ///< why `file` is unknown, see Settings::set_site_doubt(); empty if it is known
-  Believed owners = {};               ///< trusted owners of a profile, besides the owner of this program or plugin
+  TrustedOwners owners = {};          ///< trusted owners of a profile, besides the owner of this program or plugin
   std::optional<Error> refusal = {};  ///< why the line must not be used; unset if it may
 };
 
@@ -48,10 +48,10 @@ struct PluginProfile {
 [[nodiscard]] PluginProfile plugin_profile(const std::string& config, const std::string& config_owner);
 
 /// Checks that only root, `owners` and the owner of the plugin `path` could have changed it. Error: Configuration.
-[[nodiscard]] Result<void> check_plugin(const std::string& path, const Believed& owners);
+[[nodiscard]] Result<void> check_plugin(const std::string& path, const TrustedOwners& owners);
 
 /// Returns the error for a file `subject` through which others could run code as any user.
-[[nodiscard]] Error refuse_disbelieved(const std::string& subject, const Disbelief& disbelief);
+[[nodiscard]] Error refuse_untrusted(const std::string& subject, const TrustProblem& trust_problem);
 
 /// The layers below the command line of one program.
 struct StandardLayers {
@@ -64,7 +64,7 @@ struct StandardLayers {
 /// $ROLLCALL_SITE_CONFIG, else /etc/rollcall/site.toml if that exists, else the installed profile for this machine, see
 /// site_profile.h) < the user's file (${XDG_CONFIG_HOME:-$HOME/.config}/rollcall/config.toml, if that exists) <
 /// ROLLCALL_* variables. `environment` names the user's file, so as root call it only with root's own. An error in a
-/// file is `of_this_node`. A profile of `site` or /etc is read only if its owners are trusted (read_believed_file()).
+/// file is `of_this_node`. A profile of `site` or /etc is read only if its owners are trusted (read_trusted_file()).
 /// One that the user names is not checked.
 [[nodiscard]] Result<Settings> load_settings(Table table, const Environment& environment,
                                              const StandardLayers& layers = {});

@@ -179,7 +179,7 @@ Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::files
 }
 
 Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::string_view section,
-                                const Believed& owners) {
+                                const TrustedOwners& owners) {
   ASSIGN_OR_RETURN(const std::optional<toml::table> root, read_toml(site.file, true, owners));
   ASSIGN_OR_RETURN(const SiteSection own, read_section(*root, site.file));
   const std::string file = site.file;
@@ -200,8 +200,8 @@ SiteClues clues_of_this_machine(const Environment& environment) {
   return clues;
 }
 
-FoundAbove installed_site_folder() {
-  return find_above_own_file(std::filesystem::path("share") / "rollcall" / "site_config");
+FoundInstalled installed_site_folder() {
+  return find_in_installation(std::filesystem::path("share") / "rollcall" / "site_config");
 }
 
 }  // namespace rollcall::settings

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/believed_file.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/base/this_process.h"
+#include "runtime/base/trusted_file.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::settings {
@@ -29,8 +29,8 @@ struct SiteClues {
 
 /// Finds the folder share/rollcall/site_config above this program or plugin. `cmake --install` puts the profiles there,
 /// and the build folder has it too. Returns nothing if it does not exist or others could have changed it
-/// (find_above_own_file()). The environment has no influence.
-[[nodiscard]] FoundAbove installed_site_folder();
+/// (find_in_installation()). The environment has no influence.
+[[nodiscard]] FoundInstalled installed_site_folder();
 
 /// Finds the profile in `folder` that fits best. The strongest clue decides, then the order of the files' names. Only
 /// the [site] sections are read. Error (Configuration): a profile cannot be read or parsed.
@@ -41,6 +41,6 @@ struct SiteClues {
 /// in apply_toml_file(). Locks name launch settings. Errors: those of apply_toml_file(); an unknown key or a wrong type
 /// in [site]; an unknown setting in `locked`; others than `owners` could have changed the file.
 [[nodiscard]] Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::string_view section,
-                                              const Believed& owners);
+                                              const TrustedOwners& owners);
 
 }  // namespace rollcall::settings

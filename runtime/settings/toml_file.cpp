@@ -207,12 +207,12 @@ Result<toml::table> parse_toml(const std::string& content, const std::string& pa
   }
 }
 
-Result<std::optional<toml::table>> read_toml(const std::string& path, bool required, const Believed& owners) {
+Result<std::optional<toml::table>> read_toml(const std::string& path, bool required, const TrustedOwners& owners) {
   std::string content;
-  std::optional<Disbelief> disbelief;
-  const FileReading read = read_believed_file(path, owners, kLongestFile, content, disbelief);
-  if (disbelief) {
-    return refuse_disbelieved(path, *disbelief);
+  std::optional<TrustProblem> trust_problem;
+  const FileReading read = read_trusted_file(path, owners, kLongestFile, content, trust_problem);
+  if (trust_problem) {
+    return refuse_untrusted(path, *trust_problem);
   }
   if (!required && (read.error_number == ENOENT || read.error_number == ENOTDIR)) {
     return std::optional<toml::table>();

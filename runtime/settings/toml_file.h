@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/believed_file.h"
 #include "runtime/base/result.h"
+#include "runtime/base/trusted_file.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::settings {
@@ -48,7 +48,7 @@ inline constexpr std::size_t kLongestFile = std::size_t{64} << 10;
 /// Reads and parses a TOML file. Returns nothing if it is missing and not `required`. Errors: NoInput if it cannot be
 /// read; Configuration for other reasons, such as that others than `owners` could have changed it.
 [[nodiscard]] Result<std::optional<toml::table>> read_toml(const std::string& path, bool required,
-                                                           const Believed& owners);
+                                                           const TrustedOwners& owners);
 
 /// Applies a file that has been read, as apply_toml_file() does.
 [[nodiscard]] Result<void> apply_toml(Settings& settings, const toml::table& root, const std::string& path,

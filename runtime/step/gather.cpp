@@ -252,7 +252,7 @@ Result<Gathered> gather(const Environment& environment, launchers::PmixClient* p
   return Gathered{std::move(facts), std::move(trace)};
 }
 
-bool spares_rank_0(const Environment& environment) {
+bool rank_0_agrees(const Environment& environment) {
   Environment without = environment;
   for (const std::string_view rank : {env::kRank, env::kLocalRank, env::kNodeRank, env::kGroupRank}) {
     if (environment.get(rank).value_or("0") != "0") {

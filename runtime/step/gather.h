@@ -35,7 +35,7 @@ struct Gathered {
 
 /// Returns whether the user's variables, which contradict the step on this task, are right on its rank 0: ranks of 0
 /// and the step's size, or unset.
-[[nodiscard]] bool spares_rank_0(const Environment& environment);
+[[nodiscard]] bool rank_0_agrees(const Environment& environment);
 
 /// What started this process, according to a launcher's variables and Slurm's.
 enum class Launched {

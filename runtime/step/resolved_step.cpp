@@ -100,7 +100,7 @@ Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvP
               "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE", ErrorKind::Unavailable);
 }
 
-std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const resolve::EnvPatch& patch) {
+std::vector<std::string> warnings_to_report(const job::JobFacts& facts, const resolve::EnvPatch& patch) {
   std::vector<std::string> warnings = facts.rank == 0 ? patch.warnings : std::vector<std::string>();
   if (facts.local_rank == 0) {
     warnings.insert(warnings.end(), patch.node_warnings.begin(), patch.node_warnings.end());

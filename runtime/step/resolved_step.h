@@ -75,7 +75,7 @@ struct ResolvedStep : ObservedStep {
 
 /// Returns the warnings of the patch that this task reports: rank 0 those of the step, the first task of a node those
 /// of the node, and each task its own.
-[[nodiscard]] std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const resolve::EnvPatch& patch);
+[[nodiscard]] std::vector<std::string> warnings_to_report(const job::JobFacts& facts, const resolve::EnvPatch& patch);
 
 /// Applies the patch to the environment of this process, for its libraries and for a program that it executes. No other
 /// thread may read the environment meanwhile.

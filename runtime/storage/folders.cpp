@@ -12,7 +12,7 @@
 #include <climits>
 #include <deque>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"

@@ -17,8 +17,8 @@ GpuUse& GpuUse::operator+=(const GpuUse& other) {
   return *this;
 }
 
-GpusNow GpusNow::of(const std::vector<GpuUse>& of_ranks) {
-  GpusNow now;
+GpuSummary GpuSummary::of(const std::vector<GpuUse>& of_ranks) {
+  GpuSummary now;
   double loads = 0;
   int known = 0;
   double watts = 0;
@@ -38,7 +38,7 @@ GpusNow GpusNow::of(const std::vector<GpuUse>& of_ranks) {
   return now;
 }
 
-std::string GpusNow::text() const {
+std::string GpuSummary::text() const {
   constexpr double kGibibyte = 1 << 30;
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "GPU " : "  ") + part; };

@@ -25,14 +25,14 @@ struct GpuUse {
 };
 
 /// The use of all ranks' GPUs. NaN: unknown. Plain value.
-struct GpusNow {
+struct GpuSummary {
   double load = std::nan("");          ///< mean over the ranks that know it, in [0, 1]
   double memory = std::nan("");        ///< bytes in use on the GPU with the most
   double memory_total = std::nan("");  ///< bytes of that GPU
   double watts = std::nan("");         ///< sum of all GPUs; NaN unless every rank knows its own
 
   /// Summarizes the last values of all ranks.
-  [[nodiscard]] static GpusNow of(const std::vector<GpuUse>& of_ranks);
+  [[nodiscard]] static GpuSummary of(const std::vector<GpuUse>& of_ranks);
   /// Returns the known values: "GPU 97 %  71.2/79.6 GiB  2736 W"; may be empty.
   [[nodiscard]] std::string text() const;
 };

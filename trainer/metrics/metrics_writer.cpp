@@ -10,7 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 
 namespace rollcall::metrics {
 namespace {

@@ -115,7 +115,7 @@ std::string Nvml::trouble() const {
 
 std::string gpu_trouble() {
   constexpr std::chrono::seconds kPatience{2};
-  const std::string text = run_within(kPatience, [] {
+  const std::string text = run_with_timeout(kPatience, [] {
                              const std::shared_ptr<const Nvml> nvml = Nvml::open();
                              return nvml ? nvml->trouble() : std::string();
                            }).value_or("");

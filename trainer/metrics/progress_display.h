@@ -22,7 +22,7 @@ struct ProgressState {
   double top1 = 0;                             ///< accuracy of the epoch so far, in [0, 1]
   double learning_rate = 0;
   std::optional<double> images_per_second;
-  GpusNow gpus;
+  GpuSummary gpus;
   double data_wait = 0;                          ///< fraction of the time waiting for data; shown from 1 % on
   std::optional<double> remaining_seconds = {};  ///< until the end of the training; unset: unknown
 };

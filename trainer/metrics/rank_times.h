@@ -36,7 +36,7 @@ struct MostOfRanks {
 /// ranks; with more ranks, they take turns, so that the message does not grow. One thread.
 class RankTimes {
  public:
-  static constexpr std::uint32_t kPlaces = 64;
+  static constexpr std::uint32_t kSlots = 64;
 
   /// `on_device` must be equal on all ranks. Only with it, values of add_gpu() and set_device_memory() are sent.
   RankTimes(std::uint32_t rank, std::uint32_t world_size, bool on_device = false);
@@ -52,9 +52,9 @@ class RankTimes {
 
   /// Returns this rank's numbers for the all-reduce of step `step`, equally many on every rank. In this rank's turn
   /// they are its sums since its last turn, which are then reset.
-  [[nodiscard]] std::vector<double> tell(std::int64_t step);
-  /// Collects the sums over all ranks of tell(step); only rank 0 keeps them.
-  void hear(std::int64_t step, std::span<const double> sums);
+  [[nodiscard]] std::vector<double> contribution(std::int64_t step);
+  /// Collects the sums over all ranks of contribution(step); only rank 0 keeps them.
+  void collect(std::int64_t step, std::span<const double> sums);
 
   /// Returns {"event":"ranks", ...} and resets the sums: each rank's seconds per step since the last record (null where
   /// it did not report), the joules since then where a rank measures them, and the known values of devices. Nothing
@@ -62,14 +62,14 @@ class RankTimes {
   [[nodiscard]] std::optional<Record> take_record(std::int64_t step);
 
   // These return values of this run on rank 0.
-  [[nodiscard]] GpusNow gpus() const { return GpusNow::of(last_gpus_); }
+  [[nodiscard]] GpuSummary gpus() const { return GpuSummary::of(last_gpus_); }
   /// Returns the mean power of all ranks' GPUs together, in watts. NaN: unknown.
-  [[nodiscard]] double mean_gpu_watts() const { return GpusNow::of(run_gpus_).watts; }
+  [[nodiscard]] double mean_gpu_watts() const { return GpuSummary::of(run_gpus_).watts; }
   /// Returns the rank with the most device memory of a kind: &DeviceMemory::allocated, &DeviceMemory::reserved.
   [[nodiscard]] MostOfRanks most_device_memory(double DeviceMemory::*kind) const;
 
  private:
-  struct Told {
+  struct RankTotals {
     StepTimes times = {};
     double peak_memory = 0;
     double energy = 0;
@@ -80,11 +80,11 @@ class RankTimes {
     GpuUse gpu = {};
 
     /// Returns the peaks, which are not reset.
-    [[nodiscard]] Told begun_anew() const { return {.peak_memory = peak_memory, .device_memory = device_memory}; }
+    [[nodiscard]] RankTotals begun_anew() const { return {.peak_memory = peak_memory, .device_memory = device_memory}; }
   };
-  [[nodiscard]] std::size_t numbers_of_place() const;
+  [[nodiscard]] std::size_t numbers_of_slot() const;
   [[nodiscard]] std::vector<double> own_numbers() const;
-  void hear_of_device(std::size_t rank, std::span<const double> numbers);
+  void collect_device(std::size_t rank, std::span<const double> numbers);
   template <typename Number>
   void add_known(Record& record, const char* name, const Number& number) const;
   void add_devices(Record& record) const;
@@ -93,12 +93,12 @@ class RankTimes {
   std::uint32_t rank_;
   std::uint32_t world_size_;
   bool on_device_;
-  Told mine_;
+  RankTotals mine_;
   std::optional<double> cpu_before_;  ///< this process's CPU seconds when it last added a step
   // Values of each rank, on rank 0.
-  std::vector<Told> told_;         ///< since the last record
-  std::vector<GpuUse> last_gpus_;  ///< the last values of its GPU
-  std::vector<GpuUse> run_gpus_;   ///< sums over the run
+  std::vector<RankTotals> totals_;  ///< since the last record
+  std::vector<GpuUse> last_gpus_;   ///< the last values of its GPU
+  std::vector<GpuUse> run_gpus_;    ///< sums over the run
 };
 
 }  // namespace rollcall::metrics

@@ -14,7 +14,7 @@
 #include <set>
 
 #include "runtime/base/file.h"
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/report/chart.h"
 #include "trainer/report/curves.h"

@@ -34,20 +34,20 @@ int FailureReport::report_on_rank_zero(const Error& error) const {
   if (rank_ == 0) {
     print(error);
   }
-  std::this_thread::sleep_for(deadline::kSameFailure);
+  std::this_thread::sleep_for(deadline::kCommonErrorDelay);
   return to_int(error.exit_code());
 }
 
-int FailureReport::report_before_connecting(const Error& error, const std::string& step, bool spares_rank_0) const {
+int FailureReport::report_before_connecting(const Error& error, const std::string& step, bool rank_0_agrees) const {
   if (error.of_this_node) {
     if (step.empty() ? local_rank_ == 0 : is_first_on_host(step + "-" + host_)) {
       print(error);
       std::signal(SIGTERM, SIG_IGN);  // if another task has ended, this one's exit code still counts
-      std::this_thread::sleep_for(deadline::kSameFailureOnNode);
+      std::this_thread::sleep_for(deadline::kNodeErrorDelay);
     }
     return to_int(error.exit_code());
   }
-  return spares_rank_0 && rank_ == 1 ? report_agreed(error) : report_on_rank_zero(error);
+  return rank_0_agrees && rank_ == 1 ? report_agreed(error) : report_on_rank_zero(error);
 }
 
 int FailureReport::report_agreed(const Error& error) const {
@@ -58,7 +58,7 @@ int FailureReport::report_agreed(const Error& error) const {
 FailureReport::Reported FailureReport::report_once(const Error& error) {
   const bool of_peer = process_group::is_peer_failure(error);
   if (error.kind == ErrorKind::DeviceLost) {
-    end_process_within(deadline::kDeviceGoes, to_int(error.exit_code()));
+    end_process_within(deadline::kFailedDeviceShutdown, to_int(error.exit_code()));
   }
   const auto cause = membership_ ? membership_->claim(error) : std::nullopt;
   Reported reported{.cause = cause && of_peer ? cause->error : error};
@@ -73,17 +73,17 @@ FailureReport::Reported FailureReport::report_once(const Error& error) {
     membership_->leave();
   }
   if (of_peer) {
-    end_process_within(deadline::kGroupsGo, reported.exit_code);
+    end_process_within(deadline::kGroupShutdown, reported.exit_code);
   }
   return reported;
 }
 
 int FailureReport::begin_recovery(const Error& error) {
-  end_process_within(deadline::kSaveEnds, to_int(error.exit_code()));
+  end_process_within(deadline::kFinishSave, to_int(error.exit_code()));
   return to_int(error.exit_code());
 }
 
-void FailureReport::limit_group_release(int code) { end_process_within(deadline::kGroupsGo, code); }
+void FailureReport::limit_group_release(int code) { end_process_within(deadline::kGroupShutdown, code); }
 
 void FailureReport::end_recovery() {
   *ended_ = true;

@@ -32,8 +32,8 @@ class FailureReport {
   int report_on_rank_zero(const Error& error) const;
   /// Reports a failure of this rank before the ranks are connected. If it is `of_this_node`, the first rank of this
   /// node in `step` prints it (see is_first_on_host()). Otherwise rank 0 prints it, as in report_on_rank_zero(); if
-  /// `spares_rank_0`, rank 0 does not have it and rank 1 prints it.
-  int report_before_connecting(const Error& error, const std::string& step, bool spares_rank_0) const;
+  /// `rank_0_agrees`, rank 0 does not have it and rank 1 prints it.
+  int report_before_connecting(const Error& error, const std::string& step, bool rank_0_agrees) const;
 
   struct Reported {
     int exit_code = 0;

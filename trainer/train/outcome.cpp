@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "runtime/base/environment.h"
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/text.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/errors/exceptions.h"

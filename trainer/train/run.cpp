@@ -234,9 +234,9 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
   if (!step) {
     const Result<job::JobFacts> slurms = launchers::facts_from_slurm(environment);
-    const bool spares_rank_0 = step.error().kind == ErrorKind::Mismatch && step::spares_rank_0(environment);
+    const bool rank_0_agrees = step.error().kind == ErrorKind::Mismatch && step::rank_0_agrees(environment);
     return {.exit_code =
-                report.report_before_connecting(step.error(), slurms ? job::step_name(*slurms) : "", spares_rank_0)};
+                report.report_before_connecting(step.error(), slurms ? job::step_name(*slurms) : "", rank_0_agrees)};
   }
   report = FailureReport(step->facts.rank, step->facts.local_rank,
                          step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);
@@ -279,10 +279,10 @@ Environment with(Environment environment, const elastic::Variables& variables) {
 /// and the process must end too.
 std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionEnd& end, double noticed) {
   const double released = seconds_now() - noticed;
-  if (!agent.await_hold(deadline::kAgentsNotice)) {
+  if (!agent.await_hold(deadline::kAgentsNoticeFailure)) {
     agent.report_stall(end.lost->reason);
   }
-  if (!agent.await_hold(deadline::kAgentsAgree)) {
+  if (!agent.await_hold(deadline::kAgentsEndGeneration)) {
     return std::nullopt;
   }
   if (end.next_start.kept &&
@@ -397,7 +397,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
       const bool silent = !prints && options->request == config::Request::PrintConfig;
       return silent ? to_int(ExitCode::Success) : print_only(*options);
     }
-    return join_and_work(*options, job::with_slurmctlds_word(environment), arguments, report, trace);
+    return join_and_work(*options, job::with_slurmctld_facts(environment), arguments, report, trace);
   } catch (const std::exception& error) {
     return report.report_own(of_exception(error));
   }

@@ -58,7 +58,7 @@ bool is_error(std::string_view line) {
 }  // namespace
 
 std::string bench_program(const Environment& environment) {
-  if (const auto beside = find_above_own_file(kProgram).file) {
+  if (const auto beside = find_in_installation(kProgram).file) {
     return beside->string();
   }
   for (const std::string& folder : split(environment.get(env::kPath).value_or(""), ':')) {

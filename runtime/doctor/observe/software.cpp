@@ -76,7 +76,7 @@ std::string checksum_of(const std::string& path) {
 /// Returns the plugins in this node's plugstack.conf; those for other versions of Slurm prepare an upgrade.
 std::string plugins_here(const Environment& environment) {
   std::string plugins;
-  const std::string stack = job::plugstack_of(job::slurm_conf_in_force(environment), install::read_file);
+  const std::string stack = job::plugstack_of(job::find_slurm_conf(environment), install::read_file);
   for (const job::PluginLine& line : job::plugin_lines(stack, install::read_file, job::names_in)) {
     const std::optional<std::string> bytes = install::read_file(line.plugin);
     const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt;
@@ -91,7 +91,7 @@ std::string plugins_here(const Environment& environment) {
 Versions observe_versions(const TaskInputs& inputs) {
   Versions versions;
   versions.plugin = plugins_here(inputs.environment);
-  versions.program = checksum_of(own_file());
+  versions.program = checksum_of(program_file());
   if (const std::optional<settings::SiteProfile>& site = inputs.settings.given.site()) {
     versions.profile = fmt::format("{} ({})", site->name, checksum_of(site->file));
   }

@@ -39,7 +39,7 @@ std::uint64_t locked_memory() {
 network::ResolvedName own_name(const TaskInputs& inputs) {
   const std::string name = inputs.step.network.host_name;
   std::optional<network::ResolvedName> found =
-      run_within(patience_of(inputs), [name] { return network::resolve_name(name); });
+      run_with_timeout(patience_of(inputs), [name] { return network::resolve_name(name); });
   return found ? *std::move(found) : network::ResolvedName{name, {}, "the name server does not respond"};
 }
 
@@ -53,10 +53,11 @@ NameFacts observe_names(const TaskInputs& inputs) {
     }
   }
   if (const std::string address = names.reverse_address; !address.empty()) {
-    names.reverse_name = run_within(patience_of(inputs), [address] { return reverse_name(address); }).value_or("");
+    names.reverse_name =
+        run_with_timeout(patience_of(inputs), [address] { return reverse_name(address); }).value_or("");
     const auto back = [name = names.reverse_name] { return network::resolve_name(name).addresses; };
     const auto same = [&](const network::Address& other) { return other.text == address; };
-    const auto addresses = run_within(patience_of(inputs), back);
+    const auto addresses = run_with_timeout(patience_of(inputs), back);
     names.reverse_name_leads_back = addresses && std::ranges::any_of(*addresses, same);
   }
   return names;
@@ -79,7 +80,7 @@ std::string purge_warning_of(const TaskInputs& inputs) {
   const auto look = [settings = inputs.settings, environment = inputs.environment] {
     return storage::purge_warning(settings, environment).value_or("");
   };
-  return run_within(patience_of(inputs), look).value_or("");
+  return run_with_timeout(patience_of(inputs), look).value_or("");
 }
 
 FolderFacts scratch_of(const TaskInputs& inputs) {
@@ -89,7 +90,7 @@ FolderFacts scratch_of(const TaskInputs& inputs) {
     return {};
   }
   std::optional<FolderFacts> facts =
-      run_within(patience_of(inputs), [folder = *path] { return observe_folder(folder); });
+      run_with_timeout(patience_of(inputs), [folder = *path] { return observe_folder(folder); });
   if (facts && inputs.step.facts.node_rank == 0) {
     facts->purge_warning = purge_warning_of(inputs);
   }
@@ -113,7 +114,7 @@ VenvFacts venv_of(const TaskInputs& inputs) {
     return {};
   }
   const auto patience = patience_of(inputs);
-  const std::optional<VenvFacts> facts = run_within(patience * 1.5, [=] { return observe_venv(path, patience); });
+  const std::optional<VenvFacts> facts = run_with_timeout(patience * 1.5, [=] { return observe_venv(path, patience); });
   return facts.value_or(VenvFacts{path, "", "the file system does not respond"});
 }
 
@@ -132,7 +133,7 @@ Versions versions_here(const TaskInputs& inputs) {
 
 std::string program_for_collectives(const TaskInputs& inputs) {
   const auto look = [environment = inputs.environment] { return bench_program(environment); };
-  return run_within(patience_of(inputs), look).value_or("");
+  return run_with_timeout(patience_of(inputs), look).value_or("");
 }
 
 /// Returns the addresses of the interface to the other nodes, then this node's names by the site's rule.
@@ -168,7 +169,7 @@ std::string host_of(const TaskInputs& inputs) {
 /// Observes the GPUs within a time limit, since a driver may hang.
 GpuFacts gpus_of(const TaskInputs& inputs) {
   const auto look = [environment = inputs.environment] { return observe_task_gpus(environment, "/"); };
-  return run_within(patience_of(inputs), look).value_or(GpuFacts());
+  return run_with_timeout(patience_of(inputs), look).value_or(GpuFacts());
 }
 
 NodeFacts observe_node(const TaskInputs& inputs) {

@@ -92,7 +92,7 @@ std::string told_in_child(const std::string& occasion, const std::string& own_an
   EXPECT_EQ(::pipe(ends.data()), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    const std::string answer = asked_once_on_host(occasion, std::chrono::seconds(30), [&] { return own_answer; });
+    const std::string answer = ask_once_per_host(occasion, std::chrono::seconds(30), [&] { return own_answer; });
     ::_exit(::write(ends[1], answer.data(), answer.size()) == static_cast<ssize_t>(answer.size()) ? 0 : 1);
   }
   ::close(ends[1]);
@@ -110,9 +110,9 @@ TEST(AskedOnceOnHost, TheFirstAsksForAll) {
     ++asked;
     return std::string("10.78.0.1");
   };
-  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
+  EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
   EXPECT_EQ(told_in_child(occasion, "another"), "10.78.0.1");
-  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
+  EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
   EXPECT_EQ(asked, 1);
 }
 
@@ -132,7 +132,7 @@ std::map<std::string, std::uint64_t> blocked_signals() {
 
 TEST(AskedOnceOnHost, TheThreadThatAnswersTakesNoSignals) {
   const auto before = blocked_signals();
-  EXPECT_EQ(asked_once_on_host(new_occasion("signals"), std::chrono::seconds(30), [] { return "asked"; }), "asked");
+  EXPECT_EQ(ask_once_per_host(new_occasion("signals"), std::chrono::seconds(30), [] { return "asked"; }), "asked");
   auto others = blocked_signals();
   std::erase_if(others, [&](const auto& thread) { return before.contains(thread.first); });
   ASSERT_EQ(others.size(), 1U);
@@ -146,7 +146,7 @@ TEST(AskedOnceOnHost, TheThreadThatAnswersTakesNoSignals) {
 
 TEST(AskedOnceOnHost, AnEmptyAnswerIsOne) {
   const std::string occasion = new_occasion("empty");
-  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), [] { return ""; }), "");
+  EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), [] { return ""; }), "");
   EXPECT_EQ(told_in_child(occasion, "another"), "");
 }
 
@@ -164,7 +164,7 @@ TEST(AskedOnceOnHost, WhoWaitsIsToldByAFirstThatBecomesAnotherProgram) {
   const std::string occasion = new_occasion("becomes");
   const pid_t first = ::fork();
   if (first == 0) {
-    (void)asked_once_on_host(occasion, std::chrono::seconds(30), [&] {
+    (void)ask_once_per_host(occasion, std::chrono::seconds(30), [&] {
       while (sockets_named(occasion) < 2) {
         ::usleep(1000);
       }
@@ -176,14 +176,14 @@ TEST(AskedOnceOnHost, WhoWaitsIsToldByAFirstThatBecomesAnotherProgram) {
   while (sockets_named(occasion) < 1) {
     ::usleep(1000);
   }
-  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), [] { return "of my own"; }), "of the first");
+  EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), [] { return "of my own"; }), "of the first");
   EXPECT_EQ(::waitpid(first, nullptr, 0), first);
 }
 
 TEST(AskedOnceOnHost, WhoIsToldNothingAsks) {
   const std::string occasion = new_occasion("silent");
   ASSERT_TRUE(is_first_on_host(occasion));  // has the name, and never tells
-  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::milliseconds(10), [] { return "asked"; }), "asked");
+  EXPECT_EQ(ask_once_per_host(occasion, std::chrono::milliseconds(10), [] { return "asked"; }), "asked");
   EXPECT_EQ(told_in_child(new_occasion("gone"), "first"), "first");
   EXPECT_EQ(told_in_child(new_occasion("gone"), "second"), "second");  // the first has ended
 }

@@ -60,8 +60,8 @@ class AboveOwnFile : public testing::Test {
   static void change(const std::filesystem::path& path, mode_t mode) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0) << path;
   }
-  [[nodiscard]] FoundAbove look() const {
-    return find_above(top_ / "prefix/bin/program", "share/rollcall/site_config");
+  [[nodiscard]] FoundInstalled look() const {
+    return find_installed(top_ / "prefix/bin/program", "share/rollcall/site_config");
   }
   [[nodiscard]] std::string found() const { return look().file.value_or("").string(); }
 
@@ -70,12 +70,12 @@ class AboveOwnFile : public testing::Test {
 
 TEST_F(AboveOwnFile, WhatWasInstalledWithItIsFound) {
   EXPECT_EQ(found(), top_ / "prefix/share/rollcall/site_config");
-  EXPECT_FALSE(find_above(top_ / "prefix/bin/program", "share/nothing").file);
+  EXPECT_FALSE(find_installed(top_ / "prefix/bin/program", "share/nothing").file);
   const auto placed = top_ / "prefix/lib/x86_64-linux-gnu/rollcall/22.05-1c291ca3/bin";  // by `install --site`
   std::filesystem::create_directories(placed);
   std::ofstream(placed / "program");
-  EXPECT_EQ(find_above(placed / "program", "share/rollcall/site_config").file.value_or(""), found());
-  EXPECT_FALSE(find_above(top_ / "prefix/bin/none", "share/rollcall/site_config").file);
+  EXPECT_EQ(find_installed(placed / "program", "share/rollcall/site_config").file.value_or(""), found());
+  EXPECT_FALSE(find_installed(top_ / "prefix/bin/none", "share/rollcall/site_config").file);
   EXPECT_EQ(look().passed_over, "");
 }
 

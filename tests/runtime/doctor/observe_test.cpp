@@ -215,10 +215,10 @@ TEST_F(DoctorObserve, AVenvMustHaveAPythonThatRuns) {
 }
 
 TEST(DoctorWithin, GivesTheValueOrNothing) {
-  EXPECT_EQ(run_within(std::chrono::seconds(60), [] { return 7; }), 7);
+  EXPECT_EQ(run_with_timeout(std::chrono::seconds(60), [] { return 7; }), 7);
   auto never = std::make_shared<std::promise<int>>();
   std::shared_future<int> value = never->get_future().share();
-  EXPECT_FALSE(run_within(std::chrono::milliseconds(20), [value] { return value.get(); }));
+  EXPECT_FALSE(run_with_timeout(std::chrono::milliseconds(20), [value] { return value.get(); }));
   never->set_value(1);
 }
 

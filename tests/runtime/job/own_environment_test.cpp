@@ -41,8 +41,8 @@ Environment with(Environment environment, const std::map<std::string, std::strin
 }
 
 TEST(OwnEnvironment, OfABatchScriptHasNothingOfTheStepThatSubmittedIt) {
-  const Witnesses witnesses{.step = StepOfProcess{9, "batch"}, .is_array_element = false, .restarts = 0};
-  const Environment own = without_values_of_others(script_from_a_task(), witnesses);
+  const StepEvidence evidence{.step = StepOfProcess{9, "batch"}, .is_array_element = false, .restarts = 0};
+  const Environment own = without_inherited_variables(script_from_a_task(), evidence);
   EXPECT_EQ(own.variables(), Environment({{"SLURM_JOB_ID", "9"},
                                           {"SLURM_JOB_NODELIST", "n[1-2]"},
                                           {"SLURMD_NODENAME", "n1"},
@@ -58,14 +58,14 @@ TEST(OwnEnvironment, OfATaskKeepsWhatSlurmGaveIt) {
   const Environment task =
       with(script_from_a_task(),
            {{"SLURM_JOB_ID_HET_GROUP_0", "9"}, {"PMIX_NAMESPACE", "slurm.pmix.10.3"}, {"PMI_JOBID", "9.3"}});
-  const Witnesses second_component{.step = StepOfProcess{10, "3"}, .is_array_element = true, .restarts = 4};
-  EXPECT_EQ(without_values_of_others(task, second_component).variables(), task.variables());
-  EXPECT_EQ(without_values_of_others(task, {}).variables(), task.variables());
+  const StepEvidence second_component{.step = StepOfProcess{10, "3"}, .is_array_element = true, .restarts = 4};
+  EXPECT_EQ(without_inherited_variables(task, second_component).variables(), task.variables());
+  EXPECT_EQ(without_inherited_variables(task, {}).variables(), task.variables());
 }
 
 TEST(OwnEnvironment, OfSallocInsideAStepIsNoTasks) {
-  const Witnesses witnesses{.step = StepOfProcess{7, "3"}};
-  const Environment own = without_values_of_others(script_from_a_task(), witnesses);
+  const StepEvidence evidence{.step = StepOfProcess{7, "3"}};
+  const Environment own = without_inherited_variables(script_from_a_task(), evidence);
   for (const char* const name : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURMD_NODENAME", "SLURM_JOB_END_TIME"}) {
     EXPECT_EQ(own.get(name), std::nullopt) << name;
   }
@@ -73,7 +73,7 @@ TEST(OwnEnvironment, OfSallocInsideAStepIsNoTasks) {
 
 TEST(OwnEnvironment, WithoutAWitnessIsJudgedByTheNodesOfTheJob) {
   const auto step_kept = [](const std::map<std::string, std::string>& values) {
-    return without_values_of_others(with(script_from_a_task(), values), {}).get("SLURM_STEP_NODELIST").has_value();
+    return without_inherited_variables(with(script_from_a_task(), values), {}).get("SLURM_STEP_NODELIST").has_value();
   };
   EXPECT_TRUE(step_kept({}));
   EXPECT_TRUE(step_kept({{"SLURM_STEP_NODELIST", "n1"}}));
@@ -102,9 +102,9 @@ TEST(OwnEnvironment, EmptiesWhatALauncherAroundTheStepToldItsRanks) {
   const Environment job({{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}, {"PET_NNODES", "2"}});
   for (const auto& values : {of_torchrun(), of_mpirun()}) {
     const Environment given = with(job, values);
-    Environment own = without_values_of_others(given, {.given = given});
-    EXPECT_EQ(emptied(own).size(), values.size());
-    for (const std::string& name : emptied(own)) {
+    Environment own = without_inherited_variables(given, {.given = given});
+    EXPECT_EQ(emptied_variables(own).size(), values.size());
+    for (const std::string& name : emptied_variables(own)) {
       own.unset(name);
     }
     EXPECT_EQ(own.variables(), job.variables());
@@ -114,17 +114,18 @@ TEST(OwnEnvironment, EmptiesWhatALauncherAroundTheStepToldItsRanks) {
 TEST(OwnEnvironment, KeepsWhatALauncherInsideOfTheStepTellsItsRanks) {
   const Environment job({{"SLURM_JOB_ID", "9"}});
   Environment rank = with(job, of_torchrun());
-  EXPECT_EQ(without_values_of_others(rank, {.given = job}).variables(), rank.variables());
-  EXPECT_EQ(without_values_of_others(rank, {}).variables(), rank.variables()) << "nobody says what the step was given";
+  EXPECT_EQ(without_inherited_variables(rank, {.given = job}).variables(), rank.variables());
+  EXPECT_EQ(without_inherited_variables(rank, {}).variables(), rank.variables())
+      << "nobody says what the step was given";
   const Environment given = rank;  // by a torchrun around it; one inside has the same default name, and as many ranks
   rank.set("TORCHELASTIC_ERROR_FILE", "/tmp/torchelastic_b/0/error.json");
-  EXPECT_EQ(without_values_of_others(rank, {.given = given}).variables(), rank.variables());
+  EXPECT_EQ(without_inherited_variables(rank, {.given = given}).variables(), rank.variables());
 }
 
 TEST(OwnEnvironment, KeepsSlurmsPmixBesideAnOuterMpiruns) {
   Environment given = with(Environment({{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "3"}}), of_mpirun());
   given.set("PMIX_NAMESPACE", "slurm.pmix.9.3");
-  const Environment own = without_values_of_others(given, {.step = StepOfProcess{9, "3"}, .given = given});
+  const Environment own = without_inherited_variables(given, {.step = StepOfProcess{9, "3"}, .given = given});
   EXPECT_EQ(own.get("PMIX_RANK"), "1");
   EXPECT_EQ(own.get("OMPI_COMM_WORLD_RANK"), "");
 }
@@ -141,7 +142,7 @@ TEST(OwnEnvironment, OfAFirstProcessIsReadOnlyWhereItsLastEntryEnds) {
 TEST(OwnEnvironment, OutsideOfAJobIsAsItIs) {
   Environment shell = script_from_a_task();
   shell.unset("SLURM_JOB_ID");
-  EXPECT_EQ(without_values_of_others(shell, {.step = StepOfProcess{9, "batch"}}).variables(), shell.variables());
+  EXPECT_EQ(without_inherited_variables(shell, {.step = StepOfProcess{9, "batch"}}).variables(), shell.variables());
 }
 
 TEST(StepOfProcess, IsReadFromTitlesAndCgroups) {

@@ -122,7 +122,7 @@ TEST(Admission, BothSidesSayThatTheSecretIsAnother) {
   auto zero = rank_0(own, 2, 2);
   const auto other = come(at(own, "another"), {kKey.name, 1, 2}, 1);
   ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().kind, ErrorKind::NobodyMet);
+  EXPECT_EQ(other.error().kind, ErrorKind::RendezvousUnanswered);
   EXPECT_THAT(
       other.error().reason,
       HasSubstr("a rollcall process listens there that does not know the secret of 4711-0-0 (rendezvous.secret)"));

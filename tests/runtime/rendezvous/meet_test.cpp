@@ -173,7 +173,7 @@ TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {
   const std::uint16_t port = free_port();
   const auto other = meet(task(1, 2), at("127.0.0.1", port), settings_with({{"rendezvous.timeout", "0.2"}}), nullptr);
   ASSERT_FALSE(other);
-  EXPECT_EQ(other.error().kind, ErrorKind::NobodyMet);
+  EXPECT_EQ(other.error().kind, ErrorKind::RendezvousUnanswered);
   EXPECT_EQ(other.error().value, "127.0.0.1:" + std::to_string(port));
   EXPECT_THAT(other.error().reason, HasSubstr("0.2 s"));
   EXPECT_THAT(other.error().reason, HasSubstr("refused"));

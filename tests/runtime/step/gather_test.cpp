@@ -124,12 +124,12 @@ TEST(Gather, ExplicitValuesThatContradictSlurmAreAMismatch) {
 
 TEST(Gather, AContradictionSparesRankZeroWhereTheUsersValuesAreRankZeros) {
   using Values = std::map<std::string, std::string>;
-  EXPECT_TRUE(spares_rank_0(with(slurm_task(), Values{{"RANK", "0"}})));
-  EXPECT_TRUE(spares_rank_0(with(slurm_task(), Values{{"RANK", "0"}, {"WORLD_SIZE", "5"}})));
-  EXPECT_TRUE(spares_rank_0(with(slurm_task(), Values{{"LOCAL_RANK", "0"}})));
-  EXPECT_FALSE(spares_rank_0(with(slurm_task(), Values{{"RANK", "2"}})));
-  EXPECT_FALSE(spares_rank_0(with(slurm_task(), Values{{"RANK", "0"}, {"WORLD_SIZE", "3"}})));
-  EXPECT_FALSE(spares_rank_0(with(slurm_task(), Values{{"WORLD_SIZE", "3"}})));
+  EXPECT_TRUE(rank_0_agrees(with(slurm_task(), Values{{"RANK", "0"}})));
+  EXPECT_TRUE(rank_0_agrees(with(slurm_task(), Values{{"RANK", "0"}, {"WORLD_SIZE", "5"}})));
+  EXPECT_TRUE(rank_0_agrees(with(slurm_task(), Values{{"LOCAL_RANK", "0"}})));
+  EXPECT_FALSE(rank_0_agrees(with(slurm_task(), Values{{"RANK", "2"}})));
+  EXPECT_FALSE(rank_0_agrees(with(slurm_task(), Values{{"RANK", "0"}, {"WORLD_SIZE", "3"}})));
+  EXPECT_FALSE(rank_0_agrees(with(slurm_task(), Values{{"WORLD_SIZE", "3"}})));
 }
 
 TEST(Gather, ValuesThatAnotherRollcallSetDoNotCountAsExplicit) {

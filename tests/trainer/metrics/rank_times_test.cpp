@@ -20,14 +20,14 @@ nlohmann::json record_after(std::uint32_t ranks, std::int64_t steps) {
   for (std::int64_t step = 1; step <= steps; ++step) {
     std::vector<double> sums;
     for (RankTimes& rank : all) {
-      const std::vector<double> told = rank.tell(step);
+      const std::vector<double> told = rank.contribution(step);
       sums.resize(told.size());
       for (std::size_t i = 0; i < told.size(); ++i) {
         sums[i] += told[i];
       }
     }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      all[rank].hear(step, sums);
+      all[rank].collect(step, sums);
       all[rank].add({.steps = 1, .data = 0.5, .forward = rank + 1.0, .backward = 2, .wait = 1},
                     {.peak_memory = (rank + 1) << 20,
                      .cpu_seconds = 100 + static_cast<double>(step) * (rank + 3.0),
@@ -65,10 +65,10 @@ TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
   RankTimes first(0, 2);
   RankTimes second(1, 2);
   const auto record_of = [&](std::int64_t step) {
-    std::vector<double> sums = first.tell(step);
-    const std::vector<double> others = second.tell(step);
+    std::vector<double> sums = first.contribution(step);
+    const std::vector<double> others = second.contribution(step);
     std::ranges::transform(sums, others, sums.begin(), std::plus());
-    first.hear(step, sums);
+    first.collect(step, sums);
     const std::optional<Record> record = first.take_record(step);
     for (const auto& [name, field] : *record) {
       if (name == "energy_joules") {
@@ -93,9 +93,9 @@ class RanksOnGpus : public testing::Test {
  protected:
   void step() {
     step_ += 1;
-    std::vector<double> sums = first_.tell(step_);
-    std::ranges::transform(sums, second_.tell(step_), sums.begin(), std::plus());
-    first_.hear(step_, sums);
+    std::vector<double> sums = first_.contribution(step_);
+    std::ranges::transform(sums, second_.contribution(step_), sums.begin(), std::plus());
+    first_.collect(step_, sums);
     first_.add({.steps = 1}, {.peak_memory = 1});
   }
   std::map<std::string, std::string> record() {
@@ -178,8 +178,8 @@ TEST_F(RanksOnGpus, WhatOneCannotReadIsNull) {
 TEST(RankTimes, NothingIsToldBeforeAStepWasDone) { EXPECT_TRUE(record_after(2, 1).is_null()); }
 
 TEST(RankTimes, ManyRanksTakeTurnsInAMessageOfTheSameLength) {
-  constexpr std::uint32_t kRanks = 3 * RankTimes::kPlaces;
-  EXPECT_EQ(RankTimes(0, kRanks).tell(1).size(), RankTimes(0, RankTimes::kPlaces).tell(1).size());
+  constexpr std::uint32_t kRanks = 3 * RankTimes::kSlots;
+  EXPECT_EQ(RankTimes(0, kRanks).contribution(1).size(), RankTimes(0, RankTimes::kSlots).contribution(1).size());
   const auto json = record_after(kRanks, 6);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(json["forward_seconds"][rank], rank + 1.0);

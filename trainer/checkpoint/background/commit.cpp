@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "trainer/checkpoint/format/block_file.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"

@@ -12,7 +12,7 @@ namespace {
 bool may_pass_with_time(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::PeerLost:
-    case ErrorKind::PeerLate:
+    case ErrorKind::PeerTimeout:
     case ErrorKind::DeviceLost:
     case ErrorKind::DeviceOutOfMemory:
     case ErrorKind::Unavailable:

@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <span>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/small_file.h"
 #include "trainer/storage/file.h"
 

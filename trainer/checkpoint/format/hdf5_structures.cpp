@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "trainer/checkpoint/format/block_file.h"
 #include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/content.h"

@@ -13,7 +13,7 @@
 #include <memory>
 #include <thread>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/parallel_for.h"
 #include "trainer/checkpoint/format/schema.h"

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/hdf5_structures.h"

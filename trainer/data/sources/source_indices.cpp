@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/small_file.h"
 #include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"

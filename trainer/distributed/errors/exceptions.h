@@ -12,8 +12,8 @@
 
 namespace rollcall::process_group {
 
-/// Thrown when a watched collective fails, with what the ranks found out about it. PeerLost, PeerLate: a peer was lost
-/// or late; DeviceLost: this rank's own device failed; Mismatch: ranks called different collectives.
+/// Thrown when a watched collective fails, with what the ranks found out about it. PeerLost, PeerTimeout: a peer was
+/// lost or late; DeviceLost: this rank's own device failed; Mismatch: ranks called different collectives.
 class CollectiveFailure : public c10::DistError {
  public:
   explicit CollectiveFailure(rollcall::Error error)

@@ -103,14 +103,14 @@ std::optional<Membership::Cause> Membership::claim(const Error& error) const {
     return std::nullopt;
   }
   const std::string mine = std::to_string(rank_) + "\n" + serialise(error);
-  const auto first = run_within(deadline::kStoreAnswers,
-                                [store = store_, mine] { return store->compareSet(kCause, std::string(), mine); });
+  const auto first = run_with_timeout(
+      deadline::kStoreQuery, [store = store_, mine] { return store->compareSet(kCause, std::string(), mine); });
   return first ? parse_cause(*first, rank_) : std::nullopt;
 }
 
 void Membership::leave() const {
   if (store_) {
-    (void)run_within(deadline::kStoreAnswers, [store = store_, key = store::left_key(rank_)] {
+    (void)run_with_timeout(deadline::kStoreQuery, [store = store_, key = store::left_key(rank_)] {
       store->set(key, std::string("1"));
       return store->check({key});  // set() alone may return before the store has it, and the process may end
     });
@@ -126,7 +126,7 @@ void Membership::wait_for_others_to_leave() const {
     others.push_back(store::left_key(rank));
   }
   try {
-    store_->wait(others, deadline::kOthersLeave);
+    store_->wait(others, deadline::kOthersDisconnect);
   } catch (const std::exception&) {
     // Some are stopped, or their node does not respond, or the store is gone: no rank uses it any more.
   }

@@ -97,11 +97,12 @@ class Membership {
 
 /// Returns whether another rank was lost or late: it may have reported the cause.
 [[nodiscard]] inline bool is_peer_failure(const Error& error) {
-  return error.kind == ErrorKind::PeerLost || error.kind == ErrorKind::PeerLate;
+  return error.kind == ErrorKind::PeerLost || error.kind == ErrorKind::PeerTimeout;
 }
 /// Returns whether `error`, of ranks that were still to meet, may come from ranks that are missing.
 [[nodiscard]] inline bool others_may_be_missing(const Error& error) {
-  return is_peer_failure(error) || error.kind == ErrorKind::Unavailable || error.kind == ErrorKind::NobodyMet;
+  return is_peer_failure(error) || error.kind == ErrorKind::Unavailable ||
+         error.kind == ErrorKind::RendezvousUnanswered;
 }
 
 }  // namespace rollcall::process_group

@@ -128,7 +128,7 @@ void PendingCollectives::process_ended(std::uint32_t peer, const HasLeft& has_le
     // If the store is gone too, this may be the end of a run whose last collective is about to succeed.
     lost_ = Lost{.what = "the process of " + names_.of(peer) + " ended",
                  .since = now,
-                 .patience = left ? deadline::kEndedPeerIsRead : deadline::kLostPeerIsRead};
+                 .patience = left ? deadline::kDrainEndedPeer : deadline::kDrainLostPeer};
   }
 }
 
@@ -136,7 +136,7 @@ void PendingCollectives::ranks_are_lost(Clock::time_point now) {
   if (!lost_) {  // a rank that is known to be lost is waited for less
     lost_ = Lost{.what = "the agent reported that ranks are lost",
                  .since = now,
-                 .patience = deadline::kLostPeerIsRead,
+                 .patience = deadline::kDrainLostPeer,
                  .reported = true};
   }
 }

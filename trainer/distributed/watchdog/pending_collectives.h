@@ -110,7 +110,7 @@ class PendingCollectives {
   void add(c10::intrusive_ptr<c10d::Work> work, const std::shared_ptr<WatchedCollective>& collective,
            HealthCheck health_check = {}, std::chrono::milliseconds own = {});
 
-  /// Records that the process of `peer` has ended. Call look() after deadline::kEndedPeerIsRead.
+  /// Records that the process of `peer` has ended. Call look() after deadline::kDrainEndedPeer.
   void process_ended(std::uint32_t peer, const HasLeft& has_left, Clock::time_point now);
   /// Records that the agent reported lost ranks, which may be on a node that does not respond and whose connections
   /// stay open. Call look() afterwards.

@@ -113,7 +113,7 @@ void Watchdog::answer(Shared& shared, milliseconds interval, const RankQuery& ra
 
 void Watchdog::look(Shared& shared, const WatchdogOptions& options, const RankQuery& rank_query) {
   const PendingCollectives::HasLeft has_left = [&rank_query](std::uint32_t rank) {
-    return run_within(deadline::kWordOfPeer, [rank_query, rank] { return rank_query.has_left(rank); });
+    return run_with_timeout(deadline::kPeerStatusQuery, [rank_query, rank] { return rank_query.has_left(rank); });
   };
   ProcessWatch& processes = *shared.membership->processes();
   const milliseconds interval = interval_of(options);
@@ -126,7 +126,7 @@ void Watchdog::look(Shared& shared, const WatchdogOptions& options, const RankQu
         shared.pending.process_ended(*rank, has_left, steady_clock::now());
       }
     }
-    pause = ended.empty() ? interval : std::min(interval, deadline::kEndedPeerIsRead);
+    pause = ended.empty() ? interval : std::min(interval, deadline::kDrainEndedPeer);
     if (!shared.stop) {
       if (shared.membership->agent_has_lost()) {
         shared.pending.ranks_are_lost(steady_clock::now());
@@ -157,7 +157,7 @@ void Watchdog::stop() {
   shared_->changed.notify_all();
   shared_->membership->processes()->wake();
   // If rank 0 is stopped, the thread waits for its store and is left behind.
-  shared_->changed.wait_for(lock, deadline::kLastWord, [this] { return shared_->stopped; });
+  shared_->changed.wait_for(lock, deadline::kWatchdogReport, [this] { return shared_->stopped; });
 }
 
 void Watchdog::begin(CollectiveCall& call) {
@@ -211,10 +211,10 @@ std::string Watchdog::ask_all(std::uint64_t number, bool late) {
   const std::string where = shared_->membership->step_text();
   const auto until = steady_clock::now() + timeouts.several_silent;
   const std::optional<std::string> missing =
-      run_within(timeouts.several_silent + std::chrono::seconds(3),
-                 [rank_query = rank_query(store_), number, late, timeouts, where, own = shared_->progress()] {
-                   return rank_query.ask(number, own, /*any_lost=*/!late, timeouts, where);
-                 });
+      run_with_timeout(timeouts.several_silent + std::chrono::seconds(3),
+                       [rank_query = rank_query(store_), number, late, timeouts, where, own = shared_->progress()] {
+                         return rank_query.ask(number, own, /*any_lost=*/!late, timeouts, where);
+                       });
   if (missing) {
     return *missing;
   }
@@ -251,7 +251,7 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   reported_ =
       fail("collective", to_text(call), reason,
            late ? fmt::format("{}, or raising {} if it was only slow", action, options_.timeout_setting) : action,
-           late ? ErrorKind::PeerLate : ErrorKind::PeerLost);
+           late ? ErrorKind::PeerTimeout : ErrorKind::PeerLost);
   return *reported_;
 }
 

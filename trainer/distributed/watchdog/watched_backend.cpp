@@ -109,7 +109,7 @@ class Connections {
         return;
       }
     }
-    (void)run_within(deadline::kDevicesLetGo, [backend = backend_] {
+    (void)run_with_timeout(deadline::kDeviceShutdown, [backend = backend_] {
       backend->shutdown();
       return true;
     });

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/this_process.h"
 #include "trainer/metrics/tensorboard/event.h"
 

@@ -263,7 +263,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     fmt::print(stderr, "{}\n", options.error().message());
     return to_int(options.error().exit_code());
   }
-  return *options ? measure_in_world(**options, job::with_slurmctlds_word(environment)) : to_int(ExitCode::Success);
+  return *options ? measure_in_world(**options, job::with_slurmctld_facts(environment)) : to_int(ExitCode::Success);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <variant>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/storage/crc.h"
 

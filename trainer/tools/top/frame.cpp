@@ -98,10 +98,10 @@ std::string gpus_line(const Run& run) {
     return series.empty() ? std::nan("") : series.points().back().mean();
   };
   const double per_joule = last(run.images_per_joule);
-  const std::string text = metrics::GpusNow{.load = last(run.gpu_load),
-                                            .memory = kMebibyte * last(run.gpu_memory),
-                                            .memory_total = kMebibyte * last(run.gpu_memory_total),
-                                            .watts = last(run.gpu_watts)}
+  const std::string text = metrics::GpuSummary{.load = last(run.gpu_load),
+                                               .memory = kMebibyte * last(run.gpu_memory),
+                                               .memory_total = kMebibyte * last(run.gpu_memory_total),
+                                               .watts = last(run.gpu_watts)}
                                .text();
   return text + (std::isnan(per_joule) ? "" : fmt::format("  {:.3g} images/J", per_joule));
 }

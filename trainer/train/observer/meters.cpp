@@ -18,12 +18,13 @@ constexpr const char* kGpuGivenUp =
 Meters::Meters(const JobContext& context) {
   const bool has_gpu = context.device.type() != at::kCPU;
   const std::shared_ptr<const metrics::Nvml> nvml =
-      has_gpu ? run_within(kLongestAnswer, [] { return metrics::Nvml::open(); }).value_or(nullptr) : nullptr;
+      has_gpu ? run_with_timeout(kLongestAnswer, [] { return metrics::Nvml::open(); }).value_or(nullptr) : nullptr;
   if (context.local_rank == 0) {
-    energy_ =
-        run_within(kLongestAnswer, [nvml] { return std::make_shared<metrics::EnergyMeter>(nvml); }).value_or(nullptr);
+    energy_ = run_with_timeout(kLongestAnswer, [nvml] {
+                return std::make_shared<metrics::EnergyMeter>(nvml);
+              }).value_or(nullptr);
   }
-  const auto meter = run_within(kLongestAnswer, [nvml, uuid = context.device.facts().uuid] {
+  const auto meter = run_with_timeout(kLongestAnswer, [nvml, uuid = context.device.facts().uuid] {
     return metrics::GpuMeter::of(nvml, uuid, seconds_now());
   });
   if (meter && *meter) {
@@ -37,7 +38,7 @@ std::string Meters::add_energy(metrics::RankTimes& times) {
     return "";
   }
   energy_read_ = now;
-  if (const auto joules = run_within(kLongestAnswer, [energy = energy_] { return energy->take(); })) {
+  if (const auto joules = run_with_timeout(kLongestAnswer, [energy = energy_] { return energy->take(); })) {
     times.add_energy(*joules);
     return "";
   }
@@ -51,7 +52,7 @@ std::string Meters::add_gpu(metrics::RankTimes& times) {
     return "";
   }
   gpu_read_ = now;
-  if (const auto use = run_within(kLongestAnswer, [gpu = gpu_, now] { return gpu->take(now); })) {
+  if (const auto use = run_with_timeout(kLongestAnswer, [gpu = gpu_, now] { return gpu->take(now); })) {
     times.add_gpu(*use);
     return "";
   }
@@ -60,7 +61,7 @@ std::string Meters::add_gpu(metrics::RankTimes& times) {
 }
 
 std::string Meters::leave_out_gpu() {
-  if (!gpu_ || run_within(kLongestAnswer, [gpu = gpu_] { return gpu->take(seconds_now()); })) {
+  if (!gpu_ || run_with_timeout(kLongestAnswer, [gpu = gpu_] { return gpu->take(seconds_now()); })) {
     return "";
   }
   gpu_.reset();

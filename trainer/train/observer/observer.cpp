@@ -128,7 +128,7 @@ std::vector<double> Observer::rank_numbers(std::int64_t step) {
     rank_times_.set_device_memory(
         {.allocated = static_cast<double>(peak->allocated), .reserved = static_cast<double>(peak->reserved)});
   }
-  return rank_times_.tell(step);
+  return rank_times_.contribution(step);
 }
 
 void Observer::report_recovery(const checkpoint::Progress& progress) {

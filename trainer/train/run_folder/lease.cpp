@@ -19,7 +19,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "trainer/storage/file.h"

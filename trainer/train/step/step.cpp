@@ -279,7 +279,7 @@ std::optional<Outcome> Steps::collect(Step& collected) {
   const auto stop = catch_training_errors(run_.context, [&] {
     const SumsOfRanks::Read read = step.of_ranks.read(run_.context.longest_wait());
     step.totals = read.totals;
-    run_.observer.rank_times().hear(step.numbers.step, read.more);
+    run_.observer.rank_times().collect(step.numbers.step, read.more);
     precision::LossScale scale;
     if (is_async()) {
       step.numbers.gradient_norm =

@@ -165,7 +165,7 @@ TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereWhatIsGoneDoesNotComeB
   saver.wait();
   EXPECT_EQ(saver.take_outcome()->written.error().reason, "disk full");
   EXPECT_EQ(tries, 3);
-  for (const ErrorKind kind : {ErrorKind::PeerLost, ErrorKind::PeerLate, ErrorKind::DeviceLost,
+  for (const ErrorKind kind : {ErrorKind::PeerLost, ErrorKind::PeerTimeout, ErrorKind::DeviceLost,
                                ErrorKind::DeviceOutOfMemory, ErrorKind::Unavailable}) {
     tries = 0;
     ASSERT_TRUE(saver.start(2, training.live(), [&](const format::Content&) {

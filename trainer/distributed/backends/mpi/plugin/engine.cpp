@@ -60,7 +60,7 @@ void Engine::run() {
 }
 
 void Engine::leave() {
-  const Clock::time_point deadline = Clock::now() + deadline::kLastBarrier;
+  const Clock::time_point deadline = Clock::now() + deadline::kFinalBarrier;
   MPI_Request barrier = MPI_REQUEST_NULL;
   std::unique_lock lock(mpi_mutex());
   MPI_Ibarrier(communicator_, &barrier);

@@ -42,7 +42,7 @@ void Peers::suspect(std::uint32_t peer, const std::string& reason) {
 void Peers::judge_suspects() {
   for (std::uint32_t rank = 0; rank < peers_.size() && suspects_ > 0; ++rank) {
     Peer& peer = peers_[rank];
-    if (!peer.suspicion.empty() && std::chrono::steady_clock::now() - peer.suspected > deadline::kEndpointIsJudged) {
+    if (!peer.suspicion.empty() && std::chrono::steady_clock::now() - peer.suspected > deadline::kBrokenEndpointGrace) {
       lose(rank, peer.suspicion);
       peer.suspicion.clear();
       suspects_ -= 1;

@@ -309,7 +309,7 @@ void Worker::notify_all() {
           return peers_.has_acknowledged(endpoint.peer) || !is_reachable(endpoint);
         });
       },
-      failure ? deadline::kFailureIsRead : deadline::kGoodbyeIsRead);
+      failure ? deadline::kFailureClose : deadline::kGracefulClose);
 }
 
 void Worker::shutdown() {
@@ -346,7 +346,7 @@ void Worker::close_endpoints() {
     });
     return closing.empty();
   };
-  progress_until(all_closed, peers_.failure() ? deadline::kFailureIsRead : deadline::kEndpointsClose);
+  progress_until(all_closed, peers_.failure() ? deadline::kFailureClose : deadline::kForcedClose);
 }
 
 }  // namespace rollcall::process_group::ucx

@@ -1,4 +1,4 @@
-#include "runtime/base/believed_file.h"
+#include "runtime/base/trusted_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <deque>
 #include <utility>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 
@@ -22,7 +22,7 @@ constexpr int kMostLinksFollowed = 40;  // as the kernel's own limit
 constexpr int kOfEntry = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
 
 /// An open file or folder and its path.
-struct Place {
+struct OpenEntry {
   int descriptor;
   std::string path;
 };
@@ -31,16 +31,16 @@ struct Place {
 class WalkFromRoot {
  public:
   /// `access` holds the flags of open(2) for the last entry of the path.
-  WalkFromRoot(Believed believed, int access) : believed_(std::move(believed)), access_(access) {}
+  WalkFromRoot(TrustedOwners trusted, int access) : trusted_(std::move(trusted)), access_(access) {}
   ~WalkFromRoot() {
-    while (!places_.empty()) {
+    while (!entries_.empty()) {
       leave();
     }
   }
   WalkFromRoot(const WalkFromRoot&) = delete;
   WalkFromRoot& operator=(const WalkFromRoot&) = delete;
 
-  /// Opens `path`. The descriptor stays open as long as this object lives. -1: see error_number() and disbelief().
+  /// Opens `path`. The descriptor stays open as long as this object lives. -1: see error_number() and trust_problem().
   int open(const std::string& path) {
     if (!path.starts_with('/')) {
       error_number_ = EINVAL;
@@ -52,24 +52,24 @@ class WalkFromRoot {
       const std::string name = std::move(names_.front());
       names_.pop_front();
       if (name == "..") {
-        if (places_.size() > 1) {
+        if (entries_.size() > 1) {
           leave();
         }
       } else if (!name.empty() && name != ".") {
         enter(name);
       }
     }
-    return goes_on() ? places_.back().descriptor : -1;
+    return goes_on() ? entries_.back().descriptor : -1;
   }
 
   [[nodiscard]] int error_number() const { return error_number_; }
-  [[nodiscard]] const std::optional<Disbelief>& disbelief() const { return disbelief_; }
+  [[nodiscard]] const std::optional<TrustProblem>& trust_problem() const { return trust_problem_; }
 
  private:
-  [[nodiscard]] bool goes_on() const { return error_number_ == 0 && !disbelief_; }
+  [[nodiscard]] bool goes_on() const { return error_number_ == 0 && !trust_problem_; }
 
   void begin() {
-    believed_ = with_owner_of("/", std::move(believed_));
+    trusted_ = with_owner_of("/", std::move(trusted_));
     add({::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), ""});
   }
 
@@ -79,31 +79,31 @@ class WalkFromRoot {
   }
 
   /// Checks an entry that was just opened and keeps it. Returns its mode, or 0 where it was not opened.
-  mode_t add(Place place) {
+  mode_t add(OpenEntry entry) {
     struct stat status {};
-    if (place.descriptor < 0) {
+    if (entry.descriptor < 0) {
       error_number_ = errno;
       return 0;
     }
-    places_.push_back(std::move(place));
-    if (::fstat(places_.back().descriptor, &status) != 0) {
+    entries_.push_back(std::move(entry));
+    if (::fstat(entries_.back().descriptor, &status) != 0) {
       error_number_ = errno;
       return 0;
     }
-    const std::string& path = places_.back().path;
-    disbelief_ = rollcall::disbelief(status, path.empty() ? "/" : path, believed_);
+    const std::string& path = entries_.back().path;
+    trust_problem_ = rollcall::trust_problem(status, path.empty() ? "/" : path, trusted_);
     return status.st_mode;
   }
 
   void leave() {
-    ::close(places_.back().descriptor);
-    places_.pop_back();
+    ::close(entries_.back().descriptor);
+    entries_.pop_back();
   }
 
   /// Opens the entry `name` of the last folder: a folder, a link to follow, or the file.
   void enter(const std::string& name) {
-    const int folder = places_.back().descriptor;
-    const std::string path = places_.back().path + "/" + name;
+    const int folder = entries_.back().descriptor;
+    const std::string path = entries_.back().path + "/" + name;
     // O_DIRECTORY triggers an automount; O_PATH alone does not.
     int entry = ::openat(folder, name.c_str(), kOfEntry | O_PATH | O_DIRECTORY);
     if (entry < 0 && (errno == ENOTDIR || errno == ELOOP)) {
@@ -122,26 +122,26 @@ class WalkFromRoot {
 
   void follow() {
     std::array<char, PATH_MAX> target{};
-    const ssize_t length = ::readlinkat(places_.back().descriptor, "", target.data(), target.size());
+    const ssize_t length = ::readlinkat(entries_.back().descriptor, "", target.data(), target.size());
     if (length < 0 || ++links_ > kMostLinksFollowed) {
       error_number_ = length < 0 ? errno : ELOOP;
       return;
     }
     leave();
     const std::string to(target.data(), static_cast<std::size_t>(length));
-    while (to.starts_with('/') && places_.size() > 1) {
+    while (to.starts_with('/') && entries_.size() > 1) {
       leave();
     }
     push_front(to);
   }
 
-  Believed believed_;
+  TrustedOwners trusted_;
   int access_;
-  std::vector<Place> places_{};  ///< the root folder and the open folders below it
+  std::vector<OpenEntry> entries_{};  ///< the root folder and the open folders below it
   std::deque<std::string> names_{};
   int links_ = 0;
   int error_number_ = 0;
-  std::optional<Disbelief> disbelief_{};
+  std::optional<TrustProblem> trust_problem_{};
 };
 
 /// A sticky bit means that others shall write to the folder, so that chmod is no remedy.
@@ -151,53 +151,54 @@ std::string without_bit(const char* bit, const struct stat& status, const std::s
 
 }  // namespace
 
-Believed with_owner_of(const std::string& path, Believed believed) {
+TrustedOwners with_owner_of(const std::string& path, TrustedOwners trusted) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
-    believed.users.push_back(status.st_uid);
+    trusted.users.push_back(status.st_uid);
   }
-  return believed;
+  return trusted;
 }
 
-std::optional<Disbelief> disbelief(const struct stat& status, const std::string& path, const Believed& believed) {
+std::optional<TrustProblem> trust_problem(const struct stat& status, const std::string& path,
+                                          const TrustedOwners& trusted) {
   const uid_t owner = status.st_uid;
-  if (believed.anybody) {
+  if (trusted.anybody) {
     return std::nullopt;
   }
-  if (owner != 0 && std::ranges::find(believed.users, owner) == believed.users.end()) {
-    return Disbelief{fmt::format("user {} owns {}", owner, path), fmt::format("chown root {}", path)};
+  if (owner != 0 && std::ranges::find(trusted.users, owner) == trusted.users.end()) {
+    return TrustProblem{fmt::format("user {} owns {}", owner, path), fmt::format("chown root {}", path)};
   }
   if (S_ISLNK(status.st_mode)) {
     return std::nullopt;
   }
   if ((status.st_mode & S_IWOTH) != 0) {
-    return Disbelief{"others may write to " + path, without_bit("o-w", status, path)};
+    return TrustProblem{"others may write to " + path, without_bit("o-w", status, path)};
   }
   if (status.st_gid != 0 && a_group_may_write(status, owner)) {
-    return Disbelief{"others may write to " + path, without_bit("g-w", status, path)};
+    return TrustProblem{"others may write to " + path, without_bit("g-w", status, path)};
   }
   return std::nullopt;
 }
 
-std::optional<Disbelief> disbelief_on_the_way(const std::string& path, const Believed& believed) {
-  WalkFromRoot walk(believed, O_PATH);
+std::optional<TrustProblem> trust_problem_on_path(const std::string& path, const TrustedOwners& trusted) {
+  WalkFromRoot walk(trusted, O_PATH);
   (void)walk.open(path);
-  return walk.disbelief();
+  return walk.trust_problem();
 }
 
-FileReading read_believed_file(const std::string& path, const Believed& believed, std::size_t most,
-                               std::string& content, std::optional<Disbelief>& disbelief) {
-  if (believed.anybody) {
+FileReading read_trusted_file(const std::string& path, const TrustedOwners& trusted, std::size_t most,
+                              std::string& content, std::optional<TrustProblem>& trust_problem) {
+  if (trusted.anybody) {
     return read_small_file(path, most, content);
   }
   if (!path.starts_with('/')) {
     return {0, "is not an absolute path"};
   }
-  WalkFromRoot walk(believed, O_RDONLY);
+  WalkFromRoot walk(trusted, O_RDONLY);
   const int file = walk.open(path);
-  disbelief = walk.disbelief();
+  trust_problem = walk.trust_problem();
   if (file < 0) {
-    return disbelief ? FileReading{} : FileReading{walk.error_number(), errno_text(walk.error_number())};
+    return trust_problem ? FileReading{} : FileReading{walk.error_number(), errno_text(walk.error_number())};
   }
   return read_small_file(file, most, content);
 }

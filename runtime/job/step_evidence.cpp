@@ -38,7 +38,7 @@ std::string status_value(std::string_view status, const std::string& name) {
 
 /// Finds the step in the title of the nearest slurmstepd above this process (a cluster may run inside a job of another
 /// one), and the environment of the process that it started.
-Witnesses look_at_ancestors() {
+StepEvidence look_at_ancestors() {
   constexpr int kMost = 100;
   std::string first = "self";
   std::string process = std::to_string(::getppid());
@@ -60,7 +60,7 @@ bool is_element_of_another_number(const Environment& environment) {
 
 /// Reads the job's line of squeue: its number, the array element ("N/A": none) and the restart count. An array has one
 /// line per element, and one element may have the array's number. Returns false where there is no such line.
-bool ask_controller(const Environment& environment, Asking asking, Witnesses& witnesses) {
+bool ask_controller(const Environment& environment, SlurmctldQuery asking, StepEvidence& evidence) {
   const std::string job = *environment.get(env::kSlurmJobId);
   const auto ask = [&] {
     const Result<std::string> text =
@@ -74,13 +74,13 @@ bool ask_controller(const Environment& environment, Asking asking, Witnesses& wi
     return std::string();
   };
   std::vector<std::string> words =
-      split(asking == Asking::ForItself ? ask() : asked_once_on_host("squeue-of-" + job, kPatience, ask), ' ');
+      split(asking == SlurmctldQuery::PerProcess ? ask() : ask_once_per_host("squeue-of-" + job, kPatience, ask), ' ');
   std::erase(words, "");
   if (words.size() == 3) {
-    witnesses.is_array_element = words[1] != "N/A";
-    witnesses.restarts = parse_integer<std::uint32_t>(words[2]);
+    evidence.is_array_element = words[1] != "N/A";
+    evidence.restarts = parse_integer<std::uint32_t>(words[2]);
   }
-  return witnesses.is_array_element.has_value();
+  return evidence.is_array_element.has_value();
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ bool ask_controller(const Environment& environment, Asking asking, Witnesses& wi
 std::optional<StepOfProcess> step_in_title(std::string_view command_line) {
   constexpr std::string_view kTitle = "slurmstepd: [";
   return command_line.starts_with(kTitle)
-             ? step_named(command_line.substr(kTitle.size(), command_line.find(']') - kTitle.size()))
+             ? parse_step_name(command_line.substr(kTitle.size(), command_line.find(']') - kTitle.size()))
              : std::nullopt;
 }
 
@@ -100,7 +100,7 @@ std::optional<StepOfProcess> step_in_cgroups(std::string_view content) {
       continue;
     }
     const std::string text = line.substr(job + 5, step - job - 5) + "." + line.substr(step + 6);
-    return step_named(std::string_view(text).substr(0, text.find('/')));
+    return parse_step_name(std::string_view(text).substr(0, text.find('/')));
   }
   return std::nullopt;
 }
@@ -121,21 +121,21 @@ Environment own_environment(const Environment& environment) {
   if (!environment.get_non_empty(env::kSlurmJobId)) {
     return environment;
   }
-  Witnesses witnesses = look_at_ancestors();
-  if (!witnesses.step) {
-    witnesses.step = step_in_cgroups(proc_file("self/cgroup"));
+  StepEvidence evidence = look_at_ancestors();
+  if (!evidence.step) {
+    evidence.step = step_in_cgroups(proc_file("self/cgroup"));
   }
-  return without_values_of_others(environment, witnesses);
+  return without_inherited_variables(environment, evidence);
 }
 
-Environment with_slurmctlds_word(Environment own, Asking asking) {
+Environment with_slurmctld_facts(Environment own, SlurmctldQuery asking) {
   const bool requeued = own.get_non_empty(env::kSlurmRestartCount).has_value();
   if (!own.get_non_empty(env::kSlurmJobId) || !(is_element_of_another_number(own) || requeued)) {
     return own;
   }
-  Witnesses witnesses;
-  if (ask_controller(own, asking, witnesses)) {
-    return without_values_of_others(std::move(own), witnesses);
+  StepEvidence evidence;
+  if (ask_controller(own, asking, evidence)) {
+    return without_inherited_variables(std::move(own), evidence);
   }
   const std::string_view name = is_element_of_another_number(own) ? env::kSlurmArrayTaskId : env::kSlurmRestartCount;
   if (own.get(env::kSlurmProcId).value_or("0") == "0") {

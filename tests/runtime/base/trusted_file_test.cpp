@@ -1,4 +1,4 @@
-#include "runtime/base/believed_file.h"
+#include "runtime/base/trusted_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -40,16 +40,16 @@ class ReadBelievedFile : public testing::Test {
     ASSERT_EQ(::lchown((top_ / name).c_str(), user, group), 0);
   }
   /// Why `name` is not believed, which then is not read either; empty: it is, and was.
-  [[nodiscard]] std::string refusal(const std::string& name = "etc/site.toml", Believed believed = {}) const {
+  [[nodiscard]] std::string refusal(const std::string& name = "etc/site.toml", TrustedOwners believed = {}) const {
     believed.users.push_back(::geteuid());
     std::string content;
-    std::optional<Disbelief> found;
-    const FileReading reading = read_believed_file(top_ / name, believed, 100, content, found);
+    std::optional<TrustProblem> found;
+    const FileReading reading = read_trusted_file(top_ / name, believed, 100, content, found);
     EXPECT_EQ(reading.reason, "");
     EXPECT_EQ(content, found ? "" : "threads = 3\n");
-    const std::optional<Disbelief> unread = disbelief_on_the_way(top_ / name, believed);
+    const std::optional<TrustProblem> unread = trust_problem_on_path(top_ / name, believed);
     EXPECT_EQ(unread ? unread->reason : "", found ? found->reason : "");
-    return found ? found->reason + "; " + found->cure : "";
+    return found ? found->reason + "; " + found->remedy : "";
   }
 
   fs::path top_;
@@ -118,8 +118,8 @@ TEST_F(ReadBelievedFile, ALinkLeadsThroughFoldersThatAreJudgedAsWell) {
 TEST_F(ReadBelievedFile, WhatCannotBeReadSaysWhy) {
   const auto reason = [&](const std::string& path) {
     std::string content;
-    std::optional<Disbelief> found;
-    return read_believed_file(path, {.users = {::geteuid()}}, 5, content, found).reason;
+    std::optional<TrustProblem> found;
+    return read_trusted_file(path, {.users = {::geteuid()}}, 5, content, found).reason;
   };
   fs::create_symlink("loop", top_ / "loop");
   EXPECT_EQ(reason(top_ / "none.toml"), "No such file or directory");

@@ -1,4 +1,4 @@
-#include "runtime/base/own_file.h"
+#include "runtime/base/owned_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
