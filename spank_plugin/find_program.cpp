@@ -54,17 +54,18 @@ class TrustedOwners {
                     std::strerror(errno));
     }
     if (!owned(status.stx_uid)) {
-      return failed(ExitCode::Configuration,
-                    "rollcall: --ddp: %s: is not trusted: user %u owns %s; try chown root %s, or config_owner=%u in "
-                    "plugstack.conf",
-                    program, status.stx_uid, path, path, status.stx_uid);
-    }
-    if (const char* const bit = open_bit(status); bit != nullptr) {
       return failed(
           ExitCode::Configuration,
-          "rollcall: --ddp: %s: is not trusted: others may write to %s; try chmod %s %s, or config_owner=any in "
+          "rollcall: --ddp: %s: is not trusted: user %u owns %s; try chown root %s, or setting config_owner=%u in "
           "plugstack.conf",
-          program, path, bit, path);
+          program, status.stx_uid, path, path, status.stx_uid);
+    }
+    if (const char* const bit = open_bit(status); bit != nullptr) {
+      return failed(ExitCode::Configuration,
+                    "rollcall: --ddp: %s: is not trusted: others may write to %s; try chmod %s %s, or setting "
+                    "config_owner=any in "
+                    "plugstack.conf",
+                    program, path, bit, path);
     }
     return {};
   }
@@ -175,7 +176,7 @@ Failure find_program(const Site& site, char (&path)[PATH_MAX]) {
   if (named == nullptr && !find_installed(own.path, path)) {
     return failed(ExitCode::NotFound,
                   "rollcall: --ddp: %s: has no bin/rollcall in a folder above it, which it needs; try asking your "
-                  "administrator for the whole installation, or for rollcall=PATH in plugstack.conf",
+                  "administrator for the whole installation, or setting rollcall=PATH in plugstack.conf",
                   own.path);
   }
   return judge(path, TrustedOwners(own.path, site.config_owner != nullptr ? site.config_owner : ""));

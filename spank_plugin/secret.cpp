@@ -61,9 +61,11 @@ Failure StepSecret::hand_over(spank_t spank) const {
   const int file = secret_memory(text.text(), true);
   if (file < 0) {
     const bool too_few = errno == EMFILE || errno == EINVAL;  // F_DUPFD returns EINVAL for a number above the limit
-    return failed(ExitCode::Unavailable, "rollcall: --ddp: this node cannot pass on the step's secret: %s; try %s",
-                  std::strerror(errno),
-                  too_few ? "raising ulimit -n" : "a node whose kernel and sandbox allow memfd_create(2)");
+    return failed(ExitCode::Unavailable,
+                  too_few ? "rollcall: --ddp: this node cannot pass on the step's secret: %s; try raising ulimit -n"
+                          : "rollcall: --ddp: this node cannot pass on the step's secret: %s; try using a node whose "
+                            "kernel and sandbox allow memfd_create(2)",
+                  std::strerror(errno));
   }
   Buffer number;
   number.append(static_cast<std::uint32_t>(file));

@@ -251,12 +251,11 @@ void Coordinator::consider_stopped(Clock::time_point now) {
     return;
   }
   if (counts && restarts_ >= policy_.max_restarts) {
-    end(failure(policy_.max_restarts > 0 ? fmt::format("after {} restart{}", restarts_, restarts_ == 1 ? "" : "s")
-                                         : ""));
+    end(failure(policy_.max_restarts > 0 ? "after " + counted(restarts_, "restart") : ""));
     return;
   }
   if (fruitless_ >= policy_.give_up_after) {
-    end(failure(fmt::format("{} consecutive generations ended shortly after their start", fruitless_)));
+    end(failure(counted(fruitless_, "consecutive generation") + " ended shortly after the start"));
     return;
   }
   restarts_ += counts ? 1 : 0;

@@ -48,7 +48,7 @@ struct LogPump::Terminal {
   void show(std::string_view lines, const std::string& file, const LogPump& pump) {
     if (stands_still) {
       const std::string note = fmt::format("rollcall: run: {} omitted here; see the log files\n",
-                                           left_out == 1 ? "1 line was" : fmt::format("{} lines were", left_out));
+                                           counted(left_out, "line was", "lines were"));
       stands_still = !output.write(note, std::chrono::milliseconds(0)).empty();
       left_out = stands_still ? left_out : 0;
     }

@@ -153,7 +153,8 @@ Result<std::string_view> option_named(std::string_view typed) {
     return begun.front();
   }
   if (begun.size() > 1 && !name.empty()) {
-    return fail(double_dash(typed), "", "is ambiguous", fmt::format("--{}", fmt::join(begun, " or --")));
+    return fail(double_dash(typed), "", "is ambiguous",
+                fmt::format("writing one of --{} in full", fmt::join(begun, ", --")));
   }
   std::vector<std::string> known{double_dash(kHelp)};
   for (const Setting& setting : kRunTable) {

@@ -232,7 +232,7 @@ void Submit::warn_about_inherited_binding(const Environment& environment) {
   if (is_one_tasks && !job::srun_option(command_line_, "--cpu-bind") && first("binding")) {
     plugin_.note(fmt::format(
         "rollcall: warning: SLURM_CPU_BIND: {}: was inherited from a task of another step, and srun binds all tasks to "
-        "the CPUs of that task; try unset ${{!SLURM_CPU_BIND@}} before srun",
+        "the CPUs of that task; try `unset ${{!SLURM_CPU_BIND@}}` before srun",
         printable(bind)));
   }
 }
@@ -278,10 +278,10 @@ void Submit::note_batch_script_needs(const Environment& environment) {
   const std::optional<std::string> conf = environment.get("SLURM_CONF");
   const std::string& program = command_line_.front();
   if (conf && program.substr(program.rfind('/') + 1) == "sbatch" && first("batch script")) {
-    plugin_.note(fmt::format(
-        "rollcall: warning: --ddp: Slurm uses the site's configuration inside the job; try the line `export "
-        "SLURM_CONF={}` in the script, before srun",
-        printable(*conf)));
+    plugin_.note(
+        fmt::format("rollcall: warning: --ddp: Slurm uses the site's configuration inside the job; try `export "
+                    "SLURM_CONF={}` in the script, before srun",
+                    printable(*conf)));
   }
 }
 

@@ -124,7 +124,7 @@ Result<std::string> user_folder(const Environment& environment) {
   if (const auto home = environment.get_non_empty("HOME")) {
     return *home + "/.config/rollcall/slurm";
   }
-  return fail("HOME", "", "is not set", "setting it, or XDG_CONFIG_HOME");
+  return fail("HOME", "", "is not set", "setting it, or setting XDG_CONFIG_HOME");
 }
 
 Result<std::string> site_slurm_conf(const Environment& environment, const std::string& named, const ImageRoot& root) {

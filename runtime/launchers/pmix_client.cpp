@@ -45,7 +45,7 @@ Result<PmixLibrary> load_pmix_library() {
   const auto refuse = [] {
     const char* const why = dlerror();
     return fail("PMIx", "libpmix.so.2", why != nullptr ? why : "cannot be opened",
-                "installing PMIx (package libpmix2), or rendezvous=address", ErrorKind::Unavailable);
+                "installing PMIx (package libpmix2), or --rendezvous=address", ErrorKind::Unavailable);
   };
   // RTLD_GLOBAL: PMIx loads components that need its symbols.
   void* const library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
@@ -262,7 +262,7 @@ class LibraryClient final : public PmixClient {
     if (status == PMIX_SUCCESS) {
       return {};
     }
-    return fail("PMIx", call, library_.error_string(status), "srun --mpi=pmix, or rendezvous=address",
+    return fail("PMIx", call, library_.error_string(status), "srun --mpi=pmix, or --rendezvous=address",
                 ErrorKind::Unavailable);
   }
 
@@ -272,7 +272,7 @@ class LibraryClient final : public PmixClient {
     pmix_value_t* raw = nullptr;
     RETURN_IF_ERROR(check(library_.get(&process, key, nullptr, 0, &raw), std::string("PMIx_Get ") + key));
     if (raw == nullptr) {
-      return fail("PMIx", key, "has no value", "srun --mpi=pmix, or rendezvous=address", ErrorKind::Unavailable);
+      return fail("PMIx", key, "has no value", "srun --mpi=pmix, or --rendezvous=address", ErrorKind::Unavailable);
     }
     return Value(raw);
   }
@@ -297,7 +297,7 @@ Result<std::unique_ptr<PmixClient>> open_pmix() {
 
 Result<std::unique_ptr<PmixClient>> open_pmix() {
   return fail("PMIx", "", "this rollcall was built without PMIx's headers",
-              "building it with libpmix-dev, or rendezvous=address", ErrorKind::Unavailable);
+              "building it with libpmix-dev, or --rendezvous=address", ErrorKind::Unavailable);
 }
 
 #endif  // ROLLCALL_HAVE_PMIX

@@ -27,7 +27,7 @@ std::string names_of(const NetworkView& view) {
 
 Error none_exists(const std::string& setting, const std::vector<std::string>& configured, const NetworkView& view) {
   return fail(setting, fmt::format("{}", fmt::join(configured, ",")),
-              "is not an interface that is up on " + view.host_name, fmt::format("one of {}", names_of(view)),
+              "is not an interface that is up on " + view.host_name, fmt::format("choosing one of {}", names_of(view)),
               ErrorKind::Unavailable);
 }
 

@@ -251,7 +251,7 @@ Result<Meeting> meet_by_file(const Call& call) {
       call, [&] { return locations_in(path, name); }, "file", "rendezvous.folder", path.string());
   if (!meeting && meeting.error().kind == ErrorKind::RendezvousUnanswered) {
     Error error = meeting.error();
-    error.reason += fmt::format("; {} names this endpoint, perhaps from an earlier run", path.string());
+    error.reason += fmt::format("; the endpoint is from {}, perhaps of an earlier run", path.string());
     return error;
   }
   return meeting;

@@ -43,9 +43,9 @@ Result<std::string> checked(const std::string& path, std::string text, const std
     return no_secret(path, refusal);
   }
   text = without_space_at_the_end(std::move(text));
-  return text.size() < kShortest
-             ? no_secret(path, fmt::format("has {} characters, but a secret needs at least {}", text.size(), kShortest))
-             : Result<std::string>(std::move(text));
+  return text.size() < kShortest ? no_secret(path, fmt::format("has {}, but a secret needs at least {}",
+                                                               counted(text.size(), "character"), kShortest))
+                                 : Result<std::string>(std::move(text));
 }
 
 /// Returns the secret of this step from "JOB.STEP SECRET"; unset where this process inherited none.

@@ -65,7 +65,7 @@ void warn_of_ordinals(const Inputs& inputs, PatchBuilder& patch) {
   if (!visible.empty() && !names_no_gpu(visible) && number_of(visible) < tasks) {
     patch.warn(fmt::format(
         "LOCAL_RANK: each of the {} tasks of a node sees only CUDA_VISIBLE_DEVICES={}: a program that uses GPU number "
-        "LOCAL_RANK does not find it; try gpus.visible=node, or --gpus-per-node in place of --gpus-per-task",
+        "LOCAL_RANK does not find it; try --gpus-visible=node, or --gpus-per-node in place of --gpus-per-task",
         tasks, visible));
   }
 }

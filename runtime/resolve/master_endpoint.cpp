@@ -71,11 +71,11 @@ Error no_usable_name(const std::vector<ResolvedName>& names, const AddressRules&
     return std::any_of(name.addresses.begin(), name.addresses.end(), [](const Address& a) { return a.loopback; });
   };
   const bool loopback = std::any_of(names.begin(), names.end(), is_loopback);
-  Error error = fail(
-      "host.template", names.front().name, reason,
-      loopback ? "a template whose name resolves across nodes, or host.loopback=allow where all nodes are one machine"
-               : "a template whose name resolves (getent hosts NAME shows that)",
-      ErrorKind::Unavailable);
+  Error error = fail("host.template", names.front().name, reason,
+                     loopback ? "using a template whose name resolves across nodes, or --host-loopback=allow where all "
+                                "nodes are one machine"
+                              : "using a template whose name resolves (getent hosts NAME shows that)",
+                     ErrorKind::Unavailable);
   error.of_this_node = loopback;  // rank 0 itself may use its loopback address
   return error;
 }
@@ -241,7 +241,7 @@ void warn_of_ephemeral(const PortChoice& choice, network::PortRange configured, 
   }
   patch.warn(fmt::format(
       "MASTER_PORT: {}: may be in use when rank 0 needs it, because {} gives the ephemeral ports {}-{} to connections; "
-      "try a port.range outside of them, or setting net.ipv4.ip_local_reserved_ports={}-{} on all nodes",
+      "try choosing a port.range outside of them, or setting net.ipv4.ip_local_reserved_ports={}-{} on all nodes",
       choice.port, inputs.network.host_name, ephemeral.range.first, ephemeral.range.last, configured.first,
       configured.last));
 }

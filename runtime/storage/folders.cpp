@@ -199,7 +199,7 @@ Result<void> check_venv_is_here(const job::JobFacts& facts, const resolve::EnvPa
   const std::string host = facts.this_host.empty() ? this_host_name() : facts.this_host;
   Error error =
       fail("venv", venv->value, fmt::format("bin/python: {} on {}, so that another Python would run", reason, host),
-           "an environment that all nodes have, including its Python", ErrorKind::NoInput);
+           "moving the environment and its Python to a file system of all nodes", ErrorKind::NoInput);
   error.of_this_node = true;
   return error;
 }

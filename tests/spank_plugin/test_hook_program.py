@@ -237,7 +237,7 @@ def test_who_owns_what_is_run_is_the_sites_to_say(cluster, program, word, code):
     assert step.returncode == code, step.stderr
     if code:
         (line,) = rollcall_lines(step.stderr)
-        assert f"user 7001 owns {program.path}; try chown root {program.path}, or config_owner=7001 in plugstack.conf" in line
+        assert f"user 7001 owns {program.path}; try chown root {program.path}, or setting config_owner=7001 in plugstack.conf" in line
 
 
 def of_roots_group(program):

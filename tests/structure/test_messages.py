@@ -18,7 +18,8 @@ COUNT = re.compile(r"(?<!of )(?<!its )(?<!all )(?<!than )(?<!least )(?<!to )(\{\
 # Numbers that are never 1.
 SEVERAL = {
     ", {} starts", "{} GPUs, and NCCL", "{} GPUs: a program", "{} classes", "{} devices are visible", "{} elements", "{} generations in a row",
-    "{} images again", "{} keys and {} values", "{} names it", "{} ranks have {}", "{} ranks of {} on", "{} ranks share {}",
+    "{} images again", "{} keys and {} values", "{} names it", "{} nor keys that begin", "{} runs in a row did", "waiting for {}{} nodes",
+    "each of the {} tasks of a node", "{} ranks have {}", "{} ranks of {} on", "{} ranks share {}",
     "{} ranks would each train alone", "{} runs Python", "{} runs have done nothing", "{} runs side by side", "{} tasks (CUDA_VISIBLE_DEVICES",
     "{} times at step", "{} training images", "{} unbound tasks", "{} validation images", "{} virtual ranks",
 }
@@ -36,7 +37,8 @@ def test_messages_of_all_kinds_and_folders_are_found(catalogue):
 
 
 def test_after_try_is_a_gerund_an_option_or_a_command(catalogue):
-    bad = [f"{message.path}:{message.line}: try {action}" for message in catalogue for action in messages.bad_actions(message)]
+    bad = [f"{message.path}:{message.line}: try {action}" for message in catalogue for action in messages.bad_actions(message)
+           if not action.startswith("the checkpoint=")]  # a value that a checkpoint holds: nobody types it
     assert not bad, "\n".join(bad)
 
 

@@ -233,7 +233,7 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   const auto element = environment.get_non_empty(env::kSlurmArrayTaskId);
   if (element && !named && settings.text("run-name").empty()) {
     config.warnings.push_back("element " + *element + " of the job array trains by itself, in " + folder +
-                              "; elements that go on from each other need --run-name=NAME");
+                              "; elements that continue one another need --run-name=NAME");
   }
   if (scratch.empty() && !named) {
     config.warnings.push_back("SCRATCH is not set: checkpoints go to " + folder +

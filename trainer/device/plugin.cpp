@@ -26,7 +26,7 @@ Result<const Plugin*> opened(const std::string& name) {
                         .function = kPluginFunction,
                         .built = name == "cuda" ? "by preset cuda, where CMake finds CUDA's headers and NCCL's"
                                                 : "by who brings that device",
-                        .to_open = "a node with its driver and LibTorch's libraries for it, or --device=cpu",
+                        .to_open = "using a node with its driver and LibTorch's libraries for it, or --device=cpu",
                         .instead = "--device=cpu"};
   ASSIGN_OR_RETURN(void* const found, find_plugin_function(file));
   const Plugin& plugin = *reinterpret_cast<PluginFunction>(found)();

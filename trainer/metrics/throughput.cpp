@@ -15,11 +15,11 @@ std::string advice(const DataWait& wait, bool cpus_left) {
     return "--train-num-workers=auto";
   }
   if (wait.utilisation() < kWorkersAreBusy) {
-    return "a larger --prefetch, or faster storage: the workers themselves waited";
+    return "raising --prefetch, or using faster storage: the workers themselves waited";
   }
   const std::string packed = "packing the images with rollcall-pack --repack";
   return cpus_left ? fmt::format("--train-num-workers={}, or {}", 2 * wait.workers, packed)
-                   : "more CPUs for each task (--cpus-per-task), or " + packed;
+                   : "raising --cpus-per-task, or " + packed;
 }
 
 }  // namespace

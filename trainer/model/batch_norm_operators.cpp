@@ -66,7 +66,7 @@ class OperatorPasses final : public BatchNormPasses {
     if (count.is_cpu()) {  // for a device's count the host would have to wait
       TORCH_CHECK(count.item<double>() > 1,
                   "batch normalisation in training needs more than one value a channel, and has ", count.item<double>(),
-                  " in all; try a larger batch or larger images");
+                  " in all; try raising --batch-size, or --image-size");
     }
     const at::ScalarType type = statistics_type(x);
     const at::Tensor mean = sums.narrow(0, 0, channels) / count;

@@ -37,7 +37,7 @@ Error beta_too_small(const std::string& setting, double beta, std::uint32_t worl
       setting, number_text(beta),
       "--scale-optim-params would make it " + number_text(1 - world_size * (1 - beta)) + " on " +
           std::to_string(world_size) + " ranks, and it must stay above 0",
-      "at most " + counted(most_ranks, "rank") + ", a " + setting + " nearer to 1, or --lr-scaling=sqrt instead");
+      "using at most " + counted(most_ranks, "rank") + ", moving " + setting + " nearer to 1, or --lr-scaling=sqrt");
 }
 
 }  // namespace

@@ -123,7 +123,8 @@ def test_a_second_job_at_the_endpoint_of_a_run_of_one_node_is_refused(nodes):
     run_.start()
     run_.generation(1, 1)
     second = run(*run_.options, run_.work)
-    assert second.returncode == 76 and f"the run at this endpoint has a single node, which has already joined: {os.uname().nodename}" in second.stderr
+    assert second.returncode == 76
+    assert f"the run at this endpoint has a single node, which has already joined: {os.uname().nodename}" in second.stderr
     assert run_.finish() == [0]
 
 
@@ -191,7 +192,8 @@ def test_what_holds_the_port_and_is_no_agent_is_not_called_one():
         done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{other.getsockname()[1]}", "--nnodes=2",
                    "--rdzv-conf=heartbeat_timeout=0.3", "--no-python", "/bin/true")
     assert done.returncode == 69 and "the agent at" not in done.stderr
-    assert "sent no message of an agent for 0.3 s: it is another program" in done.stderr and done.stderr.endswith("giving another --rdzv-endpoint\n")
+    assert "sent no message of an agent for 0.3 s: it is another program" in done.stderr
+    assert done.stderr.endswith("giving another --rdzv-endpoint\n")
 
 
 def test_too_few_nodes_end_within_the_time_that_was_given(tmp_path):

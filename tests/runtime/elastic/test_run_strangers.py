@@ -152,8 +152,8 @@ def test_what_the_site_switched_off_is_refused_and_one_node_runs(tmp_path):
     for options in (["--nnodes=2"], ["--nnodes=1"]):
         done = run(*options, "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--no-python", "true", env=env)
         assert done.returncode == 64
-        assert done.stderr == f"rollcall: run.network: off: the agents of rollcall run may not use a network here ({profile}), so that a run has one " \
-                              "node; try --standalone\n"
+        assert done.stderr == f"rollcall: run.network: off: the agents of rollcall run may not use a network here ({profile}), so " \
+                              "that a run has one node; try --standalone\n"
     assert run("--standalone", "--no-python", "true", env=env).returncode == 0
     assert run("--nproc-per-node=2", "--no-python", "true", env=env).returncode == 0
     user = run("--standalone", "--no-python", "true", env={**env, "ROLLCALL_RUN_NETWORK": "on"})

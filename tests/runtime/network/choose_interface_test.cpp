@@ -55,10 +55,10 @@ TEST(ChooseInterface, NoneOfTheConfiguredOnesIsAnErrorThatNamesWhatThereIs) {
   const auto choice = choose_interface("interface.gloo", {"hsn0", "ib1"}, juelich());
   ASSERT_FALSE(choice);
   EXPECT_EQ(choice.error().kind, ErrorKind::Unavailable);
-  EXPECT_EQ(
-      choice.error().message(),
-      "rollcall: interface.gloo: hsn0,ib1: is not an interface that is up on jwb0002; try one of lo, eth0, ib0, ib1 "
-      "(down)");
+  EXPECT_EQ(choice.error().message(),
+            "rollcall: interface.gloo: hsn0,ib1: is not an interface that is up on jwb0002; try choosing one of lo, "
+            "eth0, ib0, ib1 "
+            "(down)");
 }
 
 }  // namespace

@@ -166,7 +166,8 @@ TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().reason,
               HasSubstr("a rollcall process listens there that does not know the secret of 4711-0-0"));
-  EXPECT_THAT(other.error().reason, HasSubstr(path.string() + " names this endpoint, perhaps from an earlier run"));
+  EXPECT_THAT(other.error().reason,
+              HasSubstr("; the endpoint is from " + path.string() + ", perhaps of an earlier run"));
 }
 
 TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {

@@ -119,7 +119,8 @@ def test_memory_of_a_device_that_runs_out_is_told_with_what_takes_less(tmp_path,
                              "--valid-epochs=0", "--checkpoint-epochs=0", *options, ranks=2, code=69,
                              env={"STAND_IN_MEMORY": str(40 << 20)})
     told, = [line for line in text.splitlines() if line.startswith("rollcall: device memory: ")]
-    assert re.search(r"tried to allocate \d+ bytes, and \d+ of 41943040 are in use; try lowering --batch-size and raising --grad-accumulation by the same factor", told), told
+    assert re.search(r"tried to allocate \d+ bytes, and \d+ of 41943040 are in use; try lowering --batch-size and raising "
+                     r"--grad-accumulation by the same factor", told), told
 
 
 def test_a_device_that_is_not_there_is_an_error(tmp_path):

@@ -25,11 +25,12 @@ TEST(TimeWaitedForData, IsToldWithWhatHelps) {
             "input-bound: 23 % of the time waited for data; try --train-num-workers=8, or packing the images with "
             "rollcall-pack --repack");
   EXPECT_EQ(told(23, 390, 4, false),
-            "input-bound: 23 % of the time waited for data; try more CPUs for each task (--cpus-per-task), or packing "
+            "input-bound: 23 % of the time waited for data; try raising --cpus-per-task, or packing "
             "the images with rollcall-pack --repack");
-  EXPECT_EQ(told(23, 100, 4, true),
-            "input-bound: 23 % of the time waited for data; try a larger --prefetch, or faster storage: the workers "
-            "themselves waited");
+  EXPECT_EQ(
+      told(23, 100, 4, true),
+      "input-bound: 23 % of the time waited for data; try raising --prefetch, or using faster storage: the workers "
+      "themselves waited");
   EXPECT_EQ(input_bound_advice({.waited = 0.5, .elapsed = 1, .loading = 1, .workers = 1}, true), "");  // too short
 }
 

@@ -144,7 +144,7 @@ TEST(ScaleOptimParams, RefusesTheWorldAtWhichABetaWouldVanish) {
     const auto scaled = scale_optim_params({}, world_size);
     ASSERT_FALSE(scaled.has_value()) << world_size;
     EXPECT_EQ(scaled.error().setting, "--adam-beta1");
-    EXPECT_NE(scaled.error().action.find("at most 9 ranks"), std::string::npos) << scaled.error().action;
+    EXPECT_NE(scaled.error().action.find("using at most 9 ranks"), std::string::npos) << scaled.error().action;
   }
   EXPECT_EQ(scale_optim_params({.beta1 = 0.9999}, 1000).error().setting, "--adam-beta2");
 }

@@ -129,7 +129,7 @@ Result<FoundDict> unless_root_is_a_model(const PickleTree& tree, const PickleDic
   if (beside == 0 || 2 * beside < tensors_in(tree, *found.dict)) {
     return found;
   }
-  return file.unusable(fmt::format("holds {} tensors beside the dict {}", beside, found.key),
+  return file.unusable(fmt::format("holds {} beside the dict {}", counted(beside, "tensor"), found.key),
                        fmt::format("rollcall-checkpoint import --key={}, or saving the file without it", found.key));
 }
 

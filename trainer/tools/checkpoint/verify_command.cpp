@@ -142,7 +142,7 @@ Result<int> run(CommandContext& context) {
   if (bad > 0) {
     return fail("checkpoint", first_bad,
                 fmt::format("{} of {} files {} damaged", bad, files.size(), bad == 1 ? "is" : "are"),
-                "--resume=auto to use the newest intact checkpoint, or another copy", ErrorKind::BadData);
+                "--resume=auto, which uses the newest intact checkpoint, or restoring a copy", ErrorKind::BadData);
   }
   return to_int(ExitCode::Success);
 }

@@ -111,10 +111,10 @@ std::optional<std::string> checkpoint_purge_warning(const settings::LaunchSettin
     return std::nullopt;
   }
   return fmt::format(
-      "{} will be deleted by the site in {:.0f} days, which deletes files in {} that are unused for {} days; try "
-      "copying "
-      "what you want to keep to another file system",
-      age->oldest, *age->days_left, *scratch, days);
+      "{} will be deleted by the site in {}, which deletes files in {} that are unused for {}; try copying what you "
+      "want "
+      "to keep to another file system",
+      age->oldest, counted(std::llround(*age->days_left), "day"), *scratch, counted(days, "day"));
 }
 
 std::optional<std::string> shared_folder_warning(const config::TrainConfig& config) {

@@ -253,7 +253,8 @@ def test_weights_of_a_larger_network_are_no_smaller_ones(before, tmp_path):
     larger = {before + key: value for key, value in reference.networks.SmallImages(5, num_classes=10).state_dict().items()}
     assert "is of another model: layer1.3.conv1.weight is in the file but not in this model" in refused(larger, tmp_path)
     whole = {before + key: value for key, value in trained()[0].state_dict().items()}
-    assert "is of another model: fc.scale is in the file but not in this model" in refused({**whole, f"{before}fc.scale": torch.ones(10)}, tmp_path)
+    refusal = refused({**whole, f"{before}fc.scale": torch.ones(10)}, tmp_path)
+    assert "is of another model: fc.scale is in the file but not in this model" in refusal
     head = {**{key: value for key, value in whole.items() if "fc." not in key}, f"{before}fc.0.weight": torch.ones(10, 64),
             f"{before}layer1.0.num_batches_tracked": torch.tensor(3)}
     torch.save(head, tmp_path / "head.pth")

@@ -34,7 +34,8 @@ def test_every_operation_is_measured_on_a_device_and_right(tmp_path, ranks):
 
 
 @pytest.mark.parametrize("options, complaint", [
-    (["--backend=nccl,gloo"], "rollcall: --backend: nccl: works on GPU tensors, but the other backends work on CPU tensors; try measuring it alone"),
+    (["--backend=nccl,gloo"], "rollcall: --backend: nccl: works on GPU tensors, but the other backends work on CPU tensors; "
+                              "try measuring it alone"),
     (["--device=stand_in", "--backend=gloo"], "rollcall: --backend: gloo: does not carry tensors of the device; stand-in does; "
                                               "try --backend=auto, which selects stand-in, or --device=cpu"),
     (["--device=stand_in", "--backend=stand-in,gloo"], "rollcall: --backend: gloo: does not carry tensors of the device"),

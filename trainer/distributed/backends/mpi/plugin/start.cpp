@@ -211,7 +211,7 @@ void note(int code, Started& started) {
 void start(const Collective& collective, MPI_Comm communicator, Started& started) {
   const std::size_t count = collective.bytes / collective.element_bytes;
   if (count > kMostElements) {
-    started.refusal = "has more than 2147483647 elements, the limit of MPI 3; try smaller tensors";
+    started.refusal = "has more than 2147483647 elements, the limit of MPI 3; try splitting the tensors";
     return;
   }
   const Result<Reducing> types = types_of(collective);
@@ -228,7 +228,7 @@ void start(const PointToPoint& message, MPI_Comm communicator, Started& started)
   const int peer = message.peer ? static_cast<int>(*message.peer) : MPI_ANY_SOURCE;
   const int tag = static_cast<int>(message.tag);
   if (message.bytes > kMostElements) {
-    started.refusal = "has more than 2147483647 bytes, the limit of a message of MPI 3; try smaller tensors";
+    started.refusal = "has more than 2147483647 bytes, the limit of a message of MPI 3; try splitting the tensors";
     return;
   }
   const int bytes = static_cast<int>(message.bytes);
