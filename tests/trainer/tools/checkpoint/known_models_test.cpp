@@ -10,8 +10,8 @@
 namespace rollcall::checkpoint_tool {
 namespace {
 
-using checkpoint::exchange::StateDict;
-using checkpoint::exchange::StateTensor;
+using checkpoint::interop::StateDict;
+using checkpoint::interop::StateTensor;
 using checkpoint::format::DType;
 
 StateDict state_of(const std::string& name, std::int64_t num_classes, const std::string& prefix = "") {
