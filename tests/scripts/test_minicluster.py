@@ -236,7 +236,7 @@ def test_everybody_can_use_roots_cluster_as_themselves(started):
     (["--nodes=0", "start"], "--nodes: 0"),
     (["--nodes=x", "start"], "--nodes: x"),
     (["--mpi=openmpi", "start"], "neither none nor pmix"),
-    (["--plugin=/nowhere/x.so", "start"], "no such file"),
+    (["--plugin=/nowhere/x.so", "start"], "does not exist"),
     (["--frobnicate", "start"], "--frobnicate"),
     (["dance"], "no cluster was started there"),
     (["run"], "no cluster was started there"),

@@ -70,7 +70,7 @@ def test_05_a_name_that_does_not_resolve_ends_the_step_instead_of_hanging_it(clu
 def test_07_gloo_is_given_no_prefix_and_no_interface_that_is_not_there(cluster):
     for names in ("l", "lo1"):
         result = cluster.run("srun", f"--ddp=interface.gloo={names}", "-N2", "true", check=False)
-        assert result.returncode == 69 and f"interface.gloo: {names}: is no interface" in rollcall_lines(result.stderr)[0]
+        assert result.returncode == 69 and f"interface.gloo: {names}: is not an interface" in rollcall_lines(result.stderr)[0]
     environments, _ = cluster.environments("--ddp=interface.gloo=eth77+lo", "-N2")
     assert {e["GLOO_SOCKET_IFNAME"] for e in environments} == {"lo"}  # the first that exists
 

@@ -210,7 +210,7 @@ def test_a_mistake_in_the_users_variables_is_refused_by_srun(cluster, variable, 
 @pytest.mark.parametrize("mode", ["optional", "required"])
 @pytest.mark.parametrize("option, message, lines", [
     ("--ddp=host.template=nosuch-{host}", "host.template: nosuch-jwb0001: does not resolve", 1),
-    ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is no interface", 4),  # each node's own
+    ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is not an interface", 4),  # each node's own
 ])
 def test_a_step_that_cannot_meet_ends_at_once_with_a_line(cluster, mode, option, message, lines):
     plugstack = cluster.folder / "etc" / "plugstack.conf"

@@ -21,7 +21,7 @@ TABLES = {
     **{f"rollcall-checkpoint {name}": f"trainer/tools/checkpoint/{name}_command.cpp"
        for name in ("verify", "export", "import", "prune")},
 }
-PROGRAMS = ["rollcall", *re.findall(r"install\(TARGETS (rollcall-[a-z-]+)", (ROOT / "trainer" / "CMakeLists.txt").read_text())]
+PROGRAMS = ["rollcall", *re.findall(r"^trainer_program\((rollcall-[a-z-]+)", (ROOT / "trainer" / "CMakeLists.txt").read_text(), re.M)]
 
 
 def folder_of(program):

@@ -212,7 +212,7 @@ def in_parallel(commands, environments):
 
 
 def without_measured(reason):
-    return re.sub(r"all-reduce \S+ GB/s a link, \S+ us a hop", "measured", reason)
+    return re.sub(r"all-reduce \S+ GB/s per link, \S+ us per hop", "measured", reason)
 
 
 def doctor_of(steps, checks, *options):

@@ -207,7 +207,7 @@ TEST_F(DoctorObserve, AVenvMustHaveAPythonThatRuns) {
   EXPECT_EQ(observe_venv(sys, kPatience).error, "bin/python: No such file or directory");
   write("bin/python", "#!/bin/sh\necho broken >&2; exit 1");
   fs::permissions(sys / "bin/python", fs::perms::owner_all);
-  EXPECT_THAT(observe_venv(sys, kPatience).error, HasSubstr("fails: broken"));
+  EXPECT_THAT(observe_venv(sys, kPatience).error, HasSubstr("failed: broken"));
   write("bin/python", "#!/bin/sh\necho 3.11.2");
   const VenvFacts facts = observe_venv(sys, kPatience);
   EXPECT_EQ(facts.error, "");

@@ -199,7 +199,7 @@ def test_a_name_that_does_not_resolve_is_reported_over_slurms_own_address(doctor
 
 def test_an_interface_that_is_not_there_is_named_with_those_that_are(doctor):
     interface = bad(doctor(nodes(2), "--json", "--interface-gloo=ib7"), "interface")
-    assert "interface.gloo: ib7 is no interface" in interface["reason"] and "lo" in interface["action"]
+    assert "interface.gloo: ib7 is not an interface" in interface["reason"] and "lo" in interface["action"]
 
 
 def test_a_task_prolog_of_the_site_is_named_with_what_it_changed(rollcall, plugin, short_folder):

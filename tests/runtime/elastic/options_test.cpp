@@ -67,7 +67,7 @@ TEST(RunOptions, ANegativeNumberIsAValueAndAnOptionIsNone) {
 
 TEST(RunOptions, UnknownAndAmbiguousNamesAreRefusedWithTheNearest) {
   EXPECT_EQ(parse({"--nodes=2", "x.py"}).error().action, "--nnodes");
-  EXPECT_NE(parse({"--rdzv=2", "x.py"}).error().action.find("--rdzv-backend or --rdzv-endpoint"), std::string::npos);
+  EXPECT_NE(parse({"--rdzv=2", "x.py"}).error().action.find("--rdzv-backend, --rdzv-endpoint"), std::string::npos);
   EXPECT_EQ(parse({"--give=2", "x.py"}).error().reason, "unknown option");  // rollcall's own are not shortened
 }
 
@@ -88,7 +88,7 @@ TEST(RunOptions, DefaultsComeFromTorchrunsVariables) {
 TEST(RunOptions, EachOfTorchrunsThirtyTwoIsThere) {
   int torchruns = 0;
   for (const settings::Setting& setting : run_table()) {
-    torchruns += setting.group == "rollcall's own" ? 0 : 1;
+    torchruns += setting.group == "Not in torchrun" ? 0 : 1;
   }
   EXPECT_EQ(torchruns, 32);
 }

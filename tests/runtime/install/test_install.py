@@ -242,7 +242,7 @@ def test_a_failing_prolog_of_the_user_ends_the_step(installed, tmp_path):
 @pytest.mark.parametrize("option, message, code", [
     ("--ddp=port.rnage=1-2", "unknown setting; try port.range", 64),
     ("--ddp=host.template=nosuch-{host}", "host.template: nosuch-jwb0001: does not resolve", 69),
-    ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is no interface", 69),
+    ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is not an interface", 69),
 ])
 def test_a_mistake_is_told_on_standard_error_and_ends_the_step(installed, option, message, code):
     result = installed.run("srun", option, "-N2", "--ntasks-per-node=2", "echo", "ran", check=False)
@@ -441,7 +441,7 @@ def test_a_sites_installation_serves_srun(plain, rollcall, plugin, tmp_path):
         pytest.skip("this machine has a profile of its own")
     try:
         refused = plain.run(str(rollcall), "install", *options, f"--plugin={installed_plugin}", check=False)
-        assert refused.returncode == 78 and "others may write to /tmp, and who can change it" in refused.stderr
+        assert refused.returncode == 78 and "others may write to /tmp, so others could run code as any user" in refused.stderr
         result = plain.run(str(rollcall), "install", *options, f"--plugin={installed_plugin}", "--config-owner=any")
         environments, _ = plain.environments("--ddp=host.template=localhost,host.loopback=allow", "-N2")
         check_world(environments, 2)

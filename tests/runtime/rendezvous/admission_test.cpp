@@ -196,7 +196,7 @@ TEST(Admission, StrangersThatSayAnythingElseDoNotDisturb) {
   EXPECT_FALSE(browser.receive_frame(in_time())) << "is hung up on";
   EXPECT_FALSE(saying(own, "4\n2").receive_frame(in_time()));
   const Result<std::string> other_version = saying(own, "rollcall 99\nrank\n1\n2\nfar").receive_frame(in_time());
-  EXPECT_TRUE(other_version && other_version->ends_with("not rollcall 99: another version of rollcall"));
+  EXPECT_TRUE(other_version && other_version->ends_with("not rollcall 99: it is another version of rollcall"));
   EXPECT_FALSE(saying(own, "").receive_frame(in_time()));
   EXPECT_TRUE(rank(own, 1, 2).get());
   EXPECT_TRUE(zero.get());

@@ -59,7 +59,7 @@ TEST(MasterAddress, LoopbackIsRefusedAcrossNodes) {
   EXPECT_EQ(choice.error().setting, "host.template");
   EXPECT_THAT(choice.error().reason, HasSubstr("loopback only (127.0.1.1) on jwb0002"));
   EXPECT_TRUE(choice.error().of_this_node);
-  EXPECT_THAT(choice.error().action, HasSubstr("host.loopback=allow"));
+  EXPECT_THAT(choice.error().action, HasSubstr("--host-loopback=allow"));
 }
 
 TEST(MasterAddress, LoopbackServesOnOneNodeOnTheHeadItselfAndWhereAllowed) {

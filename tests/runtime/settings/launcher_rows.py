@@ -148,7 +148,7 @@ NETWORK = [
     Row("host.loopback", "allow", step=TWO_NODES[1], only=OUTCOME, changes={
         "exit code": ("69", "0"),
         "standard error": (
-            re.compile(r"rollcall: host\.template: 127\.0\.0\.1: resolves to loopback only .*host\.loopback=allow.*\n"), "")}),
+            re.compile(r"rollcall: host\.template: 127\.0\.0\.1: resolves to loopback only .*--host-loopback=allow.*\n"), "")}),
     Row("host.loopback", "allow", see=doctor_of(OWN_NODES, "head-name", "--no-bench"), changes={
         "exit code": ("69", "0"), "standard error": (re.compile("rollcall: doctor: head-name: failed; .*\n"), ""),
         "head-name": ("bad: 127.0.0.1 is the loopback address 127.0.0.1 on a node that is not the head",
@@ -161,7 +161,7 @@ NETWORK = [
     Row("interface.gloo", "nosuch0", see=doctor_of([ONE_TASK], "interface"), changes={
         "exit code": ("0", "69"), "standard error": ("", re.compile("rollcall: doctor: interface: failed; .*\n")),
         "interface": ("good: interface.gloo is lo, interface.nccl is lo",
-                      re.compile(r"bad: interface\.gloo: nosuch0 is no interface .*"))}),
+                      re.compile(r"bad: interface\.gloo: nosuch0 is not an interface .*"))}),
 
     Row("interface.nccl", "none", changes={"NCCL_SOCKET_IFNAME": ("lo", None)}),
     Row("interface.nccl", "nosuch,l", changes={"NCCL_SOCKET_IFNAME": ("lo", "nosuch,l")}),  # prefixes
@@ -171,7 +171,7 @@ NETWORK = [
     Row("interface.nccl", "nosuch", see=doctor_of([ONE_TASK], "interface"), changes={
         "exit code": ("0", "69"), "standard error": ("", re.compile("rollcall: doctor: interface: failed; .*\n")),
         "interface": ("good: interface.gloo is lo, interface.nccl is lo",
-                      re.compile(r"bad: interface\.nccl: nosuch is no interface .*"))}),
+                      re.compile(r"bad: interface\.nccl: nosuch is not an interface .*"))}),
 
     Row("interface.ucx", "mlx5_0:1,mlx5_1:1", changes={"UCX_NET_DEVICES": (None, "mlx5_0:1,mlx5_1:1")}),
     Row("nccl.net", "AWS Libfabric", changes={"NCCL_NET": (None, "AWS Libfabric")}),
@@ -234,7 +234,7 @@ TASK = [
     Row("gpus.visible", "node", step={**ONE_NODE, **FOUR_GPUS}, changes={
         "CUDA_VISIBLE_DEVICES": ("1", "0,1,2,3"), "JAX_LOCAL_DEVICE_IDS": ("0", None),
         "standard error": (re.compile(r"rollcall: warning: LOCAL_RANK: each of the . tasks of a node sees only "
-                                      r"CUDA_VISIBLE_DEVICES=.* try gpus\.visible=node, .*\n"), "")}),
+                                      r"CUDA_VISIBLE_DEVICES=.* try --gpus-visible=node, .*\n"), "")}),
     Row("gpus.visible", "node", step={**ONE_TASK, **FOUR_GPUS}, changes={
         "CUDA_VISIBLE_DEVICES": ("1", "0,1,2,3"), "JAX_LOCAL_DEVICE_IDS": ("0", "0,1,2,3")}),
     Row("gpus.visible", "node", changes={"standard error": ("", re.compile(r"rollcall: warning: gpus\.visible: node: neither .*\n"))}),

@@ -113,7 +113,8 @@ TEST_F(SettingsLayers, FolderInPlaceOfTheFileIsAnError) {
   ASSERT_FALSE(applied);
   EXPECT_EQ(applied.error().kind, ErrorKind::NoInput);
   EXPECT_EQ(applied.error().setting, folder_);
-  EXPECT_THAT(applied.error().action, testing::StartsWith("XDG_CONFIG_HOME="));  // a HOME that may not be entered
+  EXPECT_THAT(applied.error().action,
+              testing::StartsWith("setting XDG_CONFIG_HOME "));  // a HOME that may not be entered
 }
 
 TEST_F(SettingsLayers, EachProgramReadsItsOwnPartOfTheFile) {

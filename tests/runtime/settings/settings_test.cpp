@@ -46,9 +46,9 @@ TEST(SettingsMarkdown, TableRowsKeepTheirCells) {
   EXPECT_EQ(settings_markdown("Title", kTable),
             "## Title\n\n"
             "### First\n\n| setting | default | accepts | meaning |\n|---|---|---|---|\n"
-            "| `a` | `x` | x, y | a choice &lt;of two> |\n"
+            "| `a` | `x` | x, y | a choice &lt;of two>. |\n"
             "\n### Second\n\n| setting | default | accepts | meaning |\n|---|---|---|---|\n"
-            "| `long.name` |  | a path | a path |\n");
+            "| `long.name` |  | a path | a path. |\n");
 }
 
 }  // namespace

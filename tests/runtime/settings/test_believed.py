@@ -151,7 +151,7 @@ def test_a_site_that_wants_otherwise_says_so(strict, world):
         world.line.write_bytes(world.kept[world.line].replace(b"\n", f" {words}\n".encode()))
         step = strict.run("srun", "--ddp", "-N1", "echo", "ran", check=False)
         assert step.returncode == code, (words, step.stderr)
-    assert "plugstack.conf: config_owner: all: is neither any nor the number of a user; try leaving it out" in step.stderr
+    assert "plugstack.conf: config_owner: all: is neither any nor a user ID; try leaving it out" in step.stderr
     world.line.write_bytes(world.kept[world.line].replace(b"\n", f" config_owner={ATTACKER}\n".encode()))
     world.profile.chmod(0o666)
     assert strict.run("srun", "--ddp", "-N1", "true", check=False).returncode == 78
@@ -244,6 +244,6 @@ def test_the_profile_of_etc_is_judged_as_well(installed, mode, code):
                             "--print-config"], env=environment, text=True, capture_output=True)
     assert shown.returncode == code, shown.stderr
     if code:
-        assert "rollcall: /etc/rollcall/site.toml: others may write to /etc/rollcall/site.toml, and who can change it" in shown.stderr
+        assert "rollcall: /etc/rollcall/site.toml: others may write to /etc/rollcall/site.toml, so others could run code as any user" in shown.stderr
     else:
         assert "recognised by its place, /etc/rollcall/site.toml" in shown.stdout

@@ -80,7 +80,8 @@ TEST(TomlLength, NothingHidesALongKeyFromTheLimit) {
     const std::string other = quotes[0] == '"' ? "'" : "\"";
     EXPECT_THAT(refusal_of("x = [" + quotes + "\n " + other + " " + quotes + ", {" + key + "}]"),
                 testing::HasSubstr("triple quotes"));
-    EXPECT_THAT(refusal_of("x = 1\ny = " + quotes + "a" + quotes), testing::HasSubstr(".toml:2: text stands in"));
+    EXPECT_THAT(refusal_of("x = 1\ny = " + quotes + "a" + quotes),
+                testing::HasSubstr(".toml:2: has text in triple quotes"));
   }
   EXPECT_THAT(refusal_of("\xef\xbb\xbf\"a \" = {" + key + "}"), testing::HasSubstr("too many parts"));
   EXPECT_THAT(refusal_of("x = [\"\\\"\", '\\', {" + key + "}]"), testing::HasSubstr("too many parts"));

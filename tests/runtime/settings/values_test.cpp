@@ -212,9 +212,9 @@ TEST(PathExpansion, UnsetOrEmptyVariableIsAnErrorThatNamesIt) {
 }
 
 TEST(PathExpansion, OtherVariablesAreRefusedWithTheNearest) {
-  EXPECT_EQ(check_path_variables("${SCRACH}/x", "venv").error().action, "${SCRATCH}");
-  EXPECT_EQ(check_path_variables("$SCRATCH/x", "venv").error().action, "${SCRATCH}");
-  EXPECT_EQ(check_path_variables("~/x", "venv").error().action, "${HOME}/x");
+  EXPECT_EQ(check_path_variables("${SCRACH}/x", "venv").error().action, "writing ${SCRATCH}");
+  EXPECT_EQ(check_path_variables("$SCRATCH/x", "venv").error().action, "writing ${SCRATCH}");
+  EXPECT_EQ(check_path_variables("~/x", "venv").error().action, "writing ${HOME}/x");
   for (const char* path : {"${EVIL}", "${}", "${SCRATCH", "a$", "$$"}) {
     EXPECT_FALSE(check_path_variables(path, "venv")) << path;
     EXPECT_FALSE(expand(path, typical())) << path;

@@ -232,7 +232,7 @@ TEST_F(OwnFolder, LinksOfTheUsersOwnAreFollowedAndTheirTargetsChecked) {
 TEST_F(OwnFolder, AFileInTheWayAndARelativePathAreRefused) {
   EXPECT_THAT(make_own_folder("/dev/null/cache").reason, HasSubstr("/dev/null"));
   EXPECT_FALSE(make_own_folder("/dev/null/cache").only_here);
-  EXPECT_THAT(make_own_folder("cache").reason, HasSubstr("no absolute path"));
+  EXPECT_THAT(make_own_folder("cache").reason, HasSubstr("is not an absolute path"));
 }
 
 /// Rank 0 looks for old files besides.

@@ -171,7 +171,8 @@ TEST_F(PendingCollectivesTest, WhereRanksAreSaidToBeLostNothingIsWaitedForMuchLo
   EXPECT_FALSE(collective_->has_ended()) << "the backend may tell, and then it is known who";
   look(milliseconds(6'000));
   ASSERT_TRUE(collective_->has_ended());
-  EXPECT_NE(collective_->future()->tryRetrieveErrorMessage().find("the agent has said"), std::string::npos);
+  EXPECT_NE(collective_->future()->tryRetrieveErrorMessage().find("the agent reported that ranks are lost"),
+            std::string::npos);
 }
 
 TEST_F(PendingCollectivesTest, WhoIsKnownToBeLostIsNotWaitedForLongerWhatAnybodyElseSays) {

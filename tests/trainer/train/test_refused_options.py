@@ -57,7 +57,7 @@ def test_a_dry_run_prints_no_time_of_a_clock(tmp_path):
 def test_a_picture_that_shrinks_to_a_pixel_is_no_lack_of_memory(tmp_path):
     options = [option for option in ONE_STEP if not option.startswith(("--model", "--image-size", "--batch-size"))]
     code, out, error = train(tmp_path, *options, "--model=resnet18", "--image-size=8", "--batch-size=1", "--train-num-workers=0")
-    assert code == 64 and "one value for each channel" in error and "smaller --batch-size" not in error, out + error
+    assert code == 64 and "one value for each channel" in error and "lowering --batch-size" not in error, out + error
 
 
 def test_a_long_value_is_not_told_whole(tmp_path):

@@ -155,7 +155,7 @@ def test_a_corrupt_image_is_named_counted_and_skipped_or_fails(train, tmp_path, 
 
 def test_more_workers_than_cpus_is_a_warning(train):
     result = train(*SMALL, "--max-steps=1", "--train-num-workers=64", check=True)
-    assert result.stderr.count("--train-num-workers") == 1
+    assert result.stderr.count("rollcall: warning: --train-num-workers: 64: ") == 1
 
 
 def test_port_in_use_is_named(cluster, train):

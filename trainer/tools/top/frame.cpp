@@ -75,7 +75,7 @@ std::string time_line(const Run& run, double now) {
   if (run.job_ends > 0) {
     const double job = run.job_ends - now;
     text += fmt::format("   the job ends in {}{}", metrics::human_duration(std::max(job, 0.0)),
-                        left > job ? ", before the training: resuming continues from a checkpoint" : "");
+                        left > job ? ", earlier: the next job resumes the training" : "");
   }
   return text;
 }

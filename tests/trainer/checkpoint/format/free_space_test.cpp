@@ -18,7 +18,7 @@ TEST(FreeSpace, ThatIsTooLittleIsToldWithTheFiguresBeforeAnythingIsWritten) {
   constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
   const Result<void> disk = check_free_space("/scratch", {10 * kMebibyte, std::nullopt}, 11 * kMebibyte);
   ASSERT_FALSE(disk);
-  EXPECT_THAT(disk.error().message(), HasSubstr("takes 11.0 MiB, and the file system leaves 10.0 MiB"));
+  EXPECT_THAT(disk.error().message(), HasSubstr("takes 11.0 MiB, but the file system leaves 10.0 MiB"));
   const Result<void> quota = check_free_space("/scratch", {100 * kMebibyte, 5 * kMebibyte}, 11 * kMebibyte);
   ASSERT_FALSE(quota);
   EXPECT_THAT(quota.error().message(), HasSubstr("your quota leaves 5.0 MiB"));

@@ -154,7 +154,8 @@ TEST(CheckpointFile, ValueThatNoMemoryHoldsIsRefusedByName) {
   std::filesystem::resize_file(path, seal->file_bytes);  // a hole
   const auto read = read_checkpoint(path);
   ASSERT_FALSE(read);
-  EXPECT_THAT(read.error().message(), testing::HasSubstr("/sampler/seed has 8796093022208 bytes, which no memory"));
+  EXPECT_THAT(read.error().message(),
+              testing::HasSubstr("/sampler/seed has 8796093022208 bytes, more than this process's memory"));
 }
 
 TEST(CheckpointFile, ManifestsThatContradictThemselvesAreRefused) {

@@ -222,7 +222,7 @@ TEST(PackedSource, FilesOfOtherKindsAreRefusedWithTheReason) {
                                 H5Fclose);
     ASSERT_TRUE(storage::write_text_attribute(other.get(), "format", "rollcall-checkpoint"));
   }
-  EXPECT_THAT(refusal(folder.file("other.h5")), HasSubstr("not of format rollcall-images"));
+  EXPECT_THAT(refusal(folder.file("other.h5")), HasSubstr("not in format rollcall-images"));
 }
 
 void with_file(const std::string& path, const std::function<void(hid_t)>& change) {

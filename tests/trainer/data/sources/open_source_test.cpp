@@ -122,8 +122,9 @@ TEST(OpenSource, LeavesOutHiddenAndCompressedShardsAndSaysSo) {
   ASSERT_TRUE(source) << source.error().message();
   EXPECT_EQ((*source)->size(), 2);
   ASSERT_EQ(indices.warnings().size(), 1U);
-  EXPECT_THAT(indices.warnings()[0], HasSubstr("left out 3: 1 compressed (such as shard-01.tar.gz), 1 folders (such as "
-                                               "cat), 1 hidden (such as .hidden.tar)"));
+  EXPECT_THAT(indices.warnings()[0],
+              HasSubstr("left out, 3: 1 compressed (such as shard-01.tar.gz), 1 folders (such as "
+                        "cat), 1 hidden (such as .hidden.tar)"));
   ASSERT_EQ(std::system((in_folder + "rm *.tar").c_str()), 0);
   EXPECT_THAT(refusal(folder.path()), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
   EXPECT_THAT(refusal(folder.file("shard-01.tar.gz")), HasSubstr("shard-01.tar.gz: is compressed with gzip"));

@@ -91,7 +91,7 @@ TEST_F(Shard, WhoseKeyComesTwiceIsRefusedAsByWebDataset) {
   write({"1.cls", "1.jpg", "1.cls"});
   EXPECT_THAT(refusal(), HasSubstr("a.tar: 1.cls: occurs twice in one sample"));
   write({"1.jpg", "1.JPG", "1.cls"});
-  EXPECT_THAT(refusal(), HasSubstr("1.JPG: comes twice"));
+  EXPECT_THAT(refusal(), HasSubstr("1.JPG: occurs twice in one sample"));
   write({"a/1.jpg", "a/1.cls", "b/1.jpg", "b/1.cls", "a/1.jpg", "a/1.cls"});  // not one after the other: samples
   EXPECT_EQ(pictures().size(), 3U);
 }

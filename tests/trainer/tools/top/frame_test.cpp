@@ -79,7 +79,7 @@ TEST(Frame, SaysHowFarItIsAndWhoIsSlow) {
   }
   EXPECT_THAT(text, HasSubstr("25.0 %  step 50/200"));
   EXPECT_THAT(text, HasSubstr("ETA 10 min 00 s"));
-  EXPECT_THAT(text, HasSubstr("the job ends in 4 min 59 s, before that"));
+  EXPECT_THAT(text, HasSubstr("the job ends in 4 min 59 s, earlier: the next job"));
   EXPECT_THAT(text, HasSubstr("     7  node1"));
   EXPECT_LT(text.find("     7  node1"), text.find("     0  node1"));
   EXPECT_EQ(lines.size(), 24U);

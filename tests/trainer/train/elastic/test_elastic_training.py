@@ -246,4 +246,4 @@ def test_sharded_models_go_on_from_the_newest_checkpoint_in_the_same_processes(t
 def test_it_needs_an_agent_and_says_so():
     done = trainer_ranks.subprocess.run([trainer_ranks.PROGRAM, "--elastic", "--max-steps=1"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 64
-    assert done.stderr.startswith("rollcall: --elastic: on: no agent") and "rollcall run" in done.stderr
+    assert done.stderr.startswith("rollcall: --elastic: on: this process was not started by an agent") and "rollcall run" in done.stderr
