@@ -10,9 +10,9 @@
 namespace rollcall::checkpoint_tool {
 namespace {
 
+using checkpoint::format::DType;
 using checkpoint::interop::StateDict;
 using checkpoint::interop::StateTensor;
-using checkpoint::format::DType;
 
 StateDict state_of(const std::string& name, std::int64_t num_classes, const std::string& prefix = "") {
   const auto model = resnet_tensors(name, num_classes);

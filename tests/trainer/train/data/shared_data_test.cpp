@@ -60,8 +60,8 @@ void keep_false_index(const fs::path& tree, const std::string& folder) {
   builder.add({.label = 1}, "b/nowhere.jpg");
   const auto index = builder.finish(real->index.about());
   const std::string& source = real->index.about().source;
-  MULTIPROC_CHECK(
-      data::write_index(data::index_path(folder, source), *index, std::numeric_limits<std::int64_t>::max()).has_value());
+  MULTIPROC_CHECK(data::write_index(data::index_path(folder, source), *index, std::numeric_limits<std::int64_t>::max())
+                      .has_value());
 }
 
 /// What this rank has to see where rank 0 took the false index.
