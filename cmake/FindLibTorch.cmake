@@ -45,10 +45,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   # needs (libcudart, libcupti of the wheel) are found through its RPATH at run time, not at link time.
   target_link_libraries(LibTorch::cpu INTERFACE
     -Wl,--no-as-needed ${LibTorch_CPU_LIBRARY} ${LibTorch_C10_LIBRARY} -Wl,--as-needed -Wl,--allow-shlib-undefined)
-  # The wheel's libraries are what a program was built against: found there at run time too, but by programs that are
-  # installed, which have a run path of their own and the property LIBTORCH_ELSEWHERE.
-  target_link_options(LibTorch::cpu INTERFACE
-    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:LIBTORCH_ELSEWHERE>>>:-Wl,-rpath,${LibTorch_LIBRARY_DIR}>)
+  # The wheel's libraries are what a program was built against: found there at run time too.
+  target_link_options(LibTorch::cpu INTERFACE -Wl,-rpath,${LibTorch_LIBRARY_DIR})
 endif()
 
 if(LibTorch_FOUND AND ROLLCALL_CUDA AND NOT TARGET LibTorch::cuda)

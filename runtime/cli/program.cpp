@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -100,7 +101,8 @@ Error fall_through(std::span<const std::string> arguments) {
   }
   std::vector<std::string> program(arguments.begin(), arguments.end());
   program.front() = "rollcall-" + name;
-  if (const auto beside = find_in_installation(program.front()).file) {
+  const auto beside = find_in_installation(program.front()).file;
+  if (beside && std::filesystem::is_regular_file(*beside)) {  // not a folder of that name, as a prefix may have
     program.front() = beside->string();
   }
   const int error_number = become_program(program);

@@ -104,7 +104,7 @@ Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets,
     if (!option.value && setting->kind == Kind::Switch) {
       option.value = "true";  // a switch alone leaves the next argument alone
     } else if (!option.value) {
-      if (argument + 1 == arguments.end() || is_known(argument[1])) {
+      if (argument + 1 == arguments.end() || argument[1] == "--" || is_known(argument[1])) {
         return fail(option.name, "", "lacks its value", fmt::format("{}={}", option.name, setting->argument));
       }
       option.value = *++argument;

@@ -53,7 +53,8 @@ def test_users_reach_their_own_ports_only_on_any_node(tmp_path):
     if subprocess.run(["unshare", "--net", "nft", "list", "tables"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this kernel lets nobody make a network with a firewall here")
     rules = tmp_path / "rules"
-    rules.write_text(re.search(r"```[a-z]*\n(table inet rollcall_users .*?\n)```", (ROOT / "docs/administrator/shared_nodes.md").read_text(), re.S)[1])
+    page = (ROOT / "docs/administrator/shared_nodes.md").read_text()
+    rules.write_text(re.search(r"```[a-z]*\n(table inet rollcall_users .*?\n)```", page, re.S)[1])
     done = subprocess.run(["unshare", "--net", "bash", "-c", SCRIPT, rules], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     reached = {0: "22 20000 20100 20200", 1001: "22 20000", 1002: "22 20100", 1003: "22"}

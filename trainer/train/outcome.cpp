@@ -9,7 +9,6 @@
 #include <exception>
 #include <utility>
 
-#include "runtime/base/environment.h"
 #include "runtime/base/owned_file.h"
 #include "runtime/base/text.h"
 #include "trainer/device/nccl_log.h"
@@ -31,9 +30,8 @@ Error diverged(const char* what, const std::string& value, std::string reason, s
 }
 
 Error lost_peer_error(const JobContext& context, const std::string& what) {
-  const bool debug = Environment::of_this_process().get("TORCH_DISTRIBUTED_DEBUG") == "DETAIL";  // as --debug sets it
   return fail("process group", context.backend,
-              "a collective failed because a peer was lost" + (debug ? ": " + what : ""),
+              "a collective failed because a peer was lost: " + process_group::library_text(what),
               "looking for the first rank that ended, in this output and in Slurm's", ErrorKind::PeerLost);
 }
 

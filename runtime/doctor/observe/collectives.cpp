@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -58,7 +59,8 @@ bool is_error(std::string_view line) {
 }  // namespace
 
 std::string bench_program(const Environment& environment) {
-  if (const auto beside = find_in_installation(kProgram).file) {
+  const auto beside = find_in_installation(kProgram).file;
+  if (beside && std::filesystem::is_regular_file(*beside)) {
     return beside->string();
   }
   for (const std::string& folder : split(environment.get(env::kPath).value_or(""), ':')) {

@@ -144,6 +144,8 @@ TEST(CommandLine, MissingAndUnwantedValuesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--lr"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
       {{"--lr", "--debug"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
+      {{"--lr", "--help"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
+      {{"--lr", "--", "program"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
       {{"--json=1"}, "rollcall: --json: takes no value; try --json alone"},
   };
   for (const auto& [arguments, message] : cases) {

@@ -211,7 +211,7 @@ DOCTOR = [
     Row("doctor.latency", "1", see=doctor_of(OWN_NODES, "speed"), given={"host.loopback": "allow"}, changes={
         "exit code": ("0", "69"), "standard error": ("", re.compile("rollcall: doctor: speed: failed; .*\n")),
         "speed": ("good: measured; no expectation: the connections stay on one machine",
-                  "bad: measured; at most 1 us a hop is expected: doctor.latency")}),
+                  "bad: measured; at most 1 us per hop is expected: doctor.latency")}),
     # The second node's clock is two seconds ahead.
     Row("doctor.clock", "5", see=doctor_of([OWN_NODES[0], {**OWN_NODES[1], "LD_PRELOAD": str(CLOCK_AHEAD)}],
                                            "clock", "--no-bench"), given={"host.loopback": "allow"}, changes={

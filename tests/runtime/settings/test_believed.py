@@ -244,6 +244,7 @@ def test_the_profile_of_etc_is_judged_as_well(installed, mode, code):
                             "--print-config"], env=environment, text=True, capture_output=True)
     assert shown.returncode == code, shown.stderr
     if code:
-        assert "rollcall: /etc/rollcall/site.toml: others may write to /etc/rollcall/site.toml, so others could run code as any user" in shown.stderr
+        assert "rollcall: /etc/rollcall/site.toml: others may write to /etc/rollcall/site.toml, so " \
+               "others could run code as any user" in shown.stderr
     else:
         assert "recognised by its place, /etc/rollcall/site.toml" in shown.stdout

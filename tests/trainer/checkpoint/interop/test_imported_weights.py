@@ -185,7 +185,8 @@ def test_the_state_dict_is_the_only_one_or_the_one_that_is_named(tmp_path):
 
 def test_unknown_objects_among_the_weights_are_named_and_nothing_runs(tmp_path):
     for name, saved, named in [
-            ("object", {"model": {"w": torch.ones(2), "x": Malicious(tmp_path / "ran")}}, "holds x, which is an object of Python's posix.system"),
+            ("object", {"model": {"w": torch.ones(2), "x": Malicious(tmp_path / "ran")}},
+             "holds x, which is an object of Python's posix.system"),
             ("array", {"model": {"w": torch.ones(2), "x": numpy.ones(2)}}, "holds x, which is an object of Python's numpy"),
             ("module", {"model": torch.nn.Linear(2, 2), "epoch": 1}, "its model is an object of Python's torch.nn.modules.linear.Linear"),
             ("type", {"w": torch.ones(2, dtype=torch.complex64)}, "torch.ComplexFloatStorage"),
@@ -306,7 +307,8 @@ def told_of(path, tmp_path, code=65):
 def test_files_of_other_kinds_are_named_with_what_makes_them_a_state_dict(tmp_path):
     model = torch.nn.Linear(2, 2)
     torch.jit.script(model).save(tmp_path / "script.pt")
-    assert "is a TorchScript model; try running torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE)" in told_of(tmp_path / "script.pt", tmp_path)
+    text = told_of(tmp_path / "script.pt", tmp_path)
+    assert "is a TorchScript model; try running torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE)" in text
     torch.save(torch.jit.load(tmp_path / "script.pt").state_dict(), tmp_path / "new.pth")  # and so it is
     tool("import", tmp_path / "new.pth", tmp_path / "new.h5")
     with zipfile.ZipFile(tmp_path / "new.pth") as stored, zipfile.ZipFile(tmp_path / "small.pth", "w", zipfile.ZIP_DEFLATED) as small:
@@ -331,7 +333,8 @@ def test_models_in_several_files_are_named_with_what_makes_them_one(tmp_path):
     part = {"module": {"w": torch.zeros(0)}, "ds_config": {}, "ds_version": "0.18.0", "param_shapes": [{"w": torch.Size([3])}]}
     for name, saved in {"model": part, "optimizer": {"optimizer_state_dict": {"zero_stage": 3}, "ds_version": "0.18.0"}}.items():
         torch.save(saved, tmp_path / f"{name}_states.pt")
-        assert "one rank's part of a DeepSpeed checkpoint; try running the script zero_to_fp32.py" in told_of(tmp_path / f"{name}_states.pt", tmp_path)
+        text = told_of(tmp_path / f"{name}_states.pt", tmp_path)
+        assert "one rank's part of a DeepSpeed checkpoint; try running the script zero_to_fp32.py" in text
     whole = {"w": torch.ones(3)}
     same(dict(imported({**part, "module": whole}, tmp_path)[1]), whole)  # ZeRO-1 and 2
 
