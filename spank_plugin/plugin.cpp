@@ -160,9 +160,10 @@ int slurm_spank_user_init(spank_t handle, int, char**) {
 int slurm_spank_task_init(spank_t handle, int, char**) {
   const bool in_step = spank::is_srun_step(handle);  // a batch script may inherit --ddp from the submitting task
   if (in_step && g_option_was_lost) {
-    spank::end_task(spank::failed(ExitCode::Internal,
-                                  "rollcall: --ddp: was lost on the node; try asking Slurm for more memory (--mem)"),
-                    g_shared);
+    spank::end_task(
+        spank::failed(ExitCode::Internal,
+                      "rollcall: --ddp: slurmstepd had no memory to keep its value; try asking Slurm for more (--mem)"),
+        g_shared);
   }
   if (in_step && g_option != nullptr) {
     spank::set_up_task(handle, g_site, g_option, g_shared);

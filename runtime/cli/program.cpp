@@ -123,6 +123,8 @@ Result<void> run_help(std::span<const std::string> words, std::ostream& out) {
   }
   if (name.starts_with(kPrefix)) {
     name.erase(0, kPrefix.size());
+  } else if (name.starts_with('-')) {  // rollcall help --help
+    name.clear();
   }
   const Command* const command = find_command(name);
   if (command == nullptr && !name.empty() && name != "rollcall" && name != "help" && name != kSettings) {

@@ -198,9 +198,10 @@ Result<void> check_backend(const Settings& values) {
   if (backend == "static" || backend == "c10d" || values.on("standalone")) {
     return {};
   }
-  return refuse(values, "rdzv-backend",
-                backend.starts_with("etcd") ? "is not supported, because rollcall needs no etcd server" : "is unknown",
-                "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
+  return refuse(
+      values, "rdzv-backend",
+      backend.starts_with("etcd") ? "is not supported: agents of rollcall run meet without a server" : "is unknown",
+      "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
 }
 
 /// Returns the rendezvous endpoint.

@@ -81,7 +81,7 @@ class NodeTask : public TaskSetUp {
     if (parse_integer<uid_t>(request_.item("user").value_or("")) == ::geteuid()) {
       return {};
     }
-    return fail("--ddp", fmt::format("user {}", ::geteuid()), "is not the job's user",
+    return fail("--ddp", fmt::format("user {}", ::geteuid()), "runs this task, who is not the job's user",
                 "reporting it to your administrator", ErrorKind::Internal);
   }
 

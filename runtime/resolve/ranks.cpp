@@ -19,8 +19,10 @@ Result<void> check_users(std::string_view name, std::uint32_t ours, const Inputs
     return {};
   }
   if (inputs.facts.source == "single") {
-    return fail(std::string(name), *value, std::string(job::kNoLauncher),
-                fmt::format("unsetting {}, or setting both RANK and WORLD_SIZE", name), ErrorKind::Mismatch);
+    Error error = fail(std::string(name), *value, std::string(job::kNoLauncher),
+                       fmt::format("unsetting {}, or setting both RANK and WORLD_SIZE", name), ErrorKind::Mismatch);
+    error.of_this_node = true;  // no other process reports it
+    return error;
   }
   return fail(std::string(name), *value,
               fmt::format("{} is {}", name == env::kRank ? "this task's rank" : "the number of ranks", ours),

@@ -198,6 +198,21 @@ TEST(Program, PrintConfigOfAStepIsPrintedByRank0) {
   EXPECT_THAT(run({"--print-config"}, environment_of({{"RANK", "1"}})).out, HasSubstr("port.range"));
 }
 
+TEST(Program, ARankWithoutALauncherIsAnErrorThatTheProcessPrints) {
+  for (const char* const name : {"RANK", "WORLD_SIZE"}) {
+    const Outcome outcome = run({"exec", "true"}, environment_of({{name, "3"}}));
+    EXPECT_EQ(outcome.code, 76);
+    EXPECT_THAT(outcome.err, StartsWith(std::string("rollcall: ") + name +
+                                        ": 3: no launcher detected; assuming a single rank; try unsetting " + name));
+  }
+}
+
+TEST(Program, HelpOfHelpIsThatOfTheProgram) {
+  for (const char* const word : {"--help", "-h"}) {
+    EXPECT_EQ(run({"help", word}).out, run({"--help"}).out);
+  }
+}
+
 TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
   EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("0", "1")).err, HasSubstr("--jsn"));
   EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("1", "0")).err, IsEmpty());
