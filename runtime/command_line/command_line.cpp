@@ -72,10 +72,6 @@ bool ParsedCommandLine::has(std::string_view flag) const { return std::ranges::f
 
 Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets, std::span<const Flag> flags,
                                              std::span<const std::string> arguments, StopAt stop) {
-  const auto is_known = [&](const std::string& argument) {
-    const std::string name = split_option(argument).name;
-    return find_target(targets, name).setting != nullptr || find_flag(flags, name) != nullptr;
-  };
   ParsedCommandLine parsed;
   for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
     const bool is_positional = !argument->starts_with('-') || *argument == "-";
@@ -104,7 +100,7 @@ Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets,
     if (!option.value && setting->kind == Kind::Switch) {
       option.value = "true";  // a switch alone leaves the next argument alone
     } else if (!option.value) {
-      if (argument + 1 == arguments.end() || argument[1] == "--" || is_known(argument[1])) {
+      if (argument + 1 == arguments.end() || argument[1].starts_with("--")) {
         return fail(option.name, "", "lacks its value", fmt::format("{}={}", option.name, setting->argument));
       }
       option.value = *++argument;

@@ -77,9 +77,11 @@ Result<void> check_operators(ComputeType type, const device::Device& device) {
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
     const bool half = *type == at::kHalf;
-    return fail("--precision", half ? "fp16" : "bf16",
-                "this machine cannot train with it: " + what.substr(0, what.find('\n')),
-                half ? "--precision=bf16 or --precision=fp32" : "--precision=fp32");
+    Error refused = fail("--precision", half ? "fp16" : "bf16",
+                         "this machine cannot train with it: " + what.substr(0, what.find('\n')),
+                         half ? "--precision=bf16 or --precision=fp32" : "--precision=fp32");
+    refused.of_this_node = true;
+    return refused;
   }
 }
 

@@ -111,7 +111,7 @@ void FailureReport::end_process_within(std::chrono::seconds patience, int code) 
 }
 
 void FailureReport::print(const Error& error) const {
-  if (error.kind == ErrorKind::Usage) {  // all ranks have the same options
+  if (error.kind == ErrorKind::Usage && !error.of_this_node) {  // all ranks have the same options
     std::fprintf(stderr, "%s\n", error.message().c_str());
     return;
   }

@@ -31,7 +31,7 @@ Error diverged(const char* what, const std::string& value, std::string reason, s
 
 Error lost_peer_error(const JobContext& context, const std::string& what) {
   return fail("process group", context.backend,
-              "a collective failed because a peer was lost: " + process_group::library_text(what),
+              "a collective failed, probably because a peer was lost: " + process_group::library_text(what),
               "looking for the first rank that ended, in this output and in Slurm's", ErrorKind::PeerLost);
 }
 
@@ -127,7 +127,7 @@ Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std:
   return diverged("gradients", where,
                   fmt::format("are not finite in {} in a row, up to step {}; the weights are unchanged since then",
                               counted(in_a_row, "step"), step),
-                  "--clip-grad-norm, or lowering --lr with --resume=continue-with-changes, or raising "
+                  "--clip-grad-norm=1, or lowering --lr with --resume=continue-with-changes, or raising "
                   "--max-skipped-steps");
 }
 

@@ -146,6 +146,7 @@ TEST(CommandLine, MissingAndUnwantedValuesAreNamed) {
       {{"--lr", "--debug"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
       {{"--lr", "--help"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
       {{"--lr", "--", "program"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
+      {{"--venv", "--debgu"}, "rollcall: --venv: lacks its value; try --venv=DIR"},
       {{"--json=1"}, "rollcall: --json: takes no value; try --json alone"},
   };
   for (const auto& [arguments, message] : cases) {

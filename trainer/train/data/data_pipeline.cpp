@@ -56,12 +56,14 @@ Result<void> check_memory(const DataPipeline& pipeline, const NodeShare& share) 
   if (share.memory == 0 || needed <= share.memory) {
     return {};
   }
-  return fail(
+  Error error = fail(
       "--train-num-workers", std::to_string(pipeline.train_loading.workers),
       fmt::format("batches read ahead for training and validation (--prefetch={}) take {}, but each rank has {}",
                   pipeline.train_loading.prefetch, metrics::human_bytes(needed), metrics::human_bytes(share.memory)),
       "using fewer workers, or --prefetch=1, or lowering --batch-size, or requesting more memory for each task "
       "(--mem-per-cpu)");
+  error.of_this_node = true;
+  return error;
 }
 
 /// Warns of more workers than CPUs: they take turns and slow the computation down.

@@ -114,7 +114,7 @@ std::optional<std::string> checkpoint_purge_warning(const settings::LaunchSettin
       "{} will be deleted by the site in {}, which deletes files in {} that are unused for {}; try copying what you "
       "want "
       "to keep to another file system",
-      age->oldest, counted(std::llround(*age->days_left), "day"), *scratch, counted(days, "day"));
+      age->oldest, counted(std::max(0LL, std::llround(*age->days_left)), "day"), *scratch, counted(days, "day"));
 }
 
 std::optional<std::string> shared_folder_warning(const config::TrainConfig& config) {
