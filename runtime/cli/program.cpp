@@ -155,7 +155,7 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
       output.out << (line.has("json") ? "" : "\n" + settings::site_text(values));
     }
   } else {
-    return fail("rollcall", "", "no command is given", "rollcall --help");
+    return fail("command line", "", "no command is given", "rollcall --help");
   }
   return {};
 }

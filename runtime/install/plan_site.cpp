@@ -66,8 +66,8 @@ Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& pl
   const std::string& path = input.profile_path;
   const std::optional<std::string> present = read(path);
   if (present && seal_of(*present) != Seal::Intact && *present != *input.profile) {
-    return fail("--profile", input.root.shown(path), "is another profile", "editing it, or moving it away",
-                ErrorKind::CannotCreate);
+    return fail("--profile", input.root.shown(path), "differs from the given profile, and was not written by rollcall",
+                "moving it away first", ErrorKind::CannotCreate);
   }
   if (present != seal(*input.profile) && present != *input.profile) {
     plan.changes.push_back({path, seal(*input.profile), std::nullopt, "the site's settings"});

@@ -18,7 +18,7 @@ COUNT = re.compile(r"(?<!of )(?<!its )(?<!all )(?<!than )(?<!least )(?<!to )(\{\
 # Numbers that are never 1.
 SEVERAL = {
     ", {} starts", "{} GPUs, and NCCL", "{} GPUs: a program", "{} classes", "{} devices are visible", "{} elements", "{} generations in a row",
-    "{} images again", "{} keys and {} values", "{} names it", "{} nor keys that begin", "{} runs in a row did", "waiting for {}{} nodes",
+    "{} images again", "{} keys and {} values", "{} names it", "{} nor keys that begin", "{} runs only repeated", "waiting for {}{} nodes",
     "each of the {} tasks of a node", "{} ranks have {}", "{} ranks of {} on", "{} ranks share {}",
     "{} ranks would each train alone", "{} runs Python", "{} runs have done nothing", "{} runs side by side", "{} tasks (CUDA_VISIBLE_DEVICES",
     "{} times at step", "{} training images", "{} unbound tasks", "{} validation images", "{} virtual ranks",

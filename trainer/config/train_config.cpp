@@ -232,8 +232,8 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   config.run.folder = std::move(run);
   const auto element = environment.get_non_empty(env::kSlurmArrayTaskId);
   if (element && !named && settings.text("run-name").empty()) {
-    config.warnings.push_back("element " + *element + " of the job array trains by itself, in " + folder +
-                              "; elements that continue one another need --run-name=NAME");
+    config.warnings.push_back("element " + *element + " of the job array is a training of its own, in " + folder +
+                              "; to continue another element's training, give all of them --run-name=NAME");
   }
   if (scratch.empty() && !named) {
     config.warnings.push_back("SCRATCH is not set: checkpoints go to " + folder +

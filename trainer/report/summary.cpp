@@ -125,8 +125,8 @@ std::string saves_text(const Run& run) {
   text += run.failed_checkpoints > 0 ? fmt::format(", {} FAILED", run.failed_checkpoints) : "";
   text += run.left_out_checkpoints > 0 ? fmt::format(", {} left out", run.left_out_checkpoints) : "";
   if (!run.durable.empty()) {
-    text += fmt::format("; {:.3g} s each, at most {:.3g} s, of which training waited {:.3g} s in all",
-                        run.durable.mean(), run.durable.most(), run.stall_seconds);
+    text += fmt::format("; {:.3g} s each, the longest {:.3g} s; training waited {:.3g} s in total", run.durable.mean(),
+                        run.durable.most(), run.stall_seconds);
   }
   return text;
 }

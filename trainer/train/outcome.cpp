@@ -156,7 +156,7 @@ Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t ima
 Error validation_does_not_fit(double seconds, std::int64_t step) {
   return fail(
       "validation", fmt::format("of step {}", step),
-      fmt::format("was interrupted after {:.0f} s; {} runs in a row did nothing else and did not finish it", seconds,
+      fmt::format("was interrupted after {:.0f} s; the last {} runs only repeated it, and none finished it", seconds,
                   kMaxFailedValidations),
       "raising the job's time limit, or using fewer validation images, or --valid-epochs=0, then submitting again, "
       "which resumes from this step",

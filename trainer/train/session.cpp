@@ -227,7 +227,8 @@ class Session {
         return to_int(ExitCode::Interrupted);
       case Ending::Regrouped:
         checkpoints_->writer().finish_save();  // no rank is lost, so this does not block
-        return lost_peer(fail("world", "", "nodes joined or left", "submitting again", ErrorKind::PeerLost));
+        return lost_peer(fail("world", "", "nodes joined or left",
+                              "submitting again, which resumes from the last checkpoint", ErrorKind::PeerLost));
       case Ending::Failed: {
         context_.group_options.membership->give_up(outcome.failure->error.text());
         const int code = failed(*outcome.failure);

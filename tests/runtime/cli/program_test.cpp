@@ -144,7 +144,7 @@ TEST(Program, PrintConfigShowsWhereEachValueComesFrom) {
 
 TEST(Program, WrongUseIsOneLineOnStandardErrorAndCode64) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{}, "rollcall: rollcall: no command is given; try rollcall --help\n"},
+      {{}, "rollcall: command line: no command is given; try rollcall --help\n"},
       {{"--verson"}, "rollcall: --verson: unknown option; try --version\n"},
       {{"env", "--jsn"}, "rollcall: --jsn: unknown option; try --json\n"},
       {{"env", "--port-range=9"},

@@ -41,7 +41,7 @@ def test_steps_without_finite_gradients_are_left_out_and_then_end_the_run(tmp_pa
     first = trainer_ranks.checkpoints(tmp_path)[-1]
     make_gradients_overflow(first)
     text = trainer_ranks.run(tmp_path, *given, "--verify=metadata", "--max-skipped-steps=2", ranks=ranks, code=65)
-    assert text.count("gradients are not finite (of ") == 2 and len(errors(text)) == 1
+    assert text.count("gradients are not finite (in ") == 2 and len(errors(text)) == 1
     assert "not finite in 2 steps in a row, up to step 3" in errors(text)[0]
     assert [record["skipped_steps"] for record in trainer_ranks.records(tmp_path, "skipped_step")] == [1, 2]
     # The step that was left out was saved, as it was the first of the two: with the weights of before.

@@ -71,7 +71,7 @@ Result<void> confirm_damage(const std::string& path, const Result<void>& mine, s
     return {};
   }
   return fail("--resume", path,
-              fmt::format("another rank reports that it {}, but rank 0 reads it without errors", reported.reason),
+              fmt::format("rank 0 reads it without errors, but another rank reports that it {}", reported.reason),
               "checking the nodes of this job, since one of them reads wrong data, or running the job on other nodes",
               ErrorKind::InputOutput);
 }

@@ -129,8 +129,9 @@ Result<FoundDict> unless_root_is_a_model(const PickleTree& tree, const PickleDic
   if (beside == 0 || 2 * beside < tensors_in(tree, *found.dict)) {
     return found;
   }
-  return file.unusable(fmt::format("holds {} beside the dict {}", counted(beside, "tensor"), found.key),
-                       fmt::format("rollcall-checkpoint import --key={}, or saving the file without it", found.key));
+  return file.unusable(
+      fmt::format("holds {} beside the dict {}", counted(beside, "tensor"), found.key),
+      fmt::format("rollcall-checkpoint import --key={}, or saving a file without those tensors", found.key));
 }
 
 /// Returns the dict that is usually meant, or the only one.

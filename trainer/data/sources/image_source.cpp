@@ -158,7 +158,7 @@ namespace {
 Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder, SourceIndices& indices) {
   ASSIGN_OR_RETURN(const ShardsInFolder shards, shards_in(folder));
   if (!shards.left_out.is_empty()) {
-    indices.warn("--data: " + folder + ": its tar shards are read, and other files are left out, " +
+    indices.warn("--data: " + folder + ": only its tar shards are read; other files are left out, " +
                  shards.left_out.text() + "; try keeping decompressed shards in a folder of their own");
   }
   RETURN_IF_ERROR(check_one_part(folder, shards.paths));

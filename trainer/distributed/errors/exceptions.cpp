@@ -82,12 +82,11 @@ std::optional<Error> out_of_memory(const std::exception& error) {
   constexpr std::string_view kBefore = "tried to allocate ";
   const std::size_t size = what.find(kBefore);
   const std::string bytes = size == std::string::npos ? "" : what.substr(size + kBefore.size());
-  return fail(
-      "memory", bytes.empty() ? "an allocation" : bytes.substr(0, bytes.find(" bytes") + 6),
-      "cannot be allocated: this rank's part of the training exceeds its memory limit",
-      "--parallel=fsdp, which divides parameters, gradients and optimizer state among the ranks; if it is on already, "
-      "using more ranks, lowering --batch-size or asking Slurm for more memory (--mem)",
-      ErrorKind::Unavailable);
+  return fail("memory", bytes.empty() ? "an allocation" : bytes.substr(0, bytes.find(" bytes") + 6),
+              "cannot be allocated: this rank's part of the training exceeds its memory limit",
+              "--parallel=fsdp, which divides parameters, gradients and optimizer state among the ranks, or "
+              "using more ranks, or lowering --batch-size, or asking Slurm for more memory (--mem)",
+              ErrorKind::Unavailable);
 }
 
 std::optional<Error> device_error(const std::exception& error) {

@@ -161,8 +161,8 @@ Result<std::vector<std::string>> CheckpointFile::find_damaged(std::size_t thread
 }
 
 Error no_checkpoint_in(const std::string& folder) {
-  return fail("checkpoint", folder, "holds no checkpoint (step-*.h5)", "naming the folder given by --checkpoint-dir",
-              ErrorKind::NoInput);
+  return fail("checkpoint", folder, "holds no checkpoint (step-*.h5)",
+              "naming the folder of the checkpoints, such as $SCRATCH/rollcall/NAME/checkpoints", ErrorKind::NoInput);
 }
 
 Error unknown_tensor(const CheckpointFile& file, const std::string& name) {

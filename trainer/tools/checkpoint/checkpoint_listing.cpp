@@ -82,7 +82,7 @@ Result<std::vector<ListedFile>> list_files(const std::string& path) {
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
     return fail("checkpoint", path, errno_text(error ? error.value() : ENOENT),
-                "naming the folder given by --checkpoint-dir", ErrorKind::NoInput);
+                "naming the folder of the checkpoints, such as $SCRATCH/rollcall/NAME/checkpoints", ErrorKind::NoInput);
   }
   if (!fs::is_directory(status)) {
     return std::vector{listed_file(path)};

@@ -184,7 +184,7 @@ Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress
     return {};
   }
   return fail("--resume", config_.checkpoint.load.resume,
-              fmt::format("this rank found step {} and other ranks found another step", step),
+              fmt::format("ranks found checkpoints of different steps; this one found step {}", step),
               "making all nodes see the same checkpoint folder, or --resume=FILE", ErrorKind::Mismatch);
 }
 

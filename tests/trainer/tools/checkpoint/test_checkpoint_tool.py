@@ -111,7 +111,7 @@ def test_show_tells_what_is_in_tensors(sample):
     assert found["tensors"][3]["statistics"] == {"elements": 2, "nan": 0, "infinite": 0, "zeros": 0, "minimum": -2.0,
                                                  "maximum": 1.0, "mean": -0.5, "deviation": 1.5}
     assert "layer.0.bias" in run("show", sample, "layer.0.bias")
-    assert "try layer.0.weight" in run("show", sample, "layer.0.wieght", code=64)
+    assert "try naming layer.0.weight" in run("show", sample, "layer.0.wieght", code=64)
 
 
 def test_a_folder_means_its_newest_checkpoint_that_is_whole(sample, damaged, tmp_path):

@@ -197,7 +197,7 @@ def test_each_element_of_a_job_array_has_a_folder_and_a_name_decides(tmp_path):
     printed = []
     for more, options in (({}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, ["--run-name=resnet_a"])):
         done = subprocess.run([*train, *options], env={**environment, **more}, check=True, capture_output=True, text=True)
-        printed.append("of the job array trains by itself" in done.stderr)
+        printed.append("of the job array is a training of its own" in done.stderr)
     assert printed == [False, True, False]
     assert sorted(path.name for path in (tmp_path / "rollcall").iterdir()) == ["resnet_a", "sweep", "sweep-7"]
     assert all((path / "checkpoints" / "step-00000001.h5").exists() for path in (tmp_path / "rollcall").iterdir())
