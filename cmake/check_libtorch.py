@@ -23,7 +23,7 @@ def main(libtorch, folder, *databases):
     commands = {}
     for database in databases:
         for entry in json.loads(pathlib.Path(database).read_text()):
-            if "/torch/include" in entry["command"] and not entry["file"].endswith((".cu", ".hxx.cxx")):
+            if includes_libtorch(entry) and not entry["file"].endswith((".cu", ".hxx.cxx")):
                 commands.setdefault(identity(entry), with_libtorch(entry, libtorch))
     if not commands:
         print("cuda-check: LibTorch: skipped: none of the compilations includes it from a folder torch/include")
@@ -35,6 +35,11 @@ def main(libtorch, folder, *databases):
     version = re.search(r"__version__ = '([^']+)'", pathlib.Path(libtorch, "version.py").read_text()).group(1)
     print(f"cuda-check: {sum(outcomes)} of {len(outcomes)} compilations pass with LibTorch {version}, too")
     return 0 if all(outcomes) else 1
+
+
+def includes_libtorch(entry):
+    """Whether a folder of headers is LibTorch's; every command names that folder, in an option that keeps it out of texts."""
+    return any(of_libtorch(word, "") != word for word in shlex.split(entry["command"]))
 
 
 def identity(entry):

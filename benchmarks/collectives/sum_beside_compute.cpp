@@ -73,18 +73,18 @@ class Experiment {
 
 int run(benchmarks::Options options) {
   train::FailureReport report(0, 0, this_host_name());
-  Result<train::World> world = benchmarks::join(report, 1, options["ucx"] != 0 ? "ucx" : "gloo");
-  if (!world) {
-    return report.own(world.error());
+  Result<train::JobContext> context = benchmarks::join(report, 1, options["ucx"] != 0 ? "ucx" : "gloo");
+  if (!context) {
+    return report.report_own(context.error());
   }
-  Experiment experiment(world->process_group, options["mib"], options["compute-ms"] / 1000.0);
+  Experiment experiment(context->process_group, options["mib"], options["compute-ms"] / 1000.0);
   Times warm_up;
   experiment.run_once(warm_up);
   Times times;
   for (int i = 0; i < options["repeats"]; ++i) {
     experiment.run_once(times);
   }
-  if (world->rank == 0) {
+  if (context->rank == 0) {
     std::printf("{\"compute_ms\": %.2f, \"sum_ms\": %.2f, \"compute_beside_ms\": %.2f, \"both_ms\": %.2f}\n",
                 median_ms(times.compute), median_ms(times.sum), median_ms(times.compute_beside), median_ms(times.both));
   }

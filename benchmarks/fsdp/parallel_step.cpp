@@ -69,12 +69,12 @@ double peak_resident() {
   return 0;
 }
 
-double largest_over_ranks(const train::World& world, double mine) {
-  if (!world.process_group) {
+double largest_over_ranks(const train::JobContext& context, double mine) {
+  if (!context.process_group) {
     return mine;
   }
   std::vector<at::Tensor> tensors{torch::tensor({mine}, at::kDouble)};
-  world.process_group->allreduce(tensors, {.reduceOp = c10d::ReduceOp::MAX})->wait();
+  context.process_group->allreduce(tensors, {.reduceOp = c10d::ReduceOp::MAX})->wait();
   return tensors[0].item<double>();
 }
 
@@ -94,9 +94,10 @@ double waited(parallel::Replica& replica) {
 
 int run(Options options) {
   train::FailureReport report(0, 0, this_host_name());
-  Result<train::World> world = benchmarks::join(report, options["threads"], options["ucx"] != 0 ? "ucx" : "gloo");
-  if (!world) {
-    return report.own(world.error());
+  Result<train::JobContext> context =
+      benchmarks::join(report, options["threads"], options["ucx"] != 0 ? "ucx" : "gloo");
+  if (!context) {
+    return report.report_own(context.error());
   }
   const double before = peak_resident();
   torch::manual_seed(0);
@@ -108,7 +109,7 @@ int run(Options options) {
   if (options["keep"] != 0) {
     parallel.sharding.after_forward = parallel::fsdp::AfterForward::Keep;
   }
-  const parallel::Peers peers{options["exchange"] != 0 ? world->process_group : nullptr, world->store};
+  const parallel::Peers peers{options["exchange"] != 0 ? context->process_group : nullptr, context->store};
   auto replica = *parallel::make_replica(work.module, parallel, peers);
   auto optimizer = *optim::make_optimizer(work.optimizer, replica->named_parameters());
   std::vector<double> seconds;
@@ -127,13 +128,13 @@ int run(Options options) {
       waits.push_back(waited(*replica) - waited_before);
     }
   }
-  const double cpu = largest_over_ranks(*world, (cpu_seconds() - cpu_before) / options["steps"]);
-  const double peak = largest_over_ranks(*world, peak_resident());
-  if (world->rank == 0) {
+  const double cpu = largest_over_ranks(*context, (cpu_seconds() - cpu_before) / options["steps"]);
+  const double peak = largest_over_ranks(*context, peak_resident());
+  if (context->rank == 0) {
     std::printf(
         "{\"images_per_s\": %.3f, \"world_size\": %u, \"ms_per_step\": %.1f, \"waited_ms_per_step\": %.1f, "
         "\"cpu_ms_per_step\": %.1f, \"peak_resident_mb\": %.0f, \"resident_before_mb\": %.0f}\n",
-        static_cast<double>(world->world_size) * options["batch-size"] / median(seconds), world->world_size,
+        static_cast<double>(context->world_size) * options["batch-size"] / median(seconds), context->world_size,
         1000 * median(seconds), 1000 * median(waits), 1000 * cpu, peak, before);
   }
   return 0;

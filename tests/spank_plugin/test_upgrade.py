@@ -124,7 +124,7 @@ def test_a_program_of_another_protocol_is_not_installed(site, prefix, plugin, ro
     program = prefix / "whole" / "bin" / "rollcall"
     program.write_bytes(program.read_bytes().replace(b"(protocol 1)", b"(protocol 2)"))
     done = site.try_install(given)
-    assert done.returncode == 76 and f"program: {program}: is of (protocol 2), and the plugin {given} of (protocol 1)" in done.stderr
+    assert done.returncode == 76 and f"program: {program}: is of (protocol 2), but the plugin {given} is of (protocol 1)" in done.stderr
     assert (site.folder / "etc" / "plugstack.conf").read_text() == before
 
 

@@ -83,7 +83,7 @@ def test_a_validation_that_no_job_comes_to_the_end_of_is_not_requeued_for_ever(t
             time.sleep(0.01)
         processes[0].send_signal(signal.SIGUSR1)
         text = trainer_ranks.finish(processes, code)
-        told = "3 runs in a row did nothing else" in text and "--valid-epochs=0, then submitting again" in text
+        told = "the last 3 runs only repeated it" in text and "--valid-epochs=0, then submitting again" in text
         assert told == (code == 64)
     trainer_ranks.run(tmp_path, *options, ranks=ranks)
     assert len(of_kind(tmp_path, "validation")) == 2 and len(of_kind(tmp_path, "epoch")) == 2
