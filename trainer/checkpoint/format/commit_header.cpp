@@ -13,8 +13,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the commit header is little-endian");
 
-// As in PNG: a byte above ASCII, both kinds of line ends and an end-of-file character, so that a transfer as text is
-// noticed.
+// Has a byte above ASCII, both kinds of line ends and an end-of-file character, as PNG's first bytes do, so that a
+// transfer as text is noticed.
 constexpr std::array<unsigned char, 8> kMagic{0x89, 'R', 'C', 'K', '\r', '\n', 0x1a, '\n'};
 
 constexpr std::size_t kMajorAt = 8;

@@ -10,7 +10,7 @@
 #include "trainer/data/image/resize_kernels.h"
 #include "trainer/data/unroll.h"
 
-// As in resize_avx2.cpp: only this file's functions are compiled for AVX-512.
+// Only this file's functions are compiled for AVX-512; resize_avx2.cpp does the same for AVX2.
 #define ROLLCALL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma")))
 #define ROLLCALL_AVX512_INLINE __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma"), always_inline)) inline
 

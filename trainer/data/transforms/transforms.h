@@ -74,7 +74,7 @@ struct EvalTransform {
   int resize_size = 256;  ///< at least image_size
   Normalisation normalisation = {};
 
-  // As in TrainTransform, without randomness.
+  // The members of TrainTransform; these do not use `random`.
   [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
   void apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
              AugmentScratch& scratch) const;

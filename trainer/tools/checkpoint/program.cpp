@@ -38,7 +38,7 @@ command_line::HelpPage page_of(const Command& command) {
       .tables = {command.table}};
 }
 
-/// As that of one command, every line has at most 110 columns.
+/// Returns the page of the program. Its lines have at most 110 columns, as those of a command's page.
 command_line::HelpPage program_page() {
   command_line::HelpPage page{.name = kProgram,
                               .text =
