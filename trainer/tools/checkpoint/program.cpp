@@ -42,8 +42,8 @@ command_line::HelpPage page_of(const Command& command) {
 command_line::HelpPage program_page() {
   command_line::HelpPage page{.name = kProgram,
                               .text =
-                                  "Looks at checkpoints of rollcall-train, checks, compares and thins them out, and "
-                                  "carries weights from and to\n"
+                                  "Lists, verifies, compares and prunes checkpoints of rollcall-train, and imports "
+                                  "and exports weights of\n"
                                   "PyTorch.\n\nUsage: rollcall-checkpoint COMMAND [OPTIONS] ...\n\nCommands:\n",
                               .flags = {kHelp, command_line::kVersion},
                               .closing = kClosing};
