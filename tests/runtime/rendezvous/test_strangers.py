@@ -48,12 +48,12 @@ print(json.dumps([text.decode("latin-1") for text in heard.values()]))
 """
 
 
-def listening_ports(program):
-    """Where processes of this name listen."""
+def listening_ports(program, variable):
+    """Where processes of this name listen whose environment holds `variable`: others of the name may belong to another test."""
     inodes = set()
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "comm").read_text().strip() == program:
+            if (process / "comm").read_text().strip() == program and variable in (process / "environ").read_bytes().split(b"\0"):
                 inodes |= {os.readlink(file)[8:-1] for file in (process / "fd").iterdir() if os.readlink(file).startswith("socket:")}
         except OSError:
             continue
@@ -82,7 +82,7 @@ def attacked(cluster, tmp_path):
         step = subprocess.Popen(command, env={**clean_environment(), **env, "XDG_STATE_HOME": str(tmp_path)}, text=True,
                                 cwd="/tmp", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         started.append(step)
-        ports = sorted(until(lambda: listening_ports(name), step))
+        ports = sorted(until(lambda: listening_ports(name, f"XDG_STATE_HOME={tmp_path}".encode()), step))
         jobs = cluster.run("squeue", "--noheader", "--steps", "--format=%i").stdout.split()
         worlds = [job.replace(".", "-") + "-0" for job in jobs]
         stranger = subprocess.Popen(["runuser", "-u", "nobody", "--", "/usr/bin/python3", "-c", STRANGER, json.dumps(ports), json.dumps(worlds)],
