@@ -183,7 +183,7 @@ def test_a_node_that_cannot_hand_it_on_ends_the_step_and_says_why(short_folder, 
         ended = made.run("srun", "--ddp", "true", check=False)
         assert ended.returncode == 69, ended.stderr
         assert ("rollcall: --ddp: this node cannot pass on the step's secret: Function not implemented; "
-                "try a node whose kernel and sandbox allow memfd_create(2)") in ended.stderr
+                "try using a node whose kernel and sandbox allow memfd_create(2)") in ended.stderr
         assert made.run("srun", "true").returncode == 0 and "jwb0001 idle" in made.run("sinfo", "-h", "-N", "-o", "%N %T").stdout
     finally:
         made.stop()
