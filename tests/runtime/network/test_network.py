@@ -282,4 +282,4 @@ def test_without_root_it_says_what_it_needs(short_folder):
     result = somebody.script("start", check=False)
     if "minicluster" not in result.stderr and not os.access(SOURCE, os.X_OK):
         pytest.skip("nobody cannot read the sources here")
-    assert result.returncode == 69 and "needs root" in result.stderr
+    assert result.returncode == 69 and "only root may create networks" in result.stderr
