@@ -96,14 +96,17 @@ std::string_view trim(std::string_view text) {
 }
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  const bool has_letters = word.find_first_not_of('-') != std::string_view::npos;
   std::optional<std::string> best;
-  std::size_t best_distance = 0;
+  std::pair<bool, std::size_t> best_rank;
   for (const std::string& candidate : candidates) {
+    const bool is_completion = has_letters && candidate.starts_with(word);
     const std::size_t distance = edit_distance(word, candidate);
     const std::size_t allowed = std::max<std::size_t>(1, std::max(word.size(), candidate.size()) / 3);
-    if (distance <= allowed && (!best || distance < best_distance)) {
+    const std::pair rank(!is_completion, distance);
+    if ((is_completion || distance <= allowed) && (!best || rank < best_rank)) {
       best = candidate;
-      best_distance = distance;
+      best_rank = rank;
     }
   }
   return best;

@@ -24,9 +24,9 @@ template <std::integral T>
 /// Removes leading and trailing blanks, tabs and line ends.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
-/// Returns the candidate with the smallest edit distance to `word`, for "did you mean ...". The distance may be at most
-/// a third of the longer word, or 1. Two swapped neighbours count as one error (Damerau, CACM 1964; optimal string
-/// alignment). The first of equally near candidates wins.
+/// Returns the shortest candidate that begins with `word` (dashes alone begin nothing), or the first with the smallest
+/// edit distance, at most a third of the longer word, or 1: for "did you mean ...". Two swapped neighbours count as one
+/// error (Damerau, CACM 1964; optimal string alignment).
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "1 rank", "2 ranks": a number with its noun. `plural` is what ending in "s" does not give: "classes".

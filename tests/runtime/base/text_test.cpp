@@ -46,9 +46,18 @@ TEST(Text, NearestFindsATypingError) {
   EXPECT_EQ(nearest("evn", {"exec", "env"}), "env");
 }
 
+TEST(Text, NearestPrefersTheShortestThatBeginsWithTheWord) {
+  EXPECT_EQ(nearest("--bat", {"--data", "--batch-size-limit", "--batch-size"}), "--batch-size");
+  EXPECT_EQ(nearest("--data", {"--date", "--dataset"}), "--dataset");
+  EXPECT_EQ(nearest("--data", {"--dataset", "--data"}), "--data");
+}
+
 TEST(Text, NearestStaysSilentWhereNothingIsNear) {
   EXPECT_FALSE(nearest("momentum", {"port.range", "epochs"}));
   EXPECT_FALSE(nearest("x", {}));
+  for (const char* const word : {"", "--"}) {
+    EXPECT_FALSE(nearest(word, {"--batch-size"})) << word;
+  }
 }
 
 TEST(Text, PrintableLeavesNoControlCharacter) {

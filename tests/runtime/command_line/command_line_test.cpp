@@ -123,7 +123,7 @@ TEST(CommandLine, UnknownOptionSuggestsTheNearest) {
       {{"--train-num-worker", "3"}, "rollcall: --train-num-worker: unknown option; try --train-num-workers"},
       {{"--port.range=1-2"}, "rollcall: --port.range: unknown option; try --port-range"},
       {{"--hepl"}, "rollcall: --hepl: unknown option; try --help"},
-      {{"--train"}, "rollcall: --train: unknown option; try --help"},
+      {{"--train"}, "rollcall: --train: unknown option; try --train-num-workers"},
       {{"-x"}, "rollcall: -x: unknown option; try --help"},
   };
   for (const auto& [arguments, message] : cases) {
