@@ -1,5 +1,5 @@
 // One rank that adds up until that fails, and prints when it did: what kill_latency.py measures.
-// Usage: add_until_failure BACKEND watched|bare RANK RANKS PORT/PREFIX MIB
+// usage: add_until_failure BACKEND watched|bare RANK RANKS PORT/PREFIX MIB
 // or, for the ranks' store at PORT, which it prints: add_until_failure store; until its input ends
 #include <unistd.h>
 #include <chrono>

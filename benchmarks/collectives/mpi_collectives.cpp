@@ -1,5 +1,5 @@
 // The same measurements as rollcall-bench-collectives makes, of MPI's own collectives: the yardstick of
-// compare_backends.py. Usage: mpirun -n N mpi_collectives ITERATIONS BYTES...; rank 0 prints one JSON object a line.
+// compare_backends.py. usage: mpirun -n N mpi_collectives ITERATIONS BYTES...; rank 0 prints one JSON object a line.
 #include <mpi.h>
 #include <algorithm>
 #include <chrono>

@@ -4,7 +4,7 @@
 //   own        the same by rank 0, which holds it
 //   waiters    until 64 threads of a process that wait for one key have all been told that it is there
 //   world      until all of RANKS new processes are connected and have made a process group of Gloo's
-// Usage: store_speed [ROUNDS [RANKS [WHAT]]]
+// usage: store_speed [ROUNDS [RANKS [WHAT]]]
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

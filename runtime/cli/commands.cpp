@@ -182,7 +182,7 @@ HelpPage settings_page() {
 
 HelpPage page_of(const Command& command) {
   return {.name = fmt::format("rollcall {}", command.name),
-          .text = fmt::format("Usage: {}\n\n{}", command.usage, command.text),
+          .text = fmt::format("usage: {}\n\n{}", command.usage, command.text),
           .flags = {command.flags.begin(), command.flags.end()},
           .tables = {command.table},
           .closing = command.run_whole == nullptr ? "" : kRunClosing,
@@ -193,7 +193,7 @@ HelpPage page_of(const Command& command) {
 HelpPage program_page() {
   HelpPage page{
       .name = "rollcall", .flags = {kProgramFlags.begin(), kProgramFlags.end()}, .takes_launch_settings = true};
-  page.text = "Starts distributed training on a Slurm cluster.\n\nUsage: rollcall COMMAND [OPTIONS]\n\nCommands:\n";
+  page.text = "Starts distributed training on a Slurm cluster.\n\nusage: rollcall COMMAND [OPTIONS]\n\nCommands:\n";
   const auto out = std::back_inserter(page.text);
   for (const Command& command : kCommands) {
     fmt::format_to(out, "  {:<32}{}\n", command.name, command.summary);

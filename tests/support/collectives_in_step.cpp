@@ -1,5 +1,5 @@
 // One rank of the collectives' checks, for launchers: RANK and WORLD_SIZE say which.
-// Usage: collectives_in_step BACKEND FILE; the ranks meet in FILE, which must not exist yet.
+// usage: collectives_in_step BACKEND FILE; the ranks meet in FILE, which must not exist yet.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

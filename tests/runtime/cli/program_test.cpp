@@ -97,7 +97,7 @@ TEST(Program, HelpListsCommandsAndOptions) {
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.err, IsEmpty());
     for (const char* text :
-         {"Usage: rollcall COMMAND", "  env ", "  exec ", "--print-config", "rollcall help settings"}) {
+         {"usage: rollcall COMMAND", "  env ", "  exec ", "--print-config", "rollcall help settings"}) {
       EXPECT_THAT(outcome.out, HasSubstr(text));
     }
     for (const Program& program : all_programs()) {
@@ -110,7 +110,7 @@ TEST(Program, EveryCommandExplainsItselfWithAnExampleInBothWays) {
   for (const Command& command : all_commands()) {
     const Outcome help = run({"help", std::string(command.name)});
     EXPECT_EQ(help.code, 0);
-    EXPECT_THAT(help.out, StartsWith("Usage: rollcall " + std::string(command.name)));
+    EXPECT_THAT(help.out, StartsWith("usage: rollcall " + std::string(command.name)));
     EXPECT_THAT(help.out, HasSubstr("Example"));
     EXPECT_EQ(run({std::string(command.name), "--help"}).out, help.out);
     EXPECT_EQ(run({"help", std::string(command.name), "all"}).out, run({std::string(command.name), "--help=all"}).out);

@@ -19,7 +19,7 @@ sys.exit(subprocess.run(sys.argv[1:], env=dict(os.environ)).returncode)
 """
 
 
-@pytest.mark.parametrize(("command", "told"), [(("--version",), "rollcall "), (("--help",), "Usage: rollcall"),
+@pytest.mark.parametrize(("command", "told"), [(("--version",), "rollcall "), (("--help",), "usage: rollcall"),
                                                (("exec", "--", "echo", "started"), "started\n")])
 def test_programs_below_it_work(tmp_path, command, told):
     daemon = tmp_path / "slurmstepd"  # the kernel names a process after its script

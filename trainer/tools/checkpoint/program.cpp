@@ -33,7 +33,7 @@ Exit codes: 0 success; 1 diff: they differ; 64 wrong option or name; 65 damaged 
 command_line::HelpPage page_of(const Command& command) {
   return {
       .name = fmt::format("{} {}", kProgram, command.name),
-      .text = fmt::format("Usage: {} {} [OPTIONS] {}\n\n{}", kProgram, command.name, command.arguments, command.text),
+      .text = fmt::format("usage: {} {} [OPTIONS] {}\n\n{}", kProgram, command.name, command.arguments, command.text),
       .flags = {command.flags.begin(), command.flags.end()},
       .tables = {command.table}};
 }
@@ -44,7 +44,7 @@ command_line::HelpPage program_page() {
                               .text =
                                   "Lists, verifies, compares and prunes checkpoints of rollcall-train, and imports "
                                   "and exports weights of\n"
-                                  "PyTorch.\n\nUsage: rollcall-checkpoint COMMAND [OPTIONS] ...\n\nCommands:\n",
+                                  "PyTorch.\n\nusage: rollcall-checkpoint COMMAND [OPTIONS] ...\n\nCommands:\n",
                               .flags = {kHelp, command_line::kVersion},
                               .closing = kClosing};
   for (const Command& command : all_commands()) {

@@ -52,7 +52,7 @@ def damaged(sample, tmp_path):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches(command):
     for text in (run(command, "--help"), run("help", command)):
-        assert f"Usage: rollcall-checkpoint {command}" in text and "Example" in text
+        assert f"usage: rollcall-checkpoint {command}" in text and "Example" in text
         assert all(len(line) <= 125 for line in text.splitlines())
 
 

@@ -192,4 +192,4 @@ def test_no_epoch_is_shown_beyond_the_last_and_no_time_to_go_of_a_run_that_is_de
 def test_help_explains_the_commands_that_are_programs_of_their_own(name):
     environment = {**ENVIRONMENT, "PATH": f"{BUILD / 'trainer'}:{os.environ['PATH']}"}
     done = subprocess.run([BUILD / "runtime" / "rollcall", "help", name], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0 and f"usage: rollcall-{name} " in done.stdout.lower(), done.stderr
+    assert done.returncode == 0 and f"usage: rollcall-{name} " in done.stdout, done.stderr
