@@ -10,6 +10,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/command_line/command_line.h"
+#include "runtime/command_line/help.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 
@@ -41,6 +42,7 @@ struct Command {
   /// reads its arguments, reports its errors and returns the exit code. `table` has its options for the help.
   int (*run_whole)(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
                    std::ostream& err) = nullptr;
+  std::span<const command_line::Word> words{};  ///< what its argument may be, for completion
 };
 
 /// Returns all commands in the order of the help.
@@ -105,10 +107,13 @@ struct Program {
 /// Returns the options of both with values: --slurm-conf, --plugin, --config-owner, --profile, --root.
 [[nodiscard]] settings::Table install_table();
 
-/// Runs `rollcall completion bash`, which prints the script.
+/// Runs `rollcall completion SHELL`, which prints the script.
 [[nodiscard]] Result<void> run_completion(CommandContext& context);
 
-/// Returns a bash script that completes the commands, options and fixed values of all programs.
-[[nodiscard]] std::string bash_completion();
+/// Returns the completion script of a shell, which is a file of this installation. Errors: Usage: an unknown shell;
+/// NoInput: the installation does not have it. `option` is what names the shell, and `advice` what to try, for the
+/// error.
+[[nodiscard]] Result<std::string> completion_script(const std::string& option, const std::string& shell,
+                                                    const std::string& advice);
 
 }  // namespace rollcall::cli

@@ -19,6 +19,7 @@ using command_line::Flag;
 using command_line::HelpPage;
 using command_line::kHelp;
 using command_line::StopAt;
+using command_line::Word;
 
 constexpr std::array kEnvFlags{
     kHelp,
@@ -50,6 +51,8 @@ constexpr std::array kUninstallFlags{
     Flag{"dry-run", 0, "Print what would be removed, and remove nothing"},
 };
 constexpr std::array kCompletionFlags{kHelp};
+constexpr std::array kShells{Word{"bash", "for ~/.bashrc"}, Word{"zsh", "for ~/.zshrc, after compinit"},
+                             Word{"fish", "for ~/.config/fish/config.fish"}};
 constexpr std::array kProgramFlags{
     kHelp,
     command_line::kVersion,
@@ -137,10 +140,14 @@ Examples:
 )help";
 
 constexpr std::string_view kCompletionText =
-    R"help(Prints a completion script for commands, options and fixed values of all programs.
+    R"help(Prints the completion script of a shell: commands, options and fixed values of all programs. It starts no
+program. An installation has these files where bash-completion, zsh and fish look for them below /usr and
+/usr/local. Elsewhere, or for yourself:
 
-Example:
+Examples:
   eval "$(rollcall completion bash)"         in ~/.bashrc
+  eval "$(rollcall completion zsh)"          in ~/.zshrc, after compinit
+  rollcall completion fish | source          in ~/.config/fish/config.fish
 )help";
 
 const std::array kCommands{
@@ -158,8 +165,17 @@ const std::array kCommands{
             run_install, install_table(), true},
     Command{"uninstall", "remove what install wrote", "rollcall uninstall --user|--site [OPTIONS]", kUninstallText,
             kUninstallFlags, StopAt::Separator, run_uninstall, install_table(), true},
-    Command{"completion", "print a completion script for bash", "rollcall completion bash", kCompletionText,
-            kCompletionFlags, StopAt::Separator, run_completion},
+    Command{"completion",
+            "print a completion script for bash, zsh or fish",
+            "rollcall completion bash|zsh|fish",
+            kCompletionText,
+            kCompletionFlags,
+            StopAt::Separator,
+            run_completion,
+            {},
+            false,
+            nullptr,
+            kShells},
 };
 
 constexpr std::string_view kRunClosing =
@@ -186,7 +202,8 @@ HelpPage page_of(const Command& command) {
           .flags = {command.flags.begin(), command.flags.end()},
           .tables = {command.table},
           .closing = command.run_whole == nullptr ? "" : kRunClosing,
-          .takes_launch_settings = command.run_whole == nullptr};
+          .takes_launch_settings = command.run_whole == nullptr,
+          .words = {command.words.begin(), command.words.end()}};
 }
 
 /// The page of the program itself: commands, programs, its flags.
@@ -198,12 +215,15 @@ HelpPage program_page() {
   for (const Command& command : kCommands) {
     fmt::format_to(out, "  {:<32}{}\n", command.name, command.summary);
     page.commands.push_back(page_of(command));
+    page.words.push_back({command.name, command.summary});
   }
   page.commands.push_back(settings_page());
+  page.words.push_back({"help", "explain a command or program"});
   fmt::format_to(out, "  {:<32}{}\n\nPrograms (`rollcall NAME` runs rollcall-NAME):\n", "help NAME [GROUP]",
                  "explain a command or program, or one group of its options");
   for (const Program& program : kPrograms) {
     fmt::format_to(out, "  {:<32}{}\n", program.name, program.summary);
+    page.words.push_back({program.name, program.summary});
   }
   return page;
 }

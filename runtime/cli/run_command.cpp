@@ -157,13 +157,10 @@ int run_run(std::span<const std::string> arguments, const Environment& environme
     return show_status(*options, out);
   }
   if (options->values.text("print-completion") != "none") {
-    if (options->values.text("print-completion") != "bash") {
-      return report_error(fail("--print-completion", options->values.text("print-completion"), "is for bash only",
-                               "--print-completion=bash"),
-                          environment, report);
-    }
-    out << bash_completion();
-    return 0;
+    const Result<std::string> script =
+        completion_script("--print-completion", options->values.text("print-completion"), "--print-completion=bash");
+    out << (script ? *script : "");
+    return script ? 0 : report_error(script.error(), environment, report);
   }
   const Result<elastic::RunEnd> end = run_in(*options, arguments, environment, report);
   if (!end) {

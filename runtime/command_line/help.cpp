@@ -18,6 +18,7 @@ using settings::Table;
 
 constexpr std::string_view kAll = "all";
 constexpr std::string_view kRoff = "roff";
+constexpr std::string_view kCompletion = "completion";
 constexpr std::size_t kLineWidth = 100;
 constexpr std::size_t kHelpColumn = 34;
 
@@ -193,6 +194,63 @@ std::string roff_options(const HelpPage& page) {
   return text;
 }
 
+/// Returns the values of an option that are fixed, separated by blanks, with "/" for names of files. `argument` is
+/// "=DIR|none", "[=on|off]" or empty.
+std::string values_of(std::string_view argument, std::string_view words) {
+  argument.remove_prefix(std::min(argument.find('=') + 1, argument.size()));
+  argument.remove_suffix(argument.ends_with(']') ? 1 : 0);
+  std::vector<std::string> values;
+  for (const std::string& part : split(fmt::format("{}|{}", argument, words), '|')) {
+    const bool is_file = part == "FILE" || part == "DIR" || part == "PATH";
+    const bool is_fixed = std::ranges::none_of(part, [](char c) { return std::isupper(c) != 0 || c == ','; });
+    const std::string value = is_file ? "/" : part;
+    if ((is_file || (is_fixed && !part.empty())) && std::ranges::find(values, value) == values.end()) {
+      values.push_back(value);
+    }
+  }
+  return fmt::format("{}", fmt::join(values, " "));
+}
+
+/// Returns the rows of a page for completion: PAGE|WORD|VALUES|CLAUSE. The name of an option that needs a value ends in
+/// "=". "+OTHER" instead of a word: the rows of the page OTHER, which come later, count as well.
+std::string completion_rows(const HelpPage& page) {
+  std::string rows;
+  const auto add = [&rows](std::string_view name, std::string_view word, std::string_view values,
+                           std::string_view clause) {
+    clause = clause.substr(0, clause.find(". "));
+    rows += fmt::format("{}|{}|{}|{}\n", name, word, values, clause);
+  };
+  if (!page.commands.empty()) {
+    add(page.name + " help", "+" + page.name, "", "");
+  }
+  for (const Word& word : page.words) {
+    add(page.name, word.name, "", word.summary);
+  }
+  for (const Flag& flag : page.flags) {
+    const Option option = option_of(flag, page);
+    if (!flag.help.empty()) {
+      add(page.name, fmt::format("--{}", flag.name), values_of(option.argument, ""), option.help);
+    }
+  }
+  for (const Table table : page.tables) {
+    for (const Setting& setting : table) {
+      const std::string argument = option_of(setting).argument;
+      add(page.name, settings::option_name(setting.name) + (argument.starts_with('=') ? "=" : ""),
+          values_of(argument, setting.words()), setting.help);
+    }
+  }
+  if (page.takes_launch_settings) {
+    add(page.name, "+Launch settings", "", "");
+  }
+  for (const HelpPage& command : page.commands) {
+    if (!command.name.starts_with(page.name)) {  // `rollcall help settings`
+      add(page.name + " help", last_word(command.name), "", command.name);
+    }
+    rows += completion_rows(command);
+  }
+  return rows;
+}
+
 Error unknown_topic(const HelpPage& page, std::string_view topic) {
   const std::array<Table, 1> launch{settings::launch_table()};
   const std::vector<std::string> of_launch = topics_of(launch);
@@ -214,6 +272,9 @@ Result<std::string> help_text(const HelpPage& page, std::string_view topic) {
   }
   if (topic == kRoff) {
     return roff_options(page);
+  }
+  if (topic == kCompletion) {
+    return completion_rows(page);
   }
   for (const HelpPage& command : page.commands) {
     if (last_word(command.name) == topic) {

@@ -15,6 +15,12 @@ namespace rollcall::command_line {
 inline constexpr Flag kHelp{"help", 'h', "Show the common options, all of them, or those of one group"};
 inline constexpr Flag kVersion{"version", 0, "Show the version"};
 
+/// A command or another fixed first argument, with one clause about it.
+struct Word {
+  std::string_view name;
+  std::string_view summary;
+};
+
 /// A program, or one command of a program, as its help describes it. All texts must outlive it.
 struct HelpPage {
   std::string name;                       ///< "rollcall-pack", "rollcall env"
@@ -24,13 +30,15 @@ struct HelpPage {
   std::string_view closing{};             ///< after the options
   bool takes_launch_settings = false;     ///< they are options too; the help refers to `rollcall help settings`
   std::vector<HelpPage> commands{};
+  std::vector<Word> words{};  ///< what the first argument may be, for completion
 };
 
 /// Returns what `--help=TOPIC` prints. "": the text and the options that are used most, each with the first sentence of
 /// its help; all options, with all of it, where the tables mark none. "all": every option, those of the commands too.
 /// The name of a group, as "nodes-and-workers" for "Nodes and workers": the options of that group. The name of a
-/// command: its page. "roff": the section OPTIONS of the manual page, for scripts/update-pages. Lines of options have
-/// at most 100 columns. Error (Usage): another topic, with those that there are. Pure.
+/// command: its page. For scripts/update-pages: "roff": the section OPTIONS of the manual page; "completion": rows of
+/// runtime/cli/completion/options.txt. Lines of options have at most 100 columns. Error (Usage): another topic, with
+/// those that there are. Pure.
 [[nodiscard]] Result<std::string> help_text(const HelpPage& page, std::string_view topic);
 
 /// Breaks `text` at blanks into lines of at most `width` columns, all but the first indented by `indent` blanks. A

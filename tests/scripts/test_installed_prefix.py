@@ -64,6 +64,11 @@ def test_each_component_has_what_belongs_to_it(moved):
     for name in ("share/rollcall/sbatch_templates/run.sbatch", "share/rollcall/site_config/generic.toml",
                  "share/man/man1/rollcall.1", "share/man/man8/rollcall-spank.8"):
         assert (launch / name).is_file() and (launch / name).stat().st_mode & 0o022 == 0, name
+    for name, script in (("bash-completion/completions/rollcall", "rollcall"), ("zsh/site-functions/_rollcall", "_rollcall"),
+                         ("fish/vendor_completions.d/rollcall.fish", "rollcall.fish")):
+        assert (launch / "share" / name).is_file() and (launch / "share" / name).stat().st_mode & 0o133 == 0, name
+    for shell in ("bash", "zsh", "fish"):
+        assert "--host-template" in run(launch / "bin/rollcall", "completion", shell)
     for component in ("trainer", "tools"):
         assert {f"{name}.1" for name in PROGRAMS[component]} == {path.name for path in files(moved / component / "share/man")}
     for name in ("README.md", "LICENSE", "docs/index.md", "docs/administrator/install.md"):

@@ -94,6 +94,15 @@ def test_the_manual_page_is_what_the_program_prints(program):
     assert manual_page(program) == run(program, "--help=roff"), HINT
 
 
+def test_the_table_for_completion_is_what_the_programs_print():
+    table = (ROOT / "runtime/cli/completion/options.txt").read_text()
+    for program in PROGRAMS:
+        rows = re.findall(rf"^{program}[ |].*\n", table, re.MULTILINE)
+        if program == "rollcall":
+            rows += re.findall(r"^Launch settings\|.*\n", table, re.MULTILINE)
+        assert "".join(rows) == run(program, "--help=completion"), HINT
+
+
 def test_manual_pages_have_the_version_and_date_of_the_release():
     text = (ROOT / "CMakeLists.txt").read_text()
     version = re.search(r"project\(rollcall VERSION ([0-9.]+)", text)[1]

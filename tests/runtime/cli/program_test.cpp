@@ -152,7 +152,8 @@ TEST(Program, WrongUseIsOneLineOnStandardErrorAndCode64) {
       {{"env", "python"},
        "rollcall: env: python: is one argument too many; try rollcall exec -- PROGRAM to run a program\n"},
       {{"exec"}, "rollcall: exec: no program is given; try rollcall exec -- PROGRAM ARGUMENTS\n"},
-      {{"completion", "zsh"}, "rollcall: completion: zsh: is for bash only; try rollcall completion bash\n"},
+      {{"completion", "tcsh"},
+       "rollcall: completion: tcsh: is for bash, zsh and fish only; try rollcall completion bash\n"},
       {{"help", "evn"}, "rollcall: evn: unknown command; try rollcall env\n"},
       {{"help", "tarin"}, "rollcall: tarin: unknown command; try rollcall train\n"},
       {{"help", "setings"}, "rollcall: setings: unknown command; try rollcall help settings\n"},
@@ -287,50 +288,6 @@ TEST(Program, ABrokenProfileDoesNotStopWhatMendsIt) {
   EXPECT_THAT(status.out, HasSubstr("problem: /dev/null/site.toml"));
   EXPECT_THAT(run({"uninstall", "--user"}, environment).err, HasSubstr("HOME"));  // got as far as its own subject
   EXPECT_EQ(run({"env"}, environment).code, 66);
-}
-
-TEST(Program, CompletionKnowsCommandsOptionsAndValues) {
-  const std::string script = run({"completion", "bash"}).out;
-  for (const char* text : {"env", "exec", "--port-range=", "--debug", "--rendezvous) echo 'auto pmix file address'"}) {
-    EXPECT_THAT(script, HasSubstr(text));
-  }
-}
-
-TEST_F(BecomingPrograms, CompletionScriptCompletesInARealBash) {
-  std::ofstream(folder_ / "completion.bash") << bash_completion();
-  const auto complete = [&](const std::string& words, int index) {
-    write_program("try", "#!/bin/bash\nsource '" + (folder_ / "completion.bash").string() +
-                             "' || exit 1\nCOMP_WORDS=(" + words + ")\nCOMP_CWORD=" + std::to_string(index) +
-                             "\n_rollcall 2> /dev/null\necho \"${COMPREPLY[*]}\"\n");
-    return run_in_child({"exec", "--", "try"}).out;
-  };
-  EXPECT_EQ(complete("rollcall e", 1), "env exec\n");
-  EXPECT_EQ(complete("rollcall env --ex", 2), "--export\n");
-  EXPECT_EQ(complete("rollcall exec --host-t", 2), "--host-template=\n");
-  EXPECT_EQ(complete("rollcall env --rendezvous = p", 4), "pmix\n");
-  EXPECT_EQ(complete("rollcall env --debug =", 3), "on off collectives\n");
-}
-
-TEST_F(BecomingPrograms, CompletionOfOtherProgramsComesFromTheirHelp) {
-  std::ofstream(folder_ / "completion.bash") << bash_completion();
-  write_program("rollcall-greet", R"sh(#!/bin/sh
-[ "$1" = wave ] && printf 'Options:\n  -h, --help      show this\n  --hand=left|right  which\n  --times=N  how often\n' && exit
-printf 'Commands:\n  wave PERSON     with a hand\n  bow             deeply\n\nOptions:\n  --version  print\n'
-)sh");
-  const auto complete = [&](const std::string& function, const std::string& words, int index) {
-    write_program("try", "#!/bin/bash\nsource '" + (folder_ / "completion.bash").string() +
-                             "' || exit 1\nCOMP_WORDS=(" + words + ")\nCOMP_CWORD=" + std::to_string(index) + "\n" +
-                             function + " 2> /dev/null\necho \"${COMPREPLY[*]}\"\n");
-    return run_in_child({"exec", "--", "try"}).out;
-  };
-  EXPECT_EQ(complete("_rollcall", "rollcall gre", 1), "greet\n");
-  EXPECT_EQ(complete("_rollcall", "rollcall greet ''", 2), "wave bow\n");
-  EXPECT_EQ(complete("_rollcall", "rollcall greet wave --", 3), "--help --hand= --times=\n");
-  EXPECT_EQ(complete("_rollcall", "rollcall help gre", 2), "greet\n");
-  EXPECT_EQ(complete("_rollcall", "rollcall nothing --", 2), "\n");
-  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet wave --hand = r", 4), "right\n");
-  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet --v", 1), "--version\n");
-  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet wave --times = ''", 4), "\n");
 }
 
 TEST_F(BecomingPrograms, ExecGivesTheProgramTheEnvironmentAndItsArguments) {

@@ -51,7 +51,9 @@ command_line::HelpPage program_page() {
     fmt::format_to(std::back_inserter(page.text), "  {:<32}{}\n", fmt::format("{} {}", command.name, command.arguments),
                    command.summary);
     page.commands.push_back(page_of(command));
+    page.words.push_back({command.name, command.summary});
   }
+  page.words.push_back({"help", "explain a command, with examples"});
   page.text += "  help COMMAND                    explain a command, with examples (also: COMMAND --help)\n";
   return page;
 }
