@@ -108,6 +108,31 @@ std::string why_refused(const std::string& path, int error_number) {
   return of_another ? fmt::format("belongs to user {}", status.st_uid) : errno_text(error_number);
 }
 
+std::string what_to_try(int error_number, const std::string& otherwise) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "freeing space or quota there, or " + otherwise;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "checking your permissions there, or " + otherwise;
+    case EIO:
+    case ESTALE:
+      return "having the file system checked, or " + otherwise;
+    case EEXIST:
+    case EISDIR:
+    case ENOTEMPTY:
+    case ENOTDIR:
+      return "removing what is in the way, or " + otherwise;
+    case EMFILE:
+    case ENFILE:
+      return "raising ulimit -n";
+    default:
+      return otherwise;
+  }
+}
+
 OpenedOutput open_output(const std::string& path, int flags) {
   // A file that this process creates is its own, whatever owner the file system shows.
   int descriptor = ::open(path.c_str(), flags | kAlways | O_CREAT | O_EXCL, 0666);
@@ -132,8 +157,8 @@ OpenedOutput create_beside(const std::string& path, int flags, mode_t mode) {
   std::random_device random;
   std::string name = fmt::format("{}.{:08x}{:08x}", path, random(), random());
   const int descriptor = ::open(name.c_str(), flags | kAlways | O_CREAT | O_EXCL, mode);
-  std::string reason = descriptor < 0 ? errno_text(errno) : "";
-  return {descriptor, std::move(name), std::move(reason)};
+  const int error_number = descriptor < 0 ? errno : 0;
+  return {descriptor, std::move(name), error_number != 0 ? errno_text(error_number) : "", error_number};
 }
 
 }  // namespace rollcall

@@ -48,6 +48,10 @@ namespace rollcall {
 /// "is a link", "belongs to user 1001".
 [[nodiscard]] std::string why_refused(const std::string& path, int error_number);
 
+/// Returns what to try where the system refused, with `error_number`, to create, write, read back, rename or remove a
+/// file. 0: the cause is unknown. `otherwise` is the action that helps in any case: "naming another --run-dir".
+[[nodiscard]] std::string what_to_try(int error_number, const std::string& otherwise);
+
 /// A file that was opened for writing. The caller closes `descriptor`. Where that is negative, `reason` is a clause
 /// that says why ("belongs to user 1001"), and `error_number` is errno where the system refused it, else 0.
 struct OpenedOutput {

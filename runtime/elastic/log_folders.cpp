@@ -21,10 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error cannot_make(const std::string& path, const std::string& reason, int error_number = 0) {
-  Error error =
-      fail("--log-dir", path, "cannot be created: " + reason,
-           what_to_try(error_number, "giving a folder that you can write, with free space"), ErrorKind::CannotCreate);
+Error cannot_make(const std::string& path, const std::string& reason, int error_number) {
+  Error error = fail("--log-dir", path, "cannot be created: " + reason,
+                     what_to_try(error_number, "giving another folder"), ErrorKind::CannotCreate);
   error.of_this_node = true;
   return error;
 }
@@ -33,7 +32,7 @@ Error cannot_make(const std::string& path, const std::string& reason, int error_
 Result<fs::path> new_folder(const fs::path& beginning) {
   std::string name = beginning.string() + "XXXXXX";
   if (mkdtemp(name.data()) == nullptr) {
-    return cannot_make(beginning.string(), errno_text(errno));
+    return cannot_make(beginning.string(), errno_text(errno), errno);
   }
   return fs::path(name);
 }
@@ -129,7 +128,7 @@ Result<void> LogFolders::make() {
     temporary_ = is_temporary ? base : fs::path();
     held_.push_back(made.descriptor);
   } else if (fs::create_directories(base, error); error) {
-    return cannot_make(base, error.message());
+    return cannot_make(base, error.message(), error.value());
   }
   std::string name = run_id_;
   std::ranges::replace(name, '/', '_');
@@ -186,7 +185,7 @@ Result<AttemptFiles> LogFolders::next_attempt(std::uint32_t workers) {
       fs::create_directory(folder, error);
     }
     if (error) {
-      return cannot_make(folder, error.message());
+      return cannot_make(folder, error.message(), error.value());
     }
     const Streams redirected = request_.redirects.of(rank);
     const Streams teed = request_.tee.of(rank);

@@ -89,7 +89,10 @@ Error cannot_start_worker(const std::string& name, int error_number) {
                          : error_number == EACCES  ? ErrorKind::NotExecutable
                          : error_number == ENOEXEC ? ErrorKind::NotExecutable
                                                    : ErrorKind::Unavailable;
-  return fail("run", name, errno_text(error_number), what_to_try(error_number, "giving an executable program"), kind);
+  const std::string action = error_number == EMFILE || error_number == ENFILE ? "raising ulimit -n"
+                             : error_number == EAGAIN                         ? "raising ulimit -u"
+                                                                              : "giving an executable program";
+  return fail("run", name, errno_text(error_number), action, kind);
 }
 
 /// Returns the session of a live process, from /proc/PID/stat: "pid (name) state ppid pgrp session ...".
@@ -112,10 +115,12 @@ std::optional<pid_t> session_of(const char* pid) {
   return living ? parse_integer<pid_t>(fields[3]) : std::nullopt;
 }
 
-bool is_executable(const std::string& path) {
+bool is_file(const std::string& path) {
   struct stat status {};
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
+
+bool is_executable(const std::string& path) { return is_file(path) && access(path.c_str(), X_OK) == 0; }
 
 /// The first path for `name`, where execvp(3) would look, of which `matches` is true; empty where there is none.
 std::string find_file(const std::string& name, const std::string& search_path, bool (*matches)(const std::string&)) {
@@ -132,13 +137,6 @@ std::string find_file(const std::string& name, const std::string& search_path, b
 }
 
 }  // namespace
-
-std::string what_to_try(int error_number, const std::string& otherwise) {
-  if (error_number == EMFILE || error_number == ENFILE) {
-    return "raising ulimit -n";
-  }
-  return error_number == EAGAIN ? "raising ulimit -u" : otherwise;
-}
 
 void raise_own_open_files_limit() { open_files_before = raise_open_files_limit(); }
 
@@ -190,7 +188,7 @@ std::string find_program(const std::string& name, const std::string& search_path
 }
 
 std::string find_not_executable(const std::string& name, const std::string& search_path) {
-  const auto matches = [](const std::string& path) { return access(path.c_str(), F_OK) == 0 && !is_executable(path); };
+  const auto matches = [](const std::string& path) { return is_file(path) && access(path.c_str(), X_OK) != 0; };
   return find_file(name, search_path, matches);
 }
 

@@ -28,9 +28,6 @@ struct ProcessPlan {
 /// session's number. Errors (NotFound, NotExecutable, Unavailable): it cannot be started.
 [[nodiscard]] Result<pid_t> start_process(const ProcessPlan& plan);
 
-/// Returns the action for a system error: a higher limit where descriptors or processes ran out, otherwise `otherwise`.
-[[nodiscard]] std::string what_to_try(int error_number, const std::string& otherwise);
-
 /// Raises this process's limit of open files to the hard limit, because a coordinator has a connection to each node.
 /// Child processes get the earlier limit. To be called once, from the main thread.
 void raise_own_open_files_limit();

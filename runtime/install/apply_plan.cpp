@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/base/file.h"
+#include "runtime/base/owned_file.h"
 #include "runtime/base/small_file.h"
 
 namespace rollcall::install {
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 Error cannot(const std::string& path, int error_number) {
   return fail(path, "", "cannot be changed: " + errno_text(error_number),
               error_number == EACCES || error_number == EPERM ? "running it as root, or rollcall install --user"
-                                                              : "naming another path",
+                                                              : what_to_try(error_number, "naming another path"),
               ErrorKind::CannotCreate);
 }
 

@@ -21,9 +21,11 @@ namespace {
 constexpr std::string_view kFirstLine = "rollcall endpoint 3";
 constexpr mode_t kUsersAlone = 0600;
 
-Error refuse(const std::filesystem::path& path, const std::string& reason, ErrorKind kind = ErrorKind::CannotCreate) {
+Error refuse(const std::filesystem::path& path, const std::string& reason, int error_number) {
+  const bool full = error_number == ENOSPC || error_number == EDQUOT;
   return fail("rendezvous.folder", path.parent_path().string(), "cannot be written: " + reason,
-              "giving an existing folder of your own that all nodes can write", kind);
+              what_to_try(error_number, "giving an existing folder of your own that all nodes can write"),
+              full ? ErrorKind::InputOutput : ErrorKind::CannotCreate);
 }
 
 /// Writes `text` to a new file. Returns "", or why that failed or the file is not this user's; `error` is errno where
@@ -77,14 +79,15 @@ Result<EndpointFile> EndpointFile::publish(const std::filesystem::path& path, co
   int error = 0;
   if (const std::string reason = write_new(temporary, text, error); !reason.empty()) {
     unlink(temporary.c_str());
-    return refuse(path, reason, error == ENOSPC || error == EDQUOT ? ErrorKind::InputOutput : ErrorKind::CannotCreate);
+    return refuse(path, reason, error);
   }
   if (rename(temporary.c_str(), path.c_str()) != 0) {
     error = errno;
     unlink(temporary.c_str());
     struct stat status {};
     const std::string other = lstat(path.c_str(), &status) == 0 ? why_not_private(status) : "";
-    return refuse(path, other.empty() ? errno_text(error) : fmt::format("{} {}", path.filename().string(), other));
+    return refuse(path, other.empty() ? errno_text(error) : fmt::format("{} {}", path.filename().string(), other),
+                  error);
   }
   return EndpointFile(path, name, secret);
 }

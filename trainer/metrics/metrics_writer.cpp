@@ -72,7 +72,7 @@ Result<void> MetricsWriter::append(const std::string& line) {
   in_mid_line_ = rest.empty() ? false : rest.size() < line.size() || in_mid_line_;
   if (!rest.empty()) {
     return fail("--run-dir", path_, "cannot be written: " + errno_text(errno),
-                "freeing space or quota there, or naming another folder", ErrorKind::InputOutput);
+                what_to_try(errno, "naming another folder"), ErrorKind::InputOutput);
   }
   return {};
 }

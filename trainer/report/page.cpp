@@ -299,8 +299,9 @@ std::string body(const std::vector<Run>& runs) {
   return html + section("time", "Time", budget_table(runs));
 }
 
-Error not_written(const std::string& path, const std::string& reason, ErrorKind kind) {
-  return fail("report", path, "cannot be written: " + reason, "--output=FILE in a folder that you can write to", kind);
+Error not_written(const std::string& path, int error_number, ErrorKind kind) {
+  return fail("report", path, "cannot be written: " + errno_text(error_number),
+              what_to_try(error_number, "naming a file in another folder (--output=FILE)"), kind);
 }
 
 std::string made_report(const std::string& folder, double most_seconds) {
@@ -345,7 +346,7 @@ Result<void> write_whole(const std::string& path, const std::string& text) {
   const OpenedOutput beside = create_beside(path, O_WRONLY);
   const File file(beside.descriptor);
   if (!file) {
-    return not_written(path, beside.reason, ErrorKind::CannotCreate);
+    return not_written(path, beside.error_number, ErrorKind::CannotCreate);
   }
   if (write_all(file.descriptor(), text).empty() && file.sync(Cached::Keep) &&
       std::rename(beside.path.c_str(), path.c_str()) == 0) {
@@ -353,7 +354,7 @@ Result<void> write_whole(const std::string& path, const std::string& text) {
   }
   const int error_number = errno;
   ::unlink(beside.path.c_str());
-  return not_written(path, errno_text(error_number), ErrorKind::InputOutput);
+  return not_written(path, error_number, ErrorKind::InputOutput);
 }
 
 std::string report_of_run(const std::string& folder, double most_seconds) noexcept {

@@ -62,6 +62,13 @@ std::string hdf5_reason() {
   return latest_reason.substr(words, latest_reason.find('\'', words) - words);
 }
 
+int hdf5_errno() {
+  constexpr std::string_view kErrno = "errno = ";
+  const auto begin = latest_reason.find(kErrno);
+  return begin == std::string::npos ? 0
+                                    : static_cast<int>(std::strtol(&latest_reason[begin + kErrno.size()], nullptr, 10));
+}
+
 std::string hdf5_path(const File& file, const std::string& path) {
   const std::string opened = fmt::format("/proc/self/fd/{}", file.descriptor());
   return ::access(opened.c_str(), F_OK) == 0 ? opened : path;

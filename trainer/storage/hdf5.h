@@ -47,6 +47,8 @@ void silence_hdf5();
 /// Returns why the latest failed HDF5 call in this thread failed: the system's text if a system call was the cause ("No
 /// space left on device"), else HDF5's innermost description.
 [[nodiscard]] std::string hdf5_reason();
+/// Returns errno of the system call that caused it; 0 if none did.
+[[nodiscard]] int hdf5_errno();
 
 /// Returns a name by which HDF5 opens exactly the file that `file` has open, even if `path`, its name, now leads
 /// elsewhere; valid while `file` is open. Returns `path` if there is no /proc.

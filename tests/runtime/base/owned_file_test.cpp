@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace rollcall {
 namespace {
@@ -98,7 +102,9 @@ TEST_F(OwnFile, BesideAnotherHasANameOfItsOwnEachTime) {
   EXPECT_EQ(fs::status(two.path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
   ::close(one.descriptor);
   ::close(two.descriptor);
-  EXPECT_EQ(create_beside(file("absent/page"), O_WRONLY).reason, "No such file or directory");
+  const OpenedOutput nowhere = create_beside(file("absent/page"), O_WRONLY);
+  EXPECT_EQ(nowhere.reason, "No such file or directory");
+  EXPECT_EQ(nowhere.error_number, ENOENT);
 }
 
 TEST(OtherWriters, AreNamedAndAPrivateGroupIsNone) {
@@ -113,6 +119,23 @@ TEST(OtherWriters, AreNamedAndAPrivateGroupIsNone) {
   EXPECT_EQ(other_writers(status), "");
   status.st_mode = 0757;
   EXPECT_EQ(other_writers(status), "everybody");
+}
+
+TEST(WhatToTry, FollowsFromTheErrorOfTheSystem) {
+  for (const auto& [error_number, action] :
+       std::vector<std::pair<int, std::string>>{{ENOSPC, "freeing space or quota there, or naming another folder"},
+                                                {EDQUOT, "freeing space or quota there, or naming another folder"},
+                                                {EACCES, "checking your permissions there, or naming another folder"},
+                                                {EPERM, "checking your permissions there, or naming another folder"},
+                                                {EROFS, "checking your permissions there, or naming another folder"},
+                                                {EIO, "having the file system checked, or naming another folder"},
+                                                {ESTALE, "having the file system checked, or naming another folder"},
+                                                {EISDIR, "removing what is in the way, or naming another folder"},
+                                                {EMFILE, "raising ulimit -n"},
+                                                {ENOENT, "naming another folder"},
+                                                {0, "naming another folder"}}) {
+    EXPECT_EQ(what_to_try(error_number, "naming another folder"), action) << error_number;
+  }
 }
 
 TEST(FolderOfAPath, IsWhatComesBeforeItsName) {

@@ -275,6 +275,12 @@ def test_a_program_that_cannot_be_executed_costs_one_line_and_126(tmp_path, word
     assert len(lines(done.stderr)) == 1 and "work: cannot be executed" in done.stderr
 
 
+def test_a_folder_of_that_name_in_the_path_is_no_program(tmp_path):
+    (tmp_path / "work").mkdir()
+    done = run("--no-python", "work", env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert done.returncode == 127 and "work: is not an executable program" in done.stderr
+
+
 # ---------------------------------------------------------------- signals
 
 # Waits for a signal and leaves with a code. A handler would not do: it may run just before the program goes to sleep, and

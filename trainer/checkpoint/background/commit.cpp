@@ -86,7 +86,9 @@ Result<void> prepare(const Destination& destination, std::uint64_t bytes) {
     if (!ready) {
       Error error = ready.error();
       error.setting = "--checkpoint-stage";
-      error.action = "freeing space there, or setting --checkpoint-stage to another folder";
+      if (error.kind == ErrorKind::InputOutput) {  // too little space
+        error.action = "freeing space there, or setting --checkpoint-stage to another folder";
+      }
       return error;
     }
   }
@@ -132,33 +134,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error failure(const std::string& path, const std::string& what, int error_number) {
-  return format::write_failure(path, what + ": " + errno_text(error_number));
-}
-
 /// Copies a whole file to a new one, which is on the device on return.
 Result<void> copy_file(const std::string& from, const std::string& to) {
   constexpr std::size_t kBlock = std::size_t{8} << 20;
   const storage::File source(from, O_RDONLY);
   const storage::File target(to, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (!source || !target) {
-    return failure(source ? to : from, "cannot be opened", errno);
+    return format::system_failure(source ? to : from, "cannot be opened", errno);
   }
   std::vector<std::byte> buffer(kBlock);
   for (std::uint64_t offset = 0;;) {
     const auto got = source.read_at(buffer, offset);
     if (!got) {
-      return failure(from, "cannot be read", errno);
+      return format::system_failure(from, "cannot be read", errno);
     }
     if (*got == 0) {
       break;
     }
     if (!target.write_at(std::span(buffer).first(*got), offset)) {
-      return failure(to, "cannot be written", errno);
+      return format::system_failure(to, "cannot be written", errno);
     }
     offset += *got;
   }
-  return target.sync(storage::Cached::Drop) ? Result<void>() : failure(to, "cannot be written to the device", errno);
+  return target.sync(storage::Cached::Drop) ? Result<void>()
+                                            : format::system_failure(to, "cannot be written to the device", errno);
 }
 
 /// Returns the creation time as ISO 8601 in UTC, so that texts sort like times. Empty if the file cannot be read.
@@ -196,15 +195,14 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
   const Temporary temporary(format::temporary_name(path));
   RETURN_IF_ERROR(copy_file(from, temporary.path()));
   if (const Result<void> sound = format::verify_file(temporary.path(), format::VerifyLevel::Full); !sound) {
-    return format::write_failure(temporary.path(), "reading back the copy failed: " + sound.error().reason);
+    return format::wrong_content(temporary.path(), sound.error().reason);
   }
   RETURN_IF_ERROR(asked(check_ownership));
   if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
-    return fail("checkpoint", path, "the finished file cannot be renamed to this name: " + why_refused(path, errno),
-                "removing what is in the way", ErrorKind::CannotCreate);
+    return format::rename_failure(path, errno);
   }
   if (!storage::sync_folder_of(path)) {
-    return failure(path, "its folder cannot be written to the device", errno);
+    return format::system_failure(path, "its folder cannot be written to the device", errno);
   }
   ::unlink(from.c_str());
   return {};

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/base/owned_file.h"
 #include "trainer/checkpoint/format/parallel_for.h"
 
 namespace rollcall::checkpoint::format {
@@ -83,16 +84,29 @@ std::vector<Block> cut_into_blocks(std::vector<PlacedSlice> slices) {
   return blocks;
 }
 
-Error write_failure(const std::string& path, const std::string& reason) {
-  return fail("checkpoint", path, reason,
-              "freeing space or quota there, or setting --checkpoint-dir to another file system",
+Error write_failure(const std::string& path, const std::string& reason, int error_number) {
+  return fail("checkpoint", path, reason, what_to_try(error_number, "setting --checkpoint-dir to another file system"),
               ErrorKind::InputOutput);
+}
+
+Error system_failure(const std::string& path, const std::string& what, int error_number) {
+  return write_failure(path, what + ": " + errno_text(error_number), error_number);
+}
+
+Error wrong_content(const std::string& path, const std::string& how) {
+  return write_failure(path, "reading back what was written failed: " + how, EIO);
+}
+
+Error rename_failure(const std::string& path, int error_number) {
+  return fail("checkpoint", path,
+              "the finished file cannot be renamed to this name: " + why_refused(path, error_number),
+              what_to_try(error_number, "setting --checkpoint-dir to another folder"), ErrorKind::CannotCreate);
 }
 
 void BlockFile::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 Error BlockFile::failure(const std::string& what, int error_number) const {
-  return write_failure(path_, what + ": " + errno_text(error_number));
+  return system_failure(path_, what, error_number);
 }
 
 std::vector<BlockFile::Buffer> BlockFile::make_buffers() const {
@@ -233,17 +247,16 @@ Result<void> BlockFile::verify_block(std::size_t index, std::byte* buffer, const
   for (PlacedSlice& slice : found.slices) {
     const std::uint64_t at = slice.file_offset - base;
     if (*got < at + slice.bytes.size()) {
-      return write_failure(path_, "reading back what was written failed: the file is too short");
+      return wrong_content(path_, "the file is too short");
     }
     slice.bytes = pages.subspan(at, slice.bytes.size());
   }
   const std::vector<Fragment> read = fragments_of(found);
   const auto& written = fragments_[index];
   const auto differs = std::mismatch(read.begin(), read.end(), written.begin(), written.end()).first;
-  return differs == read.end()
-             ? Result<void>()
-             : write_failure(path_, fmt::format("reading back what was written failed: {} differs from byte {} on",
-                                                names[differs->dataset], differs->first_byte));
+  return differs == read.end() ? Result<void>()
+                               : wrong_content(path_, fmt::format("{} differs from byte {} on", names[differs->dataset],
+                                                                  differs->first_byte));
 }
 
 std::vector<Fragment> BlockFile::fragments() const {

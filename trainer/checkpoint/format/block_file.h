@@ -92,7 +92,14 @@ class BlockFile {
   std::vector<std::vector<Fragment>> fragments_;  ///< by block
 };
 
-/// Returns the error (InputOutput) of a checkpoint that cannot be written, with advice about space and permissions.
-[[nodiscard]] Error write_failure(const std::string& path, const std::string& reason);
+/// Returns the error (InputOutput) of a checkpoint that cannot be written, with the action for `error_number`
+/// (what_to_try()).
+[[nodiscard]] Error write_failure(const std::string& path, const std::string& reason, int error_number);
+/// Returns write_failure() with the reason "<what>: <text of errno>".
+[[nodiscard]] Error system_failure(const std::string& path, const std::string& what, int error_number);
+/// Returns the error (InputOutput) of a checkpoint that differs from what was written.
+[[nodiscard]] Error wrong_content(const std::string& path, const std::string& how);
+/// Returns the error (CannotCreate) of a finished file that cannot be renamed to `path`.
+[[nodiscard]] Error rename_failure(const std::string& path, int error_number);
 
 }  // namespace rollcall::checkpoint::format

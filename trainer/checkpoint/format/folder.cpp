@@ -170,7 +170,7 @@ Result<void> prepare_folder(const std::string& folder) {
   if (error) {
     return fail("--checkpoint-dir", folder,
                 "must be a folder that you may list and write to: " + errno_text(error.value()),
-                "making it writable or naming another folder", ErrorKind::CannotCreate);
+                what_to_try(error.value(), "naming another folder"), ErrorKind::CannotCreate);
   }
   return {};
 }
@@ -270,7 +270,8 @@ Result<void> supersede(const std::string& folder, std::int64_t last) {
       return fail(
           "checkpoint", checkpoint.path,
           "belongs to an abandoned training and cannot be renamed to " + file_name(aside) + ": " + errno_text(errno),
-          "moving it elsewhere, or setting --checkpoint-dir to another folder", ErrorKind::InputOutput);
+          what_to_try(errno, "moving it elsewhere, or setting --checkpoint-dir to another folder"),
+          ErrorKind::InputOutput);
     }
   }
   return {};

@@ -128,9 +128,9 @@ storage::File create_for_us_alone(const std::string& path) {
   return storage::File(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
 }
 
-Error cannot_be_created(const std::string& path, const std::string& reason) {
+Error cannot_be_created(const std::string& path, const std::string& reason, int error_number) {
   return fail("checkpoint", path, "cannot be created: " + reason,
-              "making the folder writable or setting --checkpoint-dir to another one", ErrorKind::CannotCreate);
+              what_to_try(error_number, "setting --checkpoint-dir to another folder"), ErrorKind::CannotCreate);
 }
 
 }  // namespace
@@ -143,7 +143,8 @@ Hdf5Structures::Hdf5Structures(std::string path, storage::File made, Handle file
       dataset_creation_(storage::hdf5_dataset_creation()) {}
 
 Error Hdf5Structures::failure(const std::string& what) const {
-  return write_failure(path_, "cannot be written: " + storage::hdf5_reason() + (what.empty() ? "" : " (" + what + ")"));
+  return write_failure(path_, "cannot be written: " + storage::hdf5_reason() + (what.empty() ? "" : " (" + what + ")"),
+                       storage::hdf5_errno());
 }
 
 Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const FileInfo& info,
@@ -151,7 +152,8 @@ Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const Fil
   storage::silence_hdf5();
   storage::File made = create_for_us_alone(path);
   if (!made) {
-    return cannot_be_created(path, why_refused(path, errno));
+    const int error_number = errno;
+    return cannot_be_created(path, why_refused(path, error_number), error_number);
   }
   // HDF5 follows links and would truncate what someone has put in the file's place since.
   const std::string opened = storage::hdf5_path(made, path);
@@ -160,7 +162,7 @@ Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const Fil
       Handle(H5Fcreate(opened.c_str(), H5F_ACC_TRUNC, file_creation().get(), file_access(datasets.size()).get()),
              H5Fclose));
   if (!structures.file_) {
-    return cannot_be_created(path, storage::hdf5_reason());
+    return cannot_be_created(path, storage::hdf5_reason(), storage::hdf5_errno());
   }
   if (!write_root_attributes(structures.file_.get(), info)) {
     return structures.failure("");
@@ -226,7 +228,7 @@ Result<void> Hdf5Structures::check(const std::vector<ManifestEntry>& datasets) c
   };
   if (!file || storage::read_uint32_attribute(file.get(), schema::kCompleteAttribute) != 1U ||
       !std::all_of(datasets.begin(), datasets.end(), in_place)) {
-    return write_failure(path_, "reading back what was written failed: HDF5's structures are invalid");
+    return wrong_content(path_, "HDF5's structures are invalid");
   }
   return {};
 }

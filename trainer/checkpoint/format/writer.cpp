@@ -131,10 +131,6 @@ Result<std::vector<PlacedSlice>> place(const Content& content, const std::vector
 /// Returns the time as ISO 8601 in UTC: "2025-01-31T23:59:59Z".
 std::string now_text() { return fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr))); }
 
-Error system_failure(const std::string& path, const std::string& what, int error_number) {
-  return write_failure(path, what + ": " + errno_text(error_number));
-}
-
 /// Allocates the space on the device before anything is written, so that a full device is noticed at once and the file
 /// has few extents. On file systems that do not support this, writing finds out.
 Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>& datasets) {
@@ -145,7 +141,7 @@ Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>&
   const storage::File file(path, O_WRONLY | O_NOFOLLOW);
   const bool taken = file && (end == 0 || ::fallocate(file.descriptor(), 0, 0, static_cast<off_t>(end)) == 0);
   if (!taken && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
-    return system_failure(path, "there is not enough space for it", errno);
+    return system_failure(path, "its space cannot be allocated", errno);
   }
   return {};
 }
@@ -273,7 +269,7 @@ class Write {
     // If each host has its own pages, rank 0 also verifies what other hosts wrote.
     const VerifyLevel level = blocks_->past_caches() ? VerifyLevel::Full : VerifyLevel::Metadata;
     if (auto verified = verify_file(plan_.temporary, level); !verified) {
-      return write_failure(plan_.temporary, "reading back what was written failed: " + verified.error().reason);
+      return wrong_content(plan_.temporary, verified.error().reason);
     }
     passed(WritePoint::Verified);
     return {};
@@ -301,8 +297,7 @@ class Write {
     }
     RETURN_IF_ERROR(options_.before_rename ? options_.before_rename() : Result<void>());
     if (std::rename(plan_.temporary.c_str(), path_.c_str()) != 0) {
-      return fail("checkpoint", path_, "the finished file cannot be renamed to this name: " + why_refused(path_, errno),
-                  "removing what is in the way", ErrorKind::CannotCreate);
+      return rename_failure(path_, errno);
     }
     renamed_ = true;
     if (!storage::sync_folder_of(path_)) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "runtime/base/owned_file.h"
 #include "trainer/checkpoint/format/file_state.h"
 
 namespace rollcall::checkpoint::interop {
@@ -54,7 +55,7 @@ namespace {
 
 Error cannot_write(const std::string& path, int error_number) {
   return fail("output", path, "cannot be written: " + errno_text(error_number),
-              "freeing space or quota there, or writing to another file system", ErrorKind::InputOutput);
+              what_to_try(error_number, "writing to another file system"), ErrorKind::InputOutput);
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ Result<OutputFile> OutputFile::create(const std::string& path, bool overwrite) {
   storage::File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) {
     return fail("output", path, "cannot be created: " + errno_text(errno),
-                "naming a file in an existing folder that you may write to", ErrorKind::CannotCreate);
+                what_to_try(errno, "naming a file in another folder"), ErrorKind::CannotCreate);
   }
   return OutputFile(path, std::move(temporary), std::move(file));
 }
@@ -103,7 +104,7 @@ Result<void> OutputFile::commit() {
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return fail("output", path_, "the finished file cannot be renamed to this name: " + errno_text(errno),
-                "removing what is in the way", ErrorKind::CannotCreate);
+                what_to_try(errno, "naming another file"), ErrorKind::CannotCreate);
   }
   temporary_.clear();
   return storage::sync_folder_of(path_) ? Result<void>() : cannot_write(path_, errno);

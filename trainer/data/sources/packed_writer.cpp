@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "runtime/base/owned_file.h"
 #include "trainer/data/sources/packed_format.h"
 #include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
@@ -20,8 +21,9 @@ namespace {
 
 using storage::Handle;
 
-Error cannot_write(const std::string& path, const std::string& reason) {
-  return fail("OUT", path, "cannot be written: " + reason, "freeing space or quota there", ErrorKind::InputOutput);
+Error cannot_write(const std::string& path, const std::string& reason, int error_number) {
+  return fail("OUT", path, "cannot be written: " + reason, what_to_try(error_number, "writing to another file system"),
+              ErrorKind::InputOutput);
 }
 
 /// Creates a file without time stamps, for reproducible files, and with all links in the root's own header, which has a
@@ -110,7 +112,7 @@ Result<void> write_tables_file(const std::string& path, const PackedContent& con
               H5Fclose);
   const auto start = file ? create_data(file.get(), stored_data_bytes(content)) : std::nullopt;
   if (!start) {
-    return cannot_write(path, storage::hdf5_reason());
+    return cannot_write(path, storage::hdf5_reason(), storage::hdf5_errno());
   }
   if (*start != packed_schema::kDataStart) {
     return fail("OUT", path, fmt::format("this HDF5 library places the data at {}", *start),
@@ -118,7 +120,7 @@ Result<void> write_tables_file(const std::string& path, const PackedContent& con
   }
   if (!write_root(file.get(), content) || !write_columns(file.get(), content.columns) ||
       !write_class_names(file.get(), content.class_names) || !file.close()) {
-    return cannot_write(path, storage::hdf5_reason());
+    return cannot_write(path, storage::hdf5_reason(), storage::hdf5_errno());
   }
   return {};
 }
@@ -170,7 +172,7 @@ Result<void> finish_packed_file(const std::string& path, const PackedContent& co
   const int error_number = errno;
   ::unlink(tables_path.c_str());
   if (!done) {
-    return cannot_write(path, errno_text(error_number));
+    return cannot_write(path, errno_text(error_number), error_number);
   }
   return {};
 }

@@ -53,10 +53,9 @@ void remove_left_overs(const std::string& path) {
   }
 }
 
-Error not_kept(const std::string& path, const std::string& reason) {
-  return fail("--index-dir", path, "cannot be written: " + reason,
-              "choosing another --index-dir, or leaving it out to index the data at each start",
-              ErrorKind::CannotCreate);
+Error not_kept(const std::string& path, int error_number) {
+  return fail("--index-dir", path, "cannot be written: " + errno_text(error_number),
+              what_to_try(error_number, "choosing another --index-dir"), ErrorKind::CannotCreate);
 }
 
 }  // namespace
@@ -96,13 +95,13 @@ Result<void> write_index(const std::string& path, const SampleIndex& index, std:
   const OpenedOutput unfinished = create_beside(path, O_WRONLY, 0644);
   const storage::File file(unfinished.descriptor);
   if (!file) {
-    return not_kept(path, unfinished.reason);
+    return not_kept(path, unfinished.error_number);
   }
   if (!file.write_at(index.memory().bytes(), 0) || !file.sync(storage::Cached::Keep) ||
       std::rename(unfinished.path.c_str(), path.c_str()) != 0) {
     const int failed = errno;
     ::unlink(unfinished.path.c_str());
-    return not_kept(path, errno_text(failed));
+    return not_kept(path, failed);
   }
   return {};
 }

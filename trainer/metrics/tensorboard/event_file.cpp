@@ -21,7 +21,7 @@ Result<EventFile> EventFile::create(const std::string& folder, double time) {
   const OpenedOutput opened = open_output(path, O_WRONLY | O_APPEND);
   if (opened.descriptor < 0) {
     return fail("--tensorboard", path, "cannot be created: " + opened.reason,
-                "naming another --run-dir, or --tensorboard=off", ErrorKind::CannotCreate);
+                what_to_try(opened.error_number, "naming another --run-dir"), ErrorKind::CannotCreate);
   }
   EventFile file(File(opened.descriptor), path);
   file.end_ = ::lseek(opened.descriptor, 0, SEEK_END);  // 0, unless a process of another container has the same id
@@ -39,7 +39,7 @@ Result<void> EventFile::write(std::string_view event) {
   }
   if (error != 0) {
     return fail("--tensorboard", path_, "cannot be written: " + errno_text(error),
-                "freeing space or quota there, or naming another --run-dir", ErrorKind::InputOutput);
+                what_to_try(error, "naming another --run-dir"), ErrorKind::InputOutput);
   }
   end_ += static_cast<std::int64_t>(record.size());
   return {};

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 
+#include "runtime/base/owned_file.h"
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/reader.h"
@@ -175,7 +176,7 @@ Result<void> remove_file(PrunedFile& pruned) {
   }
   if (::unlink(file.path.c_str()) != 0 && errno != ENOENT) {
     return fail("checkpoint", file.path, "cannot be removed: " + errno_text(errno),
-                "checking the permissions of the folder", ErrorKind::InputOutput);
+                what_to_try(errno, "removing it yourself"), ErrorKind::InputOutput);
   }
   pruned.removed = true;
   remove_link_to(file);
@@ -235,7 +236,7 @@ Result<void> remove_files(Pruning& pruning) {
   }
   if (any && !storage::sync_folder_of(pruning.files.front().file.path)) {
     return fail("checkpoint", pruning.folder, "cannot be written to the device: " + errno_text(errno),
-                "having the file system checked", ErrorKind::InputOutput);
+                what_to_try(errno, "checking the folder's file system"), ErrorKind::InputOutput);
   }
   return {};
 }

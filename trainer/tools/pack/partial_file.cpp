@@ -149,7 +149,7 @@ Result<storage::File> open_part(const std::string& path) {
   const OpenedOutput opened = open_output(path, O_RDWR);
   if (opened.descriptor < 0) {
     return fail("OUT", path, "cannot be created: " + opened.reason,
-                "naming a new file in a folder that exists and is writable", ErrorKind::CannotCreate);
+                what_to_try(opened.error_number, "naming a new file in an existing folder"), ErrorKind::CannotCreate);
   }
   return storage::File(opened.descriptor);
 }
@@ -176,8 +176,10 @@ std::size_t count_connected(const std::vector<JournalRecord>& records) {
 }  // namespace
 
 Error PartialFile::cannot_write(const std::string& path, int error_number) const {
-  return fail("OUT", path, "cannot be written: " + errno_text(error_number),
-              "freeing space or quota there, then running the same command again to continue", ErrorKind::InputOutput);
+  return fail(
+      "OUT", path, "cannot be written: " + errno_text(error_number),
+      what_to_try(error_number, "checking that file system") + ", then running the same command again to continue",
+      ErrorKind::InputOutput);
 }
 
 Result<PartialFile> PartialFile::open(const std::string& out, std::uint32_t input_crc32c, bool discard) {

@@ -51,8 +51,7 @@ std::string file_in(const Lease::Folder& folder) { return (fs::path(folder.path)
 
 Error cannot_create(const Lease::Folder& folder, int code) {
   return fail(folder.setting, file_in(folder), "cannot be created: " + errno_text(code),
-              "making its folder writable, or setting " + folder.setting + " to another folder",
-              ErrorKind::CannotCreate);
+              what_to_try(code, "setting " + folder.setting + " to another folder"), ErrorKind::CannotCreate);
 }
 
 Error held(const Lease::Folder& folder, const Holder& holder) {

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/owned_file.h"
 #include "runtime/base/text.h"
 #include "runtime/settings/values.h"
 #include "runtime/storage/folders.h"
@@ -62,7 +63,7 @@ Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& confi
   const bool same = !error && fs::equivalent(config.run.folder, checkpoints, error);
   if (error) {
     return fail("--run-dir", config.run.folder, "cannot be created: " + errno_text(error.value()),
-                "naming a folder that you may write to", ErrorKind::CannotCreate);
+                what_to_try(error.value(), "naming another folder"), ErrorKind::CannotCreate);
   }
   if (!same) {
     folders.push_back({"--run-dir", config.run.folder});

@@ -16,6 +16,7 @@ namespace rollcall::checkpoint::format {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using testing_support::Call;
 using testing_support::Fault;
 using testing_support::inject;
@@ -84,6 +85,9 @@ TEST_P(WithFaults, EveryWriteThatFailsIsAnErrorAndTheFormerCheckpointStays) {
       ASSERT_FALSE(outcome) << nth;
       EXPECT_EQ(outcome.error().exit_code(), nth == 1 ? ExitCode::CannotCreate : ExitCode::InputOutput);
       EXPECT_THAT(outcome.error().message(), HasSubstr(errno_text(error_number))) << nth;
+      EXPECT_THAT(outcome.error().action,
+                  StartsWith(error_number == EIO ? "having the file system checked" : "freeing space or quota there"))
+          << nth;
       expect_all_or_nothing("write " + std::to_string(nth));
     }
   }
@@ -121,7 +125,11 @@ TEST_P(WithFaults, EveryFsyncRenameAndAllocationThatFailsIsAnError) {
     for (const int error_number : {EIO, ENOSPC, EROFS}) {
       for (std::size_t nth = 1; nth <= calls; ++nth) {
         write_with(call, nth, Fault::Error, error_number);
-        EXPECT_FALSE(outcome) << nth;
+        ASSERT_FALSE(outcome) << nth;
+        EXPECT_THAT(outcome.error().action, StartsWith(error_number == EIO      ? "having the file system checked"
+                                                       : error_number == ENOSPC ? "freeing space or quota there"
+                                                                                : "checking your permissions there"))
+            << nth;
         const bool only_folder = call == Call::Sync && nth == calls;  // the file has its name, and may lose it again
         if (!only_folder) {
           expect_all_or_nothing("call " + std::to_string(nth));
