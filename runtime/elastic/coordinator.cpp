@@ -97,15 +97,13 @@ std::string Coordinator::why_refused(const JoinRequest& join_request) const {
   if (join_request.node.port != 0 && node_keys_.contains(node_key(join_request.node))) {
     return fmt::format("this node has already joined: {}", join_request.node.host);
   }
-  const auto same_rank =
-      join_request.node_rank
-          ? std::ranges::find_if(
-                members_,
-                [&](const auto& entry) { return entry.second.join_request.node_rank == join_request.node_rank; })
-          : members_.end();
-  return same_rank == members_.end() ? ""
-                                     : fmt::format("node rank {} is already taken by {}", *join_request.node_rank,
-                                                   same_rank->second.join_request.node.host.substr(0, 80));
+  for (const auto& [id, member] : members_) {
+    if (join_request.node_rank && member.join_request.node_rank == join_request.node_rank) {
+      return fmt::format("node rank {} is already taken by {}", *join_request.node_rank,
+                         member.join_request.node.host.substr(0, 80));
+    }
+  }
+  return "";
 }
 
 void Coordinator::join(MemberId id, const Report& report, Clock::time_point now) {
@@ -245,8 +243,7 @@ void Coordinator::consider_stopped(Clock::time_point now) {
   for (auto& [id, member] : members_) {
     become(member, State::Waiting);
   }
-  const std::optional<Cause> first = causes_.first();
-  if (first && first->exit_code == to_int(ExitCode::Interrupted)) {
+  if (const auto first = causes_.first(); first && first->exit_code == to_int(ExitCode::Interrupted)) {
     end(failure("the program asks to be restarted later"));  // its work is saved; a restart here would get no more time
     return;
   }
@@ -284,11 +281,8 @@ void Coordinator::gather(Clock::time_point now) {
 
 std::vector<MemberId> Coordinator::by_precedence() const {
   std::vector<MemberId> ids;
-  for (const auto& [id, member] : members_) {
-    ids.push_back(id);
-  }
-  // The coordinator's own agent was the first. Earlier nodes keep their place before new ones, so that ranks change
-  // little.
+  std::ranges::transform(members_, std::back_inserter(ids), [](const auto& entry) { return entry.first; });
+  // The coordinator's own agent was the first. Earlier nodes precede new ones, so that ranks change little.
   const auto key = [&](MemberId id) {
     const Member& member = members_.at(id);
     const bool was_in = member.group_rank != 0 || member.order == 1;
@@ -367,10 +361,8 @@ void Coordinator::tick(Clock::time_point now) {
   } else if (phase_ == Phase::Gathering && last_call_) {
     form(now);
   } else if (phase_ == Phase::Gathering) {
-    const Outcome outcome =
-        failure(fmt::format("only {} of at least {} nodes joined within {:g} s", members_.size(), policy_.min_nodes,
-                            std::chrono::duration<double>(policy_.join_timeout).count()));
-    end(outcome);
+    end(failure(fmt::format("only {} of at least {} nodes joined within {:g} s", members_.size(), policy_.min_nodes,
+                            std::chrono::duration<double>(policy_.join_timeout).count())));
   } else if (phase_ == Phase::Stopping) {
     std::vector<MemberId> silent;
     for (const auto& [id, member] : members_) {
