@@ -19,6 +19,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
 #include "runtime/job/slurm_files.h"
+#include "runtime/launchers/likely_rank.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/settings.h"
@@ -181,22 +182,6 @@ Result<void> dispatch(std::span<const std::string> arguments, const Environment&
                             : run_command(*command, arguments.subspan(1), environment, output);
 }
 
-/// Guesses this task's rank before anything is resolved; "0" if no variable has it. In a task of srun, RANK is used
-/// only if torchrun set it, since it may come from the user's shell or an outer step. `salloc` leaves a stale
-/// SLURM_PROCID, and mpirun that of its daemons, beside its own PMIX_RANK.
-std::string likely_rank(const Environment& environment) {
-  const bool of_srun =
-      !launchers::why_not_a_slurm_task(environment) && !environment.get_non_empty(env::kTorchElasticRunId);
-  const std::string_view first = of_srun ? env::kPmixRank : env::kRank;
-  const std::string_view second = of_srun ? env::kSlurmProcId : env::kPmixRank;
-  for (const std::string_view name : {first, second, env::kSlurmProcId}) {
-    if (std::optional<std::string> rank = environment.get_non_empty(name)) {
-      return *std::move(rank);
-    }
-  }
-  return "0";
-}
-
 /// The tasks that have an error, as far as the error shows it.
 enum class Concerned {
   All,       ///< every task of the step
@@ -240,12 +225,12 @@ struct Reporting {
 };
 
 Reporting reporting_of(const Error& error, const Environment& environment) {
-  const std::string rank = likely_rank(environment);
+  const std::uint32_t rank = launchers::likely_rank(environment);
   switch (concerned_by(error)) {
     case Concerned::All:
-      return {rank == "0"};
+      return {rank == 0};
     case Concerned::FirstTwo:
-      return {rank == "0" || (rank == "1" && step::rank_0_agrees(environment))};
+      return {rank == 0 || (rank == 1 && step::rank_0_agrees(environment))};
     case Concerned::ThisNode:
       if (const std::optional<std::string> node = name_of_node(environment)) {
         return {is_first_on_host(*node), deadline::kNodeErrorDelay};
@@ -294,7 +279,7 @@ int report_error(const Error& error, const Environment& environment, const Repor
 }
 
 void report_warning(const Error& warning, const Environment& environment, const Reporter& report) {
-  if (likely_rank(environment) == "0") {
+  if (launchers::likely_rank(environment) == 0) {
     report(Error{"warning", warning.setting + ": " + warning.value, warning.reason, warning.action}.message() + "\n");
   }
 }

@@ -38,14 +38,25 @@ int FailureReport::report_on_rank_zero(const Error& error) const {
   return to_int(error.exit_code());
 }
 
+int FailureReport::print_once_per_node(const Error& error, bool prints) const {
+  if (prints) {
+    print(error);
+    std::signal(SIGTERM, SIG_IGN);  // if another task has ended, this one's exit code still counts
+    std::this_thread::sleep_for(deadline::kNodeErrorDelay);
+  }
+  return to_int(error.exit_code());
+}
+
+int FailureReport::report_options(const Error& error, const std::string& occasion) const {
+  // Ranks of other nodes cannot find out whether rank 0 has the same error.
+  const bool with_rank_0 = rank_ == local_rank_;
+  return with_rank_0 || error.of_this_node ? print_once_per_node(error, is_first_on_host(occasion + "-" + host_))
+                                           : report_on_rank_zero(error);
+}
+
 int FailureReport::report_before_connecting(const Error& error, const std::string& step, bool rank_0_agrees) const {
   if (error.of_this_node) {
-    if (step.empty() ? local_rank_ == 0 : is_first_on_host(step + "-" + host_)) {
-      print(error);
-      std::signal(SIGTERM, SIG_IGN);  // if another task has ended, this one's exit code still counts
-      std::this_thread::sleep_for(deadline::kNodeErrorDelay);
-    }
-    return to_int(error.exit_code());
+    return print_once_per_node(error, step.empty() ? local_rank_ == 0 : is_first_on_host(step + "-" + host_));
   }
   return rank_0_agrees && rank_ == 1 ? report_agreed(error) : report_on_rank_zero(error);
 }

@@ -21,6 +21,7 @@
 #include "runtime/elastic/worker_link.h"
 #include "runtime/job/marker.h"
 #include "runtime/job/own_environment.h"
+#include "runtime/launchers/likely_rank.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/settings.h"
@@ -44,14 +45,16 @@
 namespace rollcall::train {
 namespace {
 
-/// Returns a rank according to the environment alone; it decides which rank prints before the ranks are connected.
-std::uint32_t probable(const Environment& environment, std::initializer_list<const char*> names) {
-  for (const char* const name : names) {
-    if (const auto number = parse_integer<std::uint32_t>(environment.get(name).value_or(""))) {
-      return *number;
-    }
-  }
-  return 0;
+/// Returns the name of this task's step; empty outside of Slurm.
+std::string slurm_step(const Environment& environment) {
+  const Result<job::JobFacts> facts = launchers::facts_from_slurm(environment);
+  return facts ? job::step_name(*facts) : "";
+}
+
+/// Returns a name that the tasks of this run on this node share: a launcher starts them from one process.
+std::string run_here(const Environment& environment) {
+  const std::string step = slurm_step(environment);
+  return step.empty() ? fmt::format("child of {}", ::getppid()) : step;
 }
 
 int print_only(const config::Options& options) {
@@ -83,23 +86,17 @@ void say_done(const JobContext& context, float ranks) {
   std::fflush(stdout);
 }
 
-/// Returns the files or folders that training would open first.
-Result<std::vector<std::string>> first_opened(const std::string& source) {
-  const bool is_there = ::access(source.c_str(), F_OK) == 0;
-  return is_there ? std::vector<std::string>{source} : data::expand_shard_pattern(source);
-}
-
 /// Checks what training would refuse at its start, as far as possible without reading the data.
 Result<void> check_settings(const SessionInput& input) {
-  const Result<config::TrainConfig> config = config::make_train_config(input.options.trainer, input.environment);
-  if (!config) {
-    return config.error();
-  }
-  const std::string& source = config->data.datasets.source;
+  ASSIGN_OR_RETURN(const config::TrainConfig config,
+                   config::make_train_config(input.options.trainer, input.environment));
+  const std::string& source = config.data.datasets.source;
   if (source == "fake") {
     return {};
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, first_opened(source));
+  const bool is_there = ::access(source.c_str(), F_OK) == 0;
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                   is_there ? std::vector{source} : data::expand_shard_pattern(source));
   for (const std::string& path : paths) {
     if (::access(path.c_str(), R_OK) != 0) {
       return fail("--data", path, errno_text(errno), "naming a folder or file that every node can read",
@@ -233,10 +230,8 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   }
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
   if (!step) {
-    const Result<job::JobFacts> slurms = launchers::facts_from_slurm(environment);
     const bool rank_0_agrees = step.error().kind == ErrorKind::Mismatch && step::rank_0_agrees(environment);
-    return {.exit_code =
-                report.report_before_connecting(step.error(), slurms ? job::step_name(*slurms) : "", rank_0_agrees)};
+    return {.exit_code = report.report_before_connecting(step.error(), slurm_step(environment), rank_0_agrees)};
   }
   report = FailureReport(step->facts.rank, step->facts.local_rank,
                          step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);
@@ -375,20 +370,19 @@ int join_and_work(const config::Options& options, const Environment& environment
 
 int run(const Environment& environment, const std::vector<std::string>& arguments,
         metrics::StartupTrace trace) noexcept {
-  FailureReport report(
-      probable(environment, {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}),
-      probable(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"}),
-      this_host_name());
+  const std::optional<std::uint32_t> launched = launchers::launched_rank(environment);
+  const bool prints = launched.value_or(0) == 0;
+  FailureReport report(launchers::likely_rank(environment), launchers::likely_local_rank(environment),
+                       this_host_name());
   try {
     catch_stop_signals();
     raise_open_files_limit();  // rank 0 is connected to all ranks, and every rank to those of its collectives
     const Result<config::Options> options = config::read_options(environment, arguments);
     if (!options) {
-      return report.report_on_rank_zero(options.error());
+      return !launched && !environment.get(env::kRank) ? report.report_on_rank_zero(options.error())
+                                                       : report.report_options(options.error(), run_here(environment));
     }
     trace.mark("settings");
-    // A RANK of the user's shell does not count here: the program would print nothing.
-    const bool prints = probable(environment, {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) == 0;
     if (options->request == config::Request::BenchmarkData) {
       const Result<void> done = benchmark_data(options->trainer, environment, options->json, prints);
       return done ? to_int(ExitCode::Success) : report.report_own(done.error());

@@ -63,3 +63,26 @@ def test_a_picture_that_shrinks_to_a_pixel_is_no_lack_of_memory(tmp_path):
 def test_a_long_value_is_not_told_whole(tmp_path):
     code, _, error = train(tmp_path, "--epochs=" + 120_000 * "9")
     assert code == 64 and error.startswith("rollcall: --epochs: 999") and "(120000 bytes)" in error and len(error) < 2000
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_option_that_one_rank_alone_has_wrong_is_told_once(tmp_path, rank):
+    """The other one waits for it, and then says that it is missing."""
+    processes = trainer_ranks.start(tmp_path, *ONE_STEP, "--rendezvous-timeout=1",
+                                    prefixes={rank: ["sh", "-c", 'exec "$@" --no-such-option', "sh"]})
+    lines = [process.communicate(timeout=240)[1] for process in processes]
+    assert processes[rank].returncode == 64, lines
+    assert lines[rank] == "rollcall: --no-such-option: unknown option; try --help\n", lines
+    assert "--no-such-option" not in lines[1 - rank], lines
+
+
+def test_an_option_that_all_ranks_have_wrong_is_told_once(tmp_path):
+    text = trainer_ranks.run(tmp_path, *ONE_STEP, "--no-such-option", ranks=3, code=64)
+    assert text == "rollcall: --no-such-option: unknown option; try --help\n"
+
+
+def test_the_workers_of_an_agent_print_the_settings_once(tmp_path):
+    done = subprocess.run([trainer_ranks.BUILD / "runtime" / "rollcall", "run", "--standalone", "--nproc-per-node=3", "--no-python",
+                           trainer_ranks.PROGRAM, "--print-config", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True,
+                          timeout=240, env={**os.environ, "HOME": str(tmp_path), "SCRATCH": str(tmp_path)})
+    assert done.stdout.count('"batch-size"') == 1, done.stdout
