@@ -23,16 +23,19 @@ namespace {
 constexpr const char* kResume =
     "submitting again, which resumes from the last checkpoint; if it happens again, adding "
     "--resume=continue-with-changes and lowering --lr";
-constexpr const char* kNoCheckpoint = "lowering --lr, or --warmup-epochs=1";
 
-Error diverged(const char* what, const std::string& value, std::string reason, std::string action) {
-  return fail(what, value, std::move(reason), std::move(action), ErrorKind::BadData);
+/// `action` is the advice where there is a checkpoint to resume from.
+Error diverged(const char* what, const std::string& value, const std::string& reason, const std::string& action,
+               bool has_checkpoint) {
+  return has_checkpoint ? fail(what, value, reason, action, ErrorKind::BadData)
+                        : fail(what, value, reason + ", and there is no checkpoint yet",
+                               "lowering --lr, or --warmup-epochs=1", ErrorKind::BadData);
 }
 
 Error lost_peer_error(const JobContext& context, const std::string& what) {
   return fail("process group", context.backend,
               "a collective failed, probably because a peer was lost: " + process_group::library_text(what),
-              "looking for the first rank that ended, in this output and in Slurm's", ErrorKind::PeerLost);
+              "looking for the cause in this output and in Slurm's", ErrorKind::PeerLost);
 }
 
 }  // namespace
@@ -107,39 +110,37 @@ void write_nccl_log(const JobContext& context, const std::string& folder) {
 }
 
 Error loss_not_finite(double loss, std::int64_t step, bool has_checkpoint, bool first_of_run) {
-  if (!has_checkpoint) {
-    return diverged("loss", fmt::format("{}", loss),
-                    fmt::format("is not finite after step {}, and there is no checkpoint yet", step), kNoCheckpoint);
-  }
   return diverged("loss", fmt::format("{}", loss), fmt::format("is not finite after step {}", step),
                   first_of_run ? "--resume=FILE with a checkpoint from before the one that this run resumed from, and "
                                  "lowering --lr"
-                               : kResume);
+                               : kResume,
+                  has_checkpoint);
 }
 
-Error validation_not_finite(double loss, std::int64_t step) {
+Error validation_not_finite(double loss, std::int64_t step, bool has_checkpoint) {
   return diverged("validation loss", fmt::format("{}", loss),
                   fmt::format("is not finite after step {}: the model has diverged", step),
-                  "--resume=FILE with an earlier checkpoint, and lowering --lr");
+                  "--resume=FILE with an earlier checkpoint, and lowering --lr", has_checkpoint);
 }
 
-Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step) {
+Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step, bool has_checkpoint) {
   return diverged("gradients", where,
                   fmt::format("are not finite in {} in a row, up to step {}; the weights are unchanged since then",
                               counted(in_a_row, "step"), step),
                   "--clip-grad-norm=1, or lowering --lr with --resume=continue-with-changes, or raising "
-                  "--max-skipped-steps");
+                  "--max-skipped-steps",
+                  has_checkpoint);
 }
 
 Error gradients_not_finite_at_any_scale() {
-  return diverged("--precision", "fp16", "gradients are not finite even with the smallest loss scale",
-                  "--precision=bf16, or lowering --lr");
+  return fail("--precision", "fp16", "gradients are not finite even with the smallest loss scale",
+              "--precision=bf16, or lowering --lr", ErrorKind::BadData);
 }
 
-Error state_not_finite(const std::string& where, std::int64_t step) {
+Error state_not_finite(const std::string& where, std::int64_t step, bool has_checkpoint) {
   return diverged("state", where.empty() ? "in another rank's part" : where,
                   fmt::format("is not finite after step {}, so no checkpoint of this step was written", step),
-                  std::string(kResume) + ", or --resume=FILE with an earlier checkpoint");
+                  std::string(kResume) + ", or --resume=FILE with an earlier checkpoint", has_checkpoint);
 }
 
 Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,

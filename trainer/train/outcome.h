@@ -49,18 +49,21 @@ void write_nccl_log(const JobContext& context, const std::string& folder);
 
 // Errors of a training whose numbers are no longer finite. All are BadData.
 
-/// The loss of step `step` is not finite. `has_checkpoint`: there is a checkpoint to resume from. `first_of_run`: the
-/// run resumed from a checkpoint and has done no other step, so the model of that checkpoint has diverged.
+// `has_checkpoint`: there is a checkpoint to resume from.
+
+/// The loss of step `step` is not finite. `first_of_run`: the run resumed from a checkpoint and has done no other step,
+/// so the model of that checkpoint has diverged.
 [[nodiscard]] Error loss_not_finite(double loss, std::int64_t step, bool has_checkpoint, bool first_of_run);
-[[nodiscard]] Error validation_not_finite(double loss, std::int64_t step);
+[[nodiscard]] Error validation_not_finite(double loss, std::int64_t step, bool has_checkpoint);
 /// The gradients were not finite in so many steps in a row, all of which were skipped. `where` is where_text() the
 /// first such parameter.
-[[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step);
+[[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step,
+                                         bool has_checkpoint);
 /// The gradients are not finite in float16 even with the smallest loss scale.
 [[nodiscard]] Error gradients_not_finite_at_any_scale();
 /// The state after step `step` is not finite, so it was not saved. `where` is the first such weight, statistic or
 /// moment ("optimizer/state/fc.weight/exp_avg_sq"); empty: another rank has it.
-[[nodiscard]] Error state_not_finite(const std::string& where, std::int64_t step);
+[[nodiscard]] Error state_not_finite(const std::string& where, std::int64_t step, bool has_checkpoint);
 
 /// More of the `images` for `part` ("training", "validation") of `data` (--data) could not be read than
 /// --max-bad-samples allows. InputOutput if the file system failed to read most of them, else BadData.

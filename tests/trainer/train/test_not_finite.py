@@ -102,3 +102,16 @@ def test_what_a_run_that_went_on_from_a_diverged_model_advises(tmp_path):
         file["model/fc/weight"][0, :] = 1e38
     text = trainer_ranks.run(tmp_path, *options(), "--verify=metadata", ranks=1, code=65)
     assert "--resume=FILE with a checkpoint from before the one that this run resumed from" in errors(text)[0]
+
+
+def test_before_the_first_checkpoint_nothing_advises_to_resume(tmp_path):
+    given = options(**LARGE)
+    trainer_ranks.run(tmp_path / "first", *given, "--max-steps=1", ranks=1)
+    weights = trainer_ranks.checkpoints(tmp_path / "first")[-1]
+    with h5py.File(weights, "r+") as file:
+        file["model/fc/weight"][0, 0] = 1e36
+    text = trainer_ranks.run(tmp_path / "second", *given, f"--init-from={weights}", "--verify=metadata", "--lr=1000",
+                             "--weight-decay=1000", ranks=1, code=65)
+    assert ("is not finite after step 1, so no checkpoint of this step was written, and there is no checkpoint yet; "
+            "try lowering --lr, or --warmup-epochs=1 (rank 0 on ") in errors(text)[0]
+    assert not trainer_ranks.checkpoints(tmp_path / "second")

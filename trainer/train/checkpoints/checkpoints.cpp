@@ -227,7 +227,7 @@ Result<checkpoint::StateParts> Checkpoints::parts_to_save(const checkpoint::Prog
     return taken_over();
   }
   if (ranks[1] > 0) {
-    return state_not_finite(precision::first_not_finite(numbers), progress.global_step);
+    return state_not_finite(precision::first_not_finite(numbers), progress.global_step, has_checkpoint());
   }
   checkpoint::add_generator(parts, context_.rank, context_.world_size);
   return parts;

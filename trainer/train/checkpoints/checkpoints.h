@@ -38,8 +38,10 @@ class Checkpoints {
   [[nodiscard]] bool resumed_from_memory() const { return resumed_from_memory_; }
   /// Returns the file that load() used; empty if it used none.
   [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
-  /// Returns whether there is a file from which a later run can resume. Not while a save is in progress.
-  [[nodiscard]] bool has_checkpoint() const {
+  /// Returns whether there is a file from which a later run can resume. Waits until a save in progress has ended, so no
+  /// rank may be lost.
+  [[nodiscard]] bool has_checkpoint() {
+    writer_.finish_save();
     return writer_.last_own_step_at(0) >= 0 || (!loaded_from_.empty() && !resumed_from_memory_);
   }
   /// Returns whether the loaded checkpoint is of an epoch's last step, so that only the epoch's end remains.

@@ -126,6 +126,9 @@ class Loop {
     if (Stop stop = steps_.collect(step)) {
       return stop;
     }
+    if (step.gives_up) {
+      return all_fail(step.gives_up(checkpoints_.has_checkpoint()));
+    }
     last_totals_ = step.totals;
     const metrics::DataWait wait{.waited = last_totals_.waited / run_.context.world_size,
                                  .elapsed = step.times.elapsed,
@@ -136,7 +139,6 @@ class Loop {
     progress_.unrecorded += last_totals_.average;
     observer_.step_done(progress_, last_totals_.average, step.numbers);
     if (!std::isfinite(last_totals_.average.loss_sum)) {
-      checkpoints_.writer().finish_save();
       const bool first_of_run = step.numbers.step == first_step_of_run_ && step.numbers.step > 1;
       return all_fail(
           loss_not_finite(last_totals_.average.loss(), step.numbers.step, checkpoints_.has_checkpoint(), first_of_run));
@@ -246,7 +248,7 @@ class Loop {
     }
     observer_.validated(progress_, sums, seconds_now() - begun);
     if (!std::isfinite(sums.loss_sum)) {
-      return all_fail(validation_not_finite(sums.loss(), progress_.global_step));
+      return all_fail(validation_not_finite(sums.loss(), progress_.global_step, checkpoints_.has_checkpoint()));
     }
     if (Stop stop = too_many_bad(sums, run_.training.data.datasets.valid->size(), "validation")) {
       return stop;

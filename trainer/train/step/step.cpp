@@ -275,8 +275,7 @@ void Steps::count_step() {
 std::optional<Outcome> Steps::collect(Step& collected) {
   const double begun = seconds_now();
   Step& step = under_way_.front();
-  std::optional<Outcome> end;
-  const auto stop = catch_training_errors(run_.context, [&] {
+  auto stop = catch_training_errors(run_.context, [&] {
     const SumsOfRanks::Read read = step.of_ranks.read(run_.context.longest_wait());
     step.totals = read.totals;
     run_.observer.rank_times().collect(step.numbers.step, read.more);
@@ -292,26 +291,26 @@ std::optional<Outcome> Steps::collect(Step& collected) {
       run_.progress.loss_scale = step.numbers.loss_scale = scale.scale;
       run_.progress.loss_scale_good_steps = scale.good_steps;
     }
-    end = after(step);
+    after(step);
   });
   Step& last = under_way_.back();  // this time of the host belongs to the last step
   last.times.wait += seconds_now() - begun;
   last.times.elapsed = seconds_now() - last.begin;
   collected = std::move(step);
   under_way_.pop_front();
-  return stop ? stop : end;
+  return stop;
 }
 
-std::optional<Outcome> Steps::after(const Step& step) {
+void Steps::after(Step& step) {
   if (step.totals.non_finite == 0) {
     skipped_in_a_row_ = 0;
-    return std::nullopt;
+    return;
   }
   if (on_device_) {
     on_device_->uncount_step();
   }
   if (!std::isfinite(step.totals.average.loss_sum)) {
-    return std::nullopt;  // this ends the run
+    return;  // this ends the run
   }
   const bool scaled = training_.loss_scaler.on();
   run_.progress.skipped_steps += 1;
@@ -323,13 +322,13 @@ std::optional<Outcome> Steps::after(const Step& step) {
   constexpr double kSmallest = 1.0 / (1 << 20);  // about 36 steps in a row overflowed
   const std::int64_t most = config_.run.max_skipped_steps;
   const bool too_small = scaled && run_.progress.loss_scale < kSmallest;
-  if (!too_small && (scaled || most == 0 || skipped_in_a_row_ < most)) {
-    return std::nullopt;
+  if (too_small) {
+    step.gives_up = [](bool /*has_checkpoint*/) { return gradients_not_finite_at_any_scale(); };
+  } else if (!scaled && most > 0 && skipped_in_a_row_ >= most) {
+    step.gives_up = [=, in_a_row = skipped_in_a_row_, number = step.numbers.step](bool has_checkpoint) {
+      return gradients_not_finite(where, in_a_row, number, has_checkpoint);
+    };
   }
-  // Every rank reaches this: a rank that exits must not break a save in progress, and one rank reports the error.
-  run_.checkpoints.writer().finish_save();
-  return failed(too_small ? gradients_not_finite_at_any_scale()
-                          : gradients_not_finite(where, skipped_in_a_row_, step.numbers.step));
 }
 
 }  // namespace rollcall::train

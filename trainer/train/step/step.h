@@ -29,6 +29,8 @@ struct Step {
   at::Tensor counted = {};  ///< count() of all batches
   bool captured = false;    ///< computed by a graph, into the same tensor each time
   SumsOfRanks of_ranks = {};
+  /// Returns the error that ends the run on every rank after this step; empty: the run continues.
+  std::function<Error(bool has_checkpoint)> gives_up = {};
 };
 
 /// Runs the steps of a training: computes the gradients of a step's batches, adds them up and exchanges them; exchanges
@@ -55,8 +57,8 @@ class Steps {
   /// Returns whether the host may collect a step one step later.
   [[nodiscard]] bool is_async() const { return on_device_.has_value(); }
   /// Collects the results of the oldest outstanding step: its totals of all ranks, its numbers, and the loss scale
-  /// after it in the run's progress. Counts and reports a skipped step. Returns nothing, or the outcome that ends the
-  /// run: connections failed, or too many steps in a row were skipped.
+  /// after it in the run's progress. Counts and reports a skipped step; after too many in a row, `collected` gives up.
+  /// Returns nothing, or the outcome that ends the run: connections failed.
   [[nodiscard]] std::optional<Outcome> collect(Step& collected);
 
   /// Returns the number of the training loader's batch with which the next step begins.
@@ -88,7 +90,7 @@ class Steps {
   [[nodiscard]] bool gradients_are_finite();
   void clip(at::Tensor& norm);
   void count_step();
-  [[nodiscard]] std::optional<Outcome> after(const Step& step);
+  void after(Step& step);
   [[nodiscard]] bool is_graph_ready() const { return graph_ && graph_->is_ready(); }
 
   const Run& run_;
