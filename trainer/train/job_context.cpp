@@ -107,7 +107,7 @@ Result<JobContext> join_world(const step::ResolvedStep& step, const Environment&
   trace.mark("store");
   context.store = store;
   context.group_store = context.store->clone();
-  const auto membership = std::make_shared<process_group::Membership>(lost);
+  const auto membership = std::make_shared<process_group::Membership>(lost, context.host);
   membership->use(context.group_store, context.rank, context.world_size);
   report.attach(membership, context.store);
   // If a rank dies as a PMIx client, the whole step ends before any rank can report the cause.

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/support/multiproc.h"
+#include "trainer/distributed/membership/membership.h"
 #include "trainer/distributed/membership/rank_query.h"
 
 namespace rollcall::process_group {
@@ -133,6 +134,15 @@ std::string heard_after_the_end(const std::function<void(const RankQuery&)>& las
     throw std::runtime_error(rank_query.ask(1, kInTheFirst, true, kWaitsForAll));
   });
   return ranks[0].message;
+}
+
+TEST(Membership, SaysWhetherTheStepIsDone) {
+  Membership membership;
+  EXPECT_EQ(membership.step_text(), "");
+  membership.begin_step(10);
+  EXPECT_EQ(membership.step_text(), "in step 10");
+  membership.end_step(10);
+  EXPECT_EQ(membership.step_text(), "after step 10");
 }
 
 TEST(RankQuery, WhoSaidSomethingBeforeItsProcessEndedIsNotLost) {

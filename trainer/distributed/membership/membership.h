@@ -3,6 +3,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/result.h"
+#include "runtime/base/this_process.h"
 #include "trainer/distributed/processes/processes.h"
 
 namespace rollcall::process_group {
@@ -28,7 +30,9 @@ namespace rollcall::process_group {
 class Membership {
  public:
   /// `agent_has_lost` returns whether the agent has reported that ranks of this world are lost; empty without an agent.
-  explicit Membership(std::function<bool()> agent_has_lost = {}) : agent_has_lost_(std::move(agent_has_lost)) {}
+  /// `host` is the name of this host in messages.
+  explicit Membership(std::function<bool()> agent_has_lost = {}, std::string host = this_host_name())
+      : agent_has_lost_(std::move(agent_has_lost)), host_(std::move(host)) {}
 
   /// Sets the store through which the ranks report to each other. Only the first call counts.
   void use(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank, std::uint32_t world_size);
@@ -43,14 +47,16 @@ class Membership {
   void listen() const;
   /// Returns the watch that knows which ranks' processes have ended. Null before join().
   [[nodiscard]] const std::shared_ptr<ProcessWatch>& processes() const { return processes_; }
+  [[nodiscard]] const std::string& host() const { return host_; }
   [[nodiscard]] bool agent_has_lost() const { return agent_has_lost_ && agent_has_lost_(); }
 
-  /// Records the training step that this rank works on, for messages; 0: none.
-  void set_step(std::int64_t step) { step_ = step; }
-  /// Returns "in step 10", or an empty text outside of a step.
+  // Record, for messages, which training step this rank works on, and that it is done: saves and validations follow.
+  void begin_step(std::int64_t step) { step_ = step; }
+  void end_step(std::int64_t step) { step_ = -step; }
+  /// Returns "in step 10", "after step 10", or an empty text before the first step.
   [[nodiscard]] std::string step_text() const {
     const std::int64_t step = step_;
-    return step > 0 ? "in step " + std::to_string(step) : "";
+    return step == 0 ? "" : (step > 0 ? "in step " : "after step ") + std::to_string(std::abs(step));
   }
 
   /// Records why the groups of this process cannot continue, in one line that follows "rank 3 gave up: ". The first
@@ -83,13 +89,14 @@ class Membership {
 
  private:
   const std::function<bool()> agent_has_lost_;
+  const std::string host_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::uint32_t rank_ = 0;
   std::uint32_t world_size_ = 1;
   std::shared_ptr<ProcessWatch> processes_;
   bool watches_ = false;
-  std::atomic<std::int64_t> step_{0};
-  mutable std::mutex mutex_;  ///< guards the next two members
+  std::atomic<std::int64_t> step_{0};  ///< negative: this step is done; 0: none has begun
+  mutable std::mutex mutex_;           ///< guards the next two members
   std::optional<std::string> gave_up_;
   std::optional<Error> device_failure_;
   std::atomic<bool> ended_well_{false};

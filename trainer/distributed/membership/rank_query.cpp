@@ -6,10 +6,8 @@
 #include <string_view>
 #include <thread>
 
-#include "runtime/base/environment.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
-#include "runtime/contract/env_vars.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -177,10 +175,7 @@ std::optional<RankStatus> RankQuery::status_of(std::uint32_t rank) const {
   return store_->check({status_key(rank)}) ? parse_rank_status(store_->get_to_str(status_key(rank))) : std::nullopt;
 }
 
-void RankQuery::publish_host() const {
-  const std::optional<std::string> node = Environment::of_this_process().get_non_empty(env::kSlurmNodeName);
-  store_->set(host_key(rank_), node.value_or(this_host_name()));
-}
+void RankQuery::publish_host(const std::string& host) const { store_->set(host_key(rank_), host); }
 
 std::string RankQuery::host_of(std::uint32_t rank) const {
   return store_->check({host_key(rank)}) ? store_->get_to_str(host_key(rank)) : "";

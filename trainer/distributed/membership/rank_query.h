@@ -103,7 +103,7 @@ class RankQuery {
         names_(names) {}
 
   /// Publishes this rank's host, for messages about its loss.
-  void publish_host() const;
+  void publish_host(const std::string& host) const;
   /// Returns the host that `rank` published; empty if it has not.
   [[nodiscard]] std::string host_of(std::uint32_t rank) const;
 

@@ -73,7 +73,7 @@ std::uint32_t world_size_of(const Group& group) { return group ? static_cast<std
 Result<void> guard_collective(const Group& group, const std::function<void()>& work) {
   return catch_exceptions(ReportingRank{rank_of(group), world_size_of(group)}, "process group",
                           "a collective failed because a peer was lost",
-                          "looking for the first rank that ended, in this output and in Slurm's", work);
+                          "looking for the cause in this output and in Slurm's", work);
 }
 
 std::optional<Error> device_failure(const Group& group) { return device_failure_of(group); }

@@ -65,7 +65,7 @@ Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogO
   options.membership->join(store_, options.names.number(options.rank), options.world_size);
   options.membership->watch_host();
   const RankQuery query = rank_query(store->clone());
-  query.publish_host();
+  query.publish_host(options.membership->host());
   std::thread([shared = shared_, interval = interval_of(options), query] {
     answer(*shared, interval, query);
     const std::lock_guard lock(shared->mutex);
@@ -247,7 +247,7 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   if (!options_.expendable) {
     options_.membership->give_up(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
   }
-  const std::string action = "looking for the first rank that ended or does not respond, in this output and in Slurm's";
+  const std::string action = "looking for the cause in this output and in Slurm's";
   reported_ =
       fail("collective", to_text(call), reason,
            late ? fmt::format("{}, or raising {} if it was only slow", action, options_.timeout_setting) : action,

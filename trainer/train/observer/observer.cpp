@@ -269,8 +269,7 @@ void Observer::copied(const SaveReport& report) {
   const auto& outcome = report.outcome;
   if (!outcome.written) {
     const Error& error = outcome.written.error();
-    warn(fmt::format("the peer replicas of step {} were not made: {}; try {}", outcome.step, error.reason,
-                     error.action));
+    warn(fmt::format("the peer replicas of step {} were not made: {}", outcome.step, error.text()));
   }
   record({{"event", std::string("replica")},
           {"step", outcome.step},
@@ -290,9 +289,9 @@ void Observer::saved(const SaveReport& report) {
     warn(fmt::format("the checkpoint of step {} was not written: {}; trying again", outcome.step, failure));
   }
   if (!outcome.written) {
-    const Error& error = outcome.written.error();
-    warn(fmt::format("the checkpoint of step {} was not written: {}: {}; earlier checkpoints are unchanged; try {}",
-                     outcome.step, error.value, error.reason, error.action));
+    Error error = outcome.written.error();
+    error.reason += "; earlier checkpoints are unchanged";
+    warn(fmt::format("the checkpoint of step {} was not written: {}", outcome.step, error.text()));
   }
   record({{"event", std::string("checkpoint")},
           {"step", outcome.step},

@@ -86,7 +86,7 @@ class Loop {
       if (const Result<void> traced = trace_.before_step(progress_.global_step + 1); !traced) {
         return failed(traced.error());
       }
-      run_.context.group_options.membership->set_step(progress_.global_step + 1);
+      run_.context.group_options.membership->begin_step(progress_.global_step + 1);
       if (Stop stop = steps_.take([this] { return asked(); })) {
         return stop;
       }
@@ -99,7 +99,6 @@ class Loop {
       }
     }
     trace_.no_step();
-    run_.context.group_options.membership->set_step(0);
     return after_epoch();
   }
 
@@ -170,6 +169,7 @@ class Loop {
   }
 
   Stop after_step() {
+    run_.context.group_options.membership->end_step(progress_.global_step);
     report_saves();
     others_saving_ = last_totals_.saving > 0;
     if (last_totals_.gave_up > 0) {
