@@ -39,11 +39,14 @@ std::string objection(const std::filesystem::path& path, uid_t owner) {
   return found ? found->reason : "";
 }
 
-/// Checks all entries from the folder `above` down to `path`, and the files in `path` where it is a folder.
+/// Checks all entries from the folder `above` (without links) to `path` with its links resolved (bin/rollcall-train is
+/// one), and the files in it where it is a folder.
 std::string objection_on_the_way(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(above / path, error);
   std::string found;
-  for (const std::filesystem::path& part : path) {
-    above /= part;
+  for (const std::filesystem::path& part : error ? path : real.lexically_relative(above)) {
+    above = part == ".." ? above.parent_path() : above / part;
     if (found = objection(above, owner); !found.empty()) {
       return found;
     }

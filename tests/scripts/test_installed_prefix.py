@@ -40,6 +40,14 @@ def test_programs_of_a_component_run_where_they_were_moved_to(moved, component):
         assert run(moved / component / "bin" / name, "--version").startswith(f"{name} ")
 
 
+def test_programs_that_share_libraries_lie_apart_from_their_links(moved):
+    """Packages put the libraries beside them, so that a run path of $ORIGIN is enough."""
+    for component in ("trainer", "tools"):
+        for name in PROGRAMS[component]:
+            link = moved / component / "bin" / name
+            assert link.is_symlink() and str(link.readlink()) == f"../lib/rollcall/trainer/{name}"
+
+
 def test_no_file_has_a_path_of_the_build(moved):
     """But for LibTorch's folder, which the programs that load it name."""
     for path in files(moved):

@@ -118,6 +118,20 @@ TEST_F(AboveOwnFile, WhatOthersMayHaveChangedIsNotFound) {
   EXPECT_NE(found(), "");
 }
 
+TEST_F(AboveOwnFile, TheFolderBehindALinkIsLookedAtToo) {
+  const std::filesystem::path prefix = top_ / "prefix";
+  const auto other_program = [&] { return find_installed(prefix / "bin/program", "other").file.value_or("").string(); };
+  std::filesystem::create_directories(prefix / "lib/trainer");
+  std::ofstream(prefix / "lib/trainer/other") << "";
+  std::filesystem::create_symlink("../lib/trainer/other", prefix / "bin/other");
+  EXPECT_EQ(other_program(), prefix / "bin/other");
+  for (const char* name : {"lib", "lib/trainer"}) {
+    change(prefix / name, 0757);
+    EXPECT_EQ(other_program(), "") << name;
+    change(prefix / name, 0755);
+  }
+}
+
 TEST_F(AboveOwnFile, APrivateGroupIsNobodyElseAndAnyOtherIs) {
   if (chown((top_ / "prefix").c_str(), static_cast<uid_t>(-1), geteuid()) != 0) {
     GTEST_SKIP() << "this user has no group of its own";

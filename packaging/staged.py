@@ -1,0 +1,159 @@
+"""An installation with the libraries that it needs beside its programs: what the trainer's archive and the wheel hold."""
+import datetime
+import functools
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# The C and C++ run times, which are the system's. What else a program opens by itself, such as MPI, is not looked at.
+OF_THE_SYSTEM = re.compile(r"(ld-linux-x86-64|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s))\.so\.\d+")
+LICENCES = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|EULA)", re.I)
+
+
+class Refused(Exception):
+    """A message for the user."""
+
+
+@functools.cache
+def environment():
+    """With the tools of the Python that scripts/setup installed before those of PATH."""
+    python = subprocess.run([ROOT / "scripts" / "setup", "--print-python"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {**os.environ, "PATH": f"{pathlib.Path(python).parent}:{os.environ['PATH']}", "LC_ALL": "C"}
+
+
+def run(*command, **options):
+    """Returns what the command prints."""
+    try:
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment(), **options).stdout
+    except FileNotFoundError as error:
+        raise Refused(f"{error.filename}: is not installed; try scripts/setup --all") from error
+    except subprocess.CalledProcessError as error:
+        raise Refused(f"{pathlib.Path(command[0]).name}: ended with {error.returncode}; try reading its messages above") from error
+
+
+def version():
+    return re.search(r"^project\(rollcall VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+
+
+def source_date():
+    """Seconds since 1970 that files get: SOURCE_DATE_EPOCH, else the release's date."""
+    date = re.search(r"^set\(ROLLCALL_RELEASE_DATE ([\d-]+)\)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+    midnight = datetime.datetime.fromisoformat(date).replace(tzinfo=datetime.UTC)
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or midnight.timestamp())
+
+
+def install(build, prefix):
+    """All components of the build folder, which has to be of the CPU: a device's libraries are gigabytes."""
+    if not re.search(r"^ROLLCALL_CUDA:BOOL=OFF", (build / "CMakeCache.txt").read_text(), re.M):
+        raise Refused(f"--build: {build}: has ROLLCALL_CUDA=ON; try a build of preset release")
+    run("cmake", "--install", build, "--strip", "--prefix", prefix, stderr=subprocess.DEVNULL)
+
+
+def elf_files(folder):
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink() and is_elf(path)]
+
+
+def is_elf(path):
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def needed(files, left):
+    """Names and paths of what the loader opens for the files, but for what is left to the system."""
+    found = dict(re.findall(r"^\s+(\S+) => (\S+|not found)", run("ldd", *files), re.M))
+    kept = {name: pathlib.Path(path) for name, path in found.items() if not OF_THE_SYSTEM.fullmatch(name) and name not in left}
+    if missing := sorted(name for name, path in kept.items() if not path.is_absolute()):
+        raise Refused(f"{', '.join(missing)}: not found on this machine; try scripts/setup --build")
+    return kept
+
+
+def bundle(folder, run_path="$ORIGIN", left=()):
+    """Copies the libraries that the programs in `folder` need beside them, and sets everybody's RUNPATH. `left`: names of libraries
+    that `run_path` finds elsewhere. Returns the paths of what was copied.
+
+    A copy gets a name of its own, with a part of its checksum, as auditwheel's do: a library of another version in
+    LD_LIBRARY_PATH, which goes before RUNPATH, is not taken for it.
+    """
+    libraries = needed(elf_files(folder), left)
+    names = {}
+    for name, path in libraries.items():
+        stem, ending = name.split(".", 1)
+        names[name] = f"{stem}-{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}.{ending}"
+        copy(path, folder / names[name])
+    modules = ucx_modules(libraries)
+    for module in modules:
+        copy(module, folder / "ucx" / module.name)
+    for file in elf_files(folder):
+        own = [option for name in libraries if names[name] == file.name for option in ("--set-soname", file.name)]
+        others = [option for name in names for option in ("--replace-needed", name, names[name])]
+        run("patchelf", *own, *others, "--set-rpath", run_path if file.parent == folder else "$ORIGIN", file)
+    return [*libraries.values(), *modules]
+
+
+def copy(path, to):
+    to.parent.mkdir(exist_ok=True)
+    shutil.copyfile(path, to)
+    to.chmod(0o755)
+
+
+def ucx_modules(libraries):
+    """UCX opens its transports by itself, in the folder ucx beside libucs."""
+    return sorted(libraries["libucs.so.0"].resolve().parent.glob("ucx/*.so.0")) if "libucs.so.0" in libraries else []
+
+
+def copy_licences(libraries, folder):
+    """Those of the Debian package or the wheel that each library is from, as far as these have any."""
+    for library in libraries:
+        path = library.resolve()
+        texts, package = licences_of_wheel(path) if "site-packages" in path.parts else licences_of_package(path)
+        for text in texts:
+            (folder / package).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(text, folder / package / text.name)
+
+
+def licences_of_package(path):
+    known = subprocess.run(["dpkg-query", "-S", f"*/{path.name}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    package = known.stdout.partition(":")[0]
+    return [text for text in [pathlib.Path("/usr/share/doc", package, "copyright")] if package and text.is_file()], package
+
+
+def licences_of_wheel(path):
+    site = next(parent for parent in path.parents if parent.name == "site-packages")
+    for record in site.glob("*.dist-info/RECORD"):
+        if f"\n{path.relative_to(site)}," in record.read_text():
+            texts = [text for text in record.parent.rglob("*") if text.is_file() and LICENCES.match(text.name)]
+            return texts, record.parent.name.partition("-")[0]
+    return [], ""
+
+
+def newest_symbols(folder):
+    """The newest version that a file in `folder` needs of each of glibc and libstdc++, with the file's name."""
+    newest = {}
+    for file in elf_files(folder):
+        for library, number in re.findall(r"\*UND\*.*\b(GLIBC|GLIBCXX)_([\d.]+)", run("objdump", "-T", file)):
+            parts = tuple(int(part) for part in number.split("."))
+            newest[library] = max(newest.get(library, ((), "")), (parts, file.name))
+    return {library: (".".join(map(str, parts)), name) for library, (parts, name) in sorted(newest.items())}
+
+
+def main(document, make):
+    """Runs make(build, output) with the arguments of a packaging script, whose help is `document`."""
+    folders = {"--build": ROOT / "build" / "release", "--output": ROOT / "build"}
+    for argument in sys.argv[1:]:
+        name, _, value = argument.partition("=")
+        if name not in folders or not value:
+            print(document, end="", file=sys.stdout if name in ("-h", "--help") else sys.stderr)
+            return 0 if name in ("-h", "--help") else 64
+        folders[name] = pathlib.Path(value).resolve()
+    try:
+        folders["--output"].mkdir(parents=True, exist_ok=True)
+        make(folders["--build"], folders["--output"])
+    except (Refused, OSError) as error:
+        print(f"rollcall: {pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        return 69
+    return 0
