@@ -49,6 +49,8 @@ def source_date():
 
 def install(build, prefix):
     """All components of the build folder, which has to be of the CPU: a device's libraries are gigabytes."""
+    if not (build / "CMakeCache.txt").is_file():
+        raise Refused(f"--build: {build}: is not a build folder; try cmake --preset release")
     if not re.search(r"^ROLLCALL_CUDA:BOOL=OFF", (build / "CMakeCache.txt").read_text(), re.M):
         raise Refused(f"--build: {build}: has ROLLCALL_CUDA=ON; try a build of preset release")
     run("cmake", "--install", build, "--strip", "--prefix", prefix, stderr=subprocess.DEVNULL)
@@ -98,7 +100,7 @@ def bundle(folder, run_path="$ORIGIN", left=()):
 def copy(path, to):
     to.parent.mkdir(exist_ok=True)
     shutil.copyfile(path, to)
-    to.chmod(0o755)
+    to.chmod(0o644)
 
 
 def ucx_modules(libraries):
@@ -143,7 +145,7 @@ def newest_symbols(folder):
 
 def main(document, make):
     """Runs make(build, output) with the arguments of a packaging script, whose help is `document`."""
-    folders = {"--build": ROOT / "build" / "release", "--output": ROOT / "build"}
+    folders = {"--build": ROOT / "build" / "release", "--output": ROOT / "build" / "packages"}
     for argument in sys.argv[1:]:
         name, _, value = argument.partition("=")
         if name not in folders or not value:
