@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/config/options.h"
+#include "trainer/optim/schedule.h"
 
 namespace rollcall::config {
 namespace {
@@ -33,15 +34,15 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      "tensorboard-histograms", "trace-steps",
      // a training that a damaged image has ended may continue without it
      "bad-samples", "max-bad-samples", "max-skipped-steps",
-     // their result is compared instead: the images of a step, the number of classes, the images
-     "batch-size", "grad-accumulation", "num-classes", "data", "fake-size",
+     // their result is compared instead: a recipe's values, the images of a step, the number of classes, the images
+     "recipe", "global-batch", "batch-size", "grad-accumulation", "num-classes", "data", "fake-size",
      // read only when a training starts; another value is reported
      "init-from"});
 
 /// Paths, which may differ between nodes, what each rank does by itself, and what only rank 0 shows.
 constexpr auto kMayDiffer = std::to_array<std::string_view>(
-    {"data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch", "run-name", "run-dir", "checkpoint-dir",
-     "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
+    {"recipe", "data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch", "run-name", "run-dir",
+     "checkpoint-dir", "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
 
 /// Whether the setting names a file to start from. It must be the same file for all ranks, but may have other names.
 bool names_a_file(std::string_view name) { return name == "init-from" || name == "resume"; }
@@ -52,9 +53,10 @@ bool file_is_named(std::string_view name, std::string_view value) {
   return names_a_file(name) && std::find(kWords.begin(), kWords.end(), value) == kWords.end();
 }
 
-/// Whether the setting is the end of the training, which changes the cosine schedule from the first step.
+/// Whether the setting is the end of the training, which changes some schedules from the first step.
 bool ends_schedule(std::string_view name, const settings::Settings& now) {
-  return (name == "epochs" || name == "max-steps") && now.text("lr-schedule") == "cosine";
+  const Result<optim::ScheduleKind> schedule = optim::parse_schedule(now.text("lr-schedule"));
+  return (name == "epochs" || name == "max-steps") && schedule && optim::ends_with_training(*schedule);
 }
 
 /// Whether two accepted texts mean the same: 3e-4 is 0.0003.

@@ -9,6 +9,7 @@
 #include "runtime/job/slurm_files.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
+#include "trainer/config/recipe.h"
 
 namespace rollcall::config {
 namespace {
@@ -18,6 +19,7 @@ constexpr std::array kFlags{
     command_line::kVersion,
     command_line::Flag{"print-config", 0, "Show every setting with its value and where that comes from"},
     command_line::Flag{"json", 0, "With --print-config, --benchmark-data, --trace-startup: as JSON"},
+    command_line::Flag{"recipe-list", 0, "Show the recipes of this installation"},
     command_line::Flag{"benchmark-data", 0, "Measure how fast the training data can be read, without training"},
     command_line::Flag{"dry-run", 0, "Check the settings, connect all ranks, do one all-reduce, and end"},
     command_line::Flag{"trace-startup", 0, "Show how long each stage of rank 0's start took"},
@@ -29,7 +31,7 @@ constexpr std::string_view kUsage = R"(usage: rollcall-train [OPTION...]
 Trains a ResNet on all ranks of this Slurm step. An interrupted run continues exactly where it stopped.
 
   srun --ddp rollcall-train                                  synthetic images, to test the installation
-  srun --ddp rollcall-train --data=$SCRATCH/imagenet --epochs=90 --optimizer=sgd --lr=0.1
+  srun --ddp rollcall-train --data=$SCRATCH/imagenet --recipe=torchvision-v1
   sbatch run.sbatch --data=$SCRATCH/imagenet                 the same, requeued at the time limit
   rollcall-train --benchmark-data --data=$SCRATCH/imagenet   how fast the data can be read
   rollcall-train --max-steps=20 --model=resnet18 --image-size=64   alone on this machine
@@ -45,6 +47,7 @@ Request request_of(const command_line::ParsedCommandLine& parsed) {
   constexpr std::array requests{Named{"help", Request::Help},
                                 Named{"version", Request::Version},
                                 Named{"print-settings-markdown", Request::PrintSettingsMarkdown},
+                                Named{"recipe-list", Request::RecipeList},
                                 Named{"print-config", Request::PrintConfig},
                                 Named{"dry-run", Request::DryRun},
                                 Named{"benchmark-data", Request::BenchmarkData}};
@@ -81,14 +84,17 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   launch.set_site_doubt(profile.doubt);
   const std::array targets{&trainer, &launch};
   ASSIGN_OR_RETURN(const auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
+  RETURN_IF_ERROR(apply_recipe(trainer));
   if (!parsed.positional.empty() || !parsed.program.empty()) {
     const std::string& extra = parsed.positional.empty() ? parsed.program.front() : parsed.positional.front();
     return fail("command line", extra, "is not an option", "rollcall-train --help");
   }
   const Request request = request_of(parsed);
-  ASSIGN_OR_RETURN(std::string help, request == Request::Help ? help_text(parsed.help_topic) : Result(std::string()));
+  ASSIGN_OR_RETURN(std::string text, request == Request::Help         ? help_text(parsed.help_topic)
+                                     : request == Request::RecipeList ? recipe_list()
+                                                                      : Result(std::string()));
   return Options{.request = request,
-                 .help = std::move(help),
+                 .text = std::move(text),
                  .json = parsed.has("json"),
                  .trace_startup = parsed.has("trace-startup"),
                  .trainer = std::move(trainer),

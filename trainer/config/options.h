@@ -16,21 +16,22 @@ enum class Request {
   BenchmarkData,  ///< read the training data without training
   Help,
   Version,
+  RecipeList,
   PrintConfig,
   PrintSettingsMarkdown,  ///< for docs/reference/settings.md
 };
 
 struct Options {
   Request request = Request::Train;
-  std::string help;            ///< Help: the text to print
+  std::string text;            ///< Help, RecipeList: the text to print
   bool json = false;           ///< print JSON: for PrintConfig, BenchmarkData and the trace
   bool trace_startup = false;  ///< print the time of each stage of the start
   settings::Settings trainer;
   settings::LaunchSettings launch;
 };
 
-/// Reads all layers of both tables: default < site profile < user file < ROLLCALL_* < command line. Errors: those of
-/// the layers, and a topic of --help that does not exist.
+/// Reads all layers of both tables: default < site profile < recipe < user file < ROLLCALL_* < command line. Errors:
+/// those of the layers, and a topic of --help that does not exist.
 [[nodiscard]] Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments);
 
 /// Returns the settings of `rollcall-train`, which include the flags of the Jülich recipe. They are given like launch

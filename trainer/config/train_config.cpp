@@ -39,6 +39,7 @@ data::DataOptions dataset_options(const Settings& settings, std::string source) 
   options.source = std::move(source);
   options.fake_samples = settings.integer("fake-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
+  options.valid_image_size = static_cast<int>(settings.integer("valid-image-size"));
   options.resize_size = static_cast<int>(settings.integer("valid-resize"));
   options.crop_scale_min = settings.number("crop-scale-min");
   options.crop_scale_max = settings.number("crop-scale-max");
@@ -94,11 +95,26 @@ ModelConfig model_config(const Settings& settings) {
           .compute_type = precision::compute_type(settings.text("precision"))};
 }
 
+/// Returns the epochs of --lr-milestones in ascending order.
+Result<std::vector<double>> milestones_of(const Settings& settings) {
+  std::vector<double> epochs;
+  for (const std::string& text : settings.list("lr-milestones")) {
+    const std::optional<double> epoch = settings::parse_number(text);
+    if (!epoch || *epoch <= 0 || (!epochs.empty() && *epoch <= epochs.back())) {
+      return fail("--lr-milestones", settings.text("lr-milestones"), "must be numbers of epochs in ascending order",
+                  "--lr-milestones=30,60,80");
+    }
+    epochs.push_back(*epoch);
+  }
+  return epochs;
+}
+
 Result<OptimConfig> optim_config(const Settings& settings) {
   OptimConfig config;
   config.optimizer.name = settings.text("optimizer");
   config.optimizer.learning_rate = settings.number("lr");
   config.optimizer.weight_decay = settings.number("weight-decay");
+  config.optimizer.decay_all = settings.on("weight-decay-all");
   config.optimizer.momentum = settings.number("momentum");
   config.optimizer.nesterov = settings.on("nesterov");
   config.optimizer.beta1 = settings.number("adam-beta1");
@@ -113,7 +129,12 @@ Result<OptimConfig> optim_config(const Settings& settings) {
   config.scale_optim_params = settings.on("scale-optim-params");
   config.schedule = *schedule;
   config.warmup_epochs = settings.number("warmup-epochs");
+  config.warmup_start_factor = settings.number("warmup-start-factor");
+  config.end_factor = settings.number("lr-end-factor");
+  config.power = settings.number("lr-power");
   config.epochs_per_drop = settings.number("lr-step-epochs");
+  ASSIGN_OR_RETURN(std::vector<double> milestones, milestones_of(settings));
+  config.milestones = std::move(milestones);
   config.drop_factor = settings.number("lr-step-factor");
   config.clip_grad_norm = settings.number("clip-grad-norm");
   config.label_smoothing = settings.number("label-smoothing");
@@ -287,6 +308,7 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
   config.run = run_config(settings);
   ASSIGN_OR_RETURN(std::optional<StepRange> traced, trace_steps(settings.text("trace-steps")));
   config.run.trace_steps = traced;
+  config.global_batch = settings.integer("global-batch");
   config.accumulation_given = !settings.is_default("grad-accumulation");
   config.json = settings::print_config(settings, true);
   RETURN_IF_ERROR(choose_folders(config, settings, environment));

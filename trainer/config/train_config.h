@@ -62,7 +62,11 @@ struct OptimConfig {
   bool scale_optim_params = false;  ///< replaces `scaling`
   optim::ScheduleKind schedule = optim::ScheduleKind::None;
   double warmup_epochs = 0;
+  double warmup_start_factor = 0;
+  double end_factor = 0;
+  double power = 2;
   double epochs_per_drop = 30;
+  std::vector<double> milestones{30, 60, 80};  ///< epochs
   double drop_factor = 0.1;
   double clip_grad_norm = 0;  ///< 0: no limit
   double label_smoothing = 0;
@@ -130,6 +134,7 @@ struct TrainConfig {
   ParallelConfig parallel;
   CheckpointConfig checkpoint;
   RunConfig run;
+  std::int64_t global_batch = 0;    ///< images per step as given, see apply_global_batch(); 0: not given
   bool accumulation_given = false;  ///< `grad-accumulation` was given
   std::string json;                 ///< all settings; see settings::print_config()
   std::vector<std::string> warnings;

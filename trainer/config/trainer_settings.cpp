@@ -41,9 +41,11 @@ constexpr std::array kTrainerTable{
     Setting{"image-size", Kind::Integer, "224", "PIXELS", "Height and width of the images that the model gets", "Data",
             "", 8, 8192}
         .common(),
+    Setting{"valid-image-size", Kind::Integer, "0", "PIXELS", "Height and width of validation images. 0: --image-size",
+            "Data", "", 0, 8192},
     Setting{"valid-resize", Kind::Integer, "0", "PIXELS",
-            "Shorter side of a validation image before the centre crop. 0: image-size * 256 / 224", "Data", "", 0,
-            16384},
+            "Shorter side of a validation image before the centre crop. 0: 256/224 of the height that is cropped",
+            "Data", "", 0, 16384},
     Setting{"crop-scale-min", Kind::Number, "0.08", "FRACTION", "Smallest area of RandomResizedCrop", "Data", "", 1e-6,
             1},
     Setting{"crop-scale-max", Kind::Number, "1", "FRACTION", "Largest area of RandomResizedCrop", "Data", "", 1e-6, 1},
@@ -114,19 +116,28 @@ constexpr std::array kTrainerTable{
     Setting{"channels-last", Kind::Switch, "true", "on|off",
             "Keep images and weights in the channels-last memory format", "Model"},
 
+    Setting{
+        "recipe", Kind::Text, "none", "NAME|FILE",
+        "Published settings for a training, such as goyal-90. The user's own settings have precedence. FILE: a TOML "
+        "file with a table [trainer]. --recipe-list shows the names",
+        "Training", "none"}
+        .common(),
     Setting{"epochs", Kind::Integer, "120", "N", "Passes over the training data", "Training", "", 1, 1e9}.common(),
     Setting{"max-steps", Kind::Integer, "0", "N",
-            "Stop after this many steps in total. --lr-schedule=cosine ends there too. 0: no limit", "Training", "", 0,
-            kMost}
+            "Stop after this many steps in total. A schedule that depends on the end ends there too. 0: no limit",
+            "Training", "", 0, kMost}
         .common(),
+    Setting{"global-batch", Kind::Integer, "0", "N",
+            "Images per step of all ranks together, for the same training on any number of ranks. Micro-batches are as "
+            "large as --batch-size allows, and --lr is the rate of a step. 0: --batch-size and --grad-accumulation",
+            "Training", "", 0, 1e9},
     Setting{"batch-size", Kind::Integer, "64", "N",
             "Images per rank and micro-batch. A step has --grad-accumulation micro-batches", "Training", "", 1, 1e6}
         .common(),
     Setting{"grad-accumulation", Kind::Integer, "1", "N",
             "Micro-batches per step. Their gradients are added up and sent once. If this is not given, a "
             "training that resumes with another number of ranks takes the number that keeps the images per step",
-            "Training", "", 1, 1e6}
-        .common(),
+            "Training", "", 1, 1e6},
     Setting{"seed", Kind::Integer, "0", "N", "Seed of initial weights, order of the images and augmentation",
             "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "Optimizer", "Training"}.common(),
@@ -135,16 +146,26 @@ constexpr std::array kTrainerTable{
         .common(),
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
             "How the learning rate grows with ranks * grad-accumulation", "Training"},
-    Setting{"lr-schedule", Kind::Choice, "none", "none|cosine|step", "How the learning rate changes after warm-up",
-            "Training"}
+    Setting{
+        "lr-schedule", Kind::Choice, "none", "none|cosine|linear|polynomial|step|milestones",
+        "How the learning rate changes after warm-up. cosine, linear and polynomial go down to --lr-end-factor at the "
+        "end of the training",
+        "Training"}
         .common(),
+    Setting{"lr-end-factor", Kind::Number, "0", "FACTOR",
+            "Learning rate at the end of the training, as a fraction of the rate after warm-up", "Training", "", 0, 1},
+    Setting{"lr-power", Kind::Number, "2", "X", "Power of --lr-schedule=polynomial", "Training", "", 0.01, 100},
+    Setting{"lr-milestones", Kind::List, "30,60,80", "EPOCHS",
+            "Epochs at which the learning rate drops by --lr-step-factor with --lr-schedule=milestones", "Training"},
     Setting{"lr-step-epochs", Kind::Number, "30", "EPOCHS", "Epochs between two drops with --lr-schedule=step",
             "Training", "", 1e-6, 1e9},
-    Setting{"lr-step-factor", Kind::Number, "0.1", "FACTOR", "Factor of each drop with --lr-schedule=step", "Training",
-            "", 0, 1},
+    Setting{"lr-step-factor", Kind::Number, "0.1", "FACTOR", "Factor of each drop of the learning rate", "Training", "",
+            0, 1},
     Setting{"warmup-epochs", Kind::Number, "0", "EPOCHS",
             "Epochs in which the learning rate grows linearly to its value", "Training", "", 0, 1e9}
         .common(),
+    Setting{"warmup-start-factor", Kind::Number, "0", "FACTOR",
+            "Learning rate before the warm-up, as a fraction of the rate after it", "Training", "", 0, 1},
     Setting{"scale-optim-params", Kind::Switch, "false", "on|off",
             "Scale AdamW's lr, betas and eps with ranks * grad-accumulation. This is the square-root rule of "
             "arXiv 2205.10287",
@@ -153,6 +174,8 @@ constexpr std::array kTrainerTable{
     Setting{"nesterov", Kind::Switch, "false", "on|off", "Use Nesterov momentum with SGD", "Training"},
     Setting{"weight-decay", Kind::Number, "0.01", "FACTOR", "Weight decay. It does not apply to batch norms and biases",
             "Training", "", 0, 1e6},
+    Setting{"weight-decay-all", Kind::Switch, "false", "on|off", "Apply weight decay to batch norms and biases too",
+            "Training"},
     Setting{"adam-beta1", Kind::Number, "0.9", "FACTOR", "Decay of the first moment of AdamW", "Training", "", 0, 1},
     Setting{"adam-beta2", Kind::Number, "0.999", "FACTOR", "Decay of the second moment of AdamW", "Training", "", 0, 1},
     Setting{"adam-eps", Kind::Number, "1e-8", "EPSILON", "Number that AdamW adds to the denominator", "Training", "", 0,
@@ -339,8 +362,7 @@ constexpr std::array kTrainerTable{
             "Checkpoints"},
 
     Setting{"valid-epochs", Kind::Integer, "10", "N", "Validate after every N epochs and at the end. 0: never",
-            "Output", "", 0, 1e9}
-        .common(),
+            "Output", "", 0, 1e9},
     Setting{"run-dir", Kind::Path, "", "DIR",
             "Folder of metrics.jsonl. Empty: the run's folder, beside the checkpoints", "Output"},
     Setting{"benchmark-epochs", Kind::Integer, "3", "N",

@@ -21,7 +21,7 @@ Result<void> check(const OptimizerOptions& options) {
 }
 
 std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, const NamedParameters& parameters) {
-  return make_with_groups<AdamW>(parameters, options.weight_decay, [&](double weight_decay) {
+  return make_with_groups<AdamW>(parameters, options, [&](double weight_decay) {
     return AdamWOptions(options.learning_rate)
         .betas({options.beta1, options.beta2})
         .eps(options.eps)

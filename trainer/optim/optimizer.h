@@ -16,11 +16,12 @@ struct OptimizerOptions {
   std::string name = "adamw";  ///< a name of kOptimizers
   double learning_rate = 3e-4;
   double weight_decay = 0.01;
-  double momentum = 0.9;  ///< for sgd
-  bool nesterov = false;  ///< for sgd
-  double beta1 = 0.9;     ///< for adamw
-  double beta2 = 0.999;   ///< for adamw
-  double eps = 1e-8;      ///< for adamw
+  bool decay_all = false;  ///< weight decay applies to biases and norms as well
+  double momentum = 0.9;   ///< for sgd
+  bool nesterov = false;   ///< for sgd
+  double beta1 = 0.9;      ///< for adamw
+  double beta2 = 0.999;    ///< for adamw
+  double eps = 1e-8;       ///< for adamw
 };
 
 /// The rule by which the learning rate grows with the world size W, and so with the global batch.
@@ -46,7 +47,7 @@ enum class LearningRateScaling {
 
 /// Makes an optimizer for `parameters` (named_parameters() of a module) with two parameter groups: first the parameters
 /// with weight decay, then the rest, which are biases and the weights of norms (everything with fewer than two
-/// dimensions). An empty group is left out. The optimizer holds the tensors, not copies.
+/// dimensions), unless `decay_all` is set. An empty group is left out. The optimizer holds the tensors, not copies.
 ///
 /// Errors (Usage): unknown name, a number outside its range, Nesterov without momentum.
 [[nodiscard]] Result<std::unique_ptr<torch::optim::Optimizer>> make_optimizer(

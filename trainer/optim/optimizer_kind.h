@@ -100,23 +100,24 @@ State& state_for(torch::optim::Optimizer& optimizer, const at::Tensor& parameter
 /// Returns whether `number` is finite and not negative.
 [[nodiscard]] bool is_non_negative(double number);
 
-/// Makes a LibTorch `Optimizer` with the two parameter groups of make_optimizer(); `make_options` returns the kind's
+/// Makes a LibTorch `Optimizer` with the parameter groups of make_optimizer(); `make_options` returns the kind's
 /// options for a weight decay.
 ///
 /// An optimizer's constructor takes group options that equal a default-constructed Options for unset, and replaces them
 /// with its own defaults: AdamW's weight decay of 0.01 would become 0. So the groups' options are set once more.
 template <typename Optimizer, typename MakeOptions>
-std::unique_ptr<torch::optim::Optimizer> make_with_groups(const NamedParameters& parameters, double weight_decay,
+std::unique_ptr<torch::optim::Optimizer> make_with_groups(const NamedParameters& parameters,
+                                                          const OptimizerOptions& wanted,
                                                           const MakeOptions& make_options) {
   using GroupOptions = std::decay_t<decltype(make_options(0.0))>;
   std::vector<at::Tensor> decayed;
   std::vector<at::Tensor> plain;
   for (const auto& parameter : parameters) {
-    (parameter.value().dim() > 1 ? decayed : plain).push_back(parameter.value());
+    (wanted.decay_all || parameter.value().dim() > 1 ? decayed : plain).push_back(parameter.value());
   }
   std::vector<torch::optim::OptimizerParamGroup> groups;
   if (!decayed.empty()) {
-    groups.emplace_back(std::move(decayed), std::make_unique<GroupOptions>(make_options(weight_decay)));
+    groups.emplace_back(std::move(decayed), std::make_unique<GroupOptions>(make_options(wanted.weight_decay)));
   }
   if (!plain.empty()) {
     groups.emplace_back(std::move(plain), std::make_unique<GroupOptions>(make_options(0)));

@@ -1,56 +1,77 @@
 #include "trainer/optim/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <utility>
 
 namespace rollcall::optim {
 namespace {
 
-double cosine(const ScheduleOptions& options, std::int64_t step) {
+/// Returns how much of the way from the end of the warm-up to the end of the training is done, 0 to 1.
+double progress(const ScheduleOptions& options, std::int64_t step) {
   const std::int64_t length = options.total_steps - options.warmup_steps;
-  if (length <= 0) {
-    return options.learning_rate;
-  }
-  const double progress = std::min(1.0, static_cast<double>(step - options.warmup_steps) / static_cast<double>(length));
-  return options.learning_rate * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  return length <= 0 ? 0
+                     : std::min(1.0, static_cast<double>(step - options.warmup_steps) / static_cast<double>(length));
 }
 
-double drops(const ScheduleOptions& options, std::int64_t step) {
-  const std::int64_t number = step / std::max<std::int64_t>(1, options.steps_per_drop);
-  return options.learning_rate * std::pow(options.drop_factor, static_cast<double>(number));
+/// Returns the fraction of the way down that is left, 1 to 0.
+double left_of(const ScheduleOptions& options, double progress) {
+  switch (options.kind) {
+    case ScheduleKind::Cosine:
+      return 0.5 * (1 + std::cos(std::numbers::pi * progress));
+    case ScheduleKind::Polynomial:
+      return std::pow(1 - progress, options.power);
+    default:
+      return 1 - progress;
+  }
+}
+
+/// Returns how often the rate was multiplied by `drop_factor` before `step`.
+std::int64_t drops_before(const ScheduleOptions& options, std::int64_t step) {
+  if (options.kind == ScheduleKind::Step) {
+    return step / std::max<std::int64_t>(1, options.steps_per_drop);
+  }
+  return std::ranges::count_if(options.milestones, [step](std::int64_t milestone) { return milestone <= step; });
 }
 
 }  // namespace
 
 Result<ScheduleKind> parse_schedule(std::string_view text) {
-  if (text == "none") {
-    return ScheduleKind::None;
-  }
-  if (text == "cosine") {
-    return ScheduleKind::Cosine;
-  }
-  if (text == "step") {
-    return ScheduleKind::Step;
+  constexpr std::array kKinds{std::pair{std::string_view("none"), ScheduleKind::None},
+                              std::pair{std::string_view("cosine"), ScheduleKind::Cosine},
+                              std::pair{std::string_view("linear"), ScheduleKind::Linear},
+                              std::pair{std::string_view("polynomial"), ScheduleKind::Polynomial},
+                              std::pair{std::string_view("step"), ScheduleKind::Step},
+                              std::pair{std::string_view("milestones"), ScheduleKind::Milestones}};
+  for (const auto& [name, kind] : kKinds) {
+    if (text == name) {
+      return kind;
+    }
   }
   return fail("--lr-schedule", std::string(text), "is not a known schedule",
-              "--lr-schedule=none, --lr-schedule=cosine or --lr-schedule=step");
+              "--lr-schedule=cosine, or --help=training");
+}
+
+bool ends_with_training(ScheduleKind kind) {
+  return kind == ScheduleKind::Cosine || kind == ScheduleKind::Linear || kind == ScheduleKind::Polynomial;
 }
 
 double learning_rate(const ScheduleOptions& options, std::int64_t step) {
   if (step < options.warmup_steps) {
-    return options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
+    const double line =
+        options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
+    return options.learning_rate * options.warmup_start_factor + (1 - options.warmup_start_factor) * line;
   }
-  switch (options.kind) {
-    case ScheduleKind::Cosine:
-      return cosine(options, step);
-    case ScheduleKind::Step:
-      return drops(options, step);
-    case ScheduleKind::None:
-      break;
+  if (ends_with_training(options.kind)) {
+    const double left = left_of(options, progress(options, step));
+    return options.learning_rate * (options.end_factor + (1 - options.end_factor) * left);
   }
-  return options.learning_rate;
+  return options.kind == ScheduleKind::None
+             ? options.learning_rate
+             : options.learning_rate * std::pow(options.drop_factor, static_cast<double>(drops_before(options, step)));
 }
 
 }  // namespace rollcall::optim

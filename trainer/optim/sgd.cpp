@@ -18,7 +18,7 @@ Result<void> check(const OptimizerOptions& options) {
 }
 
 std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, const NamedParameters& parameters) {
-  return make_with_groups<SGD>(parameters, options.weight_decay, [&](double weight_decay) {
+  return make_with_groups<SGD>(parameters, options, [&](double weight_decay) {
     return SGDOptions(options.learning_rate)
         .momentum(options.momentum)
         .nesterov(options.nesterov)

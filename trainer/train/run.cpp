@@ -27,6 +27,7 @@
 #include "runtime/settings/settings.h"
 #include "runtime/step/gather.h"
 #include "runtime/step/resolved_step.h"
+#include "trainer/config/global_batch.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/sources/image_source.h"
@@ -60,7 +61,8 @@ std::string run_here(const Environment& environment) {
 int print_only(const config::Options& options) {
   switch (options.request) {
     case config::Request::Help:
-      std::fputs(options.help.c_str(), stdout);
+    case config::Request::RecipeList:
+      std::fputs(options.text.c_str(), stdout);
       break;
     case config::Request::Version:
       fmt::print("rollcall-train {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION);
@@ -261,7 +263,13 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
     const bool on_all_ranks = error.kind == ErrorKind::Mismatch && !error.of_this_node;
     return {.exit_code = on_all_ranks ? report.report_on_rank_zero(error) : report.report_own(error)};
   }
-  return train_in(**context, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
+  config::Options fitted = options;
+  const std::int64_t virtual_ranks = options.trainer.integer("elastic-exact");
+  const std::int64_t ranks = virtual_ranks > 0 ? virtual_ranks : (*context)->world_size;
+  if (const Result<void> fits = config::apply_global_batch(fitted.trainer, ranks); !fits) {
+    return {.exit_code = report.report_on_rank_zero(fits.error())};
+  }
+  return train_in(**context, {fitted, *step, patched, arguments, agent}, std::move(memory), report, trace);
 }
 Environment with(Environment environment, const elastic::Variables& variables) {
   for (const auto& [name, value] : variables) {

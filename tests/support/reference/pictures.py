@@ -118,7 +118,7 @@ def training_image(levels, settings, random):
 
 
 def validation_image(levels, settings):
-    size = settings["image-size"]
+    size = settings["valid-image-size"] or settings["image-size"]
     shorter = settings["valid-resize"] or (size * 256 + 112) // 224
     # Antialiased without a rounding to levels, as the loader does it: one rounding for resize, crop and normalisation.
     return normalised(functional.center_crop(functional.resize(levels.float(), shorter, antialias=True), [size, size]))

@@ -8,17 +8,18 @@ from . import networks, order, pictures
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
 DEFAULTS = {
-    "data": "fake", "fake-size": 1000, "image-size": 224, "valid-resize": 0, "crop-scale-min": 0.08, "crop-scale-max": 1.0,
-    "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0, "image-dtype": "float32", "last-batch": "drop",
-    "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2, "randaugment-magnitude": 9,
-    "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0, "random-erase-value": "zero", "mixup": 0.0,
-    "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False, "channels-last": True, "epochs": 120,
-    "max-steps": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0, "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear",
-    "lr-schedule": "none", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "scale-optim-params": False,
-    "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "adam-beta1": 0.9, "adam-beta2": 0.999, "adam-eps": 1e-8,
-    "clip-grad-norm": 0.0, "precision": "fp32", "label-smoothing": 0.0, "parallel": "ddp", "gradient-compression": "none",
-    "broadcast-buffers": True, "param-dtype": "fp32", "reduce-dtype": "fp32", "accumulate": "whole", "sync-bn": False,
-    "valid-epochs": 10, "log-steps": 10,
+    "data": "fake", "fake-size": 1000, "image-size": 224, "valid-image-size": 0, "valid-resize": 0, "crop-scale-min": 0.08,
+    "crop-scale-max": 1.0, "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0, "image-dtype": "float32",
+    "last-batch": "drop", "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
+    "randaugment-magnitude": 9, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
+    "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
+    "channels-last": True, "epochs": 120, "max-steps": 0, "global-batch": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0,
+    "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,
+    "lr-milestones": "30,60,80", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "warmup-start-factor": 0.0,
+    "scale-optim-params": False, "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "weight-decay-all": False, "adam-beta1": 0.9,
+    "adam-beta2": 0.999, "adam-eps": 1e-8, "clip-grad-norm": 0.0, "precision": "fp32", "label-smoothing": 0.0, "parallel": "ddp",
+    "gradient-compression": "none", "broadcast-buffers": True, "param-dtype": "fp32", "reduce-dtype": "fp32", "accumulate": "whole",
+    "sync-bn": False, "valid-epochs": 10, "log-steps": 10,
 }
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -52,20 +53,36 @@ class Sums:
 
 
 def learning_rate(settings, base, step, steps_per_epoch):
-    """Goyal et al.'s linear warm-up, then constant, half a cosine to 0 at the last epoch's end, or drops counted from the beginning."""
+    """Goyal et al.'s linear warm-up, then constant, down to a fraction at the last epoch's end, or drops counted from the beginning."""
     warmup = round(settings["warmup-epochs"] * steps_per_epoch)
     if step < warmup:
-        return base * (step + 1) / warmup
-    if settings["lr-schedule"] == "cosine":
+        return base * (settings["warmup-start-factor"] + (1 - settings["warmup-start-factor"]) * (step + 1) / warmup)
+    schedule = settings["lr-schedule"]
+    if schedule in ("cosine", "linear", "polynomial"):
         total = min(settings["epochs"] * steps_per_epoch, settings["max-steps"] or math.inf)
-        return base * 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / (total - warmup))))
-    if settings["lr-schedule"] == "step":
+        left = 1 - min(1.0, (step - warmup) / (total - warmup))
+        down = {"cosine": 0.5 * (1 + math.cos(math.pi * (1 - left))), "linear": left, "polynomial": left ** settings["lr-power"]}[schedule]
+        return base * (settings["lr-end-factor"] + (1 - settings["lr-end-factor"]) * down)
+    if schedule == "step":
         return base * settings["lr-step-factor"] ** (step // max(1, round(settings["lr-step-epochs"] * steps_per_epoch)))
+    if schedule == "milestones":
+        milestones = [round(float(epoch) * steps_per_epoch) for epoch in str(settings["lr-milestones"]).split(",")]
+        return base * settings["lr-step-factor"] ** sum(milestone <= step for milestone in milestones)
     return base
 
 
+def with_rank_batches(settings, ranks):
+    """What --global-batch makes of the settings: the fewest equal micro-batches of at most batch-size images."""
+    if not settings["global-batch"]:
+        return settings
+    share, rest = divmod(settings["global-batch"], ranks)
+    assert rest == 0
+    accumulation = next(n for n in range(1, share + 1) if share % n == 0 and share // n <= settings["batch-size"])
+    return {**settings, "batch-size": share // accumulation, "grad-accumulation": accumulation, "lr-scaling": "none"}
+
+
 def make_optimizer(settings, network, ranks):
-    """(optimizer, its base rate): scaled for the batches of a step; no weight decay on biases and norms."""
+    """(optimizer, its base rate): scaled for the batches of a step; weight decay on biases and norms only where that is asked for."""
     batches, rate = ranks * settings["grad-accumulation"], settings["lr"]
     betas, eps = [settings["adam-beta1"], settings["adam-beta2"]], settings["adam-eps"]
     if settings["scale-optim-params"]:  # arXiv 2205.10287
@@ -74,7 +91,8 @@ def make_optimizer(settings, network, ranks):
         rate *= {"linear": batches, "sqrt": math.sqrt(batches), "none": 1}[settings["lr-scaling"]]
     parameters = list(network.parameters())
     groups = [{"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings["weight-decay"]},
-              {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0}]
+              {"params": [p for p in parameters if p.ndim <= 1],
+               "weight_decay": settings["weight-decay"] if settings["weight-decay-all"] else 0.0}]
     if settings["optimizer"] == "sgd":
         return torch.optim.SGD(groups, lr=rate, momentum=settings["momentum"], nesterov=settings["nesterov"]), rate
     return torch.optim.AdamW(groups, lr=rate, betas=tuple(betas), eps=eps), rate
@@ -84,7 +102,7 @@ class Training:
     def __init__(self, changes, ranks, initial=None, after_step=None):
         unknown = changes.keys() - DEFAULTS.keys()
         assert not unknown, f"the reference does not know {sorted(unknown)}"
-        self.settings, self.ranks = {**DEFAULTS, **changes}, ranks
+        self.settings, self.ranks = with_rank_batches({**DEFAULTS, **changes}, ranks), ranks
         self.data = pictures.open_data(self.settings)
         torch.manual_seed(self.settings["seed"])
         self.network = networks.make(

@@ -54,6 +54,19 @@ TEST(Optimizer, AdamWDecaysWeightsButNoBiases) {
   EXPECT_EQ(first(parameters["bias"]), 1);
 }
 
+TEST(Optimizer, DecayAllDecaysBiasesToo) {
+  for (const auto& [name, kind] : kOptimizers) {
+    auto parameters = weight_and_bias();
+    const auto optimizer = make_optimizer(
+        {.name = std::string(name), .learning_rate = 0.1, .weight_decay = 0.5, .decay_all = true}, parameters);
+    ASSERT_TRUE(optimizer.has_value());
+    EXPECT_EQ((*optimizer)->param_groups().size(), 1U);
+    give_gradient(parameters, 0);
+    (*optimizer)->step();
+    EXPECT_NEAR(first(parameters["bias"]), 1 - 0.1 * 0.5, 1e-6) << name;
+  }
+}
+
 // LibTorch takes a value that is also its own default for one that was not set: 0.01 for AdamW, 0 for SGD.
 TEST(Optimizer, EachGroupHasItsWeightDecayAlsoWhereItIsLibTorchsDefault) {
   const auto adamw = make_optimizer({.name = "adamw", .weight_decay = 0.01}, weight_and_bias());

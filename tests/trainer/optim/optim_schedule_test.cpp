@@ -48,10 +48,42 @@ TEST(Schedule, StepDropsEveryIntervalCountedFromTheBeginningOfTraining) {
   EXPECT_NEAR(learning_rate(options, 60), 0.008, 1e-15);
 }
 
+TEST(Schedule, LinearAndPolynomialEndAtTheirFraction) {
+  ScheduleOptions options = typical(ScheduleKind::Linear);
+  options.end_factor = 0.25;
+  EXPECT_NEAR(learning_rate(options, 60), 0.8 * 0.625, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 110), 0.2, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 500), 0.2, 1e-12);
+  options.kind = ScheduleKind::Polynomial;
+  options.power = 2;
+  EXPECT_NEAR(learning_rate(options, 60), 0.8 * (0.25 + 0.75 * 0.25), 1e-12);
+  options.kind = ScheduleKind::Cosine;
+  EXPECT_NEAR(learning_rate(options, 110), 0.2, 1e-12);
+}
+
+TEST(Schedule, MilestonesDropAtTheirStepAndLater) {
+  ScheduleOptions options = typical(ScheduleKind::Milestones);
+  options.milestones = {30, 80};
+  EXPECT_DOUBLE_EQ(learning_rate(options, 29), 0.8);
+  EXPECT_NEAR(learning_rate(options, 30), 0.08, 1e-15);
+  EXPECT_NEAR(learning_rate(options, 79), 0.08, 1e-15);
+  EXPECT_NEAR(learning_rate(options, 80), 0.008, 1e-15);
+}
+
+TEST(Schedule, WarmUpStartsAtItsFraction) {
+  ScheduleOptions options = typical(ScheduleKind::None);
+  options.warmup_start_factor = 0.5;
+  EXPECT_NEAR(learning_rate(options, 0), 0.4 + 0.04, 1e-12);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 9), 0.8);
+}
+
 TEST(Schedule, NamesAreParsedAndOthersRefused) {
   EXPECT_EQ(*parse_schedule("none"), ScheduleKind::None);
   EXPECT_EQ(*parse_schedule("cosine"), ScheduleKind::Cosine);
   EXPECT_EQ(*parse_schedule("step"), ScheduleKind::Step);
+  EXPECT_EQ(*parse_schedule("linear"), ScheduleKind::Linear);
+  EXPECT_EQ(*parse_schedule("polynomial"), ScheduleKind::Polynomial);
+  EXPECT_EQ(*parse_schedule("milestones"), ScheduleKind::Milestones);
   EXPECT_EQ(parse_schedule("cosin").error().setting, "--lr-schedule");
 }
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+import tomllib
 
 import pytest
 import launcher_runs
@@ -89,6 +90,28 @@ def dct_scaling(tmp_path, _trees):
     plain, scaled = (whole_training.train_ours(tmp_path / value, {**settings, "dct-scaling": value == "on"}).records[0]["loss"]
                      for value in ("off", "on"))
     assert abs(plain - theirs) < 1e-5 * theirs and 1e-4 * theirs < abs(scaled - theirs) < 0.05 * theirs
+
+
+def recipe(tmp_path, trees):
+    """Each published recipe trains as Python does with the values of its file; the user's own settings have precedence."""
+    small = {**small_trainings.SMALL, **small_trainings.SAME_BITS, "data": trees.same_bits, "global-batch": 16, "batch-size": 8, "epochs": 1,
+             "lr": 0.004, "log-steps": 1}
+    files = sorted((pathlib.Path(trainer_ranks.PROGRAM).parent.parent / "share/rollcall/recipes").glob("*.toml"))
+    assert len(files) >= 3
+    for file in files:
+        published = tomllib.loads(file.read_text())["trainer"]
+        wanted = {**published, **small}
+        wanted["lr-milestones"] = ",".join(published.get("lr-milestones", ["30", "60", "80"]))
+        printed = trainer_ranks.run(tmp_path / file.stem, f"--recipe={file.stem}", *small_trainings.options(small), ranks=1)
+        assert printed
+        ours = [json.loads(line) for line in (tmp_path / file.stem / "metrics.jsonl").read_text().splitlines()]
+        theirs = reference_of(wanted).records
+        whole_training.compare_records([r for r in ours if r["event"] in {"step", "epoch", "validation"}], theirs, whole_training.ROUNDED)
+    shown = subprocess.run([trainer_ranks.PROGRAM, "--recipe=goyal-90", "--lr=1", "--print-config", "--json"], capture_output=True, text=True,
+                           check=True, env={**trainer_ranks.environment(tmp_path, 0, 1), "ROLLCALL_EPOCHS": "7"}).stdout
+    config = json.JSONDecoder().raw_decode(shown)[0]
+    assert config["lr"] == {"value": "1", "origin": "--lr"} and config["epochs"]["origin"] == "ROLLCALL_EPOCHS"
+    assert config["momentum"] == {"value": "0.9", "origin": "recipe goyal-90"}
 
 
 def broken_tree(folder):

@@ -106,6 +106,7 @@ TABLE = {
     "prefetch": setting_effects.prefetch,
     "fake-size": Numbers({"fake-size": 50}, {"data": "fake", "fake-size": 40}),
     "image-size": Pixels({"image-size": 40}),
+    "valid-image-size": Pixels({"valid-image-size": 48}),
     "valid-resize": Pixels({"valid-resize": 48}),
     "crop-scale-min": Pixels({"crop-scale-min": 0.7}),
     "crop-scale-max": Pixels({"crop-scale-max": 0.3}),
@@ -138,6 +139,8 @@ TABLE = {
     "channels-last": setting_effects.channels_last,
     "epochs": Numbers({"epochs": 2}),
     "max-steps": Numbers({"max-steps": 3}),
+    "recipe": setting_effects.recipe,
+    "global-batch": Numbers({"global-batch": 24}, {"batch-size": 8}, ranks=2),
     "batch-size": Numbers({"batch-size": 16}),
     "grad-accumulation": Numbers({"grad-accumulation": 2}, {"batch-size": 4}),
     "seed": Numbers({"seed": 3}),
@@ -145,13 +148,18 @@ TABLE = {
     "lr": Numbers({"lr": 0.006}),
     "lr-scaling": Numbers({"lr-scaling": "sqrt"}, {"batch-size": 4}, ranks=2),
     "lr-schedule": Numbers({"lr-schedule": "cosine"}),
+    "lr-end-factor": Numbers({"lr-end-factor": 0.5}, {"lr-schedule": "linear"}),
+    "lr-power": Numbers({"lr-power": 0.5}, {"lr-schedule": "polynomial"}),
+    "lr-milestones": Numbers({"lr-milestones": "0.4,0.8"}, {"lr-schedule": "milestones"}),
     "lr-step-epochs": Numbers({"lr-step-epochs": 0.5}, {"lr-schedule": "step"}),
     "lr-step-factor": Numbers({"lr-step-factor": 0.6}, {"lr-schedule": "step", "lr-step-epochs": 0.5}),
     "warmup-epochs": Numbers({"warmup-epochs": 0.5}),
+    "warmup-start-factor": Numbers({"warmup-start-factor": 0.3}, {"warmup-epochs": 0.5}),
     "scale-optim-params": rounded({"scale-optim-params": True}, {**ADAMW, "batch-size": 4}, ranks=2),
     "momentum": Numbers({"momentum": 0.3}),
     "nesterov": Numbers({"nesterov": True}),
     "weight-decay": Numbers({"weight-decay": 0.5}),
+    "weight-decay-all": Numbers({"weight-decay-all": True}, {"weight-decay": 0.5}),
     "adam-beta1": rounded({"adam-beta1": 0.5}, ADAMW),
     "adam-beta2": rounded({"adam-beta2": 0.5}, ADAMW),
     "adam-eps": rounded({"adam-eps": 1e-3}, ADAMW),
@@ -251,7 +259,7 @@ TABLE["image-dtype"] = image_dtype
 # What becomes of pictures has tests of its own, without trainings.
 LONG = {name for name, row in TABLE.items() if isinstance(row, Pixels) and name not in ("flip", "crop-scale-min")} | {
     "image-dtype", "exif-orientation", "dct-scaling", "image-size", "param-dtype", "parallel", "progress", "scale-optim-params", "backend",
-    "valid-resize", "valid-num-workers"}
+    "valid-image-size", "valid-resize", "valid-num-workers"}
 
 
 @pytest.mark.parametrize("setting", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in TABLE])

@@ -113,6 +113,20 @@ def test_the_best_checkpoint_is_the_one_of_the_best_validation(tmp_path, picture
 
 def test_the_references_own_schedule_is_torchs():
     """The reference's learning rates against torch.optim.lr_scheduler."""
+    schedulers = torch.optim.lr_scheduler
+    for changed, make in {
+            "cosine": ({"lr-end-factor": 0.1}, lambda optimizer: schedulers.CosineAnnealingLR(optimizer, 24, eta_min=0.01)),
+            "linear": ({"lr-end-factor": 0.2}, lambda optimizer: schedulers.LinearLR(optimizer, 1.0, 0.2, 24)),
+            "polynomial": ({"lr-power": 3.0}, lambda optimizer: schedulers.PolynomialLR(optimizer, 24, 3.0)),
+            "step": ({"lr-step-epochs": 1, "lr-step-factor": 0.5}, lambda optimizer: schedulers.StepLR(optimizer, 8, 0.5)),
+            "milestones": ({"lr-milestones": "1,2.5"}, lambda optimizer: schedulers.MultiStepLR(optimizer, [8, 20], 0.1))}.items():
+        settings = {**reference.training.DEFAULTS, "epochs": 3, "lr-schedule": changed, **make[0]}
+        optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+        scheduler = make[1](optimizer)
+        for step in range(24):
+            assert math.isclose(reference.training.learning_rate(settings, 0.1, step, 8), optimizer.param_groups[0]["lr"], rel_tol=1e-9), changed
+            optimizer.step()
+            scheduler.step()
     settings = {**reference.training.DEFAULTS, "epochs": 3, "warmup-epochs": 0.5, "lr-schedule": "cosine"}
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
     warm = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / 4, 1.0, 3)

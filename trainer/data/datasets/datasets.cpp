@@ -21,16 +21,17 @@ namespace {
 
 /// Returns the size before the centre crop in the proportion of 256 to 224.
 int resize_size_of(const DataOptions& options) {
-  return options.resize_size > 0 ? options.resize_size : (options.image_size * 256 + 112) / 224;
+  return options.resize_size > 0 ? options.resize_size : (valid_image_size(options) * 256 + 112) / 224;
 }
 
 std::optional<Error> check(const DataOptions& options) {
   if (options.image_size < 1) {
     return fail("--image-size", std::to_string(options.image_size), "must be positive", "--image-size=224");
   }
-  if (resize_size_of(options) < options.image_size) {
+  if (const int size = valid_image_size(options); resize_size_of(options) < size) {
+    const bool is_own = options.valid_image_size > 0;
     return fail("--valid-resize", std::to_string(options.resize_size),
-                "is smaller than --image-size=" + std::to_string(options.image_size),
+                fmt::format("is smaller than --{}={}", is_own ? "valid-image-size" : "image-size", size),
                 "setting it to at least the image size");
   }
   if (!(options.crop_scale_min > 0 && options.crop_scale_min <= options.crop_scale_max &&
@@ -57,7 +58,7 @@ Transform train_transform(const DataOptions& options) {
 
 Transform eval_transform(const DataOptions& options) {
   EvalTransform transform;
-  transform.image_size = options.image_size;
+  transform.image_size = valid_image_size(options);
   transform.resize_size = resize_size_of(options);
   return transform;
 }

@@ -12,7 +12,8 @@ struct DataOptions {
   std::string source = "fake";       ///< "fake" or a path; see make_datasets()
   std::int64_t fake_samples = 1000;  ///< number of synthetic images before the split, for source "fake"
   int image_size = 224;              ///< height and width of the model's input
-  int resize_size = 0;               ///< shorter side before the centre crop of validation; 0: image_size * 256 / 224
+  int valid_image_size = 0;          ///< the same for validation; 0: image_size
+  int resize_size = 0;               ///< shorter side before its centre crop; 0: its image size * 256 / 224
   double crop_scale_min = 0.08;
   double crop_scale_max = 1.0;
   double crop_ratio_min = 3.0 / 4.0;
@@ -22,5 +23,10 @@ struct DataOptions {
   AugmentOptions augment = {};
   std::uint64_t seed = 0;  ///< seed of augmentation, split and synthetic data
 };
+
+/// Returns the height and width of validation images.
+[[nodiscard]] constexpr int valid_image_size(const DataOptions& options) {
+  return options.valid_image_size > 0 ? options.valid_image_size : options.image_size;
+}
 
 }  // namespace rollcall::data

@@ -50,6 +50,10 @@ void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& 
     }
     return;
   }
+  if (config.global_batch > 0) {
+    compare("global-batch", config.global_batch);
+    return;
+  }
   compare("batch-size", config.batch_size());
   if (config.accumulation_given) {
     compare("grad-accumulation", config.grad_accumulation());

@@ -63,7 +63,7 @@ std::optional<Outcome> Steps::take(const std::function<Requests()>& asked) {
 
 std::int64_t Steps::schedule_step() const {
   const checkpoint::Progress& progress = run_.progress;
-  if (config_.optim.schedule == optim::ScheduleKind::Cosine && config_.run.max_steps > 0 &&
+  if (optim::ends_with_training(config_.optim.schedule) && config_.run.max_steps > 0 &&
       training_.schedule.total_steps == config_.run.max_steps) {
     return progress.global_step;
   }

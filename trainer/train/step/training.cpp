@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -56,7 +57,11 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
   schedule.learning_rate = learning_rate;
   schedule.kind = config.optim.schedule;
   schedule.warmup_steps = steps(config.optim.warmup_epochs);
+  schedule.warmup_start_factor = config.optim.warmup_start_factor;
+  schedule.end_factor = config.optim.end_factor;
+  schedule.power = config.optim.power;
   schedule.steps_per_drop = std::max<std::int64_t>(1, steps(config.optim.epochs_per_drop));
+  std::ranges::transform(config.optim.milestones, std::back_inserter(schedule.milestones), steps);
   schedule.drop_factor = config.optim.drop_factor;
   schedule.total_steps = config.run.epochs * steps_per_epoch;
   if (config.run.max_steps > 0) {

@@ -1,0 +1,95 @@
+#include "trainer/config/recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
+#include "runtime/settings/layers.h"
+#include "runtime/settings/values.h"
+#include "trainer/config/options.h"
+
+namespace rollcall::config {
+namespace {
+
+using settings::Settings;
+
+constexpr std::string_view kEnding = ".toml";
+
+/// Returns the names of the recipes in `folder`, in alphabetical order.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == kEnding) {
+      names.push_back(entry.path().stem());
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Result<std::filesystem::path> recipes_folder() {
+  const FoundInstalled found = find_in_installation(std::filesystem::path("share") / "rollcall" / "recipes");
+  if (!found.file) {
+    return fail("--recipe", "", found.passed_over.empty() ? "this installation has no recipes" : found.passed_over,
+                "--recipe=FILE", ErrorKind::NoInput);
+  }
+  return *found.file;
+}
+
+Result<std::string> file_of(const std::string& recipe) {
+  if (recipe.find('/') != std::string::npos || recipe.ends_with(kEnding)) {
+    return recipe;
+  }
+  ASSIGN_OR_RETURN(const std::filesystem::path folder, recipes_folder());
+  const std::vector<std::string> names = names_in(folder);
+  if (std::ranges::find(names, recipe) == names.end()) {
+    const auto meant = nearest(recipe, names);
+    return fail("--recipe", recipe, "is not a known recipe",
+                meant ? "--recipe=" + *meant : "rollcall-train --recipe-list");
+  }
+  return (folder / (recipe + std::string(kEnding))).string();
+}
+
+/// Whether the user gave the value, and not the default or the site profile.
+bool is_of_user(const Settings& settings, std::string_view name) {
+  const std::string& origin = settings.value(name).origin;
+  return origin != "default" && !(settings.site() && origin == settings.site()->file);
+}
+
+}  // namespace
+
+Result<void> apply_recipe(Settings& settings) {
+  const std::string& recipe = settings.text("recipe");
+  if (recipe == "none") {
+    return {};
+  }
+  ASSIGN_OR_RETURN(const std::string file, file_of(recipe));
+  Settings published(settings.table());
+  RETURN_IF_ERROR(settings::apply_toml_file(published, file, true, settings::kTrainerSection));
+  for (const settings::Setting& setting : settings.table()) {
+    if (!published.is_default(setting.name) && !is_of_user(settings, setting.name)) {
+      RETURN_IF_ERROR(settings.set(setting.name, published.text(setting.name), "recipe " + recipe));
+    }
+  }
+  return {};
+}
+
+Result<std::string> recipe_list() {
+  ASSIGN_OR_RETURN(const std::filesystem::path folder, recipes_folder());
+  std::string text;
+  for (const std::string& name : names_in(folder)) {
+    std::ifstream file(folder / (name + std::string(kEnding)));
+    std::string line;
+    std::getline(file, line);
+    text += fmt::format("{:<16}  {}\n", name, trim(std::string_view(line).substr(line.starts_with('#') ? 1 : 0)));
+  }
+  return text;
+}
+
+}  // namespace rollcall::config
