@@ -124,7 +124,7 @@ constexpr std::array kTrainerTable{
         .common(),
     Setting{"epochs", Kind::Integer, "120", "N", "Passes over the training data", "Training", "", 1, 1e9}.common(),
     Setting{"max-steps", Kind::Integer, "0", "N",
-            "Stop after this many steps in total. A schedule that depends on the end ends there too. 0: no limit",
+            "Stop after this many steps in total, 0: no limit. A schedule that depends on the end ends there too",
             "Training", "", 0, kMost}
         .common(),
     Setting{"global-batch", Kind::Integer, "0", "N",
@@ -141,7 +141,7 @@ constexpr std::array kTrainerTable{
     Setting{"seed", Kind::Integer, "0", "N", "Seed of initial weights, order of the images and augmentation",
             "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "Optimizer", "Training"}.common(),
-    Setting{"lr", Kind::Number, "3e-4", "RATE", "Learning rate for one rank and micro-batch. See --lr-scaling",
+    Setting{"lr", Kind::Number, "3e-4", "RATE", "Learning rate for one rank and micro-batch, see --lr-scaling",
             "Training", "", 0, 1e6}
         .common(),
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
@@ -161,8 +161,8 @@ constexpr std::array kTrainerTable{
             "Training", "", 1e-6, 1e9},
     Setting{"lr-step-factor", Kind::Number, "0.1", "FACTOR", "Factor of each drop of the learning rate", "Training", "",
             0, 1},
-    Setting{"warmup-epochs", Kind::Number, "0", "EPOCHS",
-            "Epochs in which the learning rate grows linearly to its value", "Training", "", 0, 1e9}
+    Setting{"warmup-epochs", Kind::Number, "0", "EPOCHS", "Epochs of linear warm-up of the learning rate, 0: none",
+            "Training", "", 0, 1e9}
         .common(),
     Setting{"warmup-start-factor", Kind::Number, "0", "FACTOR",
             "Learning rate before the warm-up, as a fraction of the rate after it", "Training", "", 0, 1},
@@ -309,10 +309,10 @@ constexpr std::array kTrainerTable{
             "or has not renewed its lease for this time",
             "Checkpoints", "", 0, 1e6},
     Setting{"checkpoint-epochs", Kind::Integer, "1", "N",
-            "Save after every N epochs. 0: only at the end and on signals", "Checkpoints", "", 0, 1e9}
+            "Save after every N epochs, 0: only at the end and on signals", "Checkpoints", "", 0, 1e9}
         .common(),
-    Setting{"checkpoint-steps", Kind::Integer, "0", "N", "Save after every N steps as well. 0: do not", "Checkpoints",
-            "", 0, kMost}
+    Setting{"checkpoint-steps", Kind::Integer, "0", "N", "Save after every N steps as well, 0: off", "Checkpoints", "",
+            0, kMost}
         .common(),
     Setting{"keep-last", Kind::Integer, "3", "N", "Number of newest checkpoints to keep", "Checkpoints", "", 1, 1e6},
     Setting{"keep-best", Kind::Integer, "1", "N", "Number of checkpoints with the best validation to keep as well",
@@ -361,7 +361,7 @@ constexpr std::array kTrainerTable{
             "torch.save or safetensors. A last layer with another number of classes is initialised anew",
             "Checkpoints"},
 
-    Setting{"valid-epochs", Kind::Integer, "10", "N", "Validate after every N epochs and at the end. 0: never",
+    Setting{"valid-epochs", Kind::Integer, "10", "N", "Validate after every N epochs and at the end, 0: never",
             "Output", "", 0, 1e9},
     Setting{"run-dir", Kind::Path, "", "DIR",
             "Folder of metrics.jsonl. Empty: the run's folder, beside the checkpoints", "Output"},

@@ -176,6 +176,14 @@ TEST(TrainConfig, TypesReachFsdp) {  // --param-dtype, --reduce-dtype
   EXPECT_EQ(fsdp("reduce-dtype", "fp16").sharding.parameter_type, std::nullopt);
 }
 
+TEST(TrainerTable, TheShortHelpSaysWhatADefaultOfZeroMeans) {
+  for (const char* const name : {"max-steps", "checkpoint-steps", "warmup-epochs"}) {
+    const settings::Setting* const setting = settings::find_setting(trainer_table(), name);
+    EXPECT_EQ(setting->default_text, "0") << name;
+    EXPECT_LT(setting->help.find(" 0: "), setting->help.find(". ")) << name;  // it shows the first sentence
+  }
+}
+
 TEST(TrainerTable, CheckpointsPruneHasItsOptions) {
   const auto commands = checkpoint_tool::all_commands();
   const auto prune = std::ranges::find(commands, "prune", &checkpoint_tool::Command::name);
