@@ -1,5 +1,5 @@
 # FindSlurm: Slurm's headers, for the SPANK plugin. Offers Slurm::spank (headers only: a plugin's symbols are resolved by
-# the Slurm program that loads it). Slurm_ROOT chooses another version than the system's.
+# the Slurm program that loads it) and Slurm_RELEASE (24.11). Slurm_ROOT chooses another version than the system's.
 find_path(Slurm_INCLUDE_DIR slurm/spank.h HINTS ${Slurm_ROOT} $ENV{Slurm_ROOT} PATH_SUFFIXES include)
 
 if(Slurm_INCLUDE_DIR AND EXISTS ${Slurm_INCLUDE_DIR}/slurm/slurm_version.h)
@@ -12,7 +12,8 @@ if(Slurm_INCLUDE_DIR AND EXISTS ${Slurm_INCLUDE_DIR}/slurm/slurm_version.h)
   if(_digits EQUAL 1)
     set(_minor "0${_minor}")
   endif()
-  set(Slurm_VERSION "${_major}.${_minor}.${_micro}")
+  set(Slurm_RELEASE "${_major}.${_minor}")
+  set(Slurm_VERSION "${Slurm_RELEASE}.${_micro}")
 endif()
 
 include(FindPackageHandleStandardArgs)

@@ -17,7 +17,7 @@
 namespace rollcall::spank {
 namespace {
 
-constexpr int kLevels = 4;  // PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so
+constexpr int kLevels = 4;  // PREFIX/lib/ARCHITECTURE/rollcall/slurm-22.05/spank_rollcall.so
 
 /// Calls statx(2), whose symbol in libc is older than the one of stat(2) that the compiler would use (2.33).
 bool look_at(const char* path, struct statx& status) {

@@ -18,7 +18,7 @@ struct OwnFile {
 };
 
 /// Finds the program `rollcall` that hooks run: rollcall= of `site`, or without it bin/rollcall in the nearest folder
-/// above this plugin's file that has one (PREFIX/bin/rollcall for PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so).
+/// above this plugin's file that has one (PREFIX/bin/rollcall for PREFIX/lib/rollcall/slurm-22.05/spank_rollcall.so).
 /// In a build folder it is runtime/rollcall.
 ///
 /// The program runs as every user of --ddp. Therefore it and all folders above it must belong to root, to the owner of

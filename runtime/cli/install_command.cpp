@@ -18,6 +18,7 @@ namespace rollcall::cli {
 namespace {
 
 using install::Plan;
+using install::PluginFile;
 using settings::Kind;
 using settings::Setting;
 
@@ -25,8 +26,8 @@ constexpr const char* kProfile = "/etc/rollcall/site.toml";
 
 constexpr std::array kInstallTable{
     Setting{"slurm.conf", Kind::Text, "", "FILE", "The site's slurm.conf, if it is in an unusual place", "Install"},
-    Setting{"plugin", Kind::Text, "", "FILE", "Path of spank_rollcall.so on the nodes. Empty: the one beside rollcall",
-            "Install"},
+    Setting{"plugin", Kind::Text, "", "FILE",
+            "Path of spank_rollcall.so on the nodes. Empty: the one beside rollcall for this Slurm", "Install"},
     Setting{"config-owner", Kind::Text, "", "any|UID",
             "With --site: whose profiles are trusted besides those of root and the plugin's owner", "Install"},
     Setting{"profile", Kind::Text, "", "FILE", "With --site: the profile to install as /etc/rollcall/site.toml",
@@ -55,32 +56,28 @@ std::string absolute(const std::string& path) {
   return path.empty() ? path : std::filesystem::absolute(path, error).lexically_normal().string();
 }
 
-Error no_plugin(const std::string& path, const std::string& reason) {
-  return fail("--plugin", path, reason, "--plugin=FILE, a spank_rollcall.so built against this Slurm's headers",
-              ErrorKind::NoInput);
-}
-
-struct Plugin {
-  std::string path;
-  std::string bytes;
-  install::SlurmVersion built_for;
-};
-
-/// Returns the plugin of --plugin, or the one beside this program, after a check that it fits the Slurm in PATH.
-Result<Plugin> checked_plugin(const CommandContext& context, const std::string& slurm_conf,
-                              const install::ImageRoot& root) {
-  const std::string& named = context.options.text("plugin");
-  const std::string path = named.empty() ? install::plugin_beside(this_program()).value_or("") : absolute(named);
-  auto bytes = install::read_file(root.on_this_machine(path));
-  const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt;
-  if (!built_for) {
-    return no_plugin(root.shown(path), bytes ? "is not a SPANK plugin" : "does not exist");
+/// Returns the plugin of --plugin, or the one beside this program, which fits the Slurm in PATH.
+Result<PluginFile> checked_plugin(const CommandContext& context, const std::string& slurm_conf,
+                                  const install::ImageRoot& root) {
+  const std::string named = absolute(context.options.text("plugin"));
+  const std::vector<std::string> paths =
+      named.empty() ? install::plugins_beside(this_program(), root.lister()) : std::vector{named};
+  std::vector<PluginFile> plugins;
+  bool exists = false;
+  for (const std::string& path : paths) {
+    auto bytes = install::read_file(root.on_this_machine(path));
+    exists = exists || bytes;
+    if (const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt) {
+      plugins.push_back({path, *std::move(bytes), *built_for});
+    }
   }
-  const auto slurm = root.is_this_machine() ? install::slurm_version(context.environment, slurm_conf) : std::nullopt;
-  if (slurm && !slurm->fits(*built_for)) {
-    return no_plugin(path, "was built for Slurm " + built_for->text() + ", but this is Slurm " + slurm->text());
+  if (plugins.empty()) {
+    return fail("--plugin", paths.empty() ? "" : root.shown(paths.front()),
+                exists ? "is not a SPANK plugin" : "does not exist",
+                "--plugin=FILE, a spank_rollcall.so built against this Slurm's headers", ErrorKind::NoInput);
   }
-  return Plugin{path, *std::move(bytes), *built_for};
+  return install::fitting_plugin(
+      plugins, root.is_this_machine() ? install::slurm_version(context.environment, slurm_conf) : std::nullopt);
 }
 
 /// Returns the files that Slurm's programs look for beside slurm.conf.
@@ -109,7 +106,7 @@ Result<Plan> user_plan(const CommandContext& context) {
       return one->error();
     }
   }
-  ASSIGN_OR_RETURN(const Plugin plugin, checked_plugin(context, *conf, install::ImageRoot()));
+  ASSIGN_OR_RETURN(const PluginFile plugin, checked_plugin(context, *conf, install::ImageRoot()));
   const install::PlanReader read{install::ImageRoot()};
   return whole(read, install::plan_user_install({*folder, *conf, plugin.path, this_program(), companions_of(*conf)},
                                                 read, install::read_link, install::names_in));
@@ -189,7 +186,7 @@ struct Source {
 };
 
 /// Returns the program to place beside the plugin: the one that was installed with it, otherwise this one.
-Result<Source> program_for(const Plugin& plugin, const install::ImageRoot& root) {
+Result<Source> program_for(const PluginFile& plugin, const install::ImageRoot& root) {
   const std::optional<std::string> above = install::program_above(plugin.path, root);
   const std::string path = above ? root.on_this_machine(*above) : this_program();
   auto bytes = install::read_file(path);
@@ -201,7 +198,7 @@ Result<Source> program_for(const Plugin& plugin, const install::ImageRoot& root)
 }
 
 /// Sets the paths of plugin and program, and their content if they are not in place yet.
-void place(const Plugin& plugin, const Source& program, install::SiteInput& input) {
+void place(const PluginFile& plugin, const Source& program, install::SiteInput& input) {
   const auto missing = [&](const std::string& path, const std::string& bytes) {
     return install::read_file(input.root.on_this_machine(path)) != bytes ? std::optional(bytes) : std::nullopt;
   };
@@ -214,7 +211,7 @@ void place(const Plugin& plugin, const Source& program, install::SiteInput& inpu
 }
 
 /// Refuses files that steps would refuse, both those that are read and those that are written.
-Result<void> check_owners(const CommandContext& context, const Plugin& found, const Source& program,
+Result<void> check_owners(const CommandContext& context, const PluginFile& found, const Source& program,
                           const Present& present, const install::SiteInput& input) {
   const settings::PluginProfile profile = settings::plugin_profile(input.profile_path, input.config_owner);
   if (profile.refusal) {
@@ -238,7 +235,7 @@ Result<void> check_owners(const CommandContext& context, const Plugin& found, co
 }
 
 Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, const install::PlanReader& read) {
-  ASSIGN_OR_RETURN(const Plugin plugin, checked_plugin(context, input.slurm_conf, input.root));
+  ASSIGN_OR_RETURN(const PluginFile plugin, checked_plugin(context, input.slurm_conf, input.root));
   const Present present = present_line(context, input, read);
   ASSIGN_OR_RETURN(const Source program, present.program.empty() ? program_for(plugin, input.root) : Source());
   place(plugin, program, input);

@@ -1,10 +1,11 @@
 #include "runtime/install/plugin_file.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <string>
 
 #include "runtime/base/child_process.h"
@@ -14,6 +15,10 @@
 
 namespace rollcall::install {
 namespace {
+
+constexpr const char* kFile = "spank_rollcall.so";
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 SlurmVersion from_number(std::uint32_t number) {
   return {static_cast<int>(number >> 16 & 0xff), static_cast<int>(number >> 8 & 0xff), static_cast<int>(number & 0xff)};
@@ -56,20 +61,54 @@ std::optional<SlurmVersion> slurm_version(const Environment& environment, const 
 }
 
 std::string placed_plugin(const std::string& path, const SlurmVersion& built_for, std::string_view bytes) {
-  const std::string folder = fmt::format("/{}.{:02}-{:08x}", built_for.major, built_for.minor, job::fnv1a(bytes));
-  const std::string above = path.substr(0, path.rfind('/'));
-  return above.ends_with(folder) ? path : above + folder + "/spank_rollcall.so";
+  const std::string version = fmt::format("{}.{:02}", built_for.major, built_for.minor);
+  const std::string folder = fmt::format("/{}-{:08x}", version, job::fnv1a(bytes));
+  std::string above = folder_of(path);
+  if (above.ends_with(folder)) {
+    return path;
+  }
+  if (above.ends_with("/slurm-" + version)) {
+    above = folder_of(above);
+  }
+  return above + folder + "/" + kFile;
 }
 
-std::optional<std::string> plugin_beside(const std::string& program) {
-  const std::string folder = program.substr(0, program.rfind('/'));
-  const std::string prefix = folder.substr(0, folder.rfind('/'));
-  for (const char* const place : {ROLLCALL_LIBDIR "/rollcall", "lib64/rollcall", "lib/rollcall", "spank_plugin"}) {
-    if (std::string path = fmt::format("{}/{}/spank_rollcall.so", prefix, place); ::access(path.c_str(), R_OK) == 0) {
-      return path;
+std::vector<std::string> plugins_beside(const std::string& program, const job::ListNames& names) {
+  const std::string prefix = folder_of(folder_of(program));
+  std::set<std::string> found;
+  const auto look_in = [&](const std::string& folder) {
+    if (std::ranges::count(names(folder), kFile) > 0) {
+      found.insert(folder + "/" + kFile);
+    }
+  };
+  for (const char* const libraries : {ROLLCALL_LIBDIR, "lib64", "lib"}) {
+    const std::string folder = fmt::format("{}/{}/rollcall/", prefix, libraries);
+    for (const std::string& name : names(folder)) {
+      if (name.starts_with("slurm-")) {
+        look_in(folder + name);
+      }
     }
   }
-  return std::nullopt;
+  look_in(prefix + "/spank_plugin");
+  return {found.begin(), found.end()};
+}
+
+Result<PluginFile> fitting_plugin(const std::vector<PluginFile>& plugins, const std::optional<SlurmVersion>& slurm) {
+  std::vector<std::string> versions;
+  for (const PluginFile& plugin : plugins) {
+    if (slurm ? slurm->fits(plugin.built_for) : plugins.size() == 1) {
+      return plugin;
+    }
+    versions.push_back(plugin.built_for.text());
+  }
+  const bool is_one = versions.size() == 1;
+  const std::string& first = plugins.front().path;
+  return fail("--plugin", is_one ? first : folder_of(folder_of(first)),
+              fmt::format("{} Slurm {}, {}", is_one ? "was built for" : "has plugins for", fmt::join(versions, ", "),
+                          slurm ? "but this is Slurm " + slurm->text() : "and the version of this Slurm is unknown"),
+              slurm ? "--plugin=FILE, a spank_rollcall.so built against this Slurm's headers"
+                    : "--plugin=FILE, the one for this Slurm",
+              ErrorKind::NoInput);
 }
 
 }  // namespace rollcall::install

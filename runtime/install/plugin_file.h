@@ -3,8 +3,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/job/slurm_files.h"
 
 namespace rollcall::install {
 
@@ -18,6 +21,13 @@ struct SlurmVersion {
   [[nodiscard]] std::string text() const;
 };
 
+/// A spank_rollcall.so.
+struct PluginFile {
+  std::string path;
+  std::string bytes;
+  SlurmVersion built_for;
+};
+
 /// Returns the version of Slurm that a SPANK plugin was built for, from its ELF symbol plugin_version; nothing where
 /// `bytes` are not a plugin. The file is not executed. Pure.
 [[nodiscard]] std::optional<SlurmVersion> plugin_version(std::string_view bytes);
@@ -29,13 +39,20 @@ struct SlurmVersion {
 /// `slurm_conf` from 24.11 on.
 [[nodiscard]] std::optional<SlurmVersion> slurm_version(const Environment& environment, const std::string& slurm_conf);
 
-/// Returns the path to which `install --site` copies the plugin at `path`: in a folder beside it, "22.05-1c291ca3",
-/// which is named by the version of Slurm and the checksum of `bytes` (of the plugin and its program). It is `path`
-/// where that is in such a folder. Each build has its own path, so that processes never see a mapped file change. Pure.
+/// Returns the path to which `install --site` copies the plugin at `path`: in a folder beside it or beside its
+/// "slurm-22.05", "22.05-1c291ca3", which is named by the version of Slurm and the checksum of `bytes` (of the plugin
+/// and its program). It is `path` where that is in such a folder. Each build has its own path, so that processes never
+/// see a mapped file change. Pure.
 [[nodiscard]] std::string placed_plugin(const std::string& path, const SlurmVersion& built_for, std::string_view bytes);
 
-/// Returns spank_rollcall.so for the program `rollcall` at `program`, in the same installation or build folder; nothing
-/// where it does not exist.
-[[nodiscard]] std::optional<std::string> plugin_beside(const std::string& program);
+/// Returns the paths of the plugins for the program `rollcall` at `program`: in the same installation one for each
+/// version of Slurm that it was built for (lib/rollcall/slurm-22.05/spank_rollcall.so), or that of the same build
+/// folder. Pure except for `names`.
+[[nodiscard]] std::vector<std::string> plugins_beside(const std::string& program, const job::ListNames& names);
+
+/// Returns the plugin that was built for `slurm`. Where `slurm` is unknown, it returns the only one. Error: NoInput,
+/// with the versions that are there. `plugins` must not be empty. Pure.
+[[nodiscard]] Result<PluginFile> fitting_plugin(const std::vector<PluginFile>& plugins,
+                                                const std::optional<SlurmVersion>& slurm);
 
 }  // namespace rollcall::install

@@ -77,6 +77,8 @@ def test_each_component_has_what_belongs_to_it(moved):
         assert (launch / "share" / name).is_file() and (launch / "share" / name).stat().st_mode & 0o133 == 0, name
     for shell in ("bash", "zsh", "fish"):
         assert "--host-template" in run(launch / "bin/rollcall", "completion", shell)
+    (plugin,) = launch.rglob("spank_rollcall.so")
+    assert re.fullmatch(r"rollcall/slurm-\d\d\.\d\d", "/".join(plugin.parts[-3:-1]))
     for component in ("trainer", "tools"):
         assert {f"{name}.1" for name in PROGRAMS[component]} == {path.name for path in files(moved / component / "share/man")}
     for name in ("README.md", "LICENSE", "docs/index.md", "docs/administrator/install.md"):

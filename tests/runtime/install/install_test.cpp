@@ -161,6 +161,48 @@ TEST(PluginFile, VersionsAreReadAndFilesThatAreNoneRefused) {
   }
 }
 
+TEST(PluginFile, AnInstallationHasOneForEachSlurm) {
+  const Files files{{{"/o/lib/rollcall/slurm-26.05/spank_rollcall.so", ""},
+                     {"/o/lib/rollcall/slurm-22.05/spank_rollcall.so", ""},
+                     {"/o/lib/rollcall/slurm-24.11/half", ""},
+                     {"/o/lib/rollcall/22.05-1c291ca3/spank_rollcall.so", ""},
+                     {"/o/lib/rollcall/rollcall_cuda.so", ""},
+                     {"/build/spank_plugin/trixie/spank_rollcall.so", ""},
+                     {"/build/spank_plugin/spank_rollcall.so", ""}},
+                    {}};
+  EXPECT_THAT(
+      plugins_beside("/o/bin/rollcall", files.names()),
+      ElementsAre("/o/lib/rollcall/slurm-22.05/spank_rollcall.so", "/o/lib/rollcall/slurm-26.05/spank_rollcall.so"));
+  EXPECT_THAT(plugins_beside("/build/runtime/rollcall", files.names()),
+              ElementsAre("/build/spank_plugin/spank_rollcall.so"));
+  EXPECT_THAT(plugins_beside("/usr/bin/rollcall", files.names()), testing::IsEmpty());
+}
+
+TEST(PluginFile, TheOneForThisSlurmIsChosen) {
+  const std::vector<PluginFile> plugins{{"/o/lib/rollcall/slurm-22.05/spank_rollcall.so", "", {22, 5, 8}},
+                                        {"/o/lib/rollcall/slurm-23.11/spank_rollcall.so", "", {23, 11, 4}}};
+  EXPECT_EQ(fitting_plugin(plugins, SlurmVersion{23, 11, 10})->path, "/o/lib/rollcall/slurm-23.11/spank_rollcall.so");
+  EXPECT_EQ(fitting_plugin(plugins, SlurmVersion{22, 5, 2})->path, "/o/lib/rollcall/slurm-22.05/spank_rollcall.so");
+  EXPECT_EQ(fitting_plugin({plugins[1]}, std::nullopt)->built_for.text(), "23.11.4");
+  EXPECT_THAT(
+      fitting_plugin(plugins, SlurmVersion{25, 5, 3}).error().message(),
+      HasSubstr("--plugin: /o/lib/rollcall: has plugins for Slurm 22.05.8, 23.11.4, but this is Slurm 25.05.3; try "
+                "--plugin=FILE, a spank_rollcall.so built against this Slurm's headers"));
+  EXPECT_THAT(
+      fitting_plugin(plugins, std::nullopt).error().message(),
+      HasSubstr(
+          "22.05.8, 23.11.4, and the version of this Slurm is unknown; try --plugin=FILE, the one for this Slurm"));
+  EXPECT_THAT(fitting_plugin({plugins[0]}, SlurmVersion{23, 11, 4}).error().message(),
+              HasSubstr("slurm-22.05/spank_rollcall.so: was built for Slurm 22.05.8, but this is Slurm 23.11.4"));
+}
+
+TEST(PluginFile, BuildsInUseLieBesideTheFoldersOfAnInstallation) {
+  const std::string placed = placed_plugin("/o/lib/rollcall/slurm-22.05/spank_rollcall.so", {22, 5, 8}, "bytes");
+  EXPECT_THAT(placed, testing::MatchesRegex("/o/lib/rollcall/22.05-[0-9a-f]{8}/spank_rollcall.so"));
+  EXPECT_EQ(placed_plugin(placed, {22, 5, 8}, "bytes"), placed);
+  EXPECT_EQ(placed_plugin("/o/lib/rollcall/spank_rollcall.so", {22, 5, 8}, "bytes"), placed);
+}
+
 UserInput user_input() { return {"/h/r/slurm", "/s/slurm.conf", "/o/spank_rollcall.so", "/o/rollcall", {"mpi.conf"}}; }
 
 TEST(UserPlan, InstallTwiceThenUninstallLeavesNothing) {
