@@ -56,15 +56,14 @@ class TrustedOwners {
     if (!owned(status.stx_uid)) {
       return failed(
           ExitCode::Configuration,
-          "rollcall: --ddp: %s: is not trusted: user %u owns %s; try chown root %s, or setting config_owner=%u in "
-          "plugstack.conf",
+          "rollcall: --ddp: %s: is not trusted: user %u owns %s; try asking your administrator for chown root %s or "
+          "config_owner=%u in plugstack.conf",
           program, status.stx_uid, path, path, status.stx_uid);
     }
     if (const char* const bit = open_bit(status); bit != nullptr) {
       return failed(ExitCode::Configuration,
-                    "rollcall: --ddp: %s: is not trusted: others may write to %s; try chmod %s %s, or setting "
-                    "config_owner=any in "
-                    "plugstack.conf",
+                    "rollcall: --ddp: %s: is not trusted: others may write to %s; try asking your administrator for "
+                    "chmod %s %s or config_owner=any in plugstack.conf",
                     program, path, bit, path);
     }
     return {};

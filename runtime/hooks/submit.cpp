@@ -175,8 +175,7 @@ void Submit::note_missing_kill_on_bad_exit(const Request& request, const std::st
   if (settings && settings->kill_on_bad_exit && first("missing end")) {
     plugin_.note(
         "rollcall: warning: --ddp: was recognised too late to end the step with its first failing task; try writing it "
-        "in "
-        "full as srun's first option, or adding --kill-on-bad-exit");
+        "in full as srun's first option, or adding --kill-on-bad-exit");
   }
 }
 
@@ -278,10 +277,10 @@ void Submit::note_batch_script_needs(const Environment& environment) {
   const std::optional<std::string> conf = environment.get("SLURM_CONF");
   const std::string& program = command_line_.front();
   if (conf && program.substr(program.rfind('/') + 1) == "sbatch" && first("batch script")) {
-    plugin_.note(
-        fmt::format("rollcall: warning: --ddp: Slurm uses the site's configuration inside the job; try `export "
-                    "SLURM_CONF={}` in the script, before srun",
-                    printable(*conf)));
+    plugin_.note(fmt::format(
+        "rollcall: --ddp: inside the job Slurm uses the site's configuration; try `export SLURM_CONF={}` in "
+        "the script, before srun",
+        printable(*conf)));
   }
 }
 

@@ -87,7 +87,10 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListN
     return name == path ? std::optional(rest) : read(name);
   };
   if (const auto others = plugin_lines(path, without_ours, names); !others.empty()) {
-    return fail("--site", input.root.shown(others.front().file), "already loads " + others.front().plugin,
+    const PluginLine& other = others.front();
+    return fail("--site", input.root.shown(other.file),
+                fmt::format("its line \"{} {} ...\" already loads rollcall", other.required ? "required" : "optional",
+                            other.plugin),
                 "removing that line first", ErrorKind::Configuration);
   }
   if (const std::string wanted = with_block(rest, lines_for(input, read)); wanted != present) {

@@ -25,9 +25,10 @@ void check_plugin(Status& status) {
   const std::optional<std::string> bytes = read_file(status.plugin);
   const std::optional<SlurmVersion> built_for = bytes ? plugin_version(*bytes) : std::nullopt;
   if (!bytes) {
-    status.problems.push_back(status.plugin + ": cannot be read on this host, so that srun does not know --ddp");
+    status.problems.push_back(
+        status.plugin + ": cannot be read on this host, so that srun does not know --ddp; try installing it here");
   } else if (!built_for) {
-    status.problems.push_back(status.plugin + ": is not a SPANK plugin");
+    status.problems.push_back(status.plugin + ": is not a SPANK plugin; try installing rollcall again");
   }
   if (built_for) {
     status.plugin_version = built_for->text();
@@ -173,8 +174,10 @@ std::vector<std::string> changeable_by_others(const std::string& path, const Ima
   std::vector<std::string> lines;
   for (const std::string& place : root.paths_on_the_way(path)) {
     struct stat entry {};
-    if (::stat(place.c_str(), &entry) == 0 && trust_problem(entry, place, TrustedOwners())) {
-      lines.push_back(place + ": others than root can change it, and slurmstepd runs its code as root");
+    const bool there = ::stat(place.c_str(), &entry) == 0;
+    if (const auto found = there ? trust_problem(entry, place, TrustedOwners()) : std::nullopt) {
+      lines.push_back(fmt::format("{}: others than root can change it, and slurmstepd runs its code as root; try {}",
+                                  place, found->remedy));
     }
   }
   return lines;

@@ -180,12 +180,12 @@ def no_program(program):
 
 def others_may_write(program):
     program.path.chmod(0o757)
-    return 78, "others may write to {}/rollcall; try chmod o-w"
+    return 78, "others may write to {}/rollcall; try asking your administrator for chmod o-w"
 
 
 def others_may_write_to_its_folder(program):
     program.folder.chmod(0o777)
-    return 78, "others may write to {}; try chmod o-w"
+    return 78, "others may write to {}; try asking your administrator for chmod o-w"
 
 
 def of_another(program):
@@ -237,7 +237,8 @@ def test_who_owns_what_is_run_is_the_sites_to_say(cluster, program, word, code):
     assert step.returncode == code, step.stderr
     if code:
         (line,) = rollcall_lines(step.stderr)
-        assert f"user 7001 owns {program.path}; try chown root {program.path}, or setting config_owner=7001 in plugstack.conf" in line
+        assert (f"user 7001 owns {program.path}; try asking your administrator for chown root {program.path} or "
+                "config_owner=7001 in plugstack.conf") in line
 
 
 def of_roots_group(program):

@@ -221,7 +221,7 @@ class Session {
         return to_int(ExitCode::Success);
       case Ending::Interrupted:
         observer_->finished(progress_,
-                            "interrupted, a checkpoint was saved: submit again" + without_resume() + " to go on",
+                            "interrupted, a checkpoint was saved: submit again" + without_resume() + " to continue",
                             context_.share.cpus);
         let_go_of_devices();
         return to_int(ExitCode::Interrupted);

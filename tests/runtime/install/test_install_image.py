@@ -95,7 +95,8 @@ def test_an_administrators_edits_are_never_lost(rollcall, image):
     assert tree(image / "etc") == before
     plugstack.write_text("required /opt/spank_rollcall.so\n")
     result = site(rollcall, "install", *options)
-    assert result.returncode == 78 and "already" in result.stderr
+    assert result.returncode == 78 and result.stderr == (f'rollcall: --site: {plugstack}: its line "required /opt/spank_rollcall.so ..." '
+                                                         "already loads rollcall; try removing that line first\n")
 
 
 @pytest.mark.parametrize("words", ["log=syslog", "log=syslog config_owner=7001", "rollcall=/opt/mine/rollcall  log=syslog"])

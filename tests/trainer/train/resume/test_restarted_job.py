@@ -291,7 +291,7 @@ def test_only_starts_by_slurm_that_came_to_nothing_are_counted(tmp_path):
     restarted(five, [{"event": "failed", "step": 2, "error": "of the trainer"}], code=64)
     restarted(five, [{"event": "checkpoint", "step": 3, "written": False}], code=64)
     assert "nothing is left to do" in restarted(five, steps=2)  # a complete training, in a script with another one behind it
-    restarted(five, [{"event": "end", "step": 2, "ending": "interrupted, a checkpoint was saved: submit again to go on"}])
+    restarted(five, [{"event": "end", "step": 2, "ending": "interrupted, a checkpoint was saved: submit again to continue"}])
     restarted(five, [{"event": "step", "step": 3}])  # preempted without notice in a long epoch
     restarted(five, [{"event": "checkpoint", "step": 2, "written": True}])  # with the outcome of its validation
     restarted([{"restart_count": 1}] * 9)  # several steps of one start
