@@ -1,4 +1,4 @@
-"""Programs of other people, unchanged, under `srun --ddp`: they meet, train, and end with the same weights on all ranks."""
+"""Unchanged framework programs under `srun --ddp`: the ranks rendezvous, train, and end with identical weights."""
 
 import json
 import pathlib
@@ -49,7 +49,7 @@ def check_world(answers, expected):
 
 
 @pytest.mark.parametrize("script", ["plain.py", "accelerated.py", "lightning.py"])
-def test_a_script_of_the_framework_trains_unchanged(cluster, tmp_path, expected, script):
+def test_framework_scripts_train_unchanged_under_srun_ddp(cluster, tmp_path, expected, script):
     pytest.importorskip(MODULES[script], reason=f"{MODULES[script]} is not installed: scripts/setup --python")
     check_world(run(cluster, tmp_path, "srun", *LAYOUT, sys.executable, SCRIPTS / script), expected)
 
@@ -58,26 +58,26 @@ C10D = "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdz
 
 
 @pytest.mark.parametrize("options", ["--nnodes=$SLURM_NNODES --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT", C10D, ""])
-def test_torchrun_as_one_task_a_node(cluster, tmp_path, expected, options):
+def test_torchrun_as_one_task_per_node_trains(cluster, tmp_path, expected, options):
     pytest.importorskip("torch")
     torchrun = f"exec {sys.executable} -m torch.distributed.run --nproc-per-node=2 {options} {SCRIPTS}/plain.py $0"
     check_world(run(cluster, tmp_path, "srun", "--ddp", "-N2", "--ntasks-per-node=1", "sh", "-c", torchrun), expected)
 
 
-def test_rollcall_run_as_one_task_a_node(cluster, rollcall, tmp_path, expected):
+def test_rollcall_run_as_one_task_per_node_trains(cluster, rollcall, tmp_path, expected):
     pytest.importorskip("torch")
     agents = ["srun", "--ddp", "-N2", "--ntasks-per-node=1", rollcall, "run", "--nproc-per-node=2", "--no-python", sys.executable]
     check_world(run(cluster, tmp_path, *agents, SCRIPTS / "plain.py"), expected)
 
 
-def test_a_jax_worker_of_rollcall_run_is_told_its_own_place_not_the_agents(cluster, rollcall, tmp_path):
+def test_a_jax_worker_of_rollcall_run_gets_its_own_rank(cluster, rollcall, tmp_path):
     pytest.importorskip("jax", reason="jax is not installed: scripts/setup --python")
     agents = f"exec {rollcall} run --nproc-per-node=2 --no-python {sys.executable} {SCRIPTS}/jax_world.py $0 told"
     answers = run(cluster, tmp_path, "srun", "--ddp", "-N2", "--ntasks-per-node=1", "sh", "-c", agents)
     assert [(answer["rank"], answer["world_size"], answer["sum"]) for answer in answers] == [(rank, 4, 10) for rank in range(4)]
 
 
-def test_jax_meets_and_adds(cluster, tmp_path):
+def test_jax_ranks_rendezvous_and_sum(cluster, tmp_path):
     pytest.importorskip("jax", reason="jax is not installed: scripts/setup --python")
     answers = run(cluster, tmp_path, "srun", *LAYOUT, sys.executable, SCRIPTS / "jax_world.py")
     assert [(answer["rank"], answer["world_size"], answer["sum"]) for answer in answers] == [(rank, 4, 10) for rank in range(4)]

@@ -1,5 +1,5 @@
-"""Every form of docs/user/frameworks.md where nodes reach each other over ib0 alone, under names that none of them has itself: on two
-nodes, on one, in an order that is not Slurm's, and where a rank is killed."""
+"""Every invocation of docs/user/frameworks.md on nodes that reach each other only over ib0, under names that differ from their host
+names: on two nodes, on one, in an order that is not Slurm's, and with a killed rank."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ def reports_in(folder):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("script", MODULES)
-def test_a_script_of_the_framework_trains_unchanged(network, expected, order, script, shape):
+def test_framework_scripts_train_unchanged_over_ib0_only(network, expected, order, script, shape):
     pytest.importorskip(MODULES[script], reason=f"{MODULES[script]} is not installed: scripts/setup --python")
     folder = network.new_folder()
     ended = step(network, *SHAPES[shape], sys.executable, SCRIPTS / script, folder, env=order if shape == "arbitrary" else None)
@@ -53,7 +53,7 @@ def test_a_script_of_the_framework_trains_unchanged(network, expected, order, sc
 
 
 @pytest.mark.parametrize("script", MODULES)
-def test_the_step_ends_where_a_rank_is_killed(network, script):
+def test_the_step_of_a_framework_ends_when_a_rank_is_killed(network, script):
     """The other waits for it in a collective: whatever the framework's own patience is, Slurm ends it."""
     pytest.importorskip(MODULES[script], reason=f"{MODULES[script]} is not installed: scripts/setup --python")
     folder = network.new_folder()
@@ -77,7 +77,7 @@ def torchruns(network, options, *srun, script=SCRIPTS / "plain.py", env=None):
 
 @pytest.mark.parametrize("nodes", [1, 2])
 @pytest.mark.parametrize("options", ["", C10D], ids=["static", "c10d"])
-def test_torchruns_make_one_world(network, options, nodes):
+def test_torchrun_agents_form_one_world(network, options, nodes):
     """The store of c10d is opened under a name that no node has."""
     pytest.importorskip("torch")
     ended, found = torchruns(network, options, f"-N{nodes}", f"-n{nodes}")
@@ -86,7 +86,7 @@ def test_torchruns_make_one_world(network, options, nodes):
 
 
 @pytest.mark.parametrize("options", ["", C10D], ids=["static", "c10d"])
-def test_torchruns_count_nodes_as_their_tasks_are_counted(network, order, options):
+def test_torchrun_numbers_nodes_like_their_tasks(network, order, options):
     """Rank 0 is on jwb0002, node 1 of the step."""
     pytest.importorskip("torch")
     ended, found = torchruns(network, options, "-m", "arbitrary", "-n2", env=order)
@@ -97,7 +97,7 @@ def test_torchruns_count_nodes_as_their_tasks_are_counted(network, order, option
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_each_node_can_be_a_world_of_its_own(network, nodes):
+def test_standalone_torchruns_form_one_world_per_node(network, nodes):
     pytest.importorskip("torch")
     ended, found = torchruns(network, "--standalone --nnodes=1", f"-N{nodes}", f"-n{nodes}")
     assert ended.returncode == 0 and found == [(node, 0, 1) for node in range(nodes)], ended.stderr
@@ -109,7 +109,7 @@ def test_a_killed_rank_ends_the_step_of_static_torchruns(network):
     assert ended.returncode != 0 and found == [], ended.stderr
 
 
-def test_torchruns_with_c10d_start_anew_after_a_rank_is_killed(network, tmp_path):
+def test_c10d_torchruns_restart_after_a_rank_is_killed(network, tmp_path):
     """The other rank waits for ever: only its own torchrun, told by the other, can end and restart it."""
     pytest.importorskip("torch")
     script = SCRIPTS / "restarted.py"

@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote, or that are written as their makers' guides say, run unchanged by `rollcall run`."""
+"""Third-party programs, and programs written as the guides of their frameworks say, run unchanged by `rollcall run`."""
 
 import importlib.util
 import json
@@ -20,7 +20,7 @@ NODE, NODES = "--standalone", "--rdzv-backend=c10d --rdzv-endpoint={host}:{port}
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays_behind():
+def end_leftover_processes():
     yield
     end_all()
 
@@ -84,7 +84,7 @@ def test_accelerates_test_script_passes_on_two_nodes(tmp_path):
 
 
 @pytest.mark.parametrize("name", ITS_OTHERS)
-def test_accelerates_other_programs_pass(tmp_path, name):
+def test_other_accelerate_test_programs_pass(tmp_path, name):
     need("accelerate")
     (said,) = launch(f"{NODE} --nproc-per-node=2", PROGRAMS / "accelerate_scripts.py", name, cwd=tmp_path)
     assert ITS_OTHERS[name] in said, said
@@ -97,7 +97,7 @@ ONE_AND_TWO = pytest.mark.parametrize("nodes, workers, options", [(1, 2, f"{NODE
 
 
 @ONE_AND_TWO
-def test_lightnings_boring_model_is_one_training(tmp_path, nodes, workers, options):
+def test_lightning_boring_model_trains_as_one_world(tmp_path, nodes, workers, options):
     need("pytorch_lightning")
     launch(options, PROGRAMS / "boring.py", tmp_path, nodes, workers, nodes=nodes)
     answers = answers_in(tmp_path)
@@ -107,7 +107,7 @@ def test_lightnings_boring_model_is_one_training(tmp_path, nodes, workers, optio
 
 
 @ONE_AND_TWO
-def test_jax_meets_where_the_variables_say(tmp_path, nodes, workers, options):
+def test_jax_uses_the_endpoint_of_the_variables(tmp_path, nodes, workers, options):
     """Under torchrun it does not: the agent's store listens at MASTER_PORT there, and JAX's own service cannot."""
     need("jax")
     launch(options, PROGRAMS / "jax_explicit.py", tmp_path, nodes=nodes)
@@ -133,14 +133,14 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_torchruns_form(tmp_path, name):
+def test_documented_torchrun_invocations_work(tmp_path, name):
     need("torch")
     form, nodes, workers = FORMS[name]
     launch(form, tmp_path, nodes=nodes, cwd=PROGRAMS)
     check_world(answers_in(tmp_path), nodes, workers)
 
 
-def test_torchruns_form_for_several_runs_on_one_host(tmp_path):
+def test_torchrun_runs_several_jobs_on_one_host(tmp_path):
     need("torch")
     form = "--rdzv-backend=c10d --rdzv-endpoint=localhost:0 --nnodes=1 --nproc-per-node=2 {script}"
     folders = [tmp_path / "one", tmp_path / "other"]
@@ -194,7 +194,7 @@ class Snapshots:
             assert answer["weights"] == pytest.approx(self.program.undisturbed(), abs=1e-5)
 
 
-def test_a_node_that_comes_goes_on_with_the_others_from_the_snapshot(tmp_path):
+def test_a_joining_node_resumes_with_the_others_from_the_snapshot(tmp_path):
     need("torch")
     run = Snapshots(tmp_path, f"--nnodes=1:2 --nproc-per-node=4 --max-restarts=3 {NODES} --rdzv-conf=last_call_timeout=0.05")
     run.start()
@@ -205,7 +205,7 @@ def test_a_node_that_comes_goes_on_with_the_others_from_the_snapshot(tmp_path):
     run.check([4, 8], nodes=2)
 
 
-def test_a_killed_worker_is_replaced_and_all_go_on_from_the_snapshot(tmp_path):
+def test_a_killed_worker_is_replaced_and_all_resume_from_the_snapshot(tmp_path):
     need("torch")
     run = Snapshots(tmp_path, f"{NODE} --nproc-per-node=2 --max-restarts=3")
     run.start()

@@ -88,7 +88,7 @@ def test_libraries_are_looked_for_beside_the_programs_alone(unpacked):
         assert paths == ([("RUNPATH", "$ORIGIN")] if path.is_relative_to(folder) else []), path
 
 
-def test_no_file_has_a_path_of_the_build(unpacked):
+def test_no_file_of_the_archive_names_the_build(unpacked):
     libtorch = re.search(r"^LibTorch_CPU_LIBRARY:\w+=(.*)/torch/lib/", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
     for path in elf_files(unpacked):
         data = path.read_bytes()

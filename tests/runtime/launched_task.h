@@ -37,10 +37,10 @@ inline Environment with(Environment environment, const std::map<std::string, std
   return environment;
 }
 
-/// A PMIx server that says what it is told to: two ranks a node.
-class SaidPmix final : public PmixClient {
+/// A PMIx server with fixed answers: two ranks per node.
+class FakePmix final : public PmixClient {
  public:
-  SaidPmix(std::uint32_t rank, std::uint32_t size, std::string run = "slurm.pmix.4711.2")
+  FakePmix(std::uint32_t rank, std::uint32_t size, std::string run = "slurm.pmix.4711.2")
       : rank_(rank), size_(size), run_(std::move(run)) {}
   std::uint32_t rank() const override { return rank_; }
   std::string name_space() const override { return run_; }

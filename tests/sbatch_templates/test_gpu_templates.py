@@ -1,4 +1,4 @@
-"""The batch scripts with GPUs: made-up ones, of nodes like the sites' that the examples are for."""
+"""The batch scripts with GPUs, on simulated nodes like those of the sites that the examples are for."""
 
 import json
 import os
@@ -67,12 +67,12 @@ def test_run_sbatch_takes_gpus_from_the_command_line(submit):
 
 
 @pytest.mark.parametrize("site, cpus", [("juwelsbooster", 12), ("perlmutter", 32)])
-def test_a_sites_example_trains_with_a_rank_for_each_gpu(submit, site, cpus):
+def test_site_examples_start_one_rank_per_gpu(submit, site, cpus):
     found, output = submit(f"{site}.sbatch", "--data=x", "--epochs=1")
     check(found, output, "rollcall-train", "--data=x --epochs=1", nodes=2, gpus=4, cpus=cpus)
 
 
-def test_lumis_example_runs_python_near_each_gpu(submit):
+def test_the_lumi_example_binds_python_near_each_gpu(submit):
     found, output = submit("lumi.sbatch", "train.py", "--epochs=1")
     check(found, output, "python", "train.py --epochs=1", nodes=2, gpus=8, cpus=7)
     masks = {e["SLURM_CPU_BIND_LIST"] for e in found}
@@ -80,7 +80,7 @@ def test_lumis_example_runs_python_near_each_gpu(submit):
 
 
 @pytest.mark.parametrize("template", sorted(path.name for path in TEMPLATES.glob("*.sbatch")))
-def test_every_template_says_what_slurm_takes(gpus, template):
+def test_every_template_is_accepted_by_sbatch(gpus, template):
     """sbatch looks at all of its lines, and finds nodes for them."""
     result = gpus.run("sbatch", "--test-only", str(TEMPLATES / template), check=False)
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""scripts/gpu-check: what of it needs neither a GPU nor a build."""
+"""The parts of scripts/gpu-check that need neither a GPU nor a build."""
 import json
 import os
 import pathlib
@@ -45,7 +45,7 @@ def statuses(made):
     return [part["status"] for part in made.parts]
 
 
-def test_without_a_gpu_its_parts_are_skipped_with_the_drivers_reason_and_the_others_run(tmp_path):
+def test_without_a_gpu_only_gpu_parts_are_skipped_with_the_reason(tmp_path):
     made, _, told = report(NO_GPU, file=tmp_path / "build" / "gpu-check.json")
     made.part("on the GPU", 1, lambda: pytest.fail("must not run"))
     made.part("on the CPU", 1, lambda: "well", needs_gpu=False)
@@ -61,7 +61,7 @@ def test_without_a_gpu_no_throughput_is_measured():
     assert statuses(made) == ["skipped"] * len(throughput.PLAN) and made.speeds == []
 
 
-def test_what_fails_is_one_line_and_the_rest_goes_on():
+def test_a_failing_part_is_one_line_and_the_others_run():
     made, _, told = report()
 
     def fails():
@@ -74,7 +74,7 @@ def test_what_fails_is_one_line_and_the_rest_goes_on():
     assert made.exit_code() == 1
 
 
-def test_what_would_not_end_in_time_is_left_out():
+def test_parts_beyond_the_time_budget_are_left_out():
     made, clock, _ = report(seconds=100)
     assert made.budget.limit(120) == 100 and made.budget.limit(30) == 30
     clock.now = 90
@@ -82,7 +82,7 @@ def test_what_would_not_end_in_time_is_left_out():
     made.part("short", 5, lambda: "")
     assert statuses(made) == ["left out", "ok"] and "10 s are left" in made.parts[0]["detail"]
     clock.now = 200
-    assert made.budget.limit(30) == 1  # a program that is stopped, not one that runs for ever
+    assert made.budget.limit(30) == 1  # so that a program is stopped instead of running forever
     assert made.exit_code() == 0
 
 
@@ -100,7 +100,7 @@ class Side:
         return 100.0 * self.turns
 
 
-def test_sides_take_turns_and_one_that_fails_has_no_more():
+def test_sides_alternate_and_a_failed_one_stops():
     made, _, told = report()
     order = []
     numbers = throughput.interleaved({"a": Side(order, "a"), "b": Side(order, "b", fails_at=2)}, made, "64-bf16")
@@ -109,7 +109,7 @@ def test_sides_take_turns_and_one_that_fails_has_no_more():
     assert told == ["FAILED    b, 64-bf16: out of memory, after 1 of 3 turns"]
 
 
-def test_a_side_whose_time_is_over_is_left_out_by_name(tmp_path):
+def test_a_side_out_of_time_is_left_out_by_name(tmp_path):
     made, clock, told = report(seconds=110)
 
     class Slow:
@@ -125,7 +125,7 @@ def test_a_side_whose_time_is_over_is_left_out_by_name(tmp_path):
 
 @pytest.mark.parametrize("error, status", [(Failure("out of memory"), "FAILED"), (subprocess.TimeoutExpired("rollcall-train", 30), "left out"),
                                            (throughput.TooLate("no answer"), "left out"), (BrokenPipeError(), "FAILED")])
-def test_a_side_that_fails_near_the_end_is_not_taken_for_one_whose_time_is_over(error, status):
+def test_a_failure_near_the_end_is_not_taken_for_a_timeout(error, status):
     class Fails:
         def turn(self, seconds):
             raise error
@@ -138,7 +138,7 @@ def test_a_side_that_fails_near_the_end_is_not_taken_for_one_whose_time_is_over(
     assert statuses(made) == ["FAILED"]
 
 
-def test_photos_are_packed_over_and_over_into_what_a_training_takes(tmp_path):
+def test_photos_are_packed_repeatedly_into_a_dataset(tmp_path):
     bundle.make_photos(ROOT, tmp_path / "photos")
     assert len(list((tmp_path / "photos").iterdir())) == bundle.PHOTOS and not (tmp_path / "photos.tree").exists()
 
@@ -160,7 +160,7 @@ def test_photos_are_packed_over_and_over_into_what_a_training_takes(tmp_path):
 GROUP = throughput.Group("few", 100, "bf16", ("rollcall", "python compile", "python eager"), 10, 20)
 
 
-def test_sides_that_would_not_end_in_time_make_place_for_those_behind_them():
+def test_slow_sides_are_dropped_in_favour_of_later_ones():
     ours, compiled, eager = (GROUP.seconds(side) for side in GROUP.sides)
     assert (ours, compiled, eager) == (15, 62, 12)  # three turns at 3,000 images/s, and what a process needs to be ready
     assert throughput.fitting(GROUP, GROUP.all_seconds()) == (list(GROUP.sides), [])
@@ -169,7 +169,7 @@ def test_sides_that_would_not_end_in_time_make_place_for_those_behind_them():
     assert throughput.fitting(GROUP, ours + eager - 1) == ([], list(GROUP.sides))  # one alone is compared with nothing
 
 
-def test_a_group_for_which_no_time_is_left_is_named_with_what_measures_it():
+def test_a_group_without_time_is_reported_with_advice():
     made, _, told = report(seconds=10)
     throughput.measure(None, made, [GROUP])
     assert told == ["left out  throughput, few: rollcall, python compile, python eager: would not end in the 10 s that are left; "
@@ -199,14 +199,14 @@ while read steps; do echo "{{\\"images_per_second\\": $steps}}"; done
         (pathlib.Path(given["checkpoint-dir"]) / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-def test_what_does_not_compile_in_time_is_no_failure_of_rollcalls(tmp_path, monkeypatch):
+def test_a_compile_timeout_is_not_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(throughput, "MOST_COMPILING", 1)
     made, _, told = report()
     assert throughput.started(TrainedElsewhere(tmp_path), made, GROUP, "python max-autotune") is None
     assert told == ["left out  python max-autotune, few: no answer within 1 s"]
 
 
-def test_a_group_is_measured_by_turns_of_its_sides(tmp_path):
+def test_a_group_is_measured_by_alternating_sides(tmp_path):
     made, _, told = report()
     machine_there = TrainedElsewhere(tmp_path)
     sides = ("rollcall", "rollcall --deterministic=on", "python compile", "python eager")
@@ -222,7 +222,7 @@ def test_a_group_is_measured_by_turns_of_its_sides(tmp_path):
     assert outcomes["--deterministic=on, bf16, batch 256: speed of that without"] == pytest.approx(0.1)
 
 
-def test_every_goal_of_speed_is_of_two_sides_that_take_turns():
+def test_every_speed_goal_compares_two_sides_of_one_group():
     every = [speeds.speed(group.name, side, [1.0], "") for group in throughput.PLAN for side in group.sides]
     assert len(every) == len({(one["group"], one["side"]) for one in every})  # each name is of one measurement
     assert all(check.GROUPS[group.name] is group for group in throughput.PLAN)
@@ -234,7 +234,7 @@ def test_every_goal_of_speed_is_of_two_sides_that_take_turns():
         "start to first step: seconds of eager PyTorch's")]
 
 
-def test_parts_of_a_run_are_named():
+def test_only_selects_parts_by_name():
     every = check.parts_of(None)
     assert check.parts_of("throughput") == every[1:] and check.parts_of("jpeg,checks") == ["checks", "jpeg"]
     with pytest.raises(check.NoPart, match="--only: 256: is not a part of the check; try naming some of checks, start, 256-bf16, "):
@@ -258,7 +258,7 @@ def judged(figures=(), of_sides=()):
 @pytest.mark.parametrize("figure, goal", [({goals.LOSSES: 1.1e-4}, "losses on the GPU and the CPU: largest relative difference"),
                                           ({goals.RESUMED: 1}, "resumed on the GPU, --deterministic=on: tensors and values that differ"),
                                           ({goals.IN_A_GRAPH: 1}, "a graph, --deterministic=on: tensors and values that differ")])
-def test_a_promise_that_is_not_kept_fails_the_run(figure, goal):
+def test_a_broken_promise_fails_the_run(figure, goal):
     made, outcomes = judged()
     assert outcomes[goal] == "met" and made.exit_code() == 0
     made, outcomes = judged(figure)
@@ -275,7 +275,7 @@ def test_a_promise_that_is_not_kept_fails_the_run(figure, goal):
     ({}, [("64-fp16", "rollcall --cuda-graph=on", 129), ("64-fp16", "python compile", 100)],
      "fp16, batch 64, a graph: speed of torch.compile's"),
     ({}, [("jpeg", "rollcall --data=photos", 96), ("jpeg", "rollcall", 100)], "packed JPEGs, 4 workers: speed of synthetic images'")])
-def test_a_goal_of_speed_that_is_missed_is_told_and_no_failure(figures, of_sides, goal):
+def test_a_missed_speed_goal_is_reported_without_failing(figures, of_sides, goal):
     made, outcomes = judged(figures, of_sides)
     assert [name for name, outcome in outcomes.items() if outcome == "missed"] == [goal] and made.exit_code() == 0
     # A little faster is enough.
@@ -284,7 +284,7 @@ def test_a_goal_of_speed_that_is_missed_is_told_and_no_failure(figures, of_sides
     assert outcomes[goal] == "met" and "missed" not in outcomes.values()
 
 
-def test_what_was_not_measured_is_neither_met_nor_missed(tmp_path):
+def test_unmeasured_goals_are_neither_met_nor_missed(tmp_path):
     file = tmp_path / "gpu-check.json"
     made, _, _ = report(file=file)
     made.speed("256-bf16", "rollcall", [3000.0], "")
@@ -298,7 +298,7 @@ def test_what_was_not_measured_is_neither_met_nor_missed(tmp_path):
 
 
 @pytest.mark.parametrize("part, outcome", [(part, "FAILED") for goal in goals.GOALS for part in goal.parts] + [("NCCL, a rank alone", "met")])
-def test_a_promise_whose_part_failed_is_not_kept(part, outcome):
+def test_a_promise_whose_part_failed_is_broken(part, outcome):
     for figures in (WELL, {}):
         made, _, _ = report()
         made.figures = figures
@@ -308,7 +308,7 @@ def test_a_promise_whose_part_failed_is_not_kept(part, outcome):
         assert any(one["outcome"] == "FAILED" for one in of_promises) == (outcome == "FAILED")
 
 
-def test_the_parts_that_show_promises_are_parts_of_the_checks(tmp_path):
+def test_the_parts_of_promises_exist_in_the_checks(tmp_path):
     class NoMachine:
         bundle = tmp_path
 
@@ -354,7 +354,7 @@ JPEG = "packed JPEGs, 4 workers: speed of synthetic images'"
 OURS, PHOTOS = ("jpeg", "rollcall"), ("jpeg", "rollcall --data=photos")
 
 
-def test_several_runs_are_judged_as_one_by_whole_groups(files):
+def test_several_runs_are_judged_together_by_group(files):
     files.add((*OURS, 100.0), (*PHOTOS, 98.0), ("256-bf16", "rollcall", 130.0), ("256-bf16", "python eager", 100.0))
     files.add((*OURS, 50.0, 50.0, 50.0))  # of other turns, and more of them
     assert files.outcome(JPEG) == ("0.980", "met")
@@ -366,12 +366,12 @@ def test_several_runs_are_judged_as_one_by_whole_groups(files):
     assert files.outcome(JPEG) == ("0.990", "met") and files.judged()[0] == 0
 
 
-def test_sides_that_never_took_turns_are_not_compared(files):
+def test_sides_of_different_runs_are_not_compared(files):
     assert files.add((*OURS, 100.0)).add((*PHOTOS, 98.0)).outcome(JPEG) == ("not", "measured")
 
 
 @pytest.mark.parametrize("figure, value", [(goals.LOSSES, 1e-3), (goals.RESUMED, 3), (goals.IN_A_GRAPH, 1)])
-def test_a_promise_that_any_run_broke_stays_broken(files, figure, value):
+def test_a_promise_broken_in_any_run_is_broken(files, figure, value):
     assert files.add(figures=WELL).judged()[0] == 0
     files.add(figures={**WELL, figure: value}).add(figures={**WELL, goals.STALL: 1.2}).add()
     code, told = files.judged()
@@ -379,7 +379,7 @@ def test_a_promise_that_any_run_broke_stays_broken(files, figure, value):
     assert files.outcome("a save in the background: median stall, ms") == ("1.2", "met")  # the last, not the worst
 
 
-def test_a_promise_whose_part_failed_in_any_run_is_not_kept(files):
+def test_a_promise_whose_part_failed_in_any_run_is_broken(files):
     files.add(failed=[goals.resumption("cuda", "cuda")]).add(figures=WELL)
     code, told = files.judged()
     assert code == 1 and told.count("FAILED: a promise") == 1
@@ -389,13 +389,13 @@ def test_a_promise_whose_part_failed_in_any_run_is_not_kept(files):
                                          ({"gpu": "NVIDIA H200, 570.1"}, "gpu: NVIDIA H200, 570.1, not NVIDIA H200, 580.82.07"),
                                          ({"libtorch": "2.15.0"}, "libtorch: 2.15.0, not 2.11.0"),
                                          ({"python": {"torch": "2.15.0"}}, "python: {'torch': '2.15.0'}, not None")])
-def test_files_of_several_machines_are_refused(files, facts, told):
+def test_files_of_several_machines_are_rejected(files, facts, told):
     files.add().add().add(**facts)
     assert files.judged() == (64, f"rollcall: gpu-check: goals: {files.files[2]}: {told} as in {files.files[0]}; "
                                       "try comparing files of one machine\n")
 
 
-def test_a_file_that_run_did_not_write_is_named(files, tmp_path):
+def test_files_not_written_by_run_are_rejected(files, tmp_path):
     other = tmp_path / "other"
     files.add().files.append(other)
     for text in ("[]", "{", '{"facts": []}', '{"facts": {}, "figures": {}, "speeds": [{}], "parts": []}'):
@@ -404,7 +404,7 @@ def test_a_file_that_run_did_not_write_is_named(files, tmp_path):
                                       "try naming the file of its --json\n")
 
 
-def test_a_side_with_fewer_turns_than_others_is_named_and_not_judged():
+def test_a_side_with_fewer_turns_is_reported_and_not_judged():
     made, outcomes = judged(of_sides=[("256-bf16", "rollcall", 130, 130), ("256-bf16", "python eager", 100),
                                       ("256-bf16", "python max-autotune", 100, 100), ("256-fp16", "rollcall", 130)])
     assert outcomes["bf16, batch 256: speed of eager PyTorch's"] == "not measured"
@@ -417,7 +417,7 @@ def test_a_side_with_fewer_turns_than_others_is_named_and_not_judged():
     assert {one["goal"]: one["outcome"] for one in goals.judged(made.results())}[share] == "not measured"
 
 
-def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
+def test_a_folder_that_is_not_a_bundle_is_not_deleted(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(bundle.Refused, match="is not a bundle and not empty"):
         bundle.refuse_what_is_no_bundle(tmp_path)
@@ -427,7 +427,7 @@ def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
 
 
 @pytest.mark.parametrize("data_only", [False, True])
-def test_photos_of_a_folder_that_is_no_bundle_stay(tmp_path, data_only, capsys):
+def test_photos_in_a_folder_that_is_not_a_bundle_are_kept(tmp_path, data_only, capsys):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "wedding.jpg").touch()
     assert bundle.make(ROOT, tmp_path, "2.15", data_only) == 1
@@ -435,7 +435,7 @@ def test_photos_of_a_folder_that_is_no_bundle_stay(tmp_path, data_only, capsys):
     assert "is not a bundle and not empty" in capsys.readouterr().err
 
 
-def test_the_table_has_medians_and_what_they_are_of_those_of_the_same_turns():
+def test_the_speed_table_has_medians_and_ratios_within_groups():
     of_sides = [speeds.speed("64-bf16", "rollcall", [2400.0, 2500.0, 2600.0], "2 % of the time waited for data"),
                 speeds.speed("64-bf16", "python eager", [2000.0] * 3, "first steps 9 s"),
                 speeds.speed("64-bf16", "python compile", [2500.0], ""),
@@ -455,7 +455,7 @@ def test_the_table_has_medians_and_what_they_are_of_those_of_the_same_turns():
     assert speeds.table([], "another one") == ""
 
 
-def test_symbols_that_the_other_machine_lacks_are_named():
+def test_too_new_symbols_are_named():
     objdump = """
 0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.34) pthread_create
 0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.38) __isoc23_strtol
@@ -467,7 +467,7 @@ def test_symbols_that_the_other_machine_lacks_are_named():
     assert bundle.too_new(objdump) == ["__isoc23_strtol (GLIBC_2.38)", "_ZSt21ios_base_library_initv (GLIBCXX_3.4.32)"]
 
 
-def test_libraries_that_the_other_machine_has_are_not_carried():
+def test_only_libraries_missing_on_the_target_are_bundled():
     ldd = """
 	linux-vdso.so.1 (0x00007ffc0)
 	libtorch_cpu.so => /opt/torch/lib/libtorch_cpu.so (0x1)
@@ -483,20 +483,20 @@ def test_libraries_that_the_other_machine_has_are_not_carried():
         bundle.needed("\tlibhdf5.so.103 => not found\n")
 
 
-def test_a_bundle_that_is_too_large_is_refused(tmp_path):
+def test_a_too_large_bundle_is_rejected(tmp_path):
     with open(tmp_path / "large", "wb") as file:
         file.truncate(61 * 2**20)
     with pytest.raises(bundle.Refused, match="61.0 MiB are more than the 60"):
         bundle.check(tmp_path)
 
 
-def test_losses_that_are_not_close_are_told_with_their_step():
+def test_differing_losses_are_reported_with_their_step():
     assert trainings.close({1: 2.0, 2: 1.00001}, {1: 2.0, 2: 1.0, 3: 9.0}) == "losses within 1.0e-05"
     with pytest.raises(Failure, match="step 2 is 1.1, not 1.0"):
         trainings.close({1: 2.0, 2: 1.1}, {1: 2.0, 2: 1.0})
 
 
-def test_checkpoints_are_equal_where_only_their_folders_differ():
+def test_checkpoints_with_only_other_paths_count_as_equal():
     answer = {"equal": False, "equal_tensors": 193, "tensors": [], "values": ["/config/argv", "/config/json"]}
     assert trainings.told_difference(answer) == "the same bits"
     changed = {"name": "fc.weight", "what": "differs", "difference": {"max_absolute": 3e-7}}
@@ -506,13 +506,13 @@ def test_checkpoints_are_equal_where_only_their_folders_differ():
             trainings.told_difference({**answer, **other})
 
 
-def test_tests_that_were_skipped_have_shown_nothing():
+def test_skipped_kernel_tests_are_a_failure():
     assert trainings.told_tests("[==========] 4 tests\n[  PASSED  ] 4 tests.\n") == "[  PASSED  ] 4 tests."
     with pytest.raises(Failure, match="skipped"):
         trainings.told_tests("[  PASSED  ] 3 tests.\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] KernelsTest.OfImages\n")
 
 
-def test_stalls_of_saves_are_told_but_for_the_last_ones():
+def test_stalls_exclude_the_last_save():
     saves = [{"written": True, "stall_seconds": seconds} for seconds in (0.001, 0.003, 0.0015, 0.9)]
     assert trainings.stalls_of(saves) == [1, 3, 1.5]
     for wrong in (saves[:1], [{**saves[0], "written": False}, *saves]):
@@ -521,7 +521,7 @@ def test_stalls_of_saves_are_told_but_for_the_last_ones():
 
 
 class Trained(trainings.Trainings):
-    """Trainings whose losses and last checkpoints are made up: `loss` of those on a GPU, `changed` between two checkpoints."""
+    """Trainings with given losses and checkpoints: `loss` on a GPU, `changed` tensors between two checkpoints."""
 
     def __init__(self, folder, loss=1.0, changed=(), values=()):
         folder.mkdir(exist_ok=True)
@@ -546,7 +546,7 @@ class Trained(trainings.Trainings):
 CHANGED = {"name": "fc.weight", "what": "differs", "difference": {"max_absolute": 3e-7}}
 
 
-def test_bits_are_promised_on_one_device_and_in_a_graph(tmp_path):
+def test_bit_identity_is_required_on_one_device_and_in_a_graph(tmp_path):
     same, other = Trained(tmp_path / "same"), Trained(tmp_path / "other", changed=[CHANGED])
     for of_one_device in (lambda runs: runs.resumed("cuda", "cuda"), lambda runs: runs.resumed("cpu", "cpu"), lambda runs: runs.in_a_graph()):
         assert of_one_device(same) == "losses within 0.0e+00; the same bits"
@@ -556,7 +556,7 @@ def test_bits_are_promised_on_one_device_and_in_a_graph(tmp_path):
     assert same._figures == {goals.RESUMED: 0, goals.IN_A_GRAPH: 0} and other._figures == {goals.RESUMED: 1, goals.IN_A_GRAPH: 1}
 
 
-def test_values_that_differ_are_no_bits_that_are_the_same(tmp_path):
+def test_differing_values_break_bit_identity(tmp_path):
     runs = Trained(tmp_path, values=["/progress/step"])
     for part in (lambda: runs.resumed("cuda", "cuda"), runs.in_a_graph):
         with pytest.raises(Failure, match="other contents"):
@@ -564,14 +564,14 @@ def test_values_that_differ_are_no_bits_that_are_the_same(tmp_path):
     assert runs._figures == {goals.RESUMED: 1, goals.IN_A_GRAPH: 1}
 
 
-def test_losses_of_a_gpu_that_are_not_close_fail_and_are_judged(tmp_path):
+def test_differing_gpu_losses_fail_and_are_recorded(tmp_path):
     runs = Trained(tmp_path, loss=1.001)
     with pytest.raises(Failure, match="relative difference 1.0e-03"):
         runs.same_losses("cuda")
     assert runs._figures[goals.LOSSES] == pytest.approx(1e-3)
 
 
-def test_a_start_is_timed_until_the_line_that_is_waited_for():
+def test_a_start_is_timed_until_the_expected_line():
     said = "print('epoch 1/2  step 1/21  loss 7'); import sys; sys.stdout.flush(); input()"
     assert 0 < start.until([sys.executable, "-c", said], "step 1/", 60) < 60
     with pytest.raises(Failure, match="no GPU"):
@@ -580,18 +580,18 @@ def test_a_start_is_timed_until_the_line_that_is_waited_for():
         start.until([sys.executable, "-c", "import time; time.sleep(60)"], "step 1/", 0.1)
 
 
-def test_the_drivers_reason_is_what_stands_between_the_setting_and_the_advice():
+def test_the_driver_error_is_extracted_from_the_message():
     assert machine.reason(f"rollcall-train: exit code 69: rollcall: --device: cuda: {NO_GPU}; try nvidia-smi (rank 0 on a)") == NO_GPU
     assert machine.reason("error while loading shared libraries: libhdf5.so.103") == "error while loading shared libraries: libhdf5.so.103"
 
 
-def test_no_bundle_is_an_error(tmp_path):
+def test_run_without_a_bundle_is_an_error(tmp_path):
     done = subprocess.run([ROOT / "scripts/gpu-check", "run", f"--bundle={tmp_path}", f"--json={tmp_path / 'x.json'}"],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 69 and "is not a bundle; try scripts/gpu-check bundle" in done.stderr
 
 
-def test_the_peers_network_is_resnet50():
+def test_the_peer_network_equals_torchvision_resnet50():
     torchvision = pytest.importorskip("torchvision")
     import peer_steps
 

@@ -1,4 +1,4 @@
-"""`cmake --install` makes a folder that works wherever it is moved to, in the components launch, trainer, tools and doc."""
+"""`cmake --install` creates a relocatable folder, with the components launch, trainer, tools and doc."""
 import os
 import pathlib
 import re
@@ -33,7 +33,7 @@ def run(program, *arguments):
 
 
 @pytest.mark.parametrize("component", PROGRAMS)
-def test_programs_of_a_component_run_where_they_were_moved_to(moved, component):
+def test_installed_programs_run_after_a_move(moved, component):
     programs = {path.name for path in files(moved / component / "bin")}
     assert programs == PROGRAMS[component]
     for name in programs:
@@ -48,7 +48,7 @@ def test_programs_that_share_libraries_lie_apart_from_their_links(moved):
             assert link.is_symlink() and str(link.readlink()) == f"../lib/rollcall/trainer/{name}"
 
 
-def test_no_file_has_a_path_of_the_build(moved):
+def test_installed_files_contain_no_build_path(moved):
     """But for LibTorch's folder, which the programs that load it name."""
     for path in files(moved):
         data = path.read_bytes()
@@ -56,7 +56,7 @@ def test_no_file_has_a_path_of_the_build(moved):
             assert re.search(re.escape(str(folder).encode()) + rb"\b", data) is None, f"{path.relative_to(moved)} has {folder}"
 
 
-def test_launch_needs_nothing_but_the_c_library(moved):
+def test_the_launch_component_needs_only_the_c_library(moved):
     needed = {}
     for path in files(moved / "launch"):
         if path.open("rb").read(4) == b"\x7fELF":
@@ -67,7 +67,7 @@ def test_launch_needs_nothing_but_the_c_library(moved):
     assert set().union(*needed.values()) <= OF_THE_C_LIBRARY, needed
 
 
-def test_each_component_has_what_belongs_to_it(moved):
+def test_each_component_installs_its_files(moved):
     launch, doc = moved / "launch", moved / "doc"
     for name in ("share/rollcall/sbatch_templates/run.sbatch", "share/rollcall/site_config/generic.toml",
                  "share/man/man1/rollcall.1", "share/man/man8/rollcall-spank.8"):

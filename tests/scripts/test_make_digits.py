@@ -28,7 +28,7 @@ def names(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.png"))
 
 
-def test_holds_every_digit_once_in_the_same_proportion_of_each_class(tree):
+def test_digits_are_split_evenly_per_class_without_duplicates(tree):
     files = names(tree)
     assert len(files) == 1797
     assert len({pathlib.Path(name).name for name in files}) == 1797
@@ -38,7 +38,7 @@ def test_holds_every_digit_once_in_the_same_proportion_of_each_class(tree):
         assert abs(train / (train + val) - 0.8) < 0.01
 
 
-def test_pixels_are_the_scans_enlarged(tree):
+def test_digit_pixels_are_the_enlarged_scans(tree):
     import gzip
     import sysconfig
     source = pathlib.Path(sysconfig.get_paths()["purelib"]) / "sklearn/datasets/data/digits.csv.gz"
@@ -52,7 +52,7 @@ def test_pixels_are_the_scans_enlarged(tree):
         assert np.abs(np.asarray(image, np.float32) - np.asarray(expected)).max() <= 0.51
 
 
-def test_complete_tree_is_left_alone_and_a_half_written_one_is_redone(tree):
+def test_a_complete_tree_is_kept_and_an_incomplete_one_rebuilt(tree):
     files = names(tree)
     before = (tree / files[0]).stat().st_mtime_ns
     assert "left alone" in make(tree).stdout
@@ -64,7 +64,7 @@ def test_complete_tree_is_left_alone_and_a_half_written_one_is_redone(tree):
     assert [entry.name for entry in tree.parent.iterdir()] == [tree.name]
 
 
-def test_folder_with_other_files_is_not_touched(tmp_path):
+def test_make_digits_rejects_a_folder_with_other_files(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     done = make(tmp_path)
     assert done.returncode == 73
@@ -72,6 +72,6 @@ def test_folder_with_other_files_is_not_touched(tmp_path):
     assert (tmp_path / "thesis.txt").exists()
 
 
-def test_misuse_shows_the_usage():
+def test_make_digits_without_arguments_shows_the_usage():
     done = subprocess.run([ROOT / "scripts/make-digits"], capture_output=True, text=True, check=False)
     assert done.returncode == 64 and "usage:" in done.stderr

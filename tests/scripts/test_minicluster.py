@@ -1,4 +1,4 @@
-"""scripts/minicluster: what it starts works, what it started ends."""
+"""scripts/minicluster: clusters start and work, and stop without leftovers."""
 
 import os
 import pathlib
@@ -39,7 +39,7 @@ def port_of(cluster):
     return int(next(line for line in conf.splitlines() if line.startswith("SlurmctldPort=")).split("=")[1])
 
 
-def test_every_node_runs_a_task_and_claims_the_cpus_it_was_given(started):
+def test_every_node_runs_a_task_with_the_given_number_of_cpus(started):
     cluster = started("--nodes=3", "--cpus=6", "--prefix=host")
     names = cluster.run("srun", "-N3", "--ntasks-per-node=6", "bash", "-c", "echo $SLURMD_NODENAME").stdout.split()
     assert sorted(names) == ["host0001"] * 6 + ["host0002"] * 6 + ["host0003"] * 6
@@ -47,7 +47,7 @@ def test_every_node_runs_a_task_and_claims_the_cpus_it_was_given(started):
 
 @pytest.mark.parametrize("command", ["start", "status", "stop"])
 @pytest.mark.parametrize("planted", ["folder", "parameters", "link", "mode"])
-def test_a_folder_that_somebody_else_made_is_not_believed(short_folder, planted, command):
+def test_a_folder_of_another_user_is_rejected(short_folder, planted, command):
     """Its parameters are sourced: here they would leave a mark."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a folder of another user")
@@ -80,7 +80,7 @@ def test_stop_of_a_stopped_cluster_is_no_error(started):
     cluster.stop()
 
 
-def test_a_second_start_in_the_same_folder_is_refused_and_harms_nothing(started):
+def test_a_second_start_in_the_same_folder_is_rejected(started):
     cluster = started("--nodes=1")
     again = cluster.script("start", check=False)
     assert again.returncode == 73 and "runs there already" in again.stderr
@@ -94,7 +94,7 @@ def test_two_clusters_run_at_once_on_different_ports(started):
     assert two.run("srun", "-N2", "hostname").returncode == 0
 
 
-def test_a_port_in_use_is_refused_with_the_reason(started, short_folder):
+def test_a_port_in_use_is_rejected_with_the_reason(started, short_folder):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -104,7 +104,7 @@ def test_a_port_in_use_is_refused_with_the_reason(started, short_folder):
 
 
 @pytest.mark.parametrize("planted", ["link", "pipe", "file", "open folder", "folder of another user"])
-def test_a_start_waits_for_nobody_elses_lock(short_folder, tmp_path, planted):
+def test_a_start_is_not_blocked_by_a_forged_lock(short_folder, tmp_path, planted):
     """What stands in the place of the folder that is locked is neither followed, opened nor made."""
     runtime = short_folder / f"runtime-{planted.replace(' ', '-')}"
     runtime.mkdir(mode=0o700)
@@ -129,7 +129,7 @@ def test_a_start_waits_for_nobody_elses_lock(short_folder, tmp_path, planted):
     assert not victim.exists() and result.stderr.count("\n") == 1
 
 
-def test_a_runtime_folder_that_others_can_enter_is_not_taken(short_folder):
+def test_a_runtime_folder_accessible_to_others_is_not_used(short_folder):
     """As after `su`: the variable names the folder of whoever logged in."""
     other = short_folder / "runtime-of-another"
     other.mkdir()
@@ -142,7 +142,7 @@ def test_a_runtime_folder_that_others_can_enter_is_not_taken(short_folder):
         cluster.stop()
 
 
-def test_starts_again_after_a_stop_with_other_options(started):
+def test_a_cluster_can_restart_with_other_options(started):
     cluster = started("--nodes=3")
     cluster.stop()
     cluster.options = ("--nodes=1", "--prefix=x")
@@ -178,7 +178,7 @@ def test_tasks_survive_the_restart_of_their_slurmd(started):
     assert sleepers(cluster) == before
 
 
-def test_a_folder_that_only_its_owner_can_enter_will_do(started, short_folder):
+def test_a_private_parent_folder_is_supported(started, short_folder):
     private = short_folder / "private"
     private.mkdir(mode=0o700)
     assert started("--nodes=1", folder=private / "c").run("srun", "true").returncode == 0
@@ -212,18 +212,18 @@ def cluster_of_nobody(started):
     assert processes_of(folder) == []
 
 
-def test_runs_as_an_ordinary_user(cluster_of_nobody):
+def test_a_minicluster_runs_as_an_ordinary_user(cluster_of_nobody):
     assert cluster_of_nobody.run("srun", "-N2", "id", "-un").stdout.split() == ["nobody", "nobody"]
 
 
-def test_nobody_else_can_use_an_ordinary_users_cluster(cluster_of_nobody):
+def test_other_users_cannot_use_the_cluster_of_an_ordinary_user(cluster_of_nobody):
     """Its slurmd would run the job as the user who started it. (srun itself looks for another slurm.conf for a minute.)"""
     for path in ("etc/slurm.conf", "run/munge.socket", "munge/key", "log/slurmctld.log"):
         assert (cluster_of_nobody.folder / path).exists()
         assert subprocess.run([*as_user("games"), "test", "-e", str(cluster_of_nobody.folder / path)]).returncode != 0, path
 
 
-def test_everybody_can_use_roots_cluster_as_themselves(started):
+def test_any_user_can_run_steps_on_a_cluster_of_root(started):
     other = as_user("nobody")
     cluster = started("--nodes=1")
     conf = cluster.folder / "etc" / "slurm.conf"
@@ -242,24 +242,24 @@ def test_everybody_can_use_roots_cluster_as_themselves(started):
     (["run"], "no cluster was started there"),
     (["kill-node", "1"], "no cluster was started there"),
 ])
-def test_bad_input_is_one_line_that_says_what_to_try(short_folder, arguments, text):
+def test_minicluster_rejects_bad_input_in_one_line(short_folder, arguments, text):
     result = Minicluster(short_folder / "nothing").script(*arguments, check=False)
     assert result.returncode in (64, 66)
     assert text in result.stderr and result.stderr.startswith("rollcall: minicluster: ") and result.stderr.count("\n") == 1
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path):
+def test_minicluster_rejects_a_folder_with_other_files(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     result = Minicluster(tmp_path).script("start", check=False)
     assert result.returncode == 73 and list(tmp_path.iterdir()) == [tmp_path / "thesis.tex"]
 
 
-def test_an_unknown_node_is_refused(started):
+def test_an_unknown_node_is_rejected(started):
     cluster = started("--nodes=2")
     assert "is not a node" in cluster.script("kill-node", 3, check=False).stderr
 
 
-def test_help_names_every_command():
+def test_minicluster_help_names_every_command():
     text = subprocess.run([SCRIPT, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
     for command in ("start", "stop", "status", "run CMD", "env", "kill-node N", "restart-node N"):
         assert command in text

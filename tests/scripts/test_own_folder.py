@@ -1,4 +1,4 @@
-"""scripts/own-folder: of folders that users name, only what a script made is ever emptied or removed. And that nothing else removes folders."""
+"""scripts/own-folder empties or removes only folders that a rollcall script created, and no other script removes folders recursively."""
 import os
 import pathlib
 import re
@@ -20,7 +20,7 @@ def everything_below(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_what_it_made_is_emptied_and_removed(tmp_path):
+def test_own_folders_are_emptied_and_removed(tmp_path):
     folder = tmp_path / "a" / "-rf"
     assert own_folder("empty", folder).returncode == 0
     (folder / "x" / "y").mkdir(parents=True)
@@ -74,7 +74,7 @@ def a_mark_of_anothers(path):
 @pytest.mark.parametrize("made", [a_folder, a_link_to_its_own, a_mark_that_is_a_link, anothers_with_a_mark, a_mark_of_anothers,
                                   pathlib.Path.touch])
 @pytest.mark.parametrize("action", ["make", "empty", "remove"])
-def test_everything_else_stays_and_is_told(tmp_path, made, action):
+def test_foreign_folders_are_kept_and_reported(tmp_path, made, action):
     folder = tmp_path / "theirs"
     made(folder)
     before = everything_below(tmp_path)
@@ -85,7 +85,7 @@ def test_everything_else_stays_and_is_told(tmp_path, made, action):
 
 
 @pytest.mark.parametrize("action", ["make", "empty", "remove"])
-def test_a_folder_whose_content_nobody_sees_is_not_taken(tmp_path, action):
+def test_an_unlistable_folder_is_rejected(tmp_path, action):
     folder = tmp_path / "theirs"
     a_folder(folder)
     folder.chmod(0o300)
@@ -115,7 +115,7 @@ def quickstart(tmp_path):
                                          timeout=60, check=False)
 
 
-def test_the_quickstart_leaves_a_scratch_that_it_did_not_make(tmp_path, quickstart):
+def test_quickstart_keeps_a_foreign_scratch_folder(tmp_path, quickstart):
     home = tmp_path / "home"
     (home / "scratch").mkdir(parents=True)
     (home / "scratch" / "thesis").touch()
@@ -126,7 +126,7 @@ def test_the_quickstart_leaves_a_scratch_that_it_did_not_make(tmp_path, quicksta
                            "try naming another folder, or removing it yourself\n")
 
 
-def test_the_quickstart_empties_its_own_scratch_and_nothing_beside_it(tmp_path, quickstart):
+def test_quickstart_empties_only_its_own_scratch_folder(tmp_path, quickstart):
     home = tmp_path / "home"
     home.mkdir()
     (home / "thesis").touch()
@@ -148,7 +148,7 @@ RECURSIVE = {
 }
 
 
-def test_nothing_else_removes_folders():
+def test_no_other_script_removes_folders_recursively():
     removal = re.compile(r"\brm (?:-\w+ )*-\w*r|\brmtree\(|\bremove_all\(|-exec rm|-delete$", re.M)
     found = {}
     for path in subprocess.run(["git", "ls-files", "scripts", "benchmarks", "sbatch_templates", "site_config"], cwd=ROOT, capture_output=True,

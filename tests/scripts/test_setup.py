@@ -1,4 +1,4 @@
-"""scripts/setup leaves nothing behind that keeps other packages' services from starting, and names what a build with CUDA needs."""
+"""scripts/setup leaves no policy-rc.d that keeps services from starting, and lists the wheels that a build with CUDA needs."""
 
 import os
 import pathlib
@@ -44,27 +44,27 @@ INSTALLED = "echo installed"
 
 
 @pytest.mark.parametrize("apt_get", ["exit 0", "exit 100", "kill -TERM $PPID"], ids=["done", "failed", "terminated"])
-def test_the_policy_that_keeps_services_down_is_removed_by_who_made_it(setup, apt_get):
+def test_setup_removes_its_policy_file(setup, apt_get):
     result = setup(apt_get)
     assert result.returncode not in (3, 4), "the policy was not there when it counts"
     assert "installing" in result.stdout and not setup.policy.exists(), result.stderr
 
 
-def test_what_needs_root_asks_for_it_once(setup):
+def test_setup_uses_sudo_once(setup):
     setup("exit 0")
     assert len([call for call in setup.sudo_calls() if call.startswith("bash ")]) == 1
     assert not any(call.startswith(("rm ", "tee ", "apt-get ")) for call in setup.sudo_calls())
 
 
 @pytest.mark.parametrize("dpkg_query", ["exit 1", INSTALLED], ids=["to be installed", "installed"])
-def test_a_policy_of_a_run_that_was_killed_is_removed_by_the_next(setup, dpkg_query):
+def test_the_policy_file_of_a_killed_run_is_removed_by_the_next(setup, dpkg_query):
     setup("kill -KILL $PPID")
     assert setup.policy.read_text().endswith("\nexit 101\n")
     result = setup("exit 0", dpkg_query)
     assert "is left over from a run that was killed" in result.stdout and not setup.policy.exists(), result.stderr
 
 
-def test_a_policy_of_a_run_that_is_under_way_stays(setup):
+def test_the_policy_file_of_a_running_setup_is_kept(setup):
     setup("kill -KILL $PPID")
     lines = setup.policy.read_text().splitlines()
     lines[1] = lines[1].rsplit(" ", 1)[0] + f" {os.getpid()}"
@@ -73,7 +73,7 @@ def test_a_policy_of_a_run_that_is_under_way_stays(setup):
     assert setup.policy.exists()
 
 
-def test_a_policy_of_the_machine_stays(setup):
+def test_a_policy_file_of_the_machine_is_kept(setup):
     setup.policy.write_text("#!/bin/sh\nexit 101\n")
     setup("exit 0")
     assert setup.policy.exists() and not any(call.startswith("rm ") for call in setup.sudo_calls())
@@ -101,20 +101,20 @@ def named_for_cuda(folder, metadata, *options, version="2.15.0"):
 
 
 @pytest.mark.parametrize("options, version", [((), "2.15.0"), (("--torch=2.11",), "2.11.0")])
-def test_wheels_for_cuda_are_those_that_libtorchs_own_wheel_asks_for(tmp_path, options, version):
+def test_cuda_wheels_are_those_required_by_the_libtorch_wheel(tmp_path, options, version):
     result = named_for_cuda(tmp_path, METADATA, *options, version=version)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-3:] == ["cuda-toolkit[cublas,cudart]==13.2.2", "nvidia-nccl-cu13==2.30.7",
                                                "nvidia-cudnn-cu13==9.26.0.51"]
 
 
-def test_a_libtorch_that_names_no_library_of_cuda_is_refused(tmp_path):
+def test_a_libtorch_without_cuda_requirements_is_rejected(tmp_path):
     result = named_for_cuda(tmp_path, "Requires-Dist: filelock\n")
     assert result.returncode == 69
     assert result.stderr == "rollcall: setup: --cuda: the wheel of LibTorch 2.15.0 names no CUDA library; try --torch=2.11, or --torch=2.15\n"
 
 
 @pytest.mark.parametrize("options", [["--dry-run"], ["--build", "--dry-run"]])
-def test_a_dry_run_of_anything_else_is_refused(options):
+def test_dry_run_without_cuda_is_rejected(options):
     result = subprocess.run([ROOT / "scripts" / "setup", *options], capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 64 and "try --cuda --dry-run" in result.stderr

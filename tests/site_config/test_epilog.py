@@ -1,4 +1,4 @@
-"""site_config/rollcall-epilog.sh: a job's own caches go with it, and root does nothing else for a user who wants it to."""
+"""site_config/rollcall-epilog.sh: it removes the job's own caches, and a user cannot make it remove anything else as root."""
 
 import os
 import pathlib
@@ -21,14 +21,14 @@ pytestmark = [pytest.mark.slurm, pytest.mark.skipif(os.geteuid() != 0, reason="o
 
 @pytest.fixture
 def node():
-    """A folder as /tmp is."""
+    """A sticky world-writable folder like /tmp."""
     with tempfile.TemporaryDirectory(prefix="rc-", dir="/tmp") as folder:
         os.chmod(folder, 0o1777)
         yield pathlib.Path(folder)
 
 
 def epilog_for(folder, profile, commands=None):
-    """The script as a site has it: its profile is another one; `commands` stand before the system's."""
+    """The script with another profile; the folder `commands` precedes those of the system in PATH."""
     text = SCRIPT.read_text().replace("profile=/etc/rollcall/site.toml", f"profile={profile}")
     if commands:
         text = text.replace("PATH=/usr", f"PATH={commands}:/usr")
@@ -63,7 +63,7 @@ def own_folder(node):
     return folder, made(folder / "job-7" / "triton"), made(folder / "job-8"), made(folder / "triton")
 
 
-def test_what_the_job_left_goes_and_all_else_stays(node):
+def test_epilog_removes_only_the_folders_of_the_job(node):
     folder, *_ = own_folder(node)
     os.chown(folder / "job-7", VICTIM, VICTIM)
     assert run(epilog_for(node, site_profile(node))).returncode == 0
@@ -71,15 +71,15 @@ def test_what_the_job_left_goes_and_all_else_stays(node):
 
 
 @pytest.mark.parametrize("local", ["rollcall-${USER}/caches", "${USER}", "caches"])
-def test_other_folders_of_a_profile_are_found(node, local):
+def test_epilog_reads_the_cache_folder_from_the_profile(node, local):
     folder = made(node / local.replace("${USER}", USER))
     made(folder / "job-7")
     run(epilog_for(node, site_profile(node, local)))
     assert [path.name for path in folder.iterdir()] == ["file"]
 
 
-def test_what_outlasts_being_killed_is_left_behind(node):
-    """As a call into a FUSE file system does, which timeout(1) then waits for: a stand-in for it never ends."""
+def test_epilog_ends_although_the_removal_cannot_be_killed(node):
+    """Like a call into a hung FUSE file system, for which timeout(1) waits: a stand-in never ends."""
     own_folder(node)
     (node / "bin").mkdir()
     for name, text in (("timeout", f"echo $$ > {node}/pid\nexec /usr/bin/sleep 600"), ("sleep", "exit 0")):
@@ -104,7 +104,7 @@ def a_link_above_it(node):
     return made(node / "results" / "caches" / "job-7"), "below one"
 
 
-def anothers_folder(node):
+def folder_of_another_user(node):
     made(node / f"rollcall-{USER}", ATTACKER)
     return made(node / f"rollcall-{USER}" / "job-7"), "belongs to another user"
 
@@ -121,26 +121,26 @@ def a_link_in_the_job_folder(node):
     return node / "results", ""
 
 
-def roots_own_in_the_job_folder(node):
+def file_of_root_in_the_job_folder(node):
     folder = made(node / f"rollcall-{USER}")
     made(folder / "job-7")
     return made(folder / "job-7" / "roots", 0), ""
 
 
-@pytest.mark.parametrize("attack", [a_link_to_the_results, a_link_above_it, anothers_folder, a_job_folder_that_is_a_link,
-                                    a_link_in_the_job_folder, roots_own_in_the_job_folder])
-def test_nothing_that_lies_elsewhere_or_is_anothers_is_removed(node, attack):
+@pytest.mark.parametrize("attack", [a_link_to_the_results, a_link_above_it, folder_of_another_user, a_job_folder_that_is_a_link,
+                                    a_link_in_the_job_folder, file_of_root_in_the_job_folder])
+def test_epilog_follows_no_links_and_keeps_files_of_others(node, attack):
     site_profile(node)
-    kept, told = attack(node)
+    kept, expected = attack(node)
     script = epilog_for(node, node / "site.toml")
     done = run(script, "remove")
     assert (kept / "file").exists()
-    assert told in done.stderr
+    assert expected in done.stderr
     assert run(script).returncode == 0, "the node would be drained"
 
 
 @pytest.mark.parametrize("job, user", [("7/../../results", USER), ("", USER), ("7", "../results"), ("7", ".."), ("7", "")])
-def test_names_lead_nowhere_else(node, job, user):
+def test_job_id_and_user_name_cannot_escape_the_cache_folder(node, job, user):
     made(node / "results" / "job-7")
     own_folder(node)
     before = sorted(node.rglob("*"))
@@ -151,11 +151,11 @@ def test_names_lead_nowhere_else(node, job, user):
 
 
 @pytest.mark.parametrize("local", ["${HOME}/rollcall-${USER}", "${USER}-${USER}"])
-def test_a_profile_with_another_variable_is_told(node, local):
+def test_a_profile_with_an_unsupported_variable_is_reported(node, local):
     assert "must name no variable but" in run(epilog_for(node, site_profile(node, local)), "remove").stderr
 
 
-def test_the_user_can_neither_trace_what_removes_nor_does_it_have_more_rights(node):
+def test_the_removing_process_cannot_be_traced_and_has_no_capabilities(node):
     own_folder(node)
     (node / "bin").mkdir()
     rm = node / "bin" / "rm"
@@ -168,7 +168,7 @@ def test_the_user_can_neither_trace_what_removes_nor_does_it_have_more_rights(no
     assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
 
 
-def test_after_a_job_of_a_real_cluster(node, plugin, rollcall):
+def test_slurm_runs_the_epilog_after_a_job(node, plugin, rollcall):
     (node / "bin").mkdir()
     shutil.copy(rollcall, node / "bin")
     library = shutil.copy(plugin, node)

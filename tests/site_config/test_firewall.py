@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.python
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 
-# Two hosts: the node, and one that is a compute node by one of its addresses alone. Prints who was served at which port.
+# Two hosts: the node, and one that is a compute node by only one of its addresses. Prints which source reaches which port.
 SCRIPT = r"""
 set -euo pipefail
 export PATH=$PATH:/usr/sbin:/sbin

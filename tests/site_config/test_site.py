@@ -1,4 +1,4 @@
-"""A site's profile in real steps: recognised by the plugin's own place, its locks, its caches, its purge."""
+"""A site's profile in real steps: found relative to the plugin's folder, with its locks, caches and purge age."""
 
 import os
 import pathlib
@@ -31,7 +31,7 @@ inductor = "job"
 [scratch]
 purge-days = 90
 """
-OPEN = "open"  # a folder that everybody may write to, as /tmp is
+OPEN = "open"  # a world-writable folder, like /tmp
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_locked_setting_is_refused_with_the_name_of_the_sites_file(site_cluste
     assert site_cluster.nodes_in_state("drained", "draining", "down") == []
 
 
-def test_caches_are_made_by_their_policies(site_cluster, scratch, local_cache):
+def test_cache_folders_follow_their_policies(site_cluster, scratch, local_cache):
     (task,), errors = site_cluster.environments("--ddp", "-N1", env=scratch)
     assert rollcall_lines(errors) == []  # srun itself may say that it waited
     assert task["TORCH_HOME"] == f"{scratch['SCRATCH']}/.cache/torch"
@@ -122,7 +122,7 @@ def test_caches_are_made_by_their_policies(site_cluster, scratch, local_cache):
     assert stat.S_IMODE(local_cache.stat().st_mode) == 0o700
 
 
-def test_the_command_makes_the_same_caches(site_cluster, scratch, prefix, local_cache):
+def test_exec_creates_the_same_caches_as_the_plugin(site_cluster, scratch, prefix, local_cache):
     by_plugin, _ = site_cluster.environments("--ddp", "-N1", env=scratch)
     shutil.rmtree(local_cache)
     by_command, _ = site_cluster.environments("-N1", str(prefix / "bin" / "rollcall"), "exec", "--", env=scratch)
@@ -132,7 +132,7 @@ def test_the_command_makes_the_same_caches(site_cluster, scratch, prefix, local_
     assert local_cache.is_dir()
 
 
-def test_a_cache_that_somebody_else_could_have_made_is_left_alone(site_cluster, scratch, local_cache, tmp_path):
+def test_a_cache_folder_behind_a_link_is_not_used(site_cluster, scratch, local_cache, tmp_path):
     (tmp_path / "trap").mkdir()
     local_cache.symlink_to(tmp_path / "trap")
     environments, errors = site_cluster.environments("--ddp", "-N1", "-n2", env=scratch)
@@ -144,7 +144,7 @@ def test_a_cache_that_somebody_else_could_have_made_is_left_alone(site_cluster, 
 
 
 @pytest.mark.parametrize("by_command", [False, True], ids=["plugin", "command"])
-def test_who_could_exchange_the_folders_of_caches_is_told_once(site_cluster, prefix, tmp_path, by_command):
+def test_replaceable_cache_folders_give_one_warning(site_cluster, prefix, tmp_path, by_command):
     project = tmp_path / "project"
     project.mkdir()
     if os.geteuid() != 0:
@@ -163,7 +163,7 @@ def test_who_could_exchange_the_folders_of_caches_is_told_once(site_cluster, pre
     assert f"{project} is not sticky (chmod +t {project}); the variable is not set" in errors
 
 
-def test_without_scratch_a_warning_says_that_the_caches_stay(site_cluster):
+def test_caches_are_unset_with_a_warning_without_scratch(site_cluster):
     environments, errors = site_cluster.environments("--ddp", "-N2", env={"SCRATCH": ""})
     assert all("TORCH_HOME" not in task for task in environments)
     (line,) = rollcall_lines(errors)
@@ -171,7 +171,7 @@ def test_without_scratch_a_warning_says_that_the_caches_stay(site_cluster):
 
 
 @pytest.mark.parametrize("by_command", [False, True], ids=["plugin", "command"])
-def test_files_that_the_site_will_soon_delete_are_told_once(site_cluster, scratch, prefix, tmp_path, by_command):
+def test_files_close_to_the_purge_age_give_one_warning(site_cluster, scratch, prefix, tmp_path, by_command):
     old = tmp_path / "data" / "old.h5"
     old.parent.mkdir()
     old.write_text("content")

@@ -39,7 +39,7 @@ def test_every_site_has_a_profile():
 
 
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
-def test_a_profile_loads_and_says_where_each_value_comes_from(path):
+def test_a_profile_loads_and_gives_a_source_for_each_value(path):
     shown = print_config(ROLLCALL_SITE_CONFIG=str(path))
     assert shown["site"] == {"name": path.stem, "file": str(path), "recognised_by": "ROLLCALL_SITE_CONFIG"}
     given = {f"{table}.{key}" for table, keys in tomllib.loads(path.read_text()).items() if table != "site" for key in keys}
@@ -83,7 +83,7 @@ def test_a_host_name_belongs_to_one_site():
             assert [name for name, theirs in patterns.items() if any(fnmatch.fnmatch(host, p) for p in theirs)] == [site]
 
 
-def test_a_name_that_looks_like_a_path_opens_nothing():
+def test_a_systemname_that_is_a_path_is_ignored():
     assert "site" not in print_config(SYSTEMNAME="../../../etc/passwd")
 
 

@@ -1,4 +1,4 @@
-"""site_config/rollcall-tmpfiles.conf: systemd-tmpfiles removes what is old in our folders, and nothing that a link in them leads to."""
+"""site_config/rollcall-tmpfiles.conf: systemd-tmpfiles removes old files in rollcall's folders and follows no links in them."""
 import os
 import pathlib
 import re
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__)
 
 
 @pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="no systemd-tmpfiles")
-def test_what_is_old_goes_and_links_are_not_followed(tmp_path):
+def test_old_files_are_removed_and_links_are_not_followed(tmp_path):
     def clean(text):
         (tmp_path / "rollcall.conf").write_text(re.sub(r"(?m)^e /", f"e {tmp_path}/", text))
         command = ["systemd-tmpfiles", "--clean", tmp_path / "rollcall.conf"]

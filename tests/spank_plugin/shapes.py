@@ -1,4 +1,4 @@
-"""Steps of every shape: how each is started, and which worlds of ranks come out of it."""
+"""Steps of every shape: how each is started, and the worlds of ranks that it forms."""
 
 import dataclasses
 import shlex

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Thousands of steps on a throwaway cluster, many at once, while jobs are cancelled, name servers are silent and slurmds die.
-Ends with 1 where a step hangs, a rank meets another world than its step's, a node is left unusable, or something is left over."""
+"""Thousands of steps on a throwaway cluster, many at once, while jobs are cancelled, name servers do not answer and slurmds are killed.
+Exits with 1 if a step hangs, a rank joins the world of another step, a node becomes unusable, or processes or files are left over."""
 
 import argparse
 import collections

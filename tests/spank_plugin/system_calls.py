@@ -1,4 +1,4 @@
-"""Watches a process tree with strace, and says with whose rights each file was opened and each program started."""
+"""Traces a process tree with strace, and reports the user with whose rights each file was opened and each program started."""
 
 import re
 import shutil

@@ -1,5 +1,5 @@
-"""What users of other launchers complain about, one test for each that is shown nowhere else; docs/developer/evidence.md has the list.
-Where it is cheap, a test shows the complaint too: what a step does to the usual recipe."""
+"""Known complaints about other launchers, one test for each that no other file tests; docs/developer/evidence.md has the list.
+Where it is cheap, a test also reproduces the complaint with the usual recipe."""
 
 import json
 import os
@@ -31,14 +31,14 @@ def ephemeral_ports():
 
 
 @pytest.mark.parametrize("before", [[], WITHOUT_RESERVED_PORTS], ids=["reserved by Slurm", "hashed"])
-def test_02_the_port_is_none_that_the_kernel_gives_to_others(cluster, command, before):
+def test_02_master_port_is_outside_the_ephemeral_range(cluster, command, before):
     record, read = cluster.recorder()
     cluster.run("srun", "-N2", *before, *command, *record)
     ports = {int(e["MASTER_PORT"]) for e in read()}
     assert len(ports) == 1 and not ports & set(ephemeral_ports())
 
 
-def test_02_a_port_that_the_kernel_may_give_away_is_warned_of_once(cluster, command):
+def test_02_an_ephemeral_port_range_is_warned_of_once(cluster, command):
     """Not refused: where all ports from 1024 on are ephemeral no range is outside of them."""
     first = ephemeral_ports()[0]
     result = cluster.run("srun", "-N2", *WITHOUT_RESERVED_PORTS, f"ROLLCALL_PORT_RANGE={first}-{first + 9}", *command, "true")
@@ -46,7 +46,7 @@ def test_02_a_port_that_the_kernel_may_give_away_is_warned_of_once(cluster, comm
     assert "MASTER_PORT" in line and "ephemeral" in line and f"ip_local_reserved_ports={first}-{first + 9}" in line
 
 
-def test_03_forty_steps_without_reserved_ports_share_no_port(cluster, command):
+def test_03_forty_steps_without_reserved_ports_get_distinct_ports(cluster, command):
     """Here without Slurm's reservation, which rules it out: the place of job and step in port.range, asked forty times."""
     steps = [*WITHOUT_RESERVED_PORTS, "bash", "-c",
              f"for step in {{0..39}}; do SLURM_STEP_ID=$step {shlex.join(command)} printenv MASTER_PORT; done"]
@@ -54,20 +54,20 @@ def test_03_forty_steps_without_reserved_ports_share_no_port(cluster, command):
     assert len(ports) == 40 and len(set(ports)) == 40
 
 
-def test_05_an_address_of_the_users_stays_an_address(cluster):
+def test_05_a_master_addr_set_by_the_user_is_kept(cluster):
     environments, errors = cluster.environments("--ddp", "-N2", env={"MASTER_ADDR": "127.0.0.1"})
     assert {e["MASTER_ADDR"] for e in environments} == {"127.0.0.1"}
     assert rollcall_lines(errors) == []  # it is the head node's, under another name
 
 
-def test_05_a_name_that_does_not_resolve_ends_the_step_instead_of_hanging_it(cluster):
+def test_05_an_unresolvable_host_name_ends_the_step(cluster):
     result = cluster.run("srun", "--ddp=host.template={host}.nowhere", "-N2", "sleep", "600", check=False)
     assert result.returncode == 69
     (line,) = rollcall_lines(result.stderr)
     assert "does not resolve" in line
 
 
-def test_07_gloo_is_given_no_prefix_and_no_interface_that_is_not_there(cluster):
+def test_07_gloo_gets_only_existing_complete_interface_names(cluster):
     for names in ("l", "lo1"):
         result = cluster.run("srun", f"--ddp=interface.gloo={names}", "-N2", "true", check=False)
         assert result.returncode == 69 and f"interface.gloo: {names}: is not an interface" in rollcall_lines(result.stderr)[0]
@@ -75,7 +75,7 @@ def test_07_gloo_is_given_no_prefix_and_no_interface_that_is_not_there(cluster):
     assert {e["GLOO_SOCKET_IFNAME"] for e in environments} == {"lo"}  # the first that exists
 
 
-def test_09_cpus_per_task_given_to_sbatch_reach_the_task_or_are_told(cluster):
+def test_09_cpus_per_task_of_sbatch_reach_the_task_or_are_warned_of(cluster):
     record, read = cluster.recorder()
     output = cluster.batch(f"#!/bin/bash\n#SBATCH -n2 --cpus-per-task=2\nsrun --ddp {shlex.join(record)}\n")
     lost = [e for e in read() if e["OMP_NUM_THREADS"] != "2"]
@@ -86,14 +86,14 @@ def test_09_cpus_per_task_given_to_sbatch_reach_the_task_or_are_told(cluster):
     assert [e["OMP_NUM_THREADS"] for e in read()] == ["2", "2"]
 
 
-def test_11_a_world_size_that_is_not_the_steps_is_told_by_both_numbers(cluster):
+def test_11_a_wrong_world_size_is_rejected_naming_both_numbers(cluster):
     result = cluster.run("srun", "--ddp", "-N2", "-n2", "true", env={"WORLD_SIZE": "8"}, check=False)
     assert result.returncode == 76
     (line,) = rollcall_lines(result.stderr)
     assert "WORLD_SIZE: 8: the number of ranks is 2" in line
 
 
-# Says who it is, then which signals it gets, and ends with the second.
+# Writes its pid, records the signals it receives, and ends on SIGTERM.
 TELL_SIGNALS = """
 import os, signal, sys
 folder = sys.argv[1] + "/" + os.environ["RANK"]
@@ -112,7 +112,7 @@ print("got", *got, flush=True)
 
 @pytest.mark.parametrize("way", ["plugin", "command"])
 def test_12_signals_reach_the_program_itself(cluster, command, way):
-    """No process stands between Slurm and the program: it has the very pid that slurmstepd forked."""
+    """There is no process between slurmstepd and the program: its pid is the one that slurmstepd forked."""
     folder = cluster.new_folder()
     script = folder / "job.sh"
     program = ["/usr/bin/python3", "-S", "-c", TELL_SIGNALS, str(folder)]
@@ -126,10 +126,10 @@ def test_12_signals_reach_the_program_itself(cluster, command, way):
     for name in ("SIGUSR1", "SIGTERM"):
         cluster.run("scancel", f"--signal={name[3:]}", f"{job}.0")
         poll(lambda: all((folder / f"{rank}.{name}").exists() for rank in "01"), name, 60)
-    poll(lambda: (folder / "out").read_text().count("got SIGUSR1 SIGTERM") == 2, "their last words", 60)
+    poll(lambda: (folder / "out").read_text().count("got SIGUSR1 SIGTERM") == 2, "output of both tasks", 60)
 
 
-def test_13_one_dead_rank_ends_the_step_of_the_template(cluster, tmp_path):
+def test_13_a_killed_rank_ends_the_step_of_the_template(cluster, tmp_path):
     program = tmp_path / "train.py"
     program.write_text("import os, signal, time\n"
                        "os.kill(os.getpid(), signal.SIGKILL) if os.environ['RANK'] == '1' else time.sleep(3600)\n")
@@ -142,7 +142,7 @@ def test_13_one_dead_rank_ends_the_step_of_the_template(cluster, tmp_path):
     assert "task 1" in (tmp_path / "out").read_text()
 
 
-def test_14_compiled_code_is_cached_on_the_node_and_downloads_on_scratch(cluster, tmp_path):
+def test_14_compilation_caches_are_node_local_and_downloads_shared(cluster, tmp_path):
     local, shared = tmp_path / "local", tmp_path / "shared"
     local.mkdir()
     shared.mkdir()
@@ -154,8 +154,8 @@ def test_14_compiled_code_is_cached_on_the_node_and_downloads_on_scratch(cluster
             assert e[name].startswith(f"{shared}/")
 
 
-def test_15_every_variable_that_the_user_set_is_kept(cluster):
-    """But ranks that contradict the step, which end it: they would hang a program or spoil its results."""
+def test_15_every_variable_set_by_the_user_is_kept(cluster):
+    """Except ranks that contradict the step, which end it: they would make a program hang or falsify its results."""
     written, _ = cluster.environments("--ddp", "-N1", "-n1")
     ours = re.findall(r"(\w+):[0-9a-f]{8}", written[0]["ROLLCALL_SET"])
     users = {name: written[0][name] if name in ("RANK", "WORLD_SIZE", "MASTER_PORT") else "of-the-user" for name in ours}
@@ -166,7 +166,7 @@ def test_15_every_variable_that_the_user_set_is_kept(cluster):
     assert all(any(f"warning: {name}: " in line for line in told) for name in ("LOCAL_RANK", "OMP_NUM_THREADS", "MASTER_ADDR"))
 
 
-def test_15_world_size_counts_tasks_and_the_port_is_not_everybodys(cluster):
+def test_15_world_size_counts_tasks_and_the_port_is_not_the_default(cluster):
     environments, _ = cluster.environments("--ddp", "-N2", "--ntasks-per-node=2")
     assert {e["WORLD_SIZE"] for e in environments} == {"4"}
     assert {e["MASTER_PORT"] for e in environments} != {"29500"}
@@ -176,7 +176,7 @@ AWKWARD = ["two words", "$(touch /tmp/x)", "`id`", "a;b", "*", "'", '"', "\\", "
 
 
 @pytest.mark.parametrize("way", ["plugin", "command"])
-def test_16_arguments_and_values_pass_no_shell(cluster, command, way):
+def test_16_arguments_and_values_are_not_interpreted_by_a_shell(cluster, command, way):
     folder = cluster.new_folder()
     program = ["/usr/bin/python3", "-S", "-c", "import os,sys,json; json.dump([sys.argv[2:], os.environ['AWKWARD']], open(sys.argv[1], 'w'))",
                str(folder / "seen")]
@@ -186,8 +186,8 @@ def test_16_arguments_and_values_pass_no_shell(cluster, command, way):
     assert json.loads((folder / "seen").read_text()) == [AWKWARD, everything]
 
 
-def test_17_more_than_a_hundred_ranks_agree(cluster):
-    """Gloo's full mesh is Gloo's; what a launcher owes is an endpoint that does not depend on the number of ranks."""
+def test_17_all_of_128_ranks_get_consistent_environments(cluster):
+    """Gloo builds its full mesh itself; the launcher provides an endpoint that does not depend on the number of ranks."""
     seen = cluster.run("srun", "--ddp", "-N4", "-n128", "--overcommit", "--distribution=cyclic", "sh", "-c",
                        'echo "$RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK $MASTER_ADDR:$MASTER_PORT"', timeout=120).stdout.split("\n")
     tasks = sorted((line.split() for line in seen if line), key=lambda words: int(words[0]))

@@ -1,4 +1,4 @@
-"""Slurm that hands its files out to its nodes ("configless"): the plugin, its profile and the command find each other there."""
+"""Configless Slurm, where slurmctld distributes the configuration files: the plugin and the command find the site profile."""
 
 import contextlib
 import os
@@ -68,7 +68,7 @@ def is_gone(pid):
         return True
 
 
-def test_a_step_gets_its_environment_with_files_that_slurm_handed_out(configless):
+def test_a_step_gets_its_environment_in_configless_mode(configless):
     (first, second), errors = configless.environments("--ddp", "-N2")
     assert "rollcall" not in errors
     for task in (first, second):
@@ -76,7 +76,7 @@ def test_a_step_gets_its_environment_with_files_that_slurm_handed_out(configless
         assert (task["MASTER_ADDR"], task["GLOO_SOCKET_IFNAME"], task["WORLD_SIZE"]) == ("localhost", "lo", "2")
 
 
-def test_the_command_finds_the_plugins_profile_in_them(configless, rollcall):
+def test_the_command_finds_the_plugin_profile_in_configless_mode(configless, rollcall):
     shown = configless.run("srun", "-N1", str(rollcall), "--print-config").stdout
     assert f"recognised by config= in plugstack.conf, {configless.folder}/site.toml" in shown
     told = configless.run("srun", "-N2", str(rollcall), "doctor", "--no-bench", "--only=answer,way,environment,head-name,head-port")

@@ -1,5 +1,5 @@
-"""What a step gets does not depend on how much of the environment it was given: --export=NONE drops HOME and USER, by which the
-user's file and the folders of caches are found."""
+"""The environment of a step does not depend on --export: --export=NONE removes HOME and USER, which locate the
+configuration file of the user and the cache folders."""
 
 import os
 import shlex
@@ -33,7 +33,7 @@ def cluster(short_folder, plugin, home):
 
 @pytest.mark.parametrize("export", ["--export=NONE", "--export=LANG"])
 @pytest.mark.parametrize("by_plugin", [True, False], ids=["plugin", "exec"])
-def test_the_users_file_and_the_users_caches_are_found(cluster, rollcall, home, export, by_plugin):
+def test_export_none_keeps_the_config_file_and_caches_of_the_user(cluster, rollcall, home, export, by_plugin):
     ask = ["--ddp", "-N2"] if by_plugin else ["-N2", str(rollcall), "exec", "--"]
     environments, errors = cluster.environments(export, *ask, env={"HOME": str(home)})
     assert len(environments) == 2 and "rollcall" not in errors
@@ -44,7 +44,7 @@ def test_the_users_file_and_the_users_caches_are_found(cluster, rollcall, home, 
 
 
 @pytest.mark.parametrize("template", ["run_python.sbatch", "run.sbatch"])
-def test_tasks_of_a_template_have_what_its_script_has(cluster, home, template):
+def test_tasks_of_a_template_inherit_the_environment_of_its_script(cluster, home, template):
     export = "--export=PATH" if SLURM else "--export=NONE"  # a Slurm that is not this machine's is found by PATH alone
     programs = cluster.new_folder()
     record, read = cluster.recorder()

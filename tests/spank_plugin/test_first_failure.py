@@ -1,4 +1,4 @@
-"""A step ends with its first failing task: `srun --ddp` brings Slurm's --kill-on-bad-exit, unless the user says otherwise."""
+"""A step ends with its first failing task: `srun --ddp` implies Slurm's --kill-on-bad-exit, unless the user sets it."""
 
 import time
 
@@ -30,19 +30,19 @@ def test_the_step_ends_with_its_first_failing_task(cluster):
     print(f"the step ended after {seconds:.2f} s")
 
 
-def test_where_the_others_end_well_on_term_the_exit_code_is_the_causes(cluster):
+def test_the_exit_code_is_that_of_the_failed_task_if_others_exit_cleanly(cluster):
     result, _ = step(cluster, OTHERS_END_WELL, "--ddp")
     assert result.returncode == 7
 
 
-def test_without_the_option_nothing_changes(cluster):
+def test_without_ddp_the_other_tasks_continue(cluster):
     result, _ = step(cluster, PATIENT)
     assert result.returncode == 7 and result.stdout.count("went on") == 3
     result = cluster.run("srun", *TWO_NODES, "sh", "-c", PATIENT, "--ddp", check=False)  # the program's own option
     assert result.returncode == 7 and result.stdout.count("went on") == 3
 
 
-def test_the_setting_turns_it_off(cluster):
+def test_kill_on_bad_exit_off_disables_it(cluster):
     result, _ = step(cluster, PATIENT, "--ddp=kill-on-bad-exit=off")
     assert result.returncode == 7 and result.stdout.count("went on") == 3
 
@@ -53,32 +53,32 @@ def test_the_setting_turns_it_off(cluster):
     (["--ddp"], {"SLURM_KILL_BAD_EXIT": "0"}),
     (["--ddp=off"], {}),
 ])
-def test_the_users_word_counts(cluster, srun, env):
+def test_kill_on_bad_exit_of_the_user_has_precedence(cluster, srun, env):
     result, _ = step(cluster, PATIENT, *srun, env=env)
     assert result.returncode == 7 and result.stdout.count("went on") == 3
 
 
-def test_sruns_in_a_job_with_the_option_end_too(cluster):
+def test_kill_on_bad_exit_applies_to_steps_of_a_job_with_ddp(cluster):
     output = cluster.batch(f"#!/bin/sh\nsrun {' '.join(TWO_NODES)} sh -c '{RANK_1_FAILS}'\necho code $?\n", "--ddp", "-N2",
                            "--ntasks-per-node=2")
     assert "code 143" in output and "waited" not in output
 
 
-def test_a_step_of_several_components_ends_too(cluster):
+def test_a_het_step_ends_with_its_first_failing_task(cluster):
     waits = cluster.new_folder() / "waits"  # the other fails only then: before, TERM would not find a shell to end
     result = cluster.run("srun", "-n1", "sh", "-c", f"touch {waits}; sleep {ENOUGH} && echo waited", ":",
                          "--ddp", "-n1", "sh", "-c", f"until [ -e {waits} ]; do sleep 0.05; done; exit 7", check=False, timeout=ENOUGH + 60)
     assert result.returncode == 143 and "waited" not in result.stdout
 
 
-def test_tasks_do_not_find_the_variable_by_which_srun_was_told(cluster):
+def test_tasks_do_not_see_slurm_kill_bad_exit_set_by_the_plugin(cluster):
     environments, _ = cluster.environments("--ddp", "-n1")
     assert "SLURM_KILL_BAD_EXIT" not in environments[0]
     environments, _ = cluster.environments("--ddp", "-n1", env={"SLURM_KILL_BAD_EXIT": "1"})
     assert environments[0]["SLURM_KILL_BAD_EXIT"] == "1"  # the user's own stays
 
 
-def test_the_exit_code_of_what_rollcall_refuses_is_not_lost(cluster):
+def test_the_exit_code_of_a_rollcall_error_is_preserved(cluster):
     """All tasks fail, none at the same time: who is ended while it still looks for its environment counts less."""
     for _ in range(5):
         result, _ = step(cluster, "true", "--ddp=host.template=nowhere.invalid")

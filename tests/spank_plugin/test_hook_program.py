@@ -1,5 +1,5 @@
-"""The plugin has its work done by `rollcall spank-hook`. A program that is missing, of another version, or that hangs, crashes or
-says what it should not ends what asked for it, by name; slurmstepd and its node go on."""
+"""The plugin delegates its work to `rollcall spank-hook`. A hook program that is missing, of another version, hangs, crashes or
+violates the protocol ends only the step, with an error that names it; slurmstepd and the node are not affected."""
 
 import json
 import os
@@ -46,7 +46,7 @@ CRASHES = "say(b'V', version); os.kill(os.getpid(), signal.SIGSEGV)"
 ENDS = "say(b'V', version); os._exit(0)"
 GARBAGE = "plugin.sendall(os.urandom(100000))"
 TOO_LONG = "say(b'V', version); plugin.sendall(struct.pack('=cI', b's', 0xffffffff))"
-WITHOUT_END = "say(b'V', version)\n        while True: say(b'n', b'')\n"
+ENDLESS = "say(b'V', version)\n        while True: say(b'n', b'')\n"
 TOO_MANY_LINES = "say(b'V', version); [say(b'n', b'more') for _ in range(65)]"
 NO_NAME = "say(b'V', version); say(b's', b'=x')"
 NO_NUMBER = "say(b'V', version); say(b'x', b'many')"
@@ -68,7 +68,7 @@ SPOILT = {
 
 
 class Program:
-    """What `rollcall=` of plugstack.conf names."""
+    """The hook program that `rollcall=` in plugstack.conf names."""
 
     def __init__(self, cluster):
         self.folder = cluster.new_folder()
@@ -78,8 +78,8 @@ class Program:
         self.marks.mkdir()
         self.plugstack = cluster.folder / "etc" / "plugstack.conf"
 
-    def say_of_owners(self, word):
-        """The line's config_owner=; it has no profile then, which is not believed in /tmp."""
+    def set_config_owner(self, word):
+        """Sets config_owner= in plugstack.conf, without a profile, which would not be trusted in /tmp."""
         plugin = self.plugstack.read_text().split()[1]
         self.plugstack.write_text(f"required {plugin} rollcall={self.path} {word}\n")
 
@@ -107,7 +107,7 @@ def check_gone(program):
 
 
 @pytest.mark.parametrize("hook, spoil", [("task", spoil) for spoil in SPOILT] + [("option", "crashes"), ("option", "hangs")])
-def test_one_that_goes_wrong_ends_what_asked_for_it(cluster, program, hook, spoil):
+def test_a_failing_hook_program_ends_the_step_with_its_error(cluster, program, hook, spoil):
     text, code, words = SPOILT[spoil]
     program.write(text, hook)
     step = cluster.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "echo", "ran", check=False)
@@ -120,13 +120,13 @@ def test_one_that_goes_wrong_ends_what_asked_for_it(cluster, program, hook, spoi
     check_nodes(cluster)
 
 
-def test_one_of_another_version_with_the_same_protocol_is_run(cluster, program):
+def test_a_hook_program_of_another_version_with_the_same_protocol_works(cluster, program):
     """As on the nodes while they are upgraded."""
     program.write(OTHER_PATCH, "task")
     assert cluster.run("srun", "--ddp", "-N2", "echo", "ran").stdout == "ran\nran\n"
 
 
-def test_what_it_says_does_not_fill_slurmds_log(cluster, program):
+def test_output_of_the_hook_program_does_not_fill_the_slurmd_log(cluster, program):
     """It runs as the user, who may have another program speak in its place."""
     logs = list((cluster.folder / "log").glob("slurmd.*"))
     before = sum(path.stat().st_size for path in logs)
@@ -138,15 +138,15 @@ def test_what_it_says_does_not_fill_slurmds_log(cluster, program):
 
 
 @pytest.mark.long
-def test_one_that_writes_without_end(cluster, program):
-    program.write(WITHOUT_END, "task")
+def test_a_hook_program_with_endless_output_is_ended(cluster, program):
+    program.write(ENDLESS, "task")
     step = cluster.run("srun", "--ddp", "-N2", "echo", "ran", check=False)
     assert step.returncode == 76 and "ran" not in step.stdout
     check_gone(program)
     check_nodes(cluster)
 
 
-def test_one_that_ended_well_leaves_no_child_to_the_task(cluster, program):
+def test_the_hook_program_leaves_no_child_process_to_the_task(cluster, program):
     program.write()
     # Whether this very process, which the plugin ran in, has a child.
     count = "import os; print(len(open(f'/proc/self/task/{os.getpid()}/children').read().split()))"
@@ -212,11 +212,11 @@ NOT_RUN = [missing, a_folder, not_executable, no_program, others_may_write, othe
 
 
 @pytest.mark.parametrize("spoil", NOT_RUN, ids=lambda function: function.__name__)
-def test_one_that_is_not_there_or_not_to_be_trusted_is_not_run(cluster, program, spoil):
+def test_a_missing_or_untrusted_hook_program_is_not_run(cluster, program, spoil):
     if "another" in spoil.__name__ and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     program.write()
-    program.say_of_owners("")
+    program.set_config_owner("")
     code, words = spoil(program)
     step = cluster.run("srun", "--ddp", "-N2", "echo", "ran", check=False)
     assert step.returncode == code and "ran" not in step.stdout, step.stderr
@@ -229,9 +229,9 @@ def test_one_that_is_not_there_or_not_to_be_trusted_is_not_run(cluster, program,
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("word, code", [("config_owner=any", 0), ("config_owner=7001", 0), ("config_owner=7002", 78), ("", 78),
                                         ("config_owner=7001x", 78)])
-def test_who_owns_what_is_run_is_the_sites_to_say(cluster, program, word, code):
+def test_config_owner_sets_the_accepted_owner_of_the_hook_program(cluster, program, word, code):
     program.write()
-    program.say_of_owners(word)
+    program.set_config_owner(word)
     os.chown(program.path, 7001, 7001)
     step = cluster.run("srun", "--ddp", "-N2", "echo", "ran", check=False)
     assert step.returncode == code, step.stderr
@@ -244,7 +244,7 @@ def test_who_owns_what_is_run_is_the_sites_to_say(cluster, program, word, code):
 def of_roots_group(program):
     os.chown(program.path, 7001, 0)
     program.path.chmod(0o775)
-    program.say_of_owners("config_owner=7001")
+    program.set_config_owner("config_owner=7001")
     return 0, ""
 
 
@@ -254,10 +254,10 @@ KERNELS = [not_executable, no_program]  # of which the kernel tells when it is r
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("spoil", [*(one for one in NOT_RUN if one not in KERNELS), of_roots_group, None],
                          ids=lambda function: getattr(function, "__name__", "none"))
-def test_the_status_says_what_a_step_says(cluster, program, rollcall, spoil):
+def test_install_status_reports_the_same_problem_as_a_step(cluster, program, rollcall, spoil):
     program.write()
     program.path.write_text(program.path.read_text() + "# rollcall-hook (protocol 1)\n")
-    program.say_of_owners("")
+    program.set_config_owner("")
     code, words = spoil(program) if spoil else (0, "")
     assert cluster.run("srun", "--ddp", "-N1", "true", check=False).returncode == code
     status = json.loads(cluster.run(str(rollcall), "install", "--status", "--json").stdout)
@@ -267,14 +267,14 @@ def test_the_status_says_what_a_step_says(cluster, program, rollcall, spoil):
     assert status["program"] == str(program.path)
 
 
-def test_the_doctor_says_what_a_step_says(cluster, program, rollcall):
-    program.say_of_owners("config_owner=any")
+def test_doctor_reports_the_same_problem_as_a_step(cluster, program, rollcall):
+    program.set_config_owner("config_owner=any")
     doctor = cluster.run("srun", "-N1", str(rollcall), "doctor", "--json", "--only=way", check=False)
     assert f"rollcall: {program.path}: is not a program" in doctor.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in a file's place on one node")
-def test_one_that_a_node_lacks_is_told_by_that_node(cluster, program):
+def test_a_hook_program_missing_on_one_node_is_reported_by_it(cluster, program):
     program.write()
     cluster.restart_node_with("jwb0002", "/dev/null", program.path)
     try:
@@ -287,7 +287,7 @@ def test_one_that_a_node_lacks_is_told_by_that_node(cluster, program):
     check_nodes(cluster)
 
 
-def test_it_is_run_for_those_alone_who_asked(cluster, program):
+def test_the_hook_program_runs_only_for_steps_with_ddp(cluster, program):
     program.write()
     cluster.run("srun", "-N2", "true")
     cluster.batch("#!/bin/bash\nsrun true\n")
@@ -296,13 +296,13 @@ def test_it_is_run_for_those_alone_who_asked(cluster, program):
     assert len(program.started()) == 3  # srun, and a task on each node
 
 
-def test_a_programs_own_option_of_that_name_needs_none(cluster, program):
+def test_a_ddp_option_of_the_users_program_needs_no_hook_program(cluster, program):
     assert cluster.run("srun", "-N2", "echo", "--ddp").stdout == "--ddp\n--ddp\n"
     assert not program.path.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run steps of another user")
-def test_it_runs_with_the_users_rights(cluster, program):
+def test_the_hook_program_runs_with_the_rights_of_the_user(cluster, program):
     as_nobody = ["runuser", "-u", "nobody", "--"]
     if cluster.run(*as_nobody, "srun", "--chdir=/tmp", "true", check=False).returncode != 0:
         pytest.skip("nobody cannot run steps here")
@@ -315,7 +315,7 @@ def test_it_runs_with_the_users_rights(cluster, program):
 
 
 @pytest.mark.parametrize("hook", ["option", "task"])
-def test_it_has_nothing_else_open(cluster, program, hook):
+def test_the_hook_program_inherits_no_other_descriptors(cluster, program, hook):
     """slurmstepd's files are root's; srun's stand for them here, of which one more is easily opened."""
     program.write("folder = '/proc/self/fd'; there = [n for n in os.listdir(folder) if n not in '012' and os.path.islink(f'{{folder}}/{{n}}')]\n"
                   "        open({!r}, 'w').write('\\n'.join(os.readlink(f'{{folder}}/{{n}}') for n in there))"
@@ -326,7 +326,7 @@ def test_it_has_nothing_else_open(cluster, program, hook):
     assert others == [] and sum(name.startswith("socket:") for name in names) == 1, names
 
 
-def test_no_other_process_of_the_user_gets_at_its_socket(rollcall):
+def test_the_socket_of_the_hook_program_is_protected_from_other_processes(rollcall):
     version = subprocess.run([rollcall, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     plugin, programs = socket.socketpair()
     command = f"exec 3<&{programs.fileno()}; exec {rollcall} spank-hook '{version} (protocol 1)'"
@@ -336,7 +336,7 @@ def test_no_other_process_of_the_user_gets_at_its_socket(rollcall):
         plugin.settimeout(30)
         plugin.sendall(struct.pack("=cI", b"h", 4) + b"init")
         assert plugin.recv(1) == b"V"
-        assert os.stat(f"/proc/{program.pid}/mem").st_uid == 0  # the kernel's way to say that only root may look into it
+        assert os.stat(f"/proc/{program.pid}/mem").st_uid == 0  # so the kernel lets only root access its memory
         if os.geteuid() == 0:
             flags = pathlib.Path(f"/proc/{program.pid}/fdinfo/3").read_text().split("flags:")[1].split()[0]
             assert int(flags, 8) & os.O_CLOEXEC
@@ -345,6 +345,6 @@ def test_no_other_process_of_the_user_gets_at_its_socket(rollcall):
 
 
 @pytest.mark.parametrize("most", [9, 10])
-def test_too_few_descriptors_are_named(cluster, most):
+def test_too_few_file_descriptors_are_reported(cluster, most):
     step = cluster.run("bash", "-c", f"ulimit -n {most}; exec srun --ddp -N1 true", check=False)
     assert step.returncode == 69 and "ulimit -n" in step.stderr, step.stderr

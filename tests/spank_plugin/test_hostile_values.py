@@ -1,4 +1,4 @@
-"""Values that would do something in a shell stay text: in the user's variables, in settings and in what a task receives."""
+"""Shell metacharacters are never interpreted: not in variables of the user, in settings, or in the environment of a task."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def hostile(request, cluster):
     assert list(folder.iterdir()) == [], "the value was run"
 
 
-def test_a_users_values_reach_the_task_as_they_are(cluster, rollcall, hostile):
+def test_hostile_variables_reach_the_task_unchanged(cluster, rollcall, hostile):
     names = ("MASTER_ADDR", "GLOO_SOCKET_IFNAME", "TORCH_HOME", "PATH_OF_MINE")
     users = dict.fromkeys(names, hostile)
     for front in (["--ddp"], [str(rollcall), "exec", "--"]):
@@ -31,7 +31,7 @@ def test_a_users_values_reach_the_task_as_they_are(cluster, rollcall, hostile):
 
 
 @pytest.mark.parametrize("name", ["ROLLCALL_HOST_TEMPLATE", "ROLLCALL_VENV", "ROLLCALL_INTERFACE_GLOO", "ROLLCALL_CACHE_LOCAL"])
-def test_a_setting_is_used_as_text_or_refused_with_one_line(cluster, hostile, name):
+def test_hostile_settings_are_used_as_text_or_rejected_in_one_line(cluster, hostile, name):
     result = cluster.run("srun", "--ddp", "env", "-0", env={name: hostile}, check=False)
     lines = [line for line in result.stderr.splitlines() if "rollcall: " in line]
     if result.returncode != 0:
@@ -40,7 +40,7 @@ def test_a_setting_is_used_as_text_or_refused_with_one_line(cluster, hostile, na
     assert cluster.nodes_in_state("drained", "draining", "down") == []
 
 
-def test_lines_for_a_shell_give_back_the_same_values(cluster, rollcall, hostile):
+def test_env_export_quotes_hostile_values(cluster, rollcall, hostile):
     """`eval "$(rollcall env --export)"` is a shell, and the user's: quoting must hold."""
     program = shlex.quote(str(rollcall))
     script = (f'export ROLLCALL_VARIABLES=; eval "$({program} env --export --venv={shlex.quote("/v/" + hostile.strip())} 2> /dev/null)";'
@@ -50,7 +50,7 @@ def test_lines_for_a_shell_give_back_the_same_values(cluster, rollcall, hostile)
         assert json.loads(result.stdout) == "/v/" + hostile.strip()
 
 
-def test_root_never_expands_a_users_value(cluster):
+def test_variables_in_paths_are_expanded_only_once(cluster):
     """${NAME} in a path is replaced once: a value that looks like another ${NAME} stays as it is."""
     scratch = cluster.new_folder() / "${HOME}"
     python = scratch / "v" / "bin" / "python"

@@ -1,5 +1,5 @@
-"""A node whose half of the plugin does not run: its tasks would start without a rendezvous, end with 0 after training alone, and
-leave the others waiting. srun's half sees to it that they find out at once."""
+"""A node on which the plugin does not run: its tasks would start without a rendezvous, train alone, exit with 0 and
+leave the others waiting. The plugin in srun makes such tasks fail immediately."""
 
 import os
 
@@ -19,7 +19,7 @@ time.sleep(40 if world > 1 else 0)
 MISSING = "rollcall-plugin-missing-on-this-node.invalid"
 
 
-def another_slurms():
+def incompatible_plugin():
     """The plugin's file of another Slurm, whose loader takes no other's."""
     for suite in ("trixie", "forky"):
         path = BUILD / "spank_plugin" / suite / "spank_rollcall.so"
@@ -32,7 +32,7 @@ def nothing():
     return "/dev/null"
 
 
-@pytest.fixture(params=[nothing, another_slurms], ids=lambda function: function.__name__)
+@pytest.fixture(params=[nothing, incompatible_plugin], ids=lambda function: function.__name__)
 def gap(request, short_folder, plugin):
     """Two nodes, of which the second cannot load the plugin."""
     other = request.param()
@@ -51,7 +51,7 @@ def test_a_node_without_the_plugin_ends_the_step(gap):
     assert found["jwb0002"] == " ".join([MISSING] * 5)
     assert found["jwb0001"].split()[1:] == ["0", "2", "2", "2"] and MISSING not in found["jwb0001"]
 
-    # What the user said stays, and is no promise; without the option nothing is promised.
+    # Variables set by the user are kept and not marked; without the option nothing is marked.
     asked = gap.run("srun", "--ddp", "-N2", "printenv", "MASTER_ADDR", env={"MASTER_ADDR": "127.0.0.1"}).stdout
     assert asked == "127.0.0.1\n" * 2
     for option in ("--ddp=off", "--overlap"):
@@ -59,19 +59,19 @@ def test_a_node_without_the_plugin_ends_the_step(gap):
     inside = gap.run("srun", "--ddp", "-N2", "-n2", "sh", "-c",
                      'test "$SLURMD_NODENAME" = jwb0001 || exit 0; srun --overlap -N2 env; echo; env', check=False).stdout
     assert MISSING not in inside
-    # Who resolves the step itself takes none of it for the user's.
+    # `rollcall exec`, which resolves the step itself, does not mistake the markers for values of the user.
     healed = gap.run("srun", "--ddp", "-N2", str(BUILD / "runtime" / "rollcall"), "exec", "--", "printenv", "RANK", check=False)
     assert sorted(healed.stdout.split()) == ["0", "1"], healed.stderr
 
 
-def test_a_shell_of_salloc_and_a_batch_script_find_nothing_of_it(cluster):
+def test_salloc_shells_and_batch_scripts_do_not_see_the_marker(cluster):
     assert MISSING not in cluster.batch("#!/bin/bash\n#SBATCH -N2 --ddp\nenv\n")
     shell = cluster.run("salloc", "-N2", "--ddp", "srun", "--interactive", "-N1", "-n1", "env").stdout  # as use_interactive_step does
     assert "SLURM_JOB_ID" in shell and MISSING not in shell
 
 
-def test_a_list_of_variables_that_names_some_of_them_changes_nothing(cluster):
-    """srun takes the values of a list's names from its own environment, and not the marker, which is not among them."""
+def test_an_export_list_with_rendezvous_variables_changes_nothing(cluster):
+    """srun takes the values of the listed variables from its own environment, which does not contain the marker."""
     for env in ({}, {"SLURM_EXPORT_ENV": "PATH,MASTER_ADDR,RANK,WORLD_SIZE"}):
         options = [] if env else ["--export=PATH,MASTER_ADDR,RANK,WORLD_SIZE"]
         step = cluster.run("srun", "--ddp", "-N2", "-n2", *options, "sh", "-c", "echo $RANK of $WORLD_SIZE at $MASTER_ADDR", env=env)

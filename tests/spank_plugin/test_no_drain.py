@@ -1,5 +1,5 @@
-"""Under `required` in plugstack.conf no failure of rollcall's drains a node. Slurm drains one where a required plugin fails in a
-batch job before task_init, and some versions then call the job completed, or queue it again."""
+"""With `required` in plugstack.conf, no rollcall error drains a node. Slurm drains a node if a required plugin fails in a
+batch job before task_init, and some versions then report the job as completed, or requeue it."""
 
 import os
 import shlex
@@ -96,18 +96,18 @@ SITE_MISTAKES = [unknown_lock, absent, damaged, unknown_key, wrong_value, folder
 
 
 @pytest.mark.parametrize("break_it", SITE_MISTAKES, ids=lambda function: function.__name__)
-def test_a_mistake_of_the_site(required, profile, break_it):
+def test_a_site_mistake_drains_no_node(required, profile, break_it):
     break_it(profile)
     step = required.run("srun", "--ddp", "-N2", "echo", "ran", check=False)
     output = batch(required, "srun echo ran")
     assert step.returncode != 0 and "ran" not in step.stdout
     assert rollcall_lines(step.stderr) != []
     assert "ran" not in output and "rc=0" not in output and "rc=" in output
-    assert required.run("srun", "-N4", "true").returncode == 0  # nobody else is hurt
+    assert required.run("srun", "-N4", "true").returncode == 0  # other steps are not affected
     check_nodes(required)
 
 
-def test_a_value_that_the_site_locked(required, profile):
+def test_a_locked_setting_drains_no_node(required, profile):
     profile.write_text("threads = \"2\"\n\n" + profile.read_text().replace("[site]", "[site]\nlocked = [\"threads\"]", 1))
     step = required.run("srun", "--ddp", "-N2", "--export=ALL,ROLLCALL_THREADS=5", "true", check=False)
     assert step.returncode == 0 or rollcall_lines(step.stderr) != []
@@ -116,7 +116,7 @@ def test_a_value_that_the_site_locked(required, profile):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run steps of another user")
-def test_a_profile_that_the_user_may_not_read(required, profile):
+def test_an_unreadable_profile_drains_no_node(required, profile):
     as_nobody = ["runuser", "-u", "nobody", "--"]
     if required.run(*as_nobody, "srun", "--chdir=/tmp", "true", check=False).returncode != 0:
         pytest.skip("nobody cannot run steps here")
@@ -130,7 +130,7 @@ def test_a_profile_that_the_user_may_not_read(required, profile):
 
 # ---------------------------------------------------------------- the user's mistakes
 
-# What reaches the nodes though srun looks first: --export changes the tasks' environment only.
+# Mistakes that srun does not detect and that reach the nodes: --export changes only the environment of the tasks.
 ON_THE_NODES = [
     "--ddp --export=ALL,ROLLCALL_THREADS=many",
     "--ddp --export=ALL,ROLLCALL_PORT_RNAGE=1-2",
@@ -153,7 +153,7 @@ def broken(tmp_path):
     return tmp_path
 
 
-def test_mistakes_of_the_user_in_steps(required, broken):
+def test_user_mistakes_in_steps_drain_no_node(required, broken):
     for options in ON_THE_NODES + IN_SRUN:
         step = required.run("srun", *options.format(broken=broken).split(), "-N2", "echo", "ran", check=False)
         lines = rollcall_lines(step.stderr)
@@ -162,7 +162,7 @@ def test_mistakes_of_the_user_in_steps(required, broken):
     check_nodes(required)
 
 
-def test_mistakes_of_the_user_in_a_batch_job(required, broken):
+def test_user_mistakes_in_a_batch_job_drain_no_node(required, broken):
     steps = [f"srun {shlex.join(options.format(broken=broken).split())} true; echo ended" for options in ON_THE_NODES + IN_SRUN]
     output = batch(required, "\n".join(steps))
     assert output.count("ended") == len(steps), output
@@ -173,7 +173,7 @@ def test_mistakes_of_the_user_in_a_batch_job(required, broken):
     ("ROLLCALL_THREADS", "many"), ("XDG_CONFIG_HOME", "{broken}"), ("RANK", "7"), ("ROLLCALL_HOST_TEMPLATE", "nosuch-{{host}}"),
     ("ROLLCALL_SET", "x" * 60000), ("SLURM_ROLLCALL_DDP", "yes"),
 ], ids=lambda text: text[:22])
-def test_a_mistake_in_the_whole_jobs_environment(required, broken, variable, value):
+def test_a_mistake_in_the_job_environment_drains_no_node(required, broken, variable, value):
     output = batch(required, "srun true", env={variable: value.format(broken=broken)})
     assert "rc=" in output
     check_nodes(required)
@@ -181,7 +181,7 @@ def test_a_mistake_in_the_whole_jobs_environment(required, broken, variable, val
 
 @pytest.mark.parametrize("option", ["--ddp=cache.shared=/" + "x" * 100000, "--ddp=host.template=" + "y" * 5000, "--ddp=venv=/a\tb\x01c"],
                          ids=lambda text: text[:20])
-def test_values_out_of_proportion(required, option):
+def test_oversized_values_drain_no_node(required, option):
     required.run("srun", option, "-N2", "true", check=False)
     submitted = required.run("sbatch", option, "--parsable", "--no-requeue", "-N2", "--output=/dev/null", "--wrap", "srun true",
                              check=False)
@@ -190,7 +190,7 @@ def test_values_out_of_proportion(required, option):
     check_nodes(required)
 
 
-def test_a_program_that_fails_or_is_not_there_is_slurms_matter(required):
+def test_a_failing_or_missing_program_drains_no_node(required):
     for program in (["false"], ["/nowhere/program"], ["bash", "-c", "kill -9 $$"]):
         assert required.run("srun", "--ddp", "-N2", *program, check=False).returncode != 0
     output = batch(required, "srun false; srun /nowhere/program; srun bash -c 'kill -9 $$'")
@@ -198,7 +198,7 @@ def test_a_program_that_fails_or_is_not_there_is_slurms_matter(required):
     check_nodes(required)
 
 
-def test_a_job_that_is_cancelled_while_its_step_starts(required):
+def test_cancelling_a_starting_step_drains_no_node(required):
     folder_of_marks = required.new_folder()
     job = required.run("sbatch", "--parsable", "--no-requeue", "-N2", "--ddp", "--output=/dev/null", "--wrap",
                        f"srun bash -c 'touch {folder_of_marks}/$SLURM_PROCID; sleep 1000'").stdout.strip()

@@ -1,4 +1,4 @@
-"""Where Slurm gives each job a /tmp of its own, what rollcall makes for a task is in it, and the host's /tmp gets nothing."""
+"""If Slurm gives each job a private /tmp, rollcall creates the cache folders of a task in it and none in the /tmp of the host."""
 
 import os
 import pathlib
@@ -52,7 +52,7 @@ def cluster_with_own_tmp(plugin, rollcall):
             subprocess.run(["umount", "--recursive", "--quiet", private], check=False, stderr=subprocess.DEVNULL)
 
 
-def test_caches_are_made_in_the_tasks_own_tmp(cluster_with_own_tmp):
+def test_caches_are_created_in_the_private_tmp_of_the_job(cluster_with_own_tmp):
     cache = pathlib.Path(f"/tmp/rollcall-test-{os.getpid()}")
     show = f'test "$(readlink /proc/self/ns/mnt)" = {os.readlink("/proc/self/ns/mnt")} || ls -d "$TRITON_CACHE_DIR"'
     step = cluster_with_own_tmp.run("srun", f"--ddp=cache.local={cache}", "-N2", "--ntasks-per-node=2", "sh", "-c", show, check=False)

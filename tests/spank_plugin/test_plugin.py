@@ -1,4 +1,4 @@
-"""`srun --ddp` on a real Slurm: what every task finds in its environment, and what happens to mistakes."""
+"""`srun --ddp` on a real Slurm: the environment of every task, and the errors for invalid input."""
 
 import json
 import os
@@ -28,12 +28,12 @@ def test_interfaces_and_threads_come_from_the_site_and_the_task(cluster):
 # ---------------------------------------------------------------- the option
 
 
-def test_srun_help_teaches_the_option(cluster):
+def test_srun_help_describes_the_option(cluster):
     text = cluster.run("srun", "--help").stdout
     assert "--ddp" in text and "MASTER_ADDR" in text and "off" in text
 
 
-def test_without_the_option_nothing_changes(cluster):
+def test_without_ddp_the_environment_is_unchanged(cluster):
     """Byte for byte the environment of a cluster without the plugin, but for what differs from step to step anyway."""
     plugstack = cluster.folder / "etc" / "plugstack.conf"
     line = plugstack.read_text()
@@ -53,21 +53,21 @@ def comparable(output):
     return sorted(entry for entry in output.split("\0") if entry and not varying.match(entry))
 
 
-def test_a_batch_script_can_ask_for_it(cluster):
+def test_a_batch_script_can_request_ddp(cluster):
     record, read = cluster.recorder()
     cluster.batch(f"#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=2 --ddp\nsrun {shlex.join(record)}\n")
     check_world(read(), 4)
 
 
-def has_values_of_ours(environment):
+def has_rollcall_values(environment):
     return [name for name in environment if name in RANK_NAMES or name.startswith(("MASTER_", "ROLLCALL_"))]
 
 
-def test_the_batch_script_itself_is_left_alone(cluster):
+def test_the_environment_of_the_batch_script_is_unchanged(cluster):
     record, read = cluster.recorder()
     cluster.batch(f"#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=2 --ddp\n{shlex.join(record)}\n")
     (script,) = read()
-    assert has_values_of_ours(script) == []
+    assert has_rollcall_values(script) == []
 
 
 def test_values_of_an_outer_step_do_not_leak_into_an_inner_one(cluster):
@@ -89,7 +89,7 @@ def test_values_of_an_outer_step_do_not_leak_into_a_plain_inner_one(cluster, opt
     assert len(inside) == 2
     for e in inside:
         assert e["OWN"] == "mine" and e["MASTER_PORT"] == "12345"  # what the program itself set is the user's
-        left = [name for name in has_values_of_ours(e) if name != "MASTER_PORT"]
+        left = [name for name in has_rollcall_values(e) if name != "MASTER_PORT"]
         assert left == [] and not {"ADDED", "TORCH_DISTRIBUTED_DEBUG", "GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS"} & e.keys()
 
 
@@ -98,7 +98,7 @@ def requests_for_layouts(cluster):
     return int(found[1]) if found else 0
 
 
-def test_a_number_of_components_that_a_user_made_up_costs_slurmctld_nothing(cluster):
+def test_a_made_up_het_size_causes_no_extra_slurmctld_requests(cluster):
     record, read = cluster.recorder()
     before = requests_for_layouts(cluster)
     cluster.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "--export=ALL,SLURM_HET_SIZE=1024", *record)
@@ -117,7 +117,7 @@ int slurm_spank_init(spank_t handle, int count, char** arguments) {
 '''
 
 
-def test_a_node_whose_plugin_is_older_than_that_of_srun_ends_the_step(cluster, tmp_path):
+def test_an_older_plugin_on_a_node_ends_a_step_with_unknown_settings(cluster, tmp_path):
     """The stand-in for the newer one takes any setting; the nodes' plugin knows none of that name."""
     if SLURM or shutil.which("gcc") is None:
         pytest.skip("built against this machine's Slurm")
@@ -145,7 +145,7 @@ def test_settings_in_the_option_apply_to_the_step(cluster):
     assert environments[0]["TORCH_DISTRIBUTED_DEBUG"] == "DETAIL"
 
 
-def test_the_users_variables_and_files_are_read(cluster, tmp_path):
+def test_user_variables_and_config_files_are_read(cluster, tmp_path):
     (tmp_path / "rollcall").mkdir()
     (tmp_path / "rollcall" / "config.toml").write_text('threads = "3"\n')
     environments, _ = cluster.environments("--ddp", "-N1", env={"XDG_CONFIG_HOME": str(tmp_path)})
@@ -157,12 +157,12 @@ def test_the_users_variables_and_files_are_read(cluster, tmp_path):
 # ---------------------------------------------------------------- values of the user
 
 
-def test_the_users_master_port_is_kept(cluster):
+def test_a_master_port_set_by_the_user_is_kept(cluster):
     environments, _ = cluster.environments("--ddp", "-N2", env={"MASTER_PORT": "23456"})
     assert {e["MASTER_PORT"] for e in environments} == {"23456"}
 
 
-def test_the_users_values_are_kept_and_a_disagreement_is_told_once(cluster):
+def test_user_values_are_kept_and_a_mismatch_is_warned_of_once(cluster):
     user = {"MASTER_ADDR": "elsewhere.example", "OMP_NUM_THREADS": "11"}
     environments, errors = cluster.environments("--ddp", "-N2", "--ntasks-per-node=2", env=user)
     assert len(environments) == 4
@@ -189,7 +189,7 @@ def test_a_rank_that_contradicts_the_step_ends_it_with_one_line(cluster, rank):
     ("--ddp=yes", "--ddp=yes"),
     ("--ddp=gpus.visible=all", "gpus.visible: all: is not one of"),
 ])
-def test_a_mistake_in_the_option_is_refused_before_anything_starts(cluster, program, option, message):
+def test_an_invalid_ddp_option_is_rejected_before_anything_starts(cluster, program, option, message):
     name, *rest = program
     result = cluster.run(name, option, "-N2", *rest, *([] if rest else ["true"]), check=False)
     assert result.returncode == 64 and "Invalid --ddp" not in result.stderr
@@ -199,7 +199,7 @@ def test_a_mistake_in_the_option_is_refused_before_anything_starts(cluster, prog
 
 
 @pytest.mark.parametrize("variable, value", [("ROLLCALL_PORT_RNAGE", "1-2"), ("ROLLCALL_THREADS", "many")])
-def test_a_mistake_in_the_users_variables_is_refused_by_srun(cluster, variable, value):
+def test_invalid_user_variables_are_rejected_by_srun(cluster, variable, value):
     result = cluster.run("srun", "--ddp", "true", env={variable: value}, check=False)
     assert result.returncode == 64 and "(null)" not in result.stderr
     (line,) = rollcall_lines(result.stderr)
@@ -212,7 +212,7 @@ def test_a_mistake_in_the_users_variables_is_refused_by_srun(cluster, variable, 
     ("--ddp=host.template=nosuch-{host}", "host.template: nosuch-jwb0001: does not resolve", 1),
     ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is not an interface", 4),  # each node's own
 ])
-def test_a_step_that_cannot_meet_ends_at_once_with_a_line(cluster, mode, option, message, lines):
+def test_a_step_without_possible_rendezvous_ends_at_once(cluster, mode, option, message, lines):
     plugstack = cluster.folder / "etc" / "plugstack.conf"
     line = plugstack.read_text()
     try:
@@ -228,7 +228,7 @@ def test_a_step_that_cannot_meet_ends_at_once_with_a_line(cluster, mode, option,
     assert cluster.nodes_in_state("drained", "draining", "down") == []
 
 
-def test_a_damaged_site_profile_is_told_and_drains_no_node(cluster):
+def test_a_damaged_site_profile_is_reported_and_drains_no_node(cluster):
     site = cluster.folder / "etc" / "site.toml"
     text = site.read_text()
     output = ""
@@ -245,7 +245,7 @@ def test_a_damaged_site_profile_is_told_and_drains_no_node(cluster):
 
 
 @pytest.mark.parametrize("mode", ["optional", "required"])
-def test_a_profile_that_is_damaged_on_the_nodes_alone_is_told_and_drains_none(cluster, tmp_path, mode):
+def test_a_profile_damaged_only_on_nodes_is_reported_and_drains_none(cluster, tmp_path, mode):
     plugstack, site = cluster.folder / "etc" / "plugstack.conf", cluster.folder / "etc" / "site.toml"
     line, text = plugstack.read_text(), site.read_text()
     (tmp_path / "whole.toml").write_text(text)
@@ -265,7 +265,7 @@ def test_a_profile_that_is_damaged_on_the_nodes_alone_is_told_and_drains_none(cl
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run steps of another user")
-def test_files_are_opened_with_the_rights_of_the_jobs_user(cluster):
+def test_files_are_opened_with_the_rights_of_the_user(cluster):
     site = cluster.folder / "etc" / "site.toml"
     as_nobody = ["runuser", "-u", "nobody", "--", "srun", "--chdir=/tmp", "--ddp", "-N2", "true"]
     if cluster.run(*as_nobody, check=False).returncode != 0:
@@ -280,7 +280,7 @@ def test_files_are_opened_with_the_rights_of_the_jobs_user(cluster):
     assert "site.toml" in line and "Permission denied" in line
 
 
-def test_a_missing_plain_task_is_slurms_matter(cluster):
+def test_a_missing_program_is_reported_by_slurm_only(cluster):
     result = cluster.run("srun", "--ddp", "/nowhere/program", check=False)
     assert result.returncode != 0 and rollcall_lines(result.stderr) == []
 
@@ -297,7 +297,7 @@ def site(cluster):
     return {"ROLLCALL_SITE_CONFIG": str(cluster.folder / "etc" / "site.toml")}
 
 
-def test_env_reports_what_the_plugin_gives(cluster, rollcall, site):
+def test_rollcall_env_reports_what_the_plugin_sets(cluster, rollcall, site):
     by_plugin, _ = cluster.environments("--ddp", "-N1")
     result = cluster.run("srun", "-N1", str(rollcall), "env", "--json", env=site)
     reported = {v["name"]: v["value"] for v in json.loads(result.stdout)["variables"] if v["action"] == "set"}
@@ -315,7 +315,7 @@ def test_exec_inside_a_step_of_the_plugin_changes_nothing(cluster, rollcall, sit
 # ---------------------------------------------------------------- the command, which tells as the plugin does
 
 
-def test_what_all_tasks_of_the_command_find_alike_is_told_once(cluster, rollcall):
+def test_an_error_common_to_all_tasks_is_reported_once(cluster, rollcall):
     step = ["srun", "-N2", "--ntasks-per-node=2", rollcall, "exec", "--host-template=nowhere.invalid", "--host-loopback=refuse"]
     result = cluster.run(*step, "true", check=False)
     assert result.returncode == 69
@@ -323,7 +323,7 @@ def test_what_all_tasks_of_the_command_find_alike_is_told_once(cluster, rollcall
     assert "host.template" in line
 
 
-def test_a_program_that_the_command_does_not_find_is_told_once_a_node(cluster, rollcall):
+def test_a_program_not_found_by_exec_is_reported_once_per_node(cluster, rollcall):
     result = cluster.run("srun", "-N2", "--ntasks-per-node=3", rollcall, "exec", "--", "/nowhere/program", check=False)
     assert result.returncode == 127
     assert len(rollcall_lines(result.stderr)) == 2, result.stderr
@@ -331,7 +331,7 @@ def test_a_program_that_the_command_does_not_find_is_told_once_a_node(cluster, r
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", ["-N4 --ntasks-per-node=2", "-n4 --distribution=arbitrary --nodelist=jwb0003,jwb0001,jwb0002,jwb0004"])
-def test_slurms_own_address_of_rank_0s_node_is_asked_for_once_a_step(cluster, options):
+def test_nodeaddr_is_queried_once_per_step(cluster, options):
     cluster.run("sdiag", "--reset")
     environments, errors = cluster.environments("--ddp", *options.split(), env={"ROLLCALL_HOST_TEMPLATE": "{nodeaddr}"})
     asked = re.findall(r"REQUEST_NODE_INFO_SINGLE .*count:(\d+)", cluster.run("sdiag").stdout)

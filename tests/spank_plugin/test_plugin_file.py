@@ -1,4 +1,4 @@
-"""What is mapped into srun and slurmd is small, hardened, and wants nothing of the host but libc and Slurm."""
+"""The library loaded into srun and slurmd is small and hardened, and depends only on libc and Slurm."""
 
 import os
 import pathlib
@@ -58,16 +58,16 @@ def broken_rules(path):
     return [rule for rule, kept in rules.items() if not kept]
 
 
-def test_there_is_one():
+def test_a_plugin_library_is_built():
     assert PLUGINS
 
 
 @pytest.mark.parametrize("path", PLUGINS, ids=[str(path.relative_to(BUILD)) for path in PLUGINS])
-def test_it_keeps_all_rules(path):
+def test_the_plugin_library_obeys_all_rules(path):
     assert broken_rules(path) == []
 
 
-def test_a_rule_that_is_broken_is_named(tmp_path):
+def test_broken_rules_of_a_library_are_named(tmp_path):
     compiler = shutil.which("g++") or shutil.which("clang++")
     source = tmp_path / "bad.cpp"
     source.write_text('#include <string>\n#include <cmath>\nextern "C" { void elsewhere(); double other(double x, std::string& s) '
@@ -88,7 +88,7 @@ def test_a_rule_that_is_broken_is_named(tmp_path):
 
 @pytest.mark.parametrize("name, is_it", [("spank_rollcall.so", True), ("spank_rollcall-22.05.so", True), ("anything.so", True),
                                          ("spank_other.so", False), ("absent.so", False)])
-def test_it_is_known_by_what_it_is(tmp_path, name, is_it):
+def test_the_plugin_is_recognised_by_content_not_by_its_file_name(tmp_path, name, is_it):
     """The profile and its locks hold for `rollcall` whatever the plugin's file is called."""
     plugin = tmp_path / name
     if name == "spank_other.so":

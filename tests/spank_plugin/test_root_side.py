@@ -1,4 +1,4 @@
-"""What runs as root on a node opens no file that a user named, and starts no shell."""
+"""The root processes on a node open no file named by a user, and start no shell."""
 
 import os
 import shutil
@@ -42,13 +42,13 @@ def calls(cluster, tmp_path_factory):
     return list(watch.calls())
 
 
-def test_files_that_a_user_named_are_opened_with_the_users_rights_only(calls):
+def test_root_opens_no_files_named_by_the_user(calls):
     opened = [(text, user) for name, text, user in calls if name in ("open", "openat") and "users-" in text]
     assert any("config.toml" in text for text, _ in opened)  # it was read at all
     assert [text for text, user in opened if user == 0] == []
 
 
-def test_nothing_is_started_but_the_step_its_program_and_rollcall_as_the_user(calls):
+def test_root_starts_no_other_programs(calls):
     started = [(text, user) for name, text, user in calls if name == "execve" and text.rstrip().endswith("= 0")]
     assert any("/env" in text for text, _ in started) and any("spank-hook" in text for text, _ in started)
     assert [text for text, _ in started if not any(name in text for name in ("slurmstepd", "/env", "spank-hook"))] == []

@@ -1,4 +1,4 @@
-"""Steps of every shape: each task's ranks, its world's one endpoint, and `rollcall exec` beside `srun --ddp`."""
+"""Steps of every shape: the ranks of each task, the single endpoint of its world, and `rollcall exec` compared with `srun --ddp`."""
 
 import collections
 import json
@@ -107,7 +107,7 @@ def named(shapes):
 
 
 @pytest.mark.parametrize("shape", **named(SHAPES))
-def test_ranks_and_endpoint_are_right_in_a_step_of_every_shape(by_plugin, shape):
+def test_ranks_and_endpoint_are_correct_for_every_shape(by_plugin, shape):
     check(by_plugin(shape), shape)
 
 
@@ -126,7 +126,7 @@ def differences(one, other):
 
 
 @pytest.mark.parametrize("shape", **named([shape for shape in SHAPES if not shape.plugin_only]))
-def test_the_command_gives_what_the_plugin_gives_in_a_step_of_every_shape(nodes, by_plugin, rollcall, shape):
+def test_exec_gives_the_same_environment_as_the_plugin_for_every_shape(nodes, by_plugin, rollcall, shape):
     plugins = worlds_of(by_plugin(shape), shape)
     by_command = check(recorded(nodes, shape, with_command(shape, nodes, rollcall)), shape)
     order = {"key": lambda world: [e["SLURMD_NODENAME"] for e in world]}
@@ -136,7 +136,7 @@ def test_the_command_gives_what_the_plugin_gives_in_a_step_of_every_shape(nodes,
             assert differences(comparable(a), comparable(b)) == {}
 
 
-def test_a_local_rank_is_an_ordinal_of_a_visible_gpu(by_plugin):
+def test_local_rank_is_the_index_of_a_visible_gpu(by_plugin):
     """Programs call set_device(LOCAL_RANK): with one GPU visible to each task that fails on every second one."""
     own, node = by_name({"a GPU of its own for each task", "all GPUs of the step for each task"})
 
@@ -154,7 +154,7 @@ REPORT = '"$0" doctor --json {options} > "$1/$SLURM_JOB_ID.$SLURM_STEP_ID.$SLURM
 
 
 @pytest.mark.parametrize("shape", **named(SHAPES))
-def test_the_doctor_looks_at_the_worlds_that_programs_have(nodes, rollcall, shape):
+def test_doctor_checks_the_worlds_of_every_shape(nodes, rollcall, shape):
     """One report for each world, by its rank 0, and nothing wrong in it."""
     launch = with_plugin(shape) if shape.plugin_only else Launch(prefix=with_command(shape, nodes, rollcall).prefix[:2])
     options = CHECKS if shape.plugin_only or not shape.settings else f"{CHECKS} --{shape.settings.replace('.', '-')}"
@@ -174,7 +174,7 @@ def test_the_doctor_looks_at_the_worlds_that_programs_have(nodes, rollcall, shap
 
 
 @pytest.mark.parametrize("shape", **named([s for s in SHAPES if s.plugin_only and s.gpus is None]))
-def test_the_command_says_so_once_where_only_the_plugin_can_know(nodes, rollcall, shape):
+def test_exec_fails_with_one_line_if_only_the_plugin_knows_the_layout(nodes, rollcall, shape):
     """Better no start than a program that waits for half an hour. Rank 0 speaks for all."""
     launch = with_command(shape, nodes, rollcall)
     command, read = nodes.recorder()
@@ -185,7 +185,7 @@ def test_the_command_says_so_once_where_only_the_plugin_can_know(nodes, rollcall
     assert read() == []
 
 
-def test_the_command_says_where_it_cannot_name_the_nodes_gpus(nodes, rollcall):
+def test_exec_warns_if_it_cannot_make_all_gpus_visible(nodes, rollcall):
     (shape,) = by_name({"all GPUs of the step for each task"})
     launch = with_command(shape, nodes, rollcall)
     result = nodes.run(*launch.srun("-n2", "--gpus-per-task=1")(["printenv", "CUDA_VISIBLE_DEVICES"]))
@@ -195,7 +195,7 @@ def test_the_command_says_where_it_cannot_name_the_nodes_gpus(nodes, rollcall):
 
 @pytest.mark.parametrize("lines", [["x0001", "x0003", "x0003"], ["x0003", "x0001"], ["x[1", "x0001", "x0003"], []],
                          ids=["other order", "too short", "damaged", "empty"])
-def test_a_host_file_that_does_not_describe_the_step_is_not_believed(nodes, rollcall, lines):
+def test_a_host_file_that_does_not_match_the_step_is_rejected(nodes, rollcall, lines):
     (shape,) = by_name({"arbitrary by node list"})
     file = nodes.new_folder() / "hosts"
     file.write_text("\n".join(lines))
@@ -209,7 +209,7 @@ def test_a_host_file_that_does_not_describe_the_step_is_not_believed(nodes, roll
 # ---------------------------------------------------------------- one rollcall in another
 
 
-def test_what_the_plugin_made_of_the_components_holds_inside(nodes, rollcall):
+def test_exec_inside_keeps_the_worlds_of_the_plugin(nodes, rollcall):
     for name in ("a world per component", "a world per component without allocation"):
         (shape,) = by_name({name})
         launch = Launch(with_plugin(shape).options, with_command(shape, nodes, rollcall).prefix)
@@ -217,12 +217,12 @@ def test_what_the_plugin_made_of_the_components_holds_inside(nodes, rollcall):
         check(recorded(nodes, shape, launch), shape)
 
 
-def test_the_commands_world_wins_over_the_plugins(nodes, rollcall):
+def test_the_world_option_of_exec_overrides_the_plugin(nodes, rollcall):
     (shape,) = by_name({"a world per component"})
     check(recorded(nodes, shape, Launch(("--ddp",), with_command(shape, nodes, rollcall).prefix)), shape)
 
 
-def test_a_step_inside_a_step_is_a_world_of_its_own(nodes):
+def test_a_nested_step_is_a_separate_world(nodes):
     record, read = nodes.recorder()
     inner = shlex.join(["srun", "--overlap", "--ddp", "-N2", "-n3", "--ntasks-per-node=2", *record])
     nodes.run("salloc", "-N2", "--ntasks-per-node=2", "srun", "--ddp", "-N1", "-n1", "bash", "-c",
@@ -234,7 +234,7 @@ def test_a_step_inside_a_step_is_a_world_of_its_own(nodes):
     assert outer["MASTER_PORT"] != rest[0]["MASTER_PORT"]
 
 
-def test_over_pmix_the_command_knows_what_only_the_plugin_knew(nodes, rollcall):
+def test_exec_over_pmix_supports_arbitrary_distributions(nodes, rollcall):
     """The ranks tell each other where rank 0 is."""
     listed = nodes.run("srun", "--mpi=list")
     if "pmix" not in listed.stdout + listed.stderr:

@@ -1,4 +1,4 @@
-"""tests/spank_plugin/soak.py in small: the script works, and finds nothing. What it is for needs hundreds of steps."""
+"""A short run of tests/spank_plugin/soak.py: the script works and finds no problem. A real soak test needs hundreds of steps."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from minicluster import SOURCE
 pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
 
-def test_thirty_steps(plugin, rollcall):
+def test_a_soak_of_thirty_steps_finds_nothing_wrong(plugin, rollcall):
     built("tests/meet_in_step")
     command = [sys.executable, str(SOURCE / "tests" / "spank_plugin" / "soak.py"), "--steps=30", "--at-once=8", "--seed=5"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=600)

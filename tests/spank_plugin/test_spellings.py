@@ -1,5 +1,5 @@
-"""Every way to write the option reaches the tasks of the step, whichever Slurm hands it over: it writes a bare --ddp as a
-null pointer, "", or "(null)", calls for it once or twice, and passes an outer one on through the environment."""
+"""Every spelling of the option reaches the tasks of the step with every Slurm version: Slurm passes a bare --ddp as a
+null pointer, "", or "(null)", calls the option callback once or twice, and inherits an outer option through the environment."""
 
 import shlex
 
@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.slurm
 # How Slurm itself hands an outer command's option on to the steps inside.
-HANDED_ON = "_SLURM_SPANK_OPTION_rollcall_ddp"
+OPTION_VARIABLE = "_SLURM_SPANK_OPTION_rollcall_ddp"
 
 
 def ours(environment):
@@ -34,21 +34,21 @@ def check(environments, threads=None, tasks=2):
     ("--ddp=off --ddp", None),
     ("--ddp=off --ddp=threads=5", 5),
 ])
-def test_srun(cluster, options, threads):
+def test_every_spelling_of_ddp_reaches_the_tasks_of_srun(cluster, options, threads):
     environments, errors = cluster.environments(*options.split(), "-N2")
     check(environments, threads)
     assert errors == ""
 
 
 @pytest.mark.parametrize("options", ["--ddp=off", "--ddp --ddp=off", "--ddp=threads=3 --ddp=off"])
-def test_srun_off(cluster, options):
+def test_a_last_ddp_off_disables_srun(cluster, options):
     environments, errors = cluster.environments(*options.split(), "-N2")
     assert [ours(e) for e in environments] == [[], []]
     assert errors == ""
 
 
 @pytest.mark.parametrize("options", ["--ddp=threads=many", "--ddp --ddp=threads=many", "--ddp=threads=many --ddp=off"])
-def test_a_mistake_in_any_of_several_is_refused_by_srun(cluster, options):
+def test_srun_rejects_a_mistake_in_any_of_several_ddp_options(cluster, options):
     refused = cluster.run("srun", *options.split(), "-N2", "echo", "ran", check=False)
     assert refused.returncode != 0 and "ran" not in refused.stdout
     assert refused.stderr.count("rollcall: ") == 1 and "srun: error: rollcall: --ddp=threads: many: " in refused.stderr
@@ -87,34 +87,34 @@ def check_steps(outer, environments):
 
 
 @EVERY_OUTER
-def test_batch_script_with_the_option_in_its_text(cluster, outer):
+def test_steps_inherit_ddp_from_sbatch_directives(cluster, outer):
     record, read = cluster.recorder()
     check_quiet(cluster.batch(f"#!/bin/bash\n#SBATCH -N2 {outer}\n{steps_inside(outer, record)}"))
     check_steps(outer, read())
 
 
 @EVERY_OUTER
-def test_batch_script_with_the_option_on_the_command_line(cluster, outer):
+def test_steps_inherit_ddp_from_the_sbatch_command_line(cluster, outer):
     record, read = cluster.recorder()
     check_quiet(cluster.batch(f"#!/bin/bash\n#SBATCH -N2\n{steps_inside(outer, record)}", *([outer] if outer else [])))
     check_steps(outer, read())
 
 
 @EVERY_OUTER
-def test_salloc(cluster, outer):
+def test_steps_inherit_ddp_from_salloc(cluster, outer):
     record, read = cluster.recorder()
     result = cluster.run("salloc", *([outer] if outer else []), "-N2", "bash", "-c", steps_inside(outer, record))
     check_quiet(result.stderr)
     check_steps(outer, read())
 
 
-def test_the_command_line_of_sbatch_wins_over_the_scripts_text(cluster):
+def test_the_sbatch_command_line_overrides_directives(cluster):
     record, read = cluster.recorder()
     cluster.batch(f"#!/bin/bash\n#SBATCH -N2 --ddp=threads=3\nsrun {shlex.join(record)}\n", "--ddp=threads=5")
     check(read(), 5)
 
 
-def test_a_wrapped_command_and_an_array(cluster):
+def test_steps_of_wrapped_and_array_jobs_inherit_ddp(cluster):
     record, read = cluster.recorder()
     job = cluster.run("sbatch", "--parsable", "--ddp", "-N2", "--array=0-1", "--output=/dev/null", "--wrap", f"srun {shlex.join(record)}")
     cluster.wait_for_job(job.stdout.strip())
@@ -123,13 +123,13 @@ def test_a_wrapped_command_and_an_array(cluster):
 
 
 @pytest.mark.parametrize("value, threads", [("", None), ("(null)", None), ("threads=3", 3)])
-def test_handed_on_through_the_environment(cluster, value, threads):
-    environments, errors = cluster.environments("-N2", env={HANDED_ON: value})
+def test_steps_inherit_ddp_through_the_environment(cluster, value, threads):
+    environments, errors = cluster.environments("-N2", env={OPTION_VARIABLE: value})
     check(environments, threads)
     assert errors == ""
 
 
-def test_handed_on_though_the_users_environment_is_not_exported(cluster):
+def test_steps_inherit_ddp_with_export_none(cluster):
     record, read = cluster.recorder()
     cluster.run("salloc", "--ddp=threads=3", "-N2", "srun", "--export=NONE", *record)
     check(read(), 3)

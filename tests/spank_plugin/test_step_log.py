@@ -1,4 +1,4 @@
-"""With log=syslog in plugstack.conf the system's log has a line for each step of srun --ddp, and no step waits for it."""
+"""With log=syslog in plugstack.conf, syslog has one line for each step of srun --ddp, and no step is blocked by logging."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def logging(short_folder, plugin):
 
 
 @pytest.mark.parametrize("command, code", [("true", 0), ("sh -c 'exit $((3 * (SLURM_PROCID == 1)))'", 3), ("sh -c 'kill -9 $$'", 137)])
-def test_who_and_what_and_how_it_ended(logging, command, code):
+def test_the_log_line_has_user_nodes_and_exit_code(logging, command, code):
     logging.log.lines()
     step = logging.run("sh", "-c", f"srun --ddp -N2 --ntasks-per-node=2 {command}", check=False)
     assert (step.returncode == 0) == (code == 0), step.stderr
@@ -66,14 +66,14 @@ def test_who_and_what_and_how_it_ended(logging, command, code):
     assert more + logging.log.lines() == []
 
 
-def test_a_step_that_cannot_have_its_rendezvous(logging):
+def test_a_step_without_rendezvous_is_logged_with_its_exit_code(logging):
     logging.log.lines()
     logging.run("srun", "--ddp", "-N2", "true", env={"RANK": "7"}, check=False)
     (line,) = poll(logging.log.lines, "a line")
     assert line.endswith("ended with 76")
 
 
-def test_others_steps_are_not_logged(logging):
+def test_steps_without_ddp_are_not_logged(logging):
     logging.log.lines()
     logging.run("srun", "-N2", "true")
     logging.run("srun", "--ddp=off", "-N2", "true")
@@ -82,7 +82,7 @@ def test_others_steps_are_not_logged(logging):
     assert len(poll(logging.log.lines, "a line")) == 1
 
 
-def test_a_log_that_is_full_or_gone_holds_nobody_up(logging):
+def test_a_full_or_missing_log_socket_does_not_block_steps(logging):
     full = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     full.setblocking(False)
     with pytest.raises(BlockingIOError):

@@ -1,4 +1,4 @@
-"""A new build of the plugin beside running steps, and the way back."""
+"""Upgrades of the plugin while steps are running, and the rollback."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def mapped_by_step(site):
                     "grep -o '[^ ]*spank_rollcall.so' /proc/$PPID/maps | sort -u").stdout.strip()
 
 
-def test_an_upgrade_disturbs_nothing_that_runs_and_can_be_taken_back(site, prefix):
+def test_an_upgrade_does_not_affect_running_steps_and_is_reversible(site, prefix):
     if pathlib.Path("/etc/rollcall/site.toml").exists():
         pytest.skip("this machine has a profile of its own")
     site.install(prefix / "old" / "spank_rollcall.so")
@@ -118,7 +118,7 @@ def test_steps_run_before_during_and_after_an_upgrade_to_another_version(site, p
         assert b"rollcall-hook (protocol %d)" % its in (pathlib.Path(path).parent / "bin" / "rollcall").read_bytes()
 
 
-def test_a_program_of_another_protocol_is_not_installed(site, prefix, plugin, rollcall):
+def test_a_program_with_another_protocol_is_rejected_by_install(site, prefix, plugin, rollcall):
     given = build(prefix, plugin, rollcall, "0.1.0", 1)
     before = (site.folder / "etc" / "plugstack.conf").read_text()
     program = prefix / "whole" / "bin" / "rollcall"
@@ -128,7 +128,7 @@ def test_a_program_of_another_protocol_is_not_installed(site, prefix, plugin, ro
     assert (site.folder / "etc" / "plugstack.conf").read_text() == before
 
 
-def test_the_same_build_again_changes_nothing(site, prefix):
+def test_reinstalling_the_same_build_changes_nothing(site, prefix):
     site.install(prefix / "old" / "spank_rollcall.so")
     inode = os.stat(loaded(site)).st_ino
     assert "nothing to do" in site.install(prefix / "old" / "spank_rollcall.so")

@@ -1,5 +1,5 @@
-"""Files, file servers and name servers that a user or nobody controls hold up the user's own tasks at most: never
-slurmstepd, and so never a node. What hangs is ended after the setting task.timeout, or with the job, like any program."""
+"""Unresponsive files, file servers and name servers block at most the tasks of the user, never slurmstepd and so never a
+node. Hanging tasks are ended after the setting task.timeout, or with the job, like any program."""
 
 import contextlib
 import os
@@ -86,7 +86,7 @@ def fifo(path):
     os.mkfifo(path)
 
 
-def device_without_end(path):
+def endless_device(path):
     path.symlink_to("/dev/zero")
 
 
@@ -119,7 +119,7 @@ def long_file(path):
         file.truncate(10 << 30)
 
 
-FILES = [fifo, device_without_end, terminal, folder, deep_key, deep_table, deep_quoted_key, deep_array, long_file]
+FILES = [fifo, endless_device, terminal, folder, deep_key, deep_table, deep_quoted_key, deep_array, long_file]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def home(tmp_path):
 
 
 @pytest.mark.parametrize("make", FILES, ids=lambda function: function.__name__)
-def test_a_users_file_ends_the_users_step_and_nothing_else(cluster, home, make):
+def test_a_bad_user_config_file_ends_only_the_users_step(cluster, home, make):
     make(home / "rollcall" / "config.toml")
     begin = time.monotonic()
     step = cluster.run("srun", "--ddp", f"--export=ALL,XDG_CONFIG_HOME={home}", "-N2", "--ntasks-per-node=2", "echo", "ran", check=False)
@@ -144,7 +144,7 @@ def test_a_users_file_ends_the_users_step_and_nothing_else(cluster, home, make):
     check_nodes(cluster)
 
 
-def test_a_file_that_grows_while_it_is_read(cluster, home):
+def test_a_growing_config_file_ends_only_the_users_step(cluster, home):
     path = home / "rollcall" / "config.toml"
     path.write_text("threads = 3\n")
     stop = threading.Event()
@@ -180,7 +180,7 @@ def silent(short_folder, plugin, tmp_path_factory):
     cluster.stop()
 
 
-def test_a_name_server_that_does_not_answer_costs_the_time_limit(silent):
+def test_a_silent_name_server_ends_the_tasks_at_the_time_limit(silent):
     begin = time.monotonic()
     step = silent.run("srun", "--ddp=task.timeout=1,host.template=hangs-{host}", "-N2", "--ntasks-per-node=3", "echo", "ran", check=False)
     assert time.monotonic() - begin < 10
@@ -192,7 +192,7 @@ def test_a_name_server_that_does_not_answer_costs_the_time_limit(silent):
     check_nodes(silent)
 
 
-def test_a_file_server_that_does_not_answer_costs_the_time_limit(silent):
+def test_a_silent_file_server_ends_the_tasks_at_the_time_limit(silent):
     """The settings themselves: the default's 30 s hold, since nothing else is known yet."""
     begin = time.monotonic()
     step = silent.run("srun", "--ddp", "--export=ALL,XDG_CONFIG_HOME=/hangs/", "-N2", "true", check=False)
@@ -214,7 +214,7 @@ def tasks_that_are_set_up(cluster):
     return count
 
 
-def test_a_task_ends_in_time_though_nobody_takes_its_last_line(silent, tmp_path):
+def test_a_task_ends_in_time_even_if_its_stderr_is_blocked(silent, tmp_path):
     """Its errors go to a FIFO that is full."""
     for part in (tmp_path, *list(tmp_path.parents)[:2]):
         part.chmod(0o755)
@@ -236,7 +236,7 @@ def test_a_task_ends_in_time_though_nobody_takes_its_last_line(silent, tmp_path)
 
 @pytest.mark.parametrize("options", [["--ddp=host.template=hangs-{host}"], ["--ddp", "--export=ALL,XDG_CONFIG_HOME=/hangs/"]],
                          ids=["name server", "file server"])
-def test_a_step_that_hangs_can_be_cancelled(silent, options):
+def test_a_hanging_step_can_be_cancelled(silent, options):
     step = srun_in_background(silent, *options, "-N2", "--ntasks-per-node=2")
     step.start()
     job = poll(lambda: silent.run("squeue", "-h", "-t", "running", "-o", "%i").stdout.split(), "a job that runs")[0]
@@ -248,14 +248,14 @@ def test_a_step_that_hangs_can_be_cancelled(silent, options):
     step.join()
 
 
-def test_steps_without_the_option_meet_no_server(silent):
+def test_steps_without_ddp_contact_no_server(silent):
     assert silent.run("srun", "--export=ALL,XDG_CONFIG_HOME=/hangs/", "-N2", "true").returncode == 0
 
 
 # ---------------------------------------------------------------- one node that is not like the others
 
 
-def test_a_node_without_the_sites_profile_says_so(cluster, plugin, short_folder, tmp_path):
+def test_a_node_without_the_site_profile_reports_it(cluster, plugin, short_folder, tmp_path):
     """Its tasks end; those of the other node do not know, and rank 0 is there."""
     for part in (tmp_path, *list(tmp_path.parents)[:2]):
         part.chmod(0o755)
@@ -274,7 +274,7 @@ def test_a_node_without_the_sites_profile_says_so(cluster, plugin, short_folder,
         apart.stop()
 
 
-def test_a_node_that_slurmctld_does_not_answer_ends_the_step(short_folder, tmp_path, plugin):
+def test_a_node_without_answer_from_slurmctld_ends_the_step(short_folder, tmp_path, plugin):
     """A program that started there without MASTER_ADDR would train alone."""
     apart = Minicluster(short_folder / "apart", "--nodes=2", f"--plugin={plugin}").start()
     try:
@@ -295,7 +295,7 @@ def test_a_node_that_slurmctld_does_not_answer_ends_the_step(short_folder, tmp_p
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in a file's place on one node")
 @pytest.mark.parametrize("older", [["jwb0002"], ["jwb0001", "jwb0002"]], ids=["one node", "all nodes"])
-def test_a_setting_that_a_nodes_older_rollcall_does_not_know_ends_its_tasks(short_folder, tmp_path, plugin, rollcall, older):
+def test_a_setting_unknown_to_an_older_rollcall_ends_its_tasks(short_folder, tmp_path, plugin, rollcall, older):
     """srun's takes it, so that nothing else would tell: Slurm passes over what a node's option handling fails with."""
     known = b"scratch.warn-days"
     assert known in rollcall.read_bytes()

@@ -252,7 +252,7 @@ class Reader:
         for source in self.sources:
             for i in range(len(source.texts)):
                 if source.word(i) and source.is_(i + 1, "(") and i + 1 in source.match and source.function_at(i):
-                    yield from self.told(source, i, source.split(i + 2, source.match[i + 1]))
+                    yield from self.messages_of_call(source, i, source.split(i + 2, source.match[i + 1]))
         for source in self.sources:
             for i, text in enumerate(source.texts):
                 if source.kinds[i] != "string" or (source.path, i) in self.read or not re.match(r"rollcall: .*\w|.+; try ", text, re.S):
@@ -265,7 +265,7 @@ class Reader:
                     texts = self.evaluate(source, i, end, {})
                 yield from self.line(source, i, "line", texts)
 
-    def told(self, source, i, arguments):
+    def messages_of_call(self, source, i, arguments):
         name, owner = source.texts[i], source.texts[i - 2] if source.is_(i - 1, ".", "->") else ""
         if len(arguments) == 1 and (name == "push_back" and re.search(r"(warnings|notes|problems)_?$", owner)
                                     or re.match(r"(warn(_of_this_node)?|note)$", name)):

@@ -72,11 +72,11 @@ ALL = {str(page.relative_to(SOURCE)).removeprefix("docs/"): list(parts_of(page))
 RUN = [name for name, parts in ALL.items() if any(part.label == "text" and not part.reason for part in parts)]
 
 
-def test_every_block_says_what_it_is():
+def test_every_block_has_a_known_label():
     assert [(name, part.line) for name, parts in ALL.items() for part in parts if part.label not in LABELS | {"run"}] == []
 
 
-def test_few_blocks_with_output_are_not_run_and_say_why():
+def test_unchecked_output_blocks_are_few_and_give_a_reason():
     not_run = [(name, part.line, part.reason) for name, parts in ALL.items() for part in parts if part.reason]
     assert [each for each in not_run if each[2] not in REASONS and not (each[2][:9] == "shown by " and (SOURCE / each[2][9:]).exists())] == []
     assert len(not_run) <= MOST_NOT_RUN, not_run
@@ -95,7 +95,7 @@ def pattern_of(line):
     return re.sub(r"(?:\\ )+", r" +", "".join(parts) + re.escape(line[end:]))
 
 
-def lines_that_lack(expected, output):
+def missing_lines(expected, output):
     printed = [re.sub(r"  \[\d{4}-[^]]*\]$", "", line.strip()) for line in output.splitlines()]  # rollcall-train's, but for the time
     return [line for line in map(str.strip, expected.splitlines()) if not any(re.fullmatch(pattern_of(line), each) for each in printed)]
 
@@ -106,8 +106,8 @@ def lines_that_lack(expected, output):
     ("33 %, 2 kB", "7 %, 14 kB", []),
     ("port 10101, step-00000012.h5", "port 29999, step-00000007.h5", []), ("(a*b)", "(a*b)", []),
     ("[##....] 3.4 %", "[#.....] 9.9 %", ["[##....] 3.4 %"])])
-def test_a_line_is_compared_but_for_what_may_differ(expected, output, lacks):
-    assert lines_that_lack(expected, output) == lacks
+def test_lines_are_compared_except_for_variable_parts(expected, output, lacks):
+    assert missing_lines(expected, output) == lacks
 
 
 @pytest.fixture
@@ -143,13 +143,13 @@ def run_page(parts, folder, environment):
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in OF_THEIR_OWN else []) for name in RUN])
-def test_a_page_shows_what_its_commands_print(name, desk, request):
+def test_pages_show_the_output_of_their_commands(name, desk, request):
     if any("netcluster" in part.body for part in ALL[name]):
         request.getfixturevalue("network")  # skips where hosts of their own cannot be made
     wrong, output = [], ""
     for part, printed in zip(ALL[name], run_page(ALL[name], *desk)):
         output = printed if part.label == "sh" else output + printed
         if part.label == "text" and not part.reason:
-            wrong += [f"{name}:{part.line}: {line}\nis not in\n{output}" for line in lines_that_lack(part.body, output)]
+            wrong += [f"{name}:{part.line}: {line}\nis not in\n{output}" for line in missing_lines(part.body, output)]
     if wrong:
         pytest.fail("\n\n".join(wrong), pytrace=False)

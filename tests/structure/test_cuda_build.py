@@ -1,4 +1,4 @@
-"""What the build with CUDA demands of LibTorch's wheel and NCCL's header, in folders whose names have spaces."""
+"""Requirements of the CUDA build on LibTorch's wheel and NCCL's header, in folders with spaces in their names."""
 import json
 import os
 import pathlib
@@ -25,7 +25,7 @@ target_compile_options(both PRIVATE ${{LibTorch_CUDA_COMPILE_OPTIONS}})
 
 @pytest.fixture
 def configure(tmp_path):
-    """Configures a project that looks for LibTorch 2.15 in a made-up wheel, which was built with NCCL 2.30.7, and for nccl.h beside it."""
+    """Configures a project that looks for LibTorch 2.15 in a fake wheel, which was built with NCCL 2.30.7, and for nccl.h beside it."""
     site = tmp_path / "site packages"
     for file, text in {"torch/include/ATen/ATen.h": "",
                        "torch/include/torch/headeronly/version.h": "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 15\n"
@@ -50,7 +50,7 @@ def configure(tmp_path):
     return run
 
 
-def test_the_header_of_the_nccl_that_libtorch_was_built_with_is_taken(configure):
+def test_the_nccl_header_of_libtorchs_version_is_accepted(configure):
     configured = configure("2.30.7")
     assert configured.returncode == 0, configured.stderr
     built = subprocess.run(["cmake", "--build", configure.build], capture_output=True, text=True, check=False)
@@ -58,20 +58,20 @@ def test_the_header_of_the_nccl_that_libtorch_was_built_with_is_taken(configure)
 
 
 @pytest.mark.parametrize("nccl", ["2.28.9", "2.30.4", "2.31.7"])
-def test_another_nccls_header_is_refused_with_both_versions_and_what_to_try(configure, nccl):
+def test_an_nccl_header_of_another_version_is_refused_with_a_remedy(configure, nccl):
     configured = configure(nccl)
-    told = " ".join(configured.stderr.split())
+    output = " ".join(configured.stderr.split())
     assert configured.returncode != 0
-    assert f"nccl.h: is of NCCL {nccl}, and LibTorch 2.15.0 was built with 2.30.7; try scripts/setup --cuda" in told
-    assert "which installs nvidia-nccl-cu13==2.30.7, or -DLibTorch_NCCL_INCLUDE_DIR=DIR" in told
+    assert f"nccl.h: is of NCCL {nccl}, and LibTorch 2.15.0 was built with 2.30.7; try scripts/setup --cuda" in output
+    assert "which installs nvidia-nccl-cu13==2.30.7, or -DLibTorch_NCCL_INCLUDE_DIR=DIR" in output
 
 
-def test_without_metadata_the_plugin_has_to_look_when_it_is_opened(configure):
+def test_without_wheel_metadata_any_nccl_header_is_accepted(configure):
     (configure.site / "torch-2.15.0+cu130.dist-info" / "METADATA").unlink()
     assert configure("2.28.9").returncode == 0
 
 
-def test_a_compilation_is_given_the_headers_of_another_libtorch(tmp_path):
+def test_check_libtorch_replaces_the_include_folders(tmp_path):
     entry = {"directory": str(tmp_path), "file": "/a b/main.cpp",
              "command": r"/usr/bin/ccache c++ -DNAME=\"x\" '-I/a b' -I/site\ packages/torch/include -isystem "
                         r"/site\ packages/torch/include/torch/csrc/api/include -include /build/pch.hxx -Winvalid-pch -o main.o "
@@ -82,7 +82,7 @@ def test_a_compilation_is_given_the_headers_of_another_libtorch(tmp_path):
         "words": ["c++", '-DNAME="x"', "-I/a b", f"-I{other}/include", "-isystem", f"{other}/include/torch/csrc/api/include", "/a b/main.cpp"]}
 
 
-def test_compilations_in_folders_with_spaces_are_tried(tmp_path, capfd):
+def test_check_libtorch_compiles_in_folders_with_spaces(tmp_path, capfd):
     """The same file with headers in which it compiles, and with those of another LibTorch, in which it does not."""
     folder = tmp_path / "a build"
     for libtorch, text in (("old wheel/torch", "constexpr int kThere = 1;\n"), ("new wheel/torch", "")):

@@ -14,7 +14,7 @@ COMPARED = re.compile(r"""
     """, re.X)
 
 
-def test_no_code_tells_errors_apart_by_their_texts_or_exit_codes():
+def test_no_code_distinguishes_errors_by_text_or_exit_code():
     found = []
     for folder in ("runtime", "trainer", "spank_plugin"):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -24,7 +24,7 @@ def test_no_code_tells_errors_apart_by_their_texts_or_exit_codes():
     assert not found, "\n".join(found)
 
 
-def test_such_comparisons_are_found():
+def test_comparisons_of_error_texts_are_detected():
     for line in ("if (error.exit_code() == ExitCode::Unavailable)", "if (ExitCode::Usage != done.error().exit_code())",
                  'if (error.setting == "device")', 'x.error().action.find("--checkpoint-timeout")', 'failure->reason.starts_with("x")'):
         assert COMPARED.search(line), line

@@ -15,7 +15,7 @@ PYTHON = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 CPP = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
 
 
-def test_there_are_eighteen_each_with_thread_and_test():
+def test_the_page_has_eighteen_rows_with_report_and_test():
     assert [int(row.split("|")[1]) for row in ROWS] == list(range(1, 19))
     for row in ROWS:
         assert REPORT.search(row.split("|")[2]), row

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.python
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "release"))
-HINT = "write it anew: scripts/update-pages"
+HINT = "regenerate it: scripts/update-pages"
 MOST_LINES = 60
 # The file with the table of options of each program or command that has one.
 TABLES = {
@@ -68,7 +68,7 @@ def manual_page(program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_help_is_short_and_says_how_to_see_more(program):
+def test_short_help_fits_the_limit_and_names_the_full_help(program):
     for page in pages_of(program):
         text = run(*page, "--help")
         assert len(text.splitlines()) <= MOST_LINES, page
@@ -78,7 +78,7 @@ def test_help_is_short_and_says_how_to_see_more(program):
 
 
 @pytest.mark.parametrize("page", TABLES)
-def test_every_option_is_in_the_whole_help_once_and_in_the_manual_page(page):
+def test_every_option_is_in_the_full_help_and_the_manual_page(page):
     words = page.split()
     text = run(*words, "all") if words[1:2] == ["help"] else run(*words, "--help=all")
     shown = options_in(text)
@@ -131,7 +131,7 @@ def test_rollcall_help_explains_every_name(program):
             assert run("rollcall", "help", page[0].removeprefix("rollcall-"), *page[1:]) == run(*page, "--help")
 
 
-def test_launch_settings_are_listed_by_one_command():
+def test_only_help_settings_lists_launch_settings():
     launch = names_in(TABLES["rollcall help settings"])
     assert set(launch) <= set(options_in(run("rollcall", "help", "settings")))
     for program in PROGRAMS:
@@ -143,7 +143,7 @@ def test_launch_settings_are_listed_by_one_command():
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_each_group_is_printed_alone_and_an_unknown_one_refused(program):
+def test_help_prints_one_group_and_refuses_an_unknown_group(program):
     for page in pages_of(program):
         whole = run(*page, "--help=all")
         named = re.search(r"--help\[=all\|([^]]+)\]", whole)

@@ -110,15 +110,15 @@ def test_every_folder_of_the_runtime_is_a_known_layer():
     assert folders == set(RUNTIME)
 
 
-def test_runtime_includes_point_to_the_left_only():
+def test_runtime_layers_include_only_lower_layers():
     assert violations("runtime", RUNTIME) == []
 
 
-def test_trainer_includes_follow_the_map():
+def test_trainer_folders_include_only_allowed_folders():
     assert violations("trainer", TRAINER) == []
 
 
-def test_only_its_own_folder_knows_libjpegs_internals_and_the_decoder_that_rests_on_them():
+def test_only_the_entropy_folder_includes_libjpeg_internals():
     """trainer/data/jpeg/entropy_decoder.h is the one way in."""
     folder = "trainer/data/jpeg/entropy/"
     bad = [
@@ -141,13 +141,13 @@ def test_runtime_and_plugin_include_neither_libtorch_nor_the_trainer():
     assert bad == []
 
 
-def test_what_is_mapped_into_slurmd_has_nothing_of_the_runtime_but_its_contract():
+def test_the_plugin_includes_only_the_contract_of_the_runtime():
     allowed = re.compile(r"(spank_plugin|runtime/contract|slurm|sys)/|[a-z_]+(\.h)?$")
     bad = [f"{path.relative_to(ROOT)} includes {name}" for path in sources("spank_plugin") for name in includes(path) if not allowed.match(name)]
     assert bad == []
 
 
-def test_only_the_backends_folders_name_what_they_are_made_of():
+def test_only_backend_and_cuda_folders_include_backend_libraries():
     """c10d's own backends, UCX, MPI and CUDA."""
     bad = [
         f"{path.relative_to(ROOT)} includes {name}"
@@ -159,7 +159,7 @@ def test_only_the_backends_folders_name_what_they_are_made_of():
     assert bad == []
 
 
-def test_parts_of_the_network_know_no_libtorch():
+def test_network_engines_do_not_include_libtorch():
     """What runs under the sanitizers without LibTorch, and the plugin for MPI."""
     folders = ["algorithms", "processes", "backends/engine", "backends/ucx/engine", "backends/mpi/plugin"]
     bad = [
@@ -186,7 +186,7 @@ def test_only_the_configuration_looks_up_the_trainers_settings():
     assert bad == []
 
 
-def test_the_rule_itself_is_sharp(tmp_path, monkeypatch):
+def test_the_layer_check_detects_a_violation(tmp_path, monkeypatch):
     """An include to the right is found: the checks above can fail."""
     (tmp_path / "runtime" / "base").mkdir(parents=True)
     (tmp_path / "runtime" / "base" / "x.h").write_text('#include "runtime/resolve/resolve.h"\n')

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.python
 DIALECT = re.compile(r"\b((?<!there )is no (?!longer\b)|(stands?|stood) still\b|(tells?|told|hears?|heard)\b|(goes|go|went) on\b|somebody\b)")
 NOUNS = """batches characters checkpoints classes CPUs days devices elements endpoints epochs files generations GPUs images keys lines names
     nodes pictures ranks restarts runs starts steps tasks tensors threads times validations values workers""".split()
-# A number and a noun for which counted() is right, unless the number is said to be of several: "of {} ranks", "all {} nodes".
+# A number and a noun for which counted() is needed, unless the phrase implies several: "of {} ranks", "all {} nodes".
 COUNT = re.compile(r"(?<!of )(?<!its )(?<!all )(?<!than )(?<!least )(?<!to )(\{\d?\}|%[lzu]*[du]) (?:[a-z-]+ )?"
                    rf"({'|'.join(NOUNS)})\b(?! \{{|/)")
 # Numbers that are never 1.
@@ -69,7 +69,7 @@ def test_warnings_have_one_prefix():
     assert not bad, "\n".join(bad)
 
 
-def test_one_is_no_plural():
+def test_counts_use_counted_for_singular_and_plural():
     known = re.compile("|".join(map(re.escape, sorted(SEVERAL))) + r"|^{} ranks$")
     bad = [f"{place}: {text}" for place, text in literals() if COUNT.search(text) and not known.search(text)]
     assert not bad, "counted() of runtime/base/text.h gives the right form:\n" + "\n".join(bad)

@@ -1,4 +1,4 @@
-"""The deliberate breaks of tests/mutations: each still fits the code, and can be built and noticed. scripts/test --mutations tries them."""
+"""The mutations of tests/mutations: each still matches the code and names an existing test. scripts/test --mutations runs them."""
 import json
 import os
 import pathlib
@@ -18,11 +18,11 @@ HINT = "moved or renamed code takes its entry along: see tests/mutations/{}.toml
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_an_entry_fits_the_tree(mutation):
+def test_every_mutation_matches_the_source_tree(mutation):
     assert entries.fault(mutation, ROOT) is None, HINT.format(mutation.area)
 
 
-def test_names_are_unique():
+def test_mutation_names_are_unique():
     assert entries.repeated_names(MUTATIONS) == []
 
 
@@ -75,7 +75,7 @@ def test_a_sound_entry_has_no_fault(tmp_path, changed):
     ({"test": "tests/runtime/base/test_texts.py"}, "there is no such test"),
     ({"test": "tests/runtime/base/test_text.py -k 'sorted and fast'"}, "has no test sorted"),
 ], ids=str)
-def test_what_is_wrong_with_an_entry_is_told(tmp_path, changed, expected):
+def test_a_wrong_entry_is_reported(tmp_path, changed, expected):
     assert expected in (entries.fault(entry(**changed), tree(tmp_path)) or "")
 
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_with_an_entry_is_told(tmp_path, changed, expected):
     ("[[mutation]\n", "launcher.toml: "),
     ("[[mutation]]\nname = 'a'\nharm = ''\nfile = 'f'\nbefore = 'b'\nafter = 'a'\ntarget = 't'\ntest = 't'\n", "not empty"),
 ], ids=repr)
-def test_a_file_that_is_no_file_of_entries_is_told(tmp_path, text, expected):
+def test_a_malformed_mutation_file_is_reported(tmp_path, text, expected):
     (tree(tmp_path) / "tests" / "mutations" / "launcher.toml").write_text(text)
     with pytest.raises(entries.Damaged) as error:
         entries.load(tmp_path)
@@ -147,7 +147,7 @@ def run_small(folder, *arguments):
 
 
 @pytest.mark.skipif(not all(map(shutil.which, ("cmake", "ninja", "git"))), reason="cmake, ninja or git is not installed")
-def test_a_run_tells_what_became_of_each_break_and_leaves_the_tree_alone(tmp_path):
+def test_a_run_reports_each_outcome_and_keeps_the_tree_unchanged(tmp_path):
     folder = small_project(tmp_path)
     source = folder / "tests" / "small" / "small_test.cpp"
     before = (source.read_text(), source.stat().st_mtime_ns)

@@ -1,4 +1,4 @@
-"""Tests lie with their subject: no folder's tests of C++ are left out, and a file of Python says what it needs (tests/CMakeLists.txt)."""
+"""Tests lie beside their subject: each folder of C++ tests has a program, and each Python file has a label (tests/CMakeLists.txt)."""
 import collections
 import os
 import pathlib
@@ -16,12 +16,12 @@ def test_the_tests_of_each_folder_belong_to_one_program():
     assert sorted(named) == sorted({str(path.parent.relative_to(TESTS)) for path in TESTS.rglob("*_test.cpp")})
 
 
-def test_a_file_of_python_names_one_label():
-    said = {path: re.findall(r"^pytestmark = .*", path.read_text(), re.M) for path in TESTS.rglob("test_*.py")}
-    wrong = [str(path) for path, lines in said.items() if len(re.findall(r"pytest\.mark\.(?:python|slurm)\b", " ".join(lines))) != 1]
-    assert len(said) > 100 and wrong == []
+def test_every_python_test_file_has_one_label():
+    marks = {path: re.findall(r"^pytestmark = .*", path.read_text(), re.M) for path in TESTS.rglob("test_*.py")}
+    wrong = [str(path) for path, lines in marks.items() if len(re.findall(r"pytest\.mark\.(?:python|slurm)\b", " ".join(lines))) != 1]
+    assert len(marks) > 100 and wrong == []
 
 
-def test_no_two_files_share_the_name_of_a_test():
+def test_test_file_names_are_unique():
     counts = collections.Counter(path.name for path in TESTS.rglob("test_*.py"))
     assert [name for name, count in counts.items() if count > 1] == []

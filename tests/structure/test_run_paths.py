@@ -1,4 +1,4 @@
-"""No program or library of the build has the loader look into the working directory, where anybody may have put a library."""
+"""No program or library of the build searches the working directory for libraries, where another user may have placed one."""
 import os
 import pathlib
 import re
@@ -12,12 +12,12 @@ MADE = sorted(path for folder in ("runtime", "trainer", "spank_plugin", "lib") f
               if path.is_file() and not path.is_symlink() and path.open("rb").read(4) == b"\x7fELF" and path.suffix != ".o")
 
 
-def test_the_build_is_there():
+def test_the_build_contains_the_programs_and_the_plugin():
     assert {"rollcall", "rollcall-train", "spank_rollcall.so"} <= {path.name for path in MADE}
 
 
 @pytest.mark.parametrize("path", MADE, ids=[str(path.relative_to(BUILD)) for path in MADE])
-def test_its_run_path_has_absolute_folders_alone(path):
+def test_run_paths_contain_only_absolute_folders(path):
     table = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
     assert "(RPATH)" not in table  # which would go before LD_LIBRARY_PATH, and be asked by libraries too
     for folders in re.findall(r"\((?:RUNPATH|RPATH)\)\s+Library r(?:un)?path: \[(.*)\]", table):

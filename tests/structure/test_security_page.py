@@ -24,7 +24,7 @@ def is_there(name, suites):
     return any(test == rest or rest == "*" for suite, test in suites if suite == kind)
 
 
-def test_what_the_table_says_is_shown_by_tests_that_exist():
+def test_every_row_of_the_security_table_names_existing_tests():
     sources = [path.read_text() for path in (ROOT / "tests").rglob("*_test.cpp")]
     suites = {match for text in sources for match in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.M)}
     claims = rows("administrator/security.md", "## What a stranger can do")

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.python
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "release"))
-HINT = "write it anew: scripts/update-pages"
+HINT = "regenerate it: scripts/update-pages"
 SECOND_PART = "\n## rollcall-train\n"
 
 
@@ -42,8 +42,8 @@ def test_variables_of_the_projects_own_scripts_and_tests_are_known():
     assert sorted(name for name in read if f"| `{name}` |" not in page) == []
 
 
-def test_a_launch_setting_is_read_once():
-    """What the settings of launching mean is in LaunchSettings; nothing else asks for one by its name."""
+def test_only_launch_settings_reads_settings_by_name():
+    """Only LaunchSettings reads launch settings by name."""
     table = (ROOT / "runtime" / "settings" / "launch_settings.cpp").read_text()
     names = re.findall(r'Setting\{\s*"([a-z.-]+)"', table)
     assert len(names) > 30

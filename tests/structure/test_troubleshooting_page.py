@@ -24,7 +24,7 @@ def literals():
     return re.sub(r'"\s*"', "", sources)
 
 
-def test_every_quoted_message_is_the_trainers():
+def test_every_quoted_message_exists_in_the_trainer():
     text = literals()
     messages = quoted_messages()
     assert len(messages) > 12

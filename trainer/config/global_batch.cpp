@@ -47,10 +47,11 @@ Result<void> apply_global_batch(settings::Settings& settings, std::int64_t ranks
   const std::int64_t most = settings.integer("batch-size");
   const std::optional<RankBatch> part = divide_global_batch(images, ranks, most);
   if (!part) {
-    return fail("--global-batch", std::to_string(images),
-                fmt::format("cannot be divided among {} into micro-batches of at most {}", counted(ranks, "rank"),
-                            counted(most, "image")),
-                fmt::format("--global-batch={}, or using another number of ranks", nearest_that_works(images, ranks, most)));
+    return fail(
+        "--global-batch", std::to_string(images),
+        fmt::format("cannot be divided among {} into micro-batches of at most {}", counted(ranks, "rank"),
+                    counted(most, "image")),
+        fmt::format("--global-batch={}, or using another number of ranks", nearest_that_works(images, ranks, most)));
   }
   const std::string origin = "global-batch";
   RETURN_IF_ERROR(settings.set("batch-size", std::to_string(part->batch_size), origin));

@@ -1,7 +1,7 @@
-"""Accelerate's own test programs that need a line before them, or after: accelerate_scripts.py NAME.
+"""Test programs of Accelerate that need a line before or after them: accelerate_scripts.py NAME.
 
-Before: test_ops asks for no device, and without saying so ranks without a GPU are no world. After: the last collective of test_sync is
-so near to its end, 14 ms, that on a busy machine the process may be aborted there: see leave() in tests/frameworks/programs/regression.py.
+Before: test_ops does not request the CPU, and without that, ranks without a GPU form no world. After: the last collective of test_sync
+is so close to its end, 14 ms, that on a busy machine the process may be aborted: see leave() in tests/frameworks/programs/regression.py.
 """
 
 import importlib

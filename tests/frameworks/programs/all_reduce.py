@@ -1,4 +1,4 @@
-"""The least that a script for torchrun does: all ranks meet and add up a number each."""
+"""A minimal script for torchrun: all ranks join the process group and all-reduce one number each."""
 
 import json
 import os

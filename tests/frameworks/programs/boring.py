@@ -1,4 +1,4 @@
-"""Lightning's own BoringModel, trained by its Trainer. Arguments: FOLDER NODES RANKS_A_NODE."""
+"""The BoringModel of Lightning, trained by its Trainer. Arguments: FOLDER NODES RANKS_A_NODE."""
 
 import json
 import os

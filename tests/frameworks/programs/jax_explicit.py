@@ -1,4 +1,4 @@
-"""A JAX script that tells JAX what torchrun's variables say: JAX finds ranks by itself under Slurm, Open MPI and on TPUs only."""
+"""A JAX script that passes the variables of torchrun to JAX, which detects ranks only under Slurm, Open MPI and on TPUs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A Lightning script: its own Slurm plugin is left to find the ranks, beside the variables that rollcall set."""
+"""A Lightning script: the Slurm plugin of Lightning finds the ranks, with the variables of rollcall also set."""
 
 import os
 

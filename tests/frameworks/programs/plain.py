@@ -1,4 +1,4 @@
-"""A PyTorch script as users write it: everything comes from the environment."""
+"""A typical PyTorch script: everything comes from the environment."""
 
 import regression
 import regression_faults

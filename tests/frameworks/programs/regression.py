@@ -1,4 +1,4 @@
-"""What the scripts of this folder train: a line through made-up points, the same points on every rank."""
+"""The training of the scripts in this folder: a linear regression on synthetic points."""
 
 import json
 import os
@@ -12,7 +12,7 @@ STEPS, BATCH, RATE = 5, 8, 0.1
 
 
 def points(rank, world_size):
-    """The part of `rank` of the whole batch: (inputs, targets)."""
+    """The share of `rank` in the global batch: (inputs, targets)."""
     torch.manual_seed(1)
     inputs = torch.randn(BATCH * world_size, 3)
     targets = inputs @ torch.tensor([[1.0], [2.0], [3.0]]) + 0.5
@@ -25,7 +25,7 @@ def model():
 
 
 def report(rank, world_size, trained):
-    """Writes what this rank ended with to FOLDER/RANK.json, FOLDER being the script's first argument."""
+    """Writes the final weights of this rank to FOLDER/RANK.json; FOLDER is the first argument of the script."""
     weights = [round(value, 5) for p in trained.parameters() for value in p.detach().flatten().tolist()]
     answer = {"rank": rank, "world_size": world_size, "weights": weights, "local_rank": int(os.environ["LOCAL_RANK"])}
     pathlib.Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(answer))

@@ -1,4 +1,4 @@
-"""What the scripts of this folder do where a test asks for it: lose a rank in the middle."""
+"""A fault that the scripts of this folder inject on request of a test: a killed rank in the middle of training."""
 
 import os
 import signal

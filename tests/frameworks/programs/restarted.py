@@ -1,4 +1,4 @@
-"""A rank that is killed while the other waits for what never comes; started anew, both report. Files in MARKS say what has been."""
+"""A rank is killed while the other waits for it forever; after the restart, both report. Files in MARKS record the progress."""
 
 import os
 import pathlib

@@ -1,7 +1,7 @@
-"""A training in the manner of PyTorch's tutorial on torchrun: a snapshot after every epoch, from which it goes on when it is started anew.
+"""A training like that of PyTorch's torchrun tutorial: a snapshot after every epoch, from which it resumes after a restart.
 
-FOLDER, its argument, holds the snapshot and what a test looks at. In the midst of epoch HELD the last rank waits for the file `go` there,
-and so all others wait for its gradients.
+FOLDER, its argument, holds the snapshot and the files that a test reads. In the middle of epoch HELD the last rank waits for the file
+`go` there, so all others wait for its gradients.
 """
 
 import json
@@ -17,13 +17,13 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 EPOCHS, HELD, POINTS, RATE, MOMENTUM = 10, 5, 32, 0.05, 0.9
 
 
-def made_up():
-    """The data: (points, what a line through them gives)."""
+def linear_data():
+    """The data: (points, their linear targets)."""
     inputs = torch.randn(POINTS, 3, generator=torch.Generator().manual_seed(1))
     return TensorDataset(inputs, inputs @ torch.tensor([[1.0], [2.0], [3.0]]) + 0.5)
 
 
-def fresh():
+def initial_state():
     """The network before its first epoch, and its optimizer."""
     torch.manual_seed(2)
     network = torch.nn.Linear(3, 1)
@@ -36,8 +36,8 @@ def weights(network):
 
 def undisturbed():
     """The weights after all epochs in one process. An epoch is one step with all points, so that the world's size changes nothing."""
-    network, optimizer = fresh()
-    inputs, targets = made_up().tensors
+    network, optimizer = initial_state()
+    inputs, targets = linear_data().tensors
     for _ in range(EPOCHS):
         optimizer.zero_grad()
         torch.nn.functional.mse_loss(network(inputs), targets).backward()
@@ -47,9 +47,9 @@ def undisturbed():
 
 class Trainer:
     def __init__(self, folder):
-        network, self.optimizer = fresh()
+        network, self.optimizer = initial_state()
         self.network = torch.nn.parallel.DistributedDataParallel(network)
-        self.batches = DataLoader(made_up(), batch_size=POINTS // dist.get_world_size(), sampler=DistributedSampler(made_up()))
+        self.batches = DataLoader(linear_data(), batch_size=POINTS // dist.get_world_size(), sampler=DistributedSampler(linear_data()))
         self.folder, self.snapshot = folder, folder / "snapshot.pt"
         self.name = f"{os.environ['ROLLCALL_GENERATION']}.{dist.get_rank()}"
         self.epochs_run = 0
@@ -69,7 +69,7 @@ class Trainer:
         part.rename(self.snapshot)
 
     def hold(self):
-        """Tells the test that this rank is in the midst of an epoch, and which process it is."""
+        """Tells the test that this rank is in the middle of an epoch, and its pid."""
         part = self.folder / f"{self.name}.part"
         part.write_text(str(os.getpid()))
         part.rename(self.folder / f"{self.name}.held")

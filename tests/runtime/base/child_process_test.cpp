@@ -10,7 +10,7 @@ using testing::HasSubstr;
 
 const Environment kOwn = Environment::of_this_process();
 
-TEST(ChildProcess, GivesOutputAndFailures) {
+TEST(ChildProcess, ReturnsOutputAndReportsFailure) {
   constexpr std::chrono::seconds kPatience{60};
   const Result<std::string> text = output_of({"printf", "%s|", "a b", "$HOME"}, kOwn, kPatience);
   ASSERT_TRUE(text);
@@ -19,7 +19,7 @@ TEST(ChildProcess, GivesOutputAndFailures) {
   EXPECT_FALSE(output_of({"false"}, kOwn, kPatience));
 }
 
-TEST(ChildProcess, IsEndedWhenItTakesTooLong) {
+TEST(ChildProcess, FailsWhenItExceedsTheTimeLimit) {
   const Result<std::string> text = output_of({"sleep", "600"}, kOwn, std::chrono::milliseconds(50));
   ASSERT_FALSE(text);
   EXPECT_THAT(text.error().reason, HasSubstr("did not finish within 0.05 s"));

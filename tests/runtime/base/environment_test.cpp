@@ -17,7 +17,7 @@ TEST(Environment, NullArrayIsAnEmptyEnvironment) {
   EXPECT_TRUE(Environment::from_entries(nullptr).variables().empty());
 }
 
-TEST(Environment, EmptyValueIsSetButCountsAsNoneWhereAskedSo) {
+TEST(Environment, EmptyValueIsSetButGetNonEmptyIgnoresIt) {
   Environment environment;
   environment.set("EMPTY", "");
   EXPECT_EQ(environment.get("EMPTY"), "");
@@ -35,7 +35,7 @@ TEST(Environment, SetReplacesAndUnsetRemoves) {
   EXPECT_FALSE(environment.get("A"));
 }
 
-TEST(Environment, OfThisProcessSeesTheProcessesVariables) {
+TEST(Environment, OfThisProcessReadsTheProcessEnvironment) {
   ASSERT_EQ(setenv("ROLLCALL_TEST_MARK", "here", 1), 0);
   EXPECT_EQ(Environment::of_this_process().get("ROLLCALL_TEST_MARK"), "here");
   ASSERT_EQ(unsetenv("ROLLCALL_TEST_MARK"), 0);

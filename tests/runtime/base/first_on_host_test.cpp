@@ -22,7 +22,7 @@ namespace {
 
 std::string new_occasion(const std::string& test) { return test + std::to_string(::getpid()); }
 
-/// Asks in a process of its own, which ends at once.
+/// Calls is_first_on_host in a child process that exits at once.
 bool is_first_in_child(const std::string& occasion) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -33,7 +33,7 @@ bool is_first_in_child(const std::string& occasion) {
   return WEXITSTATUS(status) == 1;
 }
 
-TEST(FirstOnHost, IsOneOfAllThatAskWhileItLives) {
+TEST(FirstOnHost, OnlyOneCallerIsFirstWhileTheProcessLives) {
   const std::string occasion = new_occasion("lives");
   EXPECT_TRUE(is_first_on_host(occasion));
   EXPECT_FALSE(is_first_on_host(occasion));
@@ -41,13 +41,13 @@ TEST(FirstOnHost, IsOneOfAllThatAskWhileItLives) {
   EXPECT_TRUE(is_first_in_child(occasion + "x"));
 }
 
-TEST(FirstOnHost, LeavesNothingBehind) {
+TEST(FirstOnHost, NameIsFreeAgainWhenTheFirstProcessExits) {
   const std::string occasion = new_occasion("ends");
   EXPECT_TRUE(is_first_in_child(occasion));
   EXPECT_TRUE(is_first_in_child(occasion));
 }
 
-/// A process of user `nobody` that has the socket of root's name for the occasion, until it is ended.
+/// A process of user `nobody` that binds root's socket name for the occasion, until it is killed.
 pid_t start_squatter(const std::string& occasion) {
   constexpr uid_t kNobody = 65534;
   std::array<int, 2> ready{};
@@ -75,7 +75,7 @@ pid_t start_squatter(const std::string& occasion) {
   return child;
 }
 
-TEST(FirstOnHost, AnotherUsersSocketSilencesNobody) {
+TEST(FirstOnHost, IgnoresASocketOfAnotherUser) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can become somebody else";
   }
@@ -86,8 +86,8 @@ TEST(FirstOnHost, AnotherUsersSocketSilencesNobody) {
   ::waitpid(squatter, nullptr, 0);
 }
 
-/// What a process of its own is told, and whether it had to ask.
-std::string told_in_child(const std::string& occasion, const std::string& own_answer) {
+/// The answer that a child process gets.
+std::string answer_in_child(const std::string& occasion, const std::string& own_answer) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe(ends.data()), 0);
   const pid_t child = ::fork();
@@ -103,7 +103,7 @@ std::string told_in_child(const std::string& occasion, const std::string& own_an
   return {text.data(), static_cast<std::size_t>(got)};
 }
 
-TEST(AskedOnceOnHost, TheFirstAsksForAll) {
+TEST(AskOncePerHost, OneProcessAsksAndTheOthersGetItsAnswer) {
   const std::string occasion = new_occasion("asks");
   int asked = 0;
   const auto ask = [&] {
@@ -111,12 +111,12 @@ TEST(AskedOnceOnHost, TheFirstAsksForAll) {
     return std::string("10.78.0.1");
   };
   EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
-  EXPECT_EQ(told_in_child(occasion, "another"), "10.78.0.1");
+  EXPECT_EQ(answer_in_child(occasion, "another"), "10.78.0.1");
   EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
   EXPECT_EQ(asked, 1);
 }
 
-/// The signals that each thread of this process blocks, as /proc tells them.
+/// The signals that each thread of this process blocks, from /proc.
 std::map<std::string, std::uint64_t> blocked_signals() {
   std::map<std::string, std::uint64_t> blocked;
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -130,7 +130,7 @@ std::map<std::string, std::uint64_t> blocked_signals() {
   return blocked;
 }
 
-TEST(AskedOnceOnHost, TheThreadThatAnswersTakesNoSignals) {
+TEST(AskOncePerHost, AnsweringThreadBlocksSignals) {
   const auto before = blocked_signals();
   EXPECT_EQ(ask_once_per_host(new_occasion("signals"), std::chrono::seconds(30), [] { return "asked"; }), "asked");
   auto others = blocked_signals();
@@ -144,10 +144,10 @@ TEST(AskedOnceOnHost, TheThreadThatAnswersTakesNoSignals) {
   EXPECT_EQ(::sigismember(&own, SIGCHLD), 0);
 }
 
-TEST(AskedOnceOnHost, AnEmptyAnswerIsOne) {
+TEST(AskOncePerHost, EmptyAnswerIsShared) {
   const std::string occasion = new_occasion("empty");
   EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), [] { return ""; }), "");
-  EXPECT_EQ(told_in_child(occasion, "another"), "");
+  EXPECT_EQ(answer_in_child(occasion, "another"), "");
 }
 
 /// Sockets of that name: the one that listens, and each connection to it.
@@ -160,7 +160,7 @@ int sockets_named(const std::string& occasion) {
   return number;
 }
 
-TEST(AskedOnceOnHost, WhoWaitsIsToldByAFirstThatBecomesAnotherProgram) {
+TEST(AskOncePerHost, AnswerArrivesThoughTheFirstProcessCallsExec) {
   const std::string occasion = new_occasion("becomes");
   const pid_t first = ::fork();
   if (first == 0) {
@@ -180,12 +180,12 @@ TEST(AskedOnceOnHost, WhoWaitsIsToldByAFirstThatBecomesAnotherProgram) {
   EXPECT_EQ(::waitpid(first, nullptr, 0), first);
 }
 
-TEST(AskedOnceOnHost, WhoIsToldNothingAsks) {
+TEST(AskOncePerHost, AsksItselfWhenNoAnswerArrives) {
   const std::string occasion = new_occasion("silent");
   ASSERT_TRUE(is_first_on_host(occasion));  // has the name, and never tells
   EXPECT_EQ(ask_once_per_host(occasion, std::chrono::milliseconds(10), [] { return "asked"; }), "asked");
-  EXPECT_EQ(told_in_child(new_occasion("gone"), "first"), "first");
-  EXPECT_EQ(told_in_child(new_occasion("gone"), "second"), "second");  // the first has ended
+  EXPECT_EQ(answer_in_child(new_occasion("gone"), "first"), "first");
+  EXPECT_EQ(answer_in_child(new_occasion("gone"), "second"), "second");  // the first has ended
 }
 
 }  // namespace

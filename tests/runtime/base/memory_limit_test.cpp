@@ -26,7 +26,7 @@ class MemoryLimit : public testing::Test {
   std::string root_;
 };
 
-TEST_F(MemoryLimit, IsTheMachinesWhereNoCgroupIsSmaller) {
+TEST_F(MemoryLimit, IsTheMachinesMemoryWithoutASmallerCgroupLimit) {
   write("/proc/meminfo", "MemTotal:       1000 kB\nMemFree:  10 kB\n");
   EXPECT_EQ(memory_limit(root_), 1024'000U);
   write("/proc/self/cgroup", "0::/a\n");
@@ -36,7 +36,7 @@ TEST_F(MemoryLimit, IsTheMachinesWhereNoCgroupIsSmaller) {
   EXPECT_EQ(memory_limit(root_), 1024'000U);
 }
 
-TEST_F(MemoryLimit, IsTheSmallestOfTheCgroupsAbove) {
+TEST_F(MemoryLimit, IsTheSmallestLimitOfTheParentCgroups) {
   write("/proc/meminfo", "MemTotal:       1000 kB\n");
   write("/proc/self/cgroup", "0::/slurm/job_1/step_0\n");
   write("/sys/fs/cgroup/slurm/job_1/step_0/memory.max", "max\n");
@@ -45,7 +45,7 @@ TEST_F(MemoryLimit, IsTheSmallestOfTheCgroupsAbove) {
   EXPECT_EQ(memory_limit(root_), 5000U);
 }
 
-TEST_F(MemoryLimit, KnowsTheFirstVersionOfCgroups) {
+TEST_F(MemoryLimit, ReadsCgroupV1) {
   write("/proc/meminfo", "MemTotal:       1000 kB\n");
   write("/proc/self/cgroup", "9:cpu:/b\n4:hugetlb,memory:/slurm/uid_5/job_1\n0::/\n");
   write("/sys/fs/cgroup/memory/slurm/uid_5/job_1/memory.limit_in_bytes", "6000\n");
@@ -53,9 +53,9 @@ TEST_F(MemoryLimit, KnowsTheFirstVersionOfCgroups) {
   EXPECT_EQ(memory_limit(root_), 6000U);
 }
 
-TEST_F(MemoryLimit, IsNoneWhereNothingTells) { EXPECT_EQ(memory_limit(root_), 0U); }
+TEST_F(MemoryLimit, IsZeroWhenNoFileStatesALimit) { EXPECT_EQ(memory_limit(root_), 0U); }
 
-TEST(MemoryLimitHere, IsAtMostWhatTheMachineHas) {
+TEST(MemoryLimitOfThisMachine, IsAtMostThePhysicalMemory) {
   struct sysinfo machine {};
   ASSERT_EQ(sysinfo(&machine), 0);
   EXPECT_GT(memory_limit(), std::uint64_t{64} << 20);

@@ -49,13 +49,13 @@ class OwnFile : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(OwnFile, IsCreatedAndGoneOnWith) {
+TEST_F(OwnFile, IsCreatedAndAppendedTo) {
   EXPECT_EQ(written("new"), "");
   EXPECT_EQ(written("new"), "");
   EXPECT_EQ(content("new"), "oursours");
 }
 
-TEST_F(OwnFile, IsNoLinkWhereverItLeads) {
+TEST_F(OwnFile, RefusesSymbolicLinks) {
   fs::create_symlink(file("victim"), file("link"));
   fs::create_symlink(file("absent"), file("dangling"));
   EXPECT_EQ(written("link"), "is a link");
@@ -64,20 +64,20 @@ TEST_F(OwnFile, IsNoLinkWhereverItLeads) {
   EXPECT_FALSE(fs::exists(file("absent")));
 }
 
-TEST_F(OwnFile, HasNoOtherName) {
+TEST_F(OwnFile, RefusesAFileWithASecondHardLink) {
   fs::create_hard_link(file("victim"), file("second name"));
   EXPECT_NE(written("second name").find("has a second name"), std::string::npos);
   EXPECT_EQ(content("victim"), "the victim's");
 }
 
-TEST_F(OwnFile, IsNoPipeAndNoFolder) {
+TEST_F(OwnFile, RefusesPipesAndFolders) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0666), 0);
   fs::create_directory(file("folder"));
   EXPECT_EQ(written("pipe"), "is not a regular file");
   EXPECT_EQ(written("folder"), "Is a directory");
 }
 
-TEST_F(OwnFile, IsNotAnotherUsers) {
+TEST_F(OwnFile, RefusesAFileOfAnotherUser) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a file of another user";
   }
@@ -92,7 +92,7 @@ TEST_F(OwnFile, IsNotAnotherUsers) {
       << "the file that asked for this user's number is gone";
 }
 
-TEST_F(OwnFile, BesideAnotherHasANameOfItsOwnEachTime) {
+TEST_F(OwnFile, CreateBesideUsesAUniqueNameEachTime) {
   const OpenedOutput one = create_beside(file("page"), O_WRONLY);
   const OpenedOutput two = create_beside(file("page"), O_WRONLY, 0600);
   ASSERT_GE(one.descriptor, 0) << one.reason;
@@ -107,7 +107,7 @@ TEST_F(OwnFile, BesideAnotherHasANameOfItsOwnEachTime) {
   EXPECT_EQ(nowhere.error_number, ENOENT);
 }
 
-TEST(OtherWriters, AreNamedAndAPrivateGroupIsNone) {
+TEST(OtherWriters, AreNamedButNotTheOwnersPrivateGroup) {
   struct stat status {};
   status.st_uid = ::geteuid();
   status.st_gid = ::geteuid();
@@ -138,7 +138,7 @@ TEST(WhatToTry, FollowsFromTheErrorOfTheSystem) {
   }
 }
 
-TEST(FolderOfAPath, IsWhatComesBeforeItsName) {
+TEST(FolderOf, IsThePathUpToTheLastSlash) {
   EXPECT_EQ(folder_of("a/b"), "a/");
   EXPECT_EQ(folder_of("/b"), "/");
   EXPECT_EQ(folder_of("b"), ".");

@@ -18,23 +18,23 @@ TEST(Error, MessageLeavesOutWhatIsEmpty) {
   EXPECT_EQ(fail("--data", "x", "is missing", "").message(), "rollcall: --data: x: is missing");
 }
 
-TEST(Error, MessageIsOneLineWhateverTheValueHolds) {
+TEST(Error, MessageReplacesControlCharacters) {
   const std::string message = fail("name", "a\nb\x1b[31m\x7f", "is odd", "another").message();
   EXPECT_EQ(message, "rollcall: name: a?b?[31m?: is odd; try another");
 }
 
-TEST(Error, MessageHoldsTheBeginningOfWhatIsTooLong) {
+TEST(Error, MessageTruncatesLongFields) {
   const std::string message =
       fail("--ddp", std::string(999, 'x') + "\u20ac" + std::string(120'000, 'y'), "is no option", "").message();
   EXPECT_EQ(message, "rollcall: --ddp: " + std::string(999, 'x') + "... (121002 bytes): is no option");
   EXPECT_LT(fail("a", "", std::string(120'000, 'r'), std::string(120'000, 't')).message().size(), 9000U);
 }
 
-TEST(Error, TextIsTheMessageAsAPartOfAnother) {
+TEST(Error, TextIsTheMessageWithoutTheProgramName) {
   EXPECT_EQ("rollcall: " + fail("a", "b", "is wrong", "c").text(), fail("a", "b", "is wrong", "c").message());
 }
 
-TEST(Error, ExitCodeIsUsageUnlessSaidOtherwise) {
+TEST(Error, KindIsUsageByDefault) {
   EXPECT_EQ(fail("a", "", "b", "c").kind, ErrorKind::Usage);
   EXPECT_EQ(fail("a", "", "b", "c", ErrorKind::Mismatch).kind, ErrorKind::Mismatch);
 }
@@ -69,13 +69,13 @@ TEST(Result, ReadingTheValueOfAFailedResultIsCaught) {
   EXPECT_DEATH({ [[maybe_unused]] const int value = *bad; }, "has_value");
 }
 
-TEST(OutcomeText, SuccessIsNothing) {
+TEST(OutcomeText, SuccessIsEmptyText) {
   EXPECT_EQ(serialise(Result<void>()), "");
   ASSERT_TRUE(parse_outcome(""));
   EXPECT_TRUE(parse_outcome("")->has_value());
 }
 
-TEST(OutcomeText, AnErrorArrivesWhole) {
+TEST(OutcomeText, ErrorIsUnchangedAfterSerialiseAndParse) {
   const Error error = fail("--data", "/a \n\xff", "", "", ErrorKind::BadData);
   const auto outcome = parse_outcome(serialise(error));
   ASSERT_TRUE(outcome && !*outcome);
@@ -94,7 +94,7 @@ TEST(OutcomeText, ANulInsideOfAFieldDoesNotShiftTheOthers) {
   EXPECT_EQ(outcome->error().action, "another");
 }
 
-TEST(OutcomeText, OtherTextIsNoOutcome) {
+TEST(OutcomeText, RejectsMalformedText) {
   using namespace std::string_view_literals;
   for (const std::string_view text : {"64"sv, "x\0a\0b\0c\0d"sv, "64\0a\0b\0c"sv, "64\0a\0b\0c\0d\0e"sv}) {
     EXPECT_FALSE(parse_outcome(text)) << text;

@@ -25,24 +25,24 @@ class SmallFile : public testing::Test {
   std::string content_;
 };
 
-TEST_F(SmallFile, IsReadWhole) {
+TEST_F(SmallFile, IsReadCompletely) {
   std::ofstream(folder_ / "ten") << "0123456789";
   EXPECT_EQ(read("ten").reason, "");
   EXPECT_EQ(content_, "0123456789");
 }
 
-TEST_F(SmallFile, OfTheKernelHasNoLengthAndIsReadAllTheSame) {
+TEST_F(SmallFile, ReadsProcFilesThatReportNoSize) {
   EXPECT_EQ(read_small_file("/proc/self/comm", 100, content_).reason, "");
   EXPECT_NE(content_, "");
 }
 
-TEST_F(SmallFile, MayBeNoLonger) {
+TEST_F(SmallFile, RefusesAFileAboveTheSizeLimit) {
   std::ofstream(folder_ / "eleven") << "0123456789a";
   EXPECT_EQ(read("eleven").reason, "is longer than 10 bytes");
   EXPECT_EQ(read("eleven").error_number, 0);
 }
 
-TEST_F(SmallFile, IsNothingElse) {
+TEST_F(SmallFile, RefusesPipesDevicesAndFolders) {
   ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/zero", folder_ / "zeros");
   EXPECT_EQ(read("fifo").reason, "is not a regular file");  // at once, though nobody writes
@@ -52,7 +52,7 @@ TEST_F(SmallFile, IsNothingElse) {
   EXPECT_EQ(content_, "");
 }
 
-TEST_F(SmallFile, ThatCannotBeLookedForMayExist) {
+TEST_F(SmallFile, MayExistIsTrueUnlessThePathIsKnownToBeAbsent) {
   std::ofstream(folder_ / "file") << "x";
   std::filesystem::create_symlink(folder_ / "loop",
                                   folder_ / "loop");  // as a folder that may not be entered: no ENOENT

@@ -38,7 +38,7 @@ TEST(ThisProcess, CountsTheCpusThatTheThreadIsBoundTo) {
 }
 
 /// PREFIX/bin/program and PREFIX/share/rollcall/site_config/a.toml, closed to others.
-class AboveOwnFile : public testing::Test {
+class FindInstalled : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = testing::TempDir() + "/aboveXXXXXX";
@@ -68,7 +68,7 @@ class AboveOwnFile : public testing::Test {
   std::filesystem::path top_;
 };
 
-TEST_F(AboveOwnFile, WhatWasInstalledWithItIsFound) {
+TEST_F(FindInstalled, FindsFilesOfTheSamePrefix) {
   EXPECT_EQ(found(), top_ / "prefix/share/rollcall/site_config");
   EXPECT_FALSE(find_installed(top_ / "prefix/bin/program", "share/nothing").file);
   const auto placed = top_ / "prefix/lib/x86_64-linux-gnu/rollcall/22.05-1c291ca3/bin";  // by `install --site`
@@ -79,7 +79,7 @@ TEST_F(AboveOwnFile, WhatWasInstalledWithItIsFound) {
   EXPECT_EQ(look().passed_over, "");
 }
 
-TEST_F(AboveOwnFile, AFolderThatAnybodyMayWriteToEndsTheWayUp) {
+TEST_F(FindInstalled, StopsAtAWorldWritableFolder) {
   std::filesystem::remove_all(top_ / "prefix/share");
   plant(top_);
   EXPECT_EQ(found(), top_ / "share/rollcall/site_config");
@@ -90,7 +90,7 @@ TEST_F(AboveOwnFile, AFolderThatAnybodyMayWriteToEndsTheWayUp) {
   EXPECT_EQ(found(), "") << "nor does it go on above";
 }
 
-TEST_F(AboveOwnFile, WhatStrangersPutAboveIsNotSpokenOf) {
+TEST_F(FindInstalled, DoesNotReportFilesThatOtherUsersPlacedAbove) {
   std::filesystem::remove_all(top_ / "prefix/share");
   change(top_, 01777);
   EXPECT_EQ(look().passed_over, "") << "there is nothing";
@@ -105,7 +105,7 @@ TEST_F(AboveOwnFile, WhatStrangersPutAboveIsNotSpokenOf) {
   }
 }
 
-TEST_F(AboveOwnFile, WhatOthersMayHaveChangedIsNotFound) {
+TEST_F(FindInstalled, IgnoresFilesThatOthersCanWrite) {
   for (const char* name : {"bin", "share", "share/rollcall", "share/rollcall/site_config"}) {
     change(top_ / "prefix" / name, 0757);
     EXPECT_EQ(found(), "") << name;
@@ -118,7 +118,7 @@ TEST_F(AboveOwnFile, WhatOthersMayHaveChangedIsNotFound) {
   EXPECT_NE(found(), "");
 }
 
-TEST_F(AboveOwnFile, TheFolderBehindALinkIsLookedAtToo) {
+TEST_F(FindInstalled, TheFolderBehindALinkIsLookedAtToo) {
   const std::filesystem::path prefix = top_ / "prefix";
   const auto other_program = [&] { return find_installed(prefix / "bin/program", "other").file.value_or("").string(); };
   std::filesystem::create_directories(prefix / "lib/trainer");
@@ -132,7 +132,7 @@ TEST_F(AboveOwnFile, TheFolderBehindALinkIsLookedAtToo) {
   }
 }
 
-TEST_F(AboveOwnFile, APrivateGroupIsNobodyElseAndAnyOtherIs) {
+TEST_F(FindInstalled, AcceptsGroupWriteAccessOfThePrivateGroupOnly) {
   if (chown((top_ / "prefix").c_str(), static_cast<uid_t>(-1), geteuid()) != 0) {
     GTEST_SKIP() << "this user has no group of its own";
   }
@@ -145,7 +145,7 @@ TEST_F(AboveOwnFile, APrivateGroupIsNobodyElseAndAnyOtherIs) {
   EXPECT_EQ(found(), "");
 }
 
-TEST_F(AboveOwnFile, WhatBelongsToNeitherRootNorTheProgramsOwnerIsNotFound) {
+TEST_F(FindInstalled, AcceptsOnlyFilesOfRootOrTheProgramsOwner) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can give a file to another";
   }

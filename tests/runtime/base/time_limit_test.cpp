@@ -25,7 +25,7 @@ void hang() {
   }
 }
 
-TEST(TimeLimit, EndsWhatHangs) {
+TEST(TimeLimit, CallsTheHandlerWhenWorkHangs) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(
       {
@@ -36,7 +36,7 @@ TEST(TimeLimit, EndsWhatHangs) {
       testing::ExitedWithCode(42), "waits after 0.05");
 }
 
-TEST(TimeLimit, CountsANewPatienceFromTheBeginning) {
+TEST(TimeLimit, NewLimitCountsFromTheStart) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(
       {
@@ -47,7 +47,7 @@ TEST(TimeLimit, CountsANewPatienceFromTheBeginning) {
       testing::ExitedWithCode(42), "after 0.02");
 }
 
-TEST(TimeLimit, LeavesAloneWhatEndsInTime) {
+TEST(TimeLimit, DoesNothingWhenWorkEndsInTime) {
   const auto begin = std::chrono::steady_clock::now();
   bool expired = false;
   for (int i = 0; i < 20; ++i) {
@@ -58,7 +58,7 @@ TEST(TimeLimit, LeavesAloneWhatEndsInTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
 }
 
-TEST(TimeLimit, LeavesAProcessOfOneThread) {
+TEST(TimeLimit, DestructorStopsItsThread) {
   const auto tasks = [] {
     const std::filesystem::directory_iterator all("/proc/self/task");
     return std::distance(begin(all), end(all));

@@ -15,11 +15,11 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kStranger = 4711;
 
-/// TOP/etc/site.toml and TOP/link -> etc, in a folder on whose way nobody else may write: /tmp is none.
-class ReadBelievedFile : public testing::Test {
+/// TOP/etc/site.toml and TOP/link -> etc, under folders that only root and this user may write to, so not /tmp.
+class ReadTrustedFile : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = std::string(::geteuid() == 0 ? "/run" : std::getenv("HOME")) + "/believed-XXXXXX";
+    std::string pattern = std::string(::geteuid() == 0 ? "/run" : std::getenv("HOME")) + "/trusted-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     top_ = fs::canonical(pattern);
     fs::create_directory(top_ / "etc");
@@ -39,15 +39,15 @@ class ReadBelievedFile : public testing::Test {
   void give(const std::string& name, uid_t user, gid_t group = static_cast<gid_t>(-1)) const {
     ASSERT_EQ(::lchown((top_ / name).c_str(), user, group), 0);
   }
-  /// Why `name` is not believed, which then is not read either; empty: it is, and was.
-  [[nodiscard]] std::string refusal(const std::string& name = "etc/site.toml", TrustedOwners believed = {}) const {
-    believed.users.push_back(::geteuid());
+  /// Why `name` is not trusted, which then is not read either; empty: it is, and was.
+  [[nodiscard]] std::string refusal(const std::string& name = "etc/site.toml", TrustedOwners trusted = {}) const {
+    trusted.users.push_back(::geteuid());
     std::string content;
     std::optional<TrustProblem> found;
-    const FileReading reading = read_trusted_file(top_ / name, believed, 100, content, found);
+    const FileReading reading = read_trusted_file(top_ / name, trusted, 100, content, found);
     EXPECT_EQ(reading.reason, "");
     EXPECT_EQ(content, found ? "" : "threads = 3\n");
-    const std::optional<TrustProblem> unread = trust_problem_on_path(top_ / name, believed);
+    const std::optional<TrustProblem> unread = trust_problem_on_path(top_ / name, trusted);
     EXPECT_EQ(unread ? unread->reason : "", found ? found->reason : "");
     return found ? found->reason + "; " + found->remedy : "";
   }
@@ -55,13 +55,13 @@ class ReadBelievedFile : public testing::Test {
   fs::path top_;
 };
 
-TEST_F(ReadBelievedFile, WhatOnlyBelievedUsersCanChangeIsRead) {
+TEST_F(ReadTrustedFile, ReadsFilesThatOnlyTrustedUsersCanChange) {
   EXPECT_EQ(refusal(), "");
   EXPECT_EQ(refusal("link/site.toml"), "");
   EXPECT_EQ(refusal("link/../etc/./site.toml"), "");
 }
 
-TEST_F(ReadBelievedFile, WhatOthersMayWriteToIsNamedWithTheWayOut) {
+TEST_F(ReadTrustedFile, RefusesFilesOthersCanWriteAndNamesTheRemedy) {
   const std::string file = top_ / "etc/site.toml", folder = top_ / "etc";
   change("etc/site.toml", 0666);
   EXPECT_EQ(refusal(), "others may write to " + file + "; chmod o-w " + file);
@@ -76,7 +76,7 @@ TEST_F(ReadBelievedFile, WhatOthersMayWriteToIsNamedWithTheWayOut) {
   EXPECT_EQ(refusal(), "others may write to " + top_.string() + "; chmod o-w " + top_.string()) << "up to the root";
 }
 
-TEST_F(ReadBelievedFile, AGroupIsOthersUnlessItIsRootsOrTheOwnersPrivateOne) {
+TEST_F(ReadTrustedFile, AllowsGroupWriteOnlyForRootsAndTheOwnersPrivateGroup) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can give files to others";
   }
@@ -92,7 +92,7 @@ TEST_F(ReadBelievedFile, AGroupIsOthersUnlessItIsRootsOrTheOwnersPrivateOne) {
   EXPECT_EQ(refusal("etc/site.toml", {.users = {kStranger}}), "") << "its owner's private group";
 }
 
-TEST_F(ReadBelievedFile, OwnersOfFilesFoldersAndLinksAreAskedFor) {
+TEST_F(ReadTrustedFile, ChecksTheOwnersOfFilesFoldersAndLinks) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can give files to others";
   }
@@ -105,7 +105,7 @@ TEST_F(ReadBelievedFile, OwnersOfFilesFoldersAndLinksAreAskedFor) {
   }
 }
 
-TEST_F(ReadBelievedFile, ALinkLeadsThroughFoldersThatAreJudgedAsWell) {
+TEST_F(ReadTrustedFile, ChecksTheFoldersThatALinkLeadsThrough) {
   fs::create_directory(top_ / "open");
   fs::create_symlink("../etc/site.toml", top_ / "open/site.toml");
   fs::create_symlink(top_ / "open/site.toml", top_ / "way.toml");
@@ -115,7 +115,7 @@ TEST_F(ReadBelievedFile, ALinkLeadsThroughFoldersThatAreJudgedAsWell) {
   EXPECT_EQ(refusal("way.toml").substr(0, 20), "others may write to ");
 }
 
-TEST_F(ReadBelievedFile, WhatCannotBeReadSaysWhy) {
+TEST_F(ReadTrustedFile, ReportsWhyAFileCannotBeRead) {
   const auto reason = [&](const std::string& path) {
     std::string content;
     std::optional<TrustProblem> found;

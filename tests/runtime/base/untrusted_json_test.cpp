@@ -15,7 +15,7 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-TEST(UntrustedJson, IsReadWithinItsLimits) {
+TEST(UntrustedJson, ParsesValidJsonWithinTheLimits) {
   const auto parsed = parse_untrusted(R"({"a":[1,2,{"b":"[[[,,,\"]]"}],"c":null})");
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->at("a").at(2).at("b"), "[[[,,,\"]]");
@@ -25,7 +25,7 @@ TEST(UntrustedJson, IsReadWithinItsLimits) {
   }
 }
 
-TEST(UntrustedJson, IsNoDeeperThanItMayBe) {
+TEST(UntrustedJson, RejectsNestingAboveTheLimit) {
   const auto nested = [](int depth) { return repeated("[", depth) + repeated("]", depth); };
   EXPECT_TRUE(parse_untrusted(nested(16)));
   EXPECT_FALSE(parse_untrusted(nested(17)));
@@ -33,7 +33,7 @@ TEST(UntrustedJson, IsNoDeeperThanItMayBe) {
   EXPECT_TRUE(parse_untrusted("[" + repeated("[],", 100) + "[]]", {.depth = 2}));
 }
 
-TEST(UntrustedJson, HasNoMoreValuesThanItMayHave) {
+TEST(UntrustedJson, RejectsMoreValuesThanTheLimit) {
   for (const std::string value : {"1", "[]", "{}", "\"\"", "null"}) {
     const std::string hundred = "[" + repeated(value + ",", 99) + value + "]";
     EXPECT_TRUE(parse_untrusted(hundred, {.values = 201})) << value;

@@ -28,7 +28,7 @@ DoctorOutcome doctor(std::vector<std::string> arguments) {
   return {code, out.str(), err.str()};
 }
 
-TEST(DoctorCommand, ListsEveryCheckAndCompletesThem) {
+TEST(DoctorCommand, ListsEveryCheckAndOffersThemAsChoices) {
   const DoctorOutcome listed = doctor({"--list"});
   std::string all = "all";
   std::string none = "none";
@@ -41,7 +41,7 @@ TEST(DoctorCommand, ListsEveryCheckAndCompletesThem) {
   EXPECT_EQ(settings::find_setting(doctor_table(), "skip")->choices, none);
 }
 
-TEST(DoctorCommand, RefusesWhatItDoesNotKnowWithTheNearestName) {
+TEST(DoctorCommand, SuggestsTheNearestNameForUnknownChecksAndBackends) {
   EXPECT_EQ(doctor({"--only=clok"}).err, "rollcall: --only: clok: is not a check; try --only=clock\n");
   EXPECT_EQ(doctor({"--skip=clock,rign"}).err, "rollcall: --skip: rign: is not a check; try --skip=ring\n");
   EXPECT_EQ(doctor({"--only=clock", "--skip=clock"}).code, 64);
@@ -51,7 +51,7 @@ TEST(DoctorCommand, RefusesWhatItDoesNotKnowWithTheNearestName) {
   EXPECT_THAT(doctor({"now"}).err, StartsWith("rollcall: doctor: now: is one argument too many"));
 }
 
-TEST(DoctorCommand, RunsOnThisMachineAlone) {
+TEST(DoctorCommand, RunsOnOneMachineWithoutALauncher) {
   const DoctorOutcome outcome = doctor({"--only=clock,versions", "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const nlohmann::json json = nlohmann::json::parse(outcome.out);

@@ -43,7 +43,7 @@ TEST(EnvReport, TableIsAlignedAndComplete) {
             "OLD                 unset   rollcall  left by an outer step\n");
 }
 
-TEST(EnvReport, WhatTheOptionSetHasTheReasonThatItWasSetFor) {
+TEST(EnvReport, VariablesThatTheOptionSetShowTheOriginalReason) {
   resolve::EnvPatch patch;
   patch.changes = {{"MASTER_ADDR", "jwb01i", Action::Keep, "rollcall", "set for this step already"},
                    {"MASTER_PORT", "20007", Action::Keep, "rollcall", "set for this step already"},
@@ -80,7 +80,7 @@ TEST(EnvReport, WarningsAreOneLineEach) {
             "rollcall: warning: MASTER_ADDR is head,?the step's is jwb01i\n");
 }
 
-TEST(EnvReport, ExportsSetAndUnsetButLeaveTheUsersAlone) {
+TEST(EnvReport, ExportsOmitVariablesOfTheUser) {
   EXPECT_EQ(env_exports(typical_patch()), "export RANK='0'\nunset OLD\n");
 }
 
@@ -111,7 +111,7 @@ TEST(EnvReport, JsonHoldsFactsVariablesWarningsAndSources) {
   EXPECT_EQ(json["sources"][0]["answered"], true);
 }
 
-TEST(EnvReport, JsonSurvivesAValueThatIsNoUtf8) {
+TEST(EnvReport, JsonIsValidDespiteAValueThatIsNotUtf8) {
   step::ResolvedStep step;
   step.patch.changes = {{"PATH", "/a\xff", Action::Keep, "user", "why"}};
   EXPECT_TRUE(nlohmann::json::accept(env_json(step, settings::Settings(settings::launch_table()))));

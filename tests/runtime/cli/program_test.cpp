@@ -33,7 +33,7 @@ Environment environment_of(std::map<std::string, std::string, std::less<>> varia
   return Environment(std::move(variables));
 }
 
-/// Runs the program inside this process: for what does not become another program.
+/// Runs the program inside this process: for commands that do not call exec.
 Outcome run(const std::vector<std::string>& arguments, const Environment& environment = {}) {
   std::ostringstream out;
   std::ostringstream err;
@@ -48,7 +48,7 @@ std::string content_of(const std::filesystem::path& path) {
   return content.str();
 }
 
-class BecomingPrograms : public testing::Test {
+class ProgramInChild : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = testing::TempDir() + "/cliXXXXXX";
@@ -106,7 +106,7 @@ TEST(Program, HelpListsCommandsAndOptions) {
   }
 }
 
-TEST(Program, EveryCommandExplainsItselfWithAnExampleInBothWays) {
+TEST(Program, HelpOfEveryCommandShowsAnExampleInBothForms) {
   for (const Command& command : all_commands()) {
     const Outcome help = run({"help", std::string(command.name)});
     EXPECT_EQ(help.code, 0);
@@ -121,7 +121,7 @@ TEST(Program, EveryCommandExplainsItselfWithAnExampleInBothWays) {
   }
 }
 
-TEST(Program, LaunchSettingsAreListedByOneCommand) {
+TEST(Program, OnlyHelpSettingsListsLaunchSettings) {
   const std::string text = run({"help", "settings"}).out;
   EXPECT_THAT(text, HasSubstr("\n  --port-range=FIRST-LAST"));
   EXPECT_THAT(run({"help", "settings", "network"}).out, StartsWith("Network [default]:\n  --host-template="));
@@ -142,7 +142,7 @@ TEST(Program, PrintConfigShowsWhereEachValueComesFrom) {
   EXPECT_EQ(json["port.range"]["value"], "20-30");
 }
 
-TEST(Program, WrongUseIsOneLineOnStandardErrorAndCode64) {
+TEST(Program, UsageErrorPrintsOneLineAndExitsWith64) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{}, "rollcall: command line: no command is given; try rollcall --help\n"},
       {{"--verson"}, "rollcall: --verson: unknown option; try --version\n"},
@@ -170,7 +170,7 @@ TEST(Program, WrongUseIsOneLineOnStandardErrorAndCode64) {
   }
 }
 
-TEST(Program, ErrorThatAllTasksHaveIsPrintedByTheFirstRankOnly) {
+TEST(Program, UsageErrorIsPrintedByRank0Only) {
   for (const char* variable : {"SLURM_PROCID", "PMIX_RANK", "RANK"}) {
     EXPECT_THAT(run({"env", "--jsn"}, environment_of({{variable, "0"}})).err, HasSubstr("--jsn"));
     const Outcome other = run({"env", "--jsn"}, environment_of({{variable, "1"}}));
@@ -199,7 +199,7 @@ TEST(Program, PrintConfigOfAStepIsPrintedByRank0) {
   EXPECT_THAT(run({"--print-config"}, environment_of({{"RANK", "1"}})).out, HasSubstr("port.range"));
 }
 
-TEST(Program, ARankWithoutALauncherIsAnErrorThatTheProcessPrints) {
+TEST(Program, RankWithoutALauncherIsAnError) {
   for (const char* const name : {"RANK", "WORLD_SIZE"}) {
     const Outcome outcome = run({"exec", "true"}, environment_of({{name, "3"}}));
     EXPECT_EQ(outcome.code, 76);
@@ -208,13 +208,13 @@ TEST(Program, ARankWithoutALauncherIsAnErrorThatTheProcessPrints) {
   }
 }
 
-TEST(Program, HelpOfHelpIsThatOfTheProgram) {
+TEST(Program, HelpOfHelpIsTheProgramsHelp) {
   for (const char* const word : {"--help", "-h"}) {
     EXPECT_EQ(run({"help", word}).out, run({"--help"}).out);
   }
 }
 
-TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
+TEST(Program, StaleRankVariableDoesNotHideErrorsOfSrunTasks) {
   EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("0", "1")).err, HasSubstr("--jsn"));
   EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("1", "0")).err, IsEmpty());
   Environment worker = task_of_srun("0", "1");  // torchrun starts its own from one task
@@ -222,29 +222,29 @@ TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
   EXPECT_THAT(run({"env", "--jsn"}, worker).err, IsEmpty());
 }
 
-TEST(Program, AContradictionIsToldByRank0OrWhereItSparesThatByRank1) {
+TEST(Program, MismatchIsPrintedByRank0OrByRank1WhenRank0Agrees) {
   const Error error = fail("RANK", "0", "disagrees", "unsetting it", ErrorKind::Mismatch);
-  const auto tells = [&](const char* rank, const char* users_rank) {
+  const auto prints = [&](const char* rank, const char* users_rank) {
     std::string text;
     EXPECT_EQ(report_error(error, task_of_srun(rank, users_rank), [&](const std::string& line) { text += line; }), 76);
     return !text.empty();
   };
-  for (const auto& [rank, told] : {std::pair("0", true), {"1", true}, {"2", false}}) {
-    EXPECT_EQ(tells(rank, "0"), told) << rank;
+  for (const auto& [rank, printed] : {std::pair("0", true), {"1", true}, {"2", false}}) {
+    EXPECT_EQ(prints(rank, "0"), printed) << rank;
   }
-  for (const auto& [rank, told] : {std::pair("0", true), {"1", false}, {"2", false}}) {
-    EXPECT_EQ(tells(rank, "7"), told) << rank;
+  for (const auto& [rank, printed] : {std::pair("0", true), {"1", false}, {"2", false}}) {
+    EXPECT_EQ(prints(rank, "7"), printed) << rank;
   }
 }
 
-TEST(Program, WhatAllTasksFindUnavailableIsToldByRank0) {
+TEST(Program, UnavailableAndNoInputErrorsArePrintedByRank0Only) {
   for (const ErrorKind kind : {ErrorKind::Unavailable, ErrorKind::NoInput}) {
     const Error error = fail("host.template", "x", "does not resolve", "another", kind);
-    for (const auto& [rank, told] : {std::pair("0", true), {"1", false}}) {
+    for (const auto& [rank, printed] : {std::pair("0", true), {"1", false}}) {
       std::string text;
       EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), [&](const std::string& line) { text += line; }),
                 to_int(error.exit_code()));
-      EXPECT_EQ(!text.empty(), told) << rank;
+      EXPECT_EQ(!text.empty(), printed) << rank;
     }
   }
 }
@@ -264,7 +264,7 @@ Environment task_of_node_b(const char* rank, const std::string& job) {
                          {"ROLLCALL_SITE_CONFIG", "/dev/null/site.toml"}});
 }
 
-TEST_F(BecomingPrograms, ErrorOfANodeIsToldByWhicheverOfItsTasksFailsFirst) {
+TEST_F(ProgramInChild, ErrorOfANodeIsPrintedByItsFirstFailingTask) {
   const std::string job = std::to_string(::getpid());
   for (const char* const rank : {"3", "2", "5"}) {
     const Outcome outcome = run({"env"}, task_of_node_b(rank, job));
@@ -274,14 +274,14 @@ TEST_F(BecomingPrograms, ErrorOfANodeIsToldByWhicheverOfItsTasksFailsFirst) {
   EXPECT_THAT(run({"env"}, task_of_node_b("4", job + "1")).err, HasSubstr("/dev/null/site.toml"));
 }
 
-TEST(Program, HelpAnswersEvenWhereTheConfigurationIsBroken) {
+TEST(Program, HelpWorksWithABrokenConfiguration) {
   const Environment environment = environment_of({{"ROLLCALL_PORT_RANGE", "broken"}});
   EXPECT_EQ(run({"env", "--help"}, environment).code, 0);
   EXPECT_EQ(run({"--version"}, environment).code, 0);
   EXPECT_EQ(run({"--print-config"}, environment).code, 64);
 }
 
-TEST(Program, ABrokenProfileDoesNotStopWhatMendsIt) {
+TEST(Program, BrokenProfileDoesNotBlockInstallAndUninstall) {
   const Environment environment = environment_of({{"ROLLCALL_SITE_CONFIG", "/dev/null/site.toml"}});
   const Outcome status = run({"install", "--status"}, environment);
   EXPECT_EQ(status.code, 0);
@@ -290,14 +290,14 @@ TEST(Program, ABrokenProfileDoesNotStopWhatMendsIt) {
   EXPECT_EQ(run({"env"}, environment).code, 66);
 }
 
-TEST_F(BecomingPrograms, ExecGivesTheProgramTheEnvironmentAndItsArguments) {
+TEST_F(ProgramInChild, ExecGivesTheProgramTheEnvironmentAndItsArguments) {
   write_program("show", "#!/bin/sh\necho \"$RANK/$WORLD_SIZE $OMP_NUM_THREADS\" \"$@\"\n");
   const Outcome outcome = run_in_child({"exec", "--threads=3", "show", "--lr=1", "--", "a b"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "0/1 3 --lr=1 -- a b\n");
 }
 
-TEST_F(BecomingPrograms, ExecReplacesAndRemovesWhatAnotherStepsRollcallSet) {
+TEST_F(ProgramInChild, ExecReplacesAndRemovesVariablesOfAnotherStep) {
   write_program("show", "#!/bin/sh\necho \"${NCCL_DEBUG-unset} $OMP_NUM_THREADS $TORCH_LOGS\"\n");
   const job::Marker marker{{"NCCL_DEBUG", job::fnv1a("INFO")}, {"OMP_NUM_THREADS", job::fnv1a("9")}};
   const Outcome outcome = run_in_child({"exec", "--threads=3", "show"}, {{"NCCL_DEBUG", "INFO"},
@@ -308,12 +308,12 @@ TEST_F(BecomingPrograms, ExecReplacesAndRemovesWhatAnotherStepsRollcallSet) {
   EXPECT_EQ(outcome.out, "unset 3 users\n") << outcome.err;
 }
 
-TEST_F(BecomingPrograms, ExecHandsTheProgramsExitCodeOn) {
+TEST_F(ProgramInChild, ExecReturnsTheProgramsExitCode) {
   write_program("seven", "#!/bin/sh\nexit 7\n");
   EXPECT_EQ(run_in_child({"exec", "--", "seven"}).code, 7);
 }
 
-TEST_F(BecomingPrograms, ExecFailsLikeAShell) {
+TEST_F(ProgramInChild, ExecFailsLikeAShell) {
   const Outcome absent = run_in_child({"exec", "--", "no-such-program"});
   EXPECT_EQ(absent.code, 127);
   EXPECT_EQ(absent.err,
@@ -323,7 +323,7 @@ TEST_F(BecomingPrograms, ExecFailsLikeAShell) {
   EXPECT_THAT(folder.err, HasSubstr("Permission denied; try checking that the file can be executed"));
 }
 
-TEST_F(BecomingPrograms, ExecFindsTheProgramInTheVirtualEnvironment) {
+TEST_F(ProgramInChild, ExecFindsTheProgramInTheVirtualEnvironment) {
   write_program("venv/bin/python", "#!/bin/sh\necho \"$VIRTUAL_ENV\"\n");
   write_program("venv/pyvenv.cfg", "home = /usr/bin\n");
   const std::string venv = folder_ / "venv";
@@ -331,34 +331,34 @@ TEST_F(BecomingPrograms, ExecFindsTheProgramInTheVirtualEnvironment) {
   EXPECT_EQ(outcome.out, venv + "\n") << outcome.err;
 }
 
-TEST_F(BecomingPrograms, UnknownNameFallsThroughToTheProgramOfThatName) {
+TEST_F(ProgramInChild, UnknownCommandRunsTheProgramOfThatName) {
   write_program("rollcall-greet", "#!/bin/sh\necho hello \"$@\"\nexit 3\n");
   const Outcome outcome = run_in_child({"greet", "--port-range=untouched", "x"});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_EQ(outcome.out, "hello --port-range=untouched x\n");
 }
 
-TEST_F(BecomingPrograms, HelpOfAnotherProgramIsWhatThatProgramPrints) {
+TEST_F(ProgramInChild, HelpOfAnotherProgramCallsItsHelpOption) {
   write_program("rollcall-greet", "#!/bin/sh\necho \"$@\"\n");
   EXPECT_EQ(run_in_child({"help", "greet"}).out, "--help\n");
   EXPECT_EQ(run_in_child({"help", "rollcall-greet", "data"}).out, "--help=data\n");
 }
 
-TEST_F(BecomingPrograms, AProgramThatIsNotInstalledIsSaidSo) {
+TEST_F(ProgramInChild, ReportsAProgramThatIsNotInstalled) {
   const Outcome outcome = run_in_child({"train"});
   EXPECT_EQ(outcome.code, 64);
   EXPECT_EQ(outcome.err,
             "rollcall: train: rollcall-train is neither beside rollcall nor in PATH; try adding its folder to PATH\n");
 }
 
-TEST_F(BecomingPrograms, NameThatIsNowhereIsAnUnknownCommand) {
+TEST_F(ProgramInChild, RefusesAnUnknownCommand) {
   const Outcome outcome = run_in_child({"exce", "--", "true"});
   EXPECT_EQ(outcome.code, 64);
   EXPECT_EQ(outcome.err, "rollcall: exce: unknown command; try rollcall exec\n");
   EXPECT_EQ(run_in_child({"../greet"}).code, 64);
 }
 
-TEST_F(BecomingPrograms, EnvPrintsTheSameVariablesInAllThreeForms) {
+TEST_F(ProgramInChild, EnvPrintsTheSameVariablesInAllThreeForms) {
   const Outcome table = run_in_child({"env", "--threads=3", "--verbose"});
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_THAT(table.out, HasSubstr("OMP_NUM_THREADS"));
@@ -375,7 +375,7 @@ TEST_F(BecomingPrograms, EnvPrintsTheSameVariablesInAllThreeForms) {
   }
 }
 
-TEST_F(BecomingPrograms, EnvKeepsWhatTheUserSet) {
+TEST_F(ProgramInChild, EnvKeepsWhatTheUserSet) {
   const Outcome outcome = run_in_child({"env", "--threads=3", "--export"}, {{"OMP_NUM_THREADS", "5"}});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("OMP_NUM_THREADS=")));

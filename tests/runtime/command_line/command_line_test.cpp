@@ -24,7 +24,7 @@ constexpr std::array kTrainerLike{
 };
 constexpr std::array kFlags{Flag{"help", 'h', "print this help"}, Flag{"json", 0, "print JSON"}};
 
-TEST(TextTable, ShowsNothingThatATerminalObeys) {
+TEST(TextTable, ReplacesControlCharacters) {
   EXPECT_EQ(text_table({{"A", "B"}, {"\x1b[2Jx", "y\n"}}), "A      B\n?[2Jx  y?\n");
 }
 
@@ -38,7 +38,7 @@ struct Programs {
   }
 };
 
-TEST(CommandLine, OptionsGoToTheSettingsThatKnowThem) {
+TEST(CommandLine, AssignsOptionsToTheTableThatDefinesThem) {
   Programs programs;
   ASSERT_TRUE(programs.parse({"--train-num-workers=8", "--port-range", "20-30", "--debug", "--nesterov=off"}));
   EXPECT_EQ(programs.trainer.integer("train-num-workers"), 8);
@@ -87,7 +87,7 @@ TEST(CommandLine, FlagsHaveLongAndShortNames) {
   }
 }
 
-TEST(CommandLine, HelpAloneTakesATopic) {
+TEST(CommandLine, HelpTakesAnOptionalTopic) {
   for (const auto& [argument, topic] : {std::pair("--help=all", "all"), {"--help", ""}, {"--help=", ""}}) {
     Programs programs;
     const auto parsed = programs.parse({argument});
@@ -106,7 +106,7 @@ TEST(CommandLine, SeparatorEndsTheOptions) {
   EXPECT_THAT(parsed->program, ElementsAre("--lr=2", "--", "x"));
 }
 
-TEST(CommandLine, OtherProgramsCommandLineIsLeftAlone) {
+TEST(CommandLine, LeavesTheProgramsOwnArgumentsUnparsed) {
   Programs programs;
   const auto parsed =
       programs.parse({"--rendezvous", "file", "--debug", "python", "train.py", "--lr=7", "--help"}, StopAt::Positional);
@@ -140,7 +140,7 @@ TEST(CommandLine, OptionsAreNotAbbreviated) {
   EXPECT_FALSE(programs.parse({"--train-num-w=3"}));
 }
 
-TEST(CommandLine, MissingAndUnwantedValuesAreNamed) {
+TEST(CommandLine, RefusesMissingAndUnexpectedValues) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--lr"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
       {{"--lr", "--debug"}, "rollcall: --lr: lacks its value; try --lr=RATE"},
@@ -157,7 +157,7 @@ TEST(CommandLine, MissingAndUnwantedValuesAreNamed) {
   }
 }
 
-TEST(CommandLine, BadValueIsRefusedUnderTheOptionsName) {
+TEST(CommandLine, RefusedValueNamesTheOption) {
   Programs programs;
   const auto parsed = programs.parse({"--train-num-workers=many"});
   ASSERT_FALSE(parsed);

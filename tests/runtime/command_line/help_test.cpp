@@ -39,7 +39,7 @@ std::string text_of(const HelpPage& page, std::string_view topic) {
   return text ? *text : text.error().message();
 }
 
-TEST(HelpText, ShowsTheMarkedOptionsWithTheFirstSentenceOfTheirHelp) {
+TEST(HelpText, ShowsCommonOptionsWithTheFirstSentenceOfTheirHelp) {
   EXPECT_EQ(text_of(page(), ""),
             "usage: rollcall-tool\n"
             "\n"
@@ -57,7 +57,7 @@ TEST(HelpText, ShowsTheMarkedOptionsWithTheFirstSentenceOfTheirHelp) {
             "Exit codes: 0\n");
 }
 
-TEST(HelpText, AllShowsEveryOptionWithTheWholeHelp) {
+TEST(HelpText, AllShowsEveryOptionWithItsFullHelp) {
   const std::string text = text_of(page(), "all");
   for (const char* const line :
        {"  --workers=N                     Threads that load. 0: the main thread loads [0]\n",
@@ -69,13 +69,13 @@ TEST(HelpText, AllShowsEveryOptionWithTheWholeHelp) {
   EXPECT_THAT(text, Not(HasSubstr("hidden")));
 }
 
-TEST(HelpText, AGroupShowsItsOptionsAlone) {
+TEST(HelpText, GroupTopicShowsOnlyItsOptions) {
   const std::string text = text_of(page(), "nodes-and-workers");
   EXPECT_THAT(text, HasSubstr("Nodes and workers [default]:\n  --model=NAME"));
   EXPECT_THAT(text, Not(HasSubstr("--workers")));
 }
 
-TEST(HelpText, AnUnknownTopicIsRefusedWithThoseThatThereAre) {
+TEST(HelpText, UnknownTopicListsTheValidTopics) {
   HelpPage tool = page();
   EXPECT_EQ(text_of(tool, "dta"),
             "rollcall: --help: dta: is not a group of options; try --help=all or --help=GROUP (groups: data, "
@@ -84,7 +84,7 @@ TEST(HelpText, AnUnknownTopicIsRefusedWithThoseThatThereAre) {
   EXPECT_THAT(text_of(tool, "network"), HasSubstr("is a group of launch settings; try rollcall help settings network"));
 }
 
-TEST(HelpText, WithoutMarksEveryOptionIsShown) {
+TEST(HelpText, WithoutCommonOptionsEveryOptionIsShown) {
   HelpPage tool{.name = "rollcall-tool", .text = "usage\n", .tables = {settings::launch_table()}};
   const std::string text = text_of(tool, "");
   for (const Setting& setting : settings::launch_table()) {
@@ -105,7 +105,7 @@ TEST(HelpText, CommandsAreTopicsToo) {
   EXPECT_THAT(text_of(tool, "all"), HasSubstr("\nrollcall-tool ls\nData [default]:\n  --workers=N "));
 }
 
-TEST(HelpText, AManualPageGetsWhatTroffShowsUnchanged) {
+TEST(HelpText, RoffTopicEscapesTextForTroff) {
   const std::string text = text_of(page(), "roff");
   EXPECT_THAT(text, HasSubstr(".TP\n\\fB\\-\\-flip\\fR=P\nProbability of a flip. Default: 0.5.\n"));
   EXPECT_THAT(text, HasSubstr(".SS \"Nodes and workers\"\n"));

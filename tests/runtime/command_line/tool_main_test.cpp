@@ -9,13 +9,13 @@
 namespace rollcall::command_line {
 namespace {
 
-struct End {
+struct Outcome {
   int code = 0;
   std::string out;
   std::string err;
 };
 
-End end_of(const std::function<Result<int>(std::ostream&)>& work, std::ios::iostate state = std::ios::goodbit) {
+Outcome run_tool(const std::function<Result<int>(std::ostream&)>& work, std::ios::iostate state = std::ios::goodbit) {
   std::ostringstream out;
   std::ostringstream err;
   out.setstate(state);
@@ -23,8 +23,8 @@ End end_of(const std::function<Result<int>(std::ostream&)>& work, std::ios::iost
   return {code, out.str(), err.str()};
 }
 
-TEST(ToolMain, GivesWhatTheWorkGives) {
-  const End end = end_of([](std::ostream& out) -> Result<int> {
+TEST(ToolMain, ReturnsTheCodeAndOutputOfTheWork) {
+  const Outcome end = run_tool([](std::ostream& out) -> Result<int> {
     out << "seen";
     return 1;
   });
@@ -33,8 +33,8 @@ TEST(ToolMain, GivesWhatTheWorkGives) {
   EXPECT_EQ(end.err, "");
 }
 
-TEST(ToolMain, TellsAnErrorInALineAndEndsWithItsCode) {
-  const End end = end_of([](std::ostream&) -> Result<int> {
+TEST(ToolMain, PrintsAnErrorInOneLineAndReturnsItsExitCode) {
+  const Outcome end = run_tool([](std::ostream&) -> Result<int> {
     return fail("--data", "x", "does not exist", "another", ErrorKind::NoInput);
   });
   EXPECT_EQ(end.code, 66);
@@ -46,16 +46,16 @@ TEST(ToolMain, OutputThatCannotBeWrittenIsAnError) {
     out << "lost";
     return 0;
   };
-  const End end = end_of(print, std::ios::badbit);
+  const Outcome end = run_tool(print, std::ios::badbit);
   EXPECT_EQ(end.code, 74);
   EXPECT_EQ(end.err, "rollcall: standard output: cannot be written; try redirecting it to another file\n");
 }
 
-TEST(ToolMain, WhatIsThrownEndsNoProgramWithoutAWord) {
-  const End memory = end_of([](std::ostream&) -> Result<int> { throw std::bad_alloc(); });
+TEST(ToolMain, ReportsExceptionsWithAnExitCode) {
+  const Outcome memory = run_tool([](std::ostream&) -> Result<int> { throw std::bad_alloc(); });
   EXPECT_EQ(memory.code, 69);
   EXPECT_EQ(memory.err, "rollcall: rollcall-tool: there is not enough memory; try fewer files\n");
-  const End bug = end_of([](std::ostream&) -> Result<int> { throw std::runtime_error("odd"); });
+  const Outcome bug = run_tool([](std::ostream&) -> Result<int> { throw std::runtime_error("odd"); });
   EXPECT_EQ(bug.code, 70);
   EXPECT_EQ(bug.err, "rollcall: rollcall-tool: odd; try reporting this: it is a bug\n");
 }

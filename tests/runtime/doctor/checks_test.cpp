@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A healthy world, what breaks it, and what the check must then say.
+/// A change that breaks a healthy job, and the finding that is expected.
 struct CheckCase {
   const char* name;
   const char* check;
@@ -50,8 +50,13 @@ const std::vector<CheckCase>& cases() {
        Status::Good,
        {},
        "set the environment of this step"},
-      {"SlurmDoesNotSay", "node-loss", [](JobContext& w) { w.node_loss = {}; }, Status::Absent, {}, "does not report"},
-      {"NeverNoticed",
+      {"NodeLossNotReported",
+       "node-loss",
+       [](JobContext& w) { w.node_loss = {}; },
+       Status::Absent,
+       {},
+       "does not report"},
+      {"NodeLossNeverDetected",
        "node-loss",
        [](JobContext& w) { w.node_loss.noticed_seconds = 0; },
        Status::Notice,
@@ -139,7 +144,7 @@ const std::vector<CheckCase>& cases() {
        Status::Bad,
        {"jwb0002"},
        "jwb0001i:29500: Connection timed out"},
-      {"OneAddressOfTheHeadIsSilent",
+      {"HeadAddressDoesNotAnswer",
        "head-port",
        [](JobContext& w) { w.tasks[2].head.silent_addresses = {"fd00::99"}; },
        Status::Notice,
@@ -259,7 +264,7 @@ const std::vector<CheckCase>& cases() {
        {"jwb0001", "jwb0002"},
        "no adapter on its NUMA node"},
       {"GpuLost", "devices", [](JobContext& w) { second_node(w).gpus.clear(); }, Status::Notice, {"jwb0002"}, "no GPU"},
-      {"GpuOfSlurmUnseen",
+      {"GpuOfSlurmNotVisible",
        "devices",
        [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
@@ -312,7 +317,7 @@ const std::vector<CheckCase>& cases() {
        Status::Notice,
        {"jwb0001", "jwb0002"},
        "can open 1 of its node's 2 GPUs"},
-      {"GpusOfOthersOnlyUnnamed",  // CUDA_VISIBLE_DEVICES without a cgroup, which NCCL looks through
+      {"GpusOfOthersHiddenByTheVariable",  // CUDA_VISIBLE_DEVICES without a cgroup, which NCCL looks through
        "gpus",
        [](JobContext& w) {
          for (TaskFacts& task : w.tasks) {
@@ -369,7 +374,7 @@ const std::vector<CheckCase>& cases() {
        Status::Notice,
        {"jwb0002"},
        "1 of 2 ranks sees no GPU"},
-      {"GpuThatSlurmGaveAndTheNodeLacks",
+      {"GpuOfSlurmMissingOnTheNode",
        "gpus",
        [](JobContext& w) {
          w.tasks[2].node.slurm_gpus = 2;
@@ -520,7 +525,7 @@ const std::vector<CheckCase>& cases() {
        Status::Good,
        {},
        "at least 0.625 GB/s"},
-      {"SlowerThanTheSiteSays",
+      {"SlowerThanTheSiteExpects",
        "speed",
        [](JobContext& w) { w.limits.gigabytes = 5; },
        Status::Bad,
@@ -571,7 +576,7 @@ const std::vector<CheckCase>& cases() {
 
 class DoctorCheck : public testing::TestWithParam<CheckCase> {};
 
-TEST_P(DoctorCheck, FindsIt) {
+TEST_P(DoctorCheck, ReportsTheExpectedFinding) {
   const CheckCase& test = GetParam();
   JobContext context = healthy_world();
   test.breakage(context);
@@ -588,7 +593,7 @@ TEST_P(DoctorCheck, FindsIt) {
 INSTANTIATE_TEST_SUITE_P(Cases, DoctorCheck, testing::ValuesIn(cases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST(DoctorChecks, EveryCheckIsGoodInAHealthyWorld) {
+TEST(DoctorChecks, EveryCheckIsGoodForAHealthyJob) {
   for (const Check& check : kChecks) {
     const std::vector<Checked> findings = run_checks(healthy_world(), {check.name});
     ASSERT_EQ(findings.size(), 1U) << check.name;
@@ -604,7 +609,7 @@ TEST(DoctorChecks, EveryCheckHasACaseThatBreaksIt) {
   }
 }
 
-TEST(DoctorChecks, AdviceOnGpusCanBeTyped) {
+TEST(DoctorChecks, GpuAdviceNamesTheExactOptions) {
   const auto action = [](JobContext context) { return run_checks(context, {"gpus"}).front().finding.action; };
   JobContext context = healthy_world();
   context.tasks[0].gpus.visible[0].numa = 3;
@@ -617,7 +622,7 @@ TEST(DoctorChecks, AdviceOnGpusCanBeTyped) {
   EXPECT_THAT(action(context), HasSubstr("--ntasks-per-node=2"));
 }
 
-TEST(DoctorChecks, EveryCheckSurvivesAWorldOfOneAndAnEmptyOne) {
+TEST(DoctorChecks, EveryCheckHandlesASingleTaskAndAnEmptyContext) {
   JobContext alone = healthy_world();
   alone.tasks.resize(1);
   alone.step.world_size = 1;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Gives every text, number and truth another value, of its own.
+/// Gives every string, number and boolean a different value.
 void change(Json& json, int& count) {
   if (json.is_structured()) {
     ASSERT_FALSE(json.empty()) << "holds nothing that could be lost on the way";
@@ -29,7 +29,7 @@ void change(Json& json, int& count) {
   }
 }
 
-TEST(DoctorFacts, EachFactOfARankReachesRank0) {
+TEST(DoctorFacts, EveryFieldIsUnchangedAfterSerialiseAndParse) {
   TaskFacts facts = healthy_world().tasks[0];
   facts.warnings = {"of something"};
   facts.ring_addresses = {"10.0.0.1"};
@@ -43,7 +43,7 @@ TEST(DoctorFacts, EachFactOfARankReachesRank0) {
   EXPECT_EQ(Json::parse(to_json_text(*received)), sent);
 }
 
-TEST(DoctorFacts, AnOlderRanksReportLeavesWhatItDoesNotKnowAsItIs) {
+TEST(DoctorFacts, UnknownFieldsAreIgnoredAndMissingOnesKeepDefaults) {
   const Result<TaskFacts> received = task_facts_from_json(R"({"rank": 3, "node": {"cores": 8}, "of a newer one": []})");
   ASSERT_TRUE(received) << received.error().message();
   EXPECT_EQ(received->rank, 3);

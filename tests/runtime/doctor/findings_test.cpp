@@ -5,7 +5,7 @@
 #include "runtime/doctor/checks/grouped.h"
 #include "tests/support/doctor_world.h"
 
-// What findings say where several nodes or several troubles are told together.
+// Findings that cover several nodes or several problems.
 
 namespace rollcall::doctor {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(DoctorFindings, TheInstallationAndItsProblemsAreTold) {
+TEST(DoctorFindings, ReportsTheInstallationAndItsProblems) {
   JobContext context = healthy_world();
   context.launch_method.problems = {"/opt/spank_rollcall.so: was built for Slurm 22.05"};
   const std::vector<Checked> findings = run_checks(context, {"way"});
@@ -23,7 +23,7 @@ TEST(DoctorFindings, TheInstallationAndItsProblemsAreTold) {
   EXPECT_THAT(findings[1].finding.reason, HasSubstr("built for Slurm 22.05"));
 }
 
-TEST(DoctorFindings, NodesWithTheSameTroubleShareALine) {
+TEST(DoctorFindings, NodesWithTheSameProblemShareAFinding) {
   JobContext context = healthy_world();
   for (TaskFacts& task : context.tasks) {
     task.node.scratch.error = "No such file or directory";
@@ -33,7 +33,7 @@ TEST(DoctorFindings, NodesWithTheSameTroubleShareALine) {
   EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0001", "jwb0002"));
 }
 
-TEST(DoctorFindings, NodesWithDifferentTroublesHaveALineEach) {
+TEST(DoctorFindings, NodesWithDifferentProblemsHaveAFindingEach) {
   JobContext context = healthy_world();
   context.tasks[0].node.scratch.error = "Read-only file system";
   context.tasks[2].node.scratch.error = "No such file or directory";
@@ -44,7 +44,7 @@ TEST(DoctorFindings, NodesWithDifferentTroublesHaveALineEach) {
   EXPECT_THAT(findings[1].finding.reason, HasSubstr("No such file or directory"));
 }
 
-TEST(DoctorFindings, AnAdapterWithoutAnActivePortIsNearNoGpu) {
+TEST(DoctorFindings, InactiveAdapterDoesNotCountAsNearAGpu) {
   JobContext context = healthy_world();
   for (TaskFacts& task : context.tasks) {
     task.node.adapters = {{"mlx5_0", 0, false, 200}, {"mlx5_1", 1, true, 200}};  // the GPU is on NUMA node 0
@@ -55,7 +55,7 @@ TEST(DoctorFindings, AnAdapterWithoutAnActivePortIsNearNoGpu) {
   EXPECT_THAT(findings[1].finding.reason, HasSubstr("no adapter on its NUMA node"));
 }
 
-TEST(DoctorFindings, ANameThatMeansSomethingElseOnOneNode) {
+TEST(DoctorFindings, HeadNameWithAnotherAddressOnOneNodeIsBad) {
   JobContext context = healthy_world();
   context.step.num_nodes = 3;
   TaskFacts third = context.tasks[2];
@@ -71,7 +71,7 @@ TEST(DoctorFindings, ANameThatMeansSomethingElseOnOneNode) {
   EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0003"));
 }
 
-TEST(DoctorFindings, ANameOfSeveralAddressesMayTurnThem) {
+TEST(DoctorFindings, HeadNameMayResolveToItsAddressesInAnyOrder) {
   JobContext context = healthy_world();
   context.step.num_nodes = 3;
   TaskFacts third = context.tasks[2];
@@ -89,7 +89,7 @@ TEST(DoctorFindings, ANameOfSeveralAddressesMayTurnThem) {
   }
 }
 
-TEST(DoctorFindings, CollectivesAreOneLineABackEnd) {
+TEST(DoctorFindings, CollectivesHaveOneFindingPerBackend) {
   JobContext context = healthy_world();
   context.collectives.rows.push_back({"ucx", "all_reduce", 1024, 1e-5, 0.1, true});
   const std::vector<Checked> good = run_checks(context, {"collectives"});
@@ -103,7 +103,7 @@ TEST(DoctorFindings, CollectivesAreOneLineABackEnd) {
   EXPECT_THAT(wrong.reason, HasSubstr("ucx: all_reduce of 1024 bytes gave a wrong result"));
 }
 
-TEST(DoctorFindings, CollectivesThatFailedSayWhatToDo) {
+TEST(DoctorFindings, FailedCollectivesStateAReasonAndAnAction) {
   JobContext context = healthy_world();
   context.collectives = {"", "--backend: mpi: no MPI launcher started this process; try srun --mpi=pmix", {}};
   const Finding failed = run_checks(context, {"collectives"})[0].finding;
@@ -114,7 +114,7 @@ TEST(DoctorFindings, CollectivesThatFailedSayWhatToDo) {
   EXPECT_EQ(run_checks(context, {"collectives"})[0].finding.status, Status::Absent);
 }
 
-TEST(DoctorFindings, BytesAreShort) {
+TEST(DoctorFindings, BytesHaveUnitsAndThreeSignificantDigits) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(999), "999 B");
   EXPECT_EQ(bytes_text(1000), "1 kB");

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// A folder of this test's own that stands for /sys, removed at its end.
+/// A temporary folder in place of /sys.
 class DoctorObserve : public testing::Test {
  protected:
   DoctorObserve() {
@@ -36,7 +36,7 @@ class DoctorObserve : public testing::Test {
   fs::path sys;
 };
 
-TEST_F(DoctorObserve, GpusAreThoseOfTheirDriversAndNotTheServersDisplay) {
+TEST_F(DoctorObserve, FindsGpusByTheirDriversAndIgnoresTheServersDisplay) {
   write("bus/pci/drivers/nvidia/0000:3b:00.0/numa_node", "1");
   write("bus/pci/drivers/nvidia/new_id", "");
   write("devices/0000:86:00.0/numa_node", "0");
@@ -53,7 +53,7 @@ TEST_F(DoctorObserve, GpusAreThoseOfTheirDriversAndNotTheServersDisplay) {
   EXPECT_EQ(gpus[1].name, "0000:86:00.0");
 }
 
-/// Four GPUs of NVIDIA at addresses whose order is not that of their device files, of which the last may not be opened.
+/// Four NVIDIA GPUs whose address order differs from their device-file order; the last one cannot be opened.
 class DoctorObserveTaskGpus : public DoctorObserve {
  protected:
   DoctorObserveTaskGpus() {
@@ -87,7 +87,7 @@ class DoctorObserveTaskGpus : public DoctorObserve {
   }
 };
 
-TEST_F(DoctorObserveTaskGpus, AreThoseThatMayBeOpenedInTheOrderOfTheirAddresses) {
+TEST_F(DoctorObserveTaskGpus, AreTheOpenableOnesInPciAddressOrder) {
   const GpuFacts gpus = observe_task_gpus({}, sys);
   EXPECT_EQ(gpus.openable, 3U);
   ASSERT_EQ(gpus.visible.size(), 3U);
@@ -97,7 +97,7 @@ TEST_F(DoctorObserveTaskGpus, AreThoseThatMayBeOpenedInTheOrderOfTheirAddresses)
   EXPECT_EQ(gpus.visible[2].numa, -1);
 }
 
-TEST_F(DoctorObserveTaskGpus, VisibleIsWhatTheVariableNames) {
+TEST_F(DoctorObserveTaskGpus, FollowCudaVisibleDevices) {
   EXPECT_THAT(visible(std::nullopt), SizeIs(3));
   EXPECT_THAT(visible("2, 0"), ElementsAre("0000:84:00.0", "0000:03:00.0"));
   EXPECT_THAT(visible("GPU-bb"), ElementsAre("0000:44:00.0"));
@@ -111,7 +111,7 @@ TEST_F(DoctorObserveTaskGpus, VisibleIsWhatTheVariableNames) {
   EXPECT_EQ(observe_task_gpus(one, sys).openable, 3U);
 }
 
-TEST_F(DoctorObserve, GpusOfAmdAreKnownByTheirRenderNodes) {
+TEST_F(DoctorObserve, FindsAmdGpusByTheirRenderNodes) {
   for (const std::string& number : std::vector<std::string>{"128", "129", "130"}) {
     const std::string address = "0000:d" + number.substr(2) + ":00.0";
     write("devices/" + address + "/vendor", number == "130" ? "0x8086" : "0x1002");
@@ -135,7 +135,7 @@ TEST_F(DoctorObserve, GpusOfAmdAreKnownByTheirRenderNodes) {
   EXPECT_EQ(gpus.openable, 2U);
 }
 
-TEST_F(DoctorObserve, NumaNodesAreThoseOfTheCpus) {
+TEST_F(DoctorObserve, NumaNodesAreReadFromTheCpuLists) {
   write("devices/system/node/node0/cpulist", "0-1,4-5");
   write("devices/system/node/node1/cpulist", "2-3,6-7");
   write("devices/system/node/node10/cpulist", "8");
@@ -145,7 +145,7 @@ TEST_F(DoctorObserve, NumaNodesAreThoseOfTheCpus) {
   EXPECT_THAT(numa_nodes_of({99}, sys), IsEmpty());
 }
 
-TEST_F(DoctorObserve, AdaptersTellNumaStateAndRate) {
+TEST_F(DoctorObserve, ReadsNumaNodeStateAndRateOfAdapters) {
   write("class/infiniband/mlx5_0/device/numa_node", "0");
   write("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
   write("class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)");
@@ -165,7 +165,7 @@ TEST_F(DoctorObserve, AMachineWithoutDevicesHasNone) {
   EXPECT_THAT(observe_adapters(sys), IsEmpty());
 }
 
-TEST_F(DoctorObserve, AnInterfacesSpeedIsUnknownWhereTheKernelSaysSo) {
+TEST_F(DoctorObserve, InterfaceSpeedIsMinusOneWhenTheKernelDoesNotKnowIt) {
   write("class/net/ib0/speed", "100000");
   write("class/net/eth0/speed", "-1");
   const auto facts =
@@ -189,14 +189,14 @@ TEST_F(DoctorObserve, HardwareThreadsOfOneCoreAreOneCore) {
   EXPECT_FALSE(cpus_of_this_process().empty());
 }
 
-TEST_F(DoctorObserve, AFolderThatCanBeWrittenIsLeftAsItWas) {
+TEST_F(DoctorObserve, WriteTestLeavesTheFolderUnchanged) {
   const FolderFacts facts = observe_folder(sys);
   EXPECT_EQ(facts.error, "");
   EXPECT_GT(facts.total_bytes, 0U);
   EXPECT_TRUE(fs::is_empty(sys));
 }
 
-TEST_F(DoctorObserve, AFolderThatCannotBeWrittenSaysWhy) {
+TEST_F(DoctorObserve, ReportsWhyAFolderCannotBeWritten) {
   EXPECT_EQ(observe_folder(sys / "absent").error, "No such file or directory");
   EXPECT_NE(observe_folder("/proc").error, "");  // refuses new files to root, too
   EXPECT_EQ(file_system_bytes(sys / "absent"), 0U);
@@ -214,7 +214,7 @@ TEST_F(DoctorObserve, AVenvMustHaveAPythonThatRuns) {
   EXPECT_EQ(facts.version, "3.11.2");
 }
 
-TEST(DoctorWithin, GivesTheValueOrNothing) {
+TEST(RunWithTimeout, ReturnsTheValueOrNothingAfterTheTimeout) {
   EXPECT_EQ(run_with_timeout(std::chrono::seconds(60), [] { return 7; }), 7);
   auto never = std::make_shared<std::promise<int>>();
   std::shared_future<int> value = never->get_future().share();
@@ -222,9 +222,9 @@ TEST(DoctorWithin, GivesTheValueOrNothing) {
   never->set_value(1);
 }
 
-TEST(DoctorNames, AnAddressWithoutANameHasNone) { EXPECT_EQ(reverse_name("no address"), ""); }
+TEST(DoctorNames, ReverseNameIsEmptyForAnInvalidAddress) { EXPECT_EQ(reverse_name("no address"), ""); }
 
-TEST(DoctorCollectives, AreReadFromTheProgramsLines) {
+TEST(DoctorCollectives, AreReadFromTheProgramsOutput) {
   const std::string row =
       R"({"operation":"all_reduce","backend":"gloo","ranks":4,"bytes":1024,"seconds":0.001,"bus_bytes_per_second":5e8,"correct":true})";
   const Collectives good = read_collectives({"rollcall: warning: something\n" + row + "\n", 0, false});
@@ -238,7 +238,7 @@ TEST(DoctorCollectives, AreReadFromTheProgramsLines) {
   EXPECT_EQ(read_collectives({"", 137, true}).error, "did not end in time");
 }
 
-TEST_F(DoctorObserve, TheProgramOfCollectivesIsLookedForInPath) {
+TEST_F(DoctorObserve, FindsTheCollectivesProgramInPath) {
   const fs::path file = fs::path(sys) / "rollcall-bench-collectives";
   std::ofstream(file).close();
   const Environment environment({{"PATH", "/nonexistent::" + file.parent_path().string()}});

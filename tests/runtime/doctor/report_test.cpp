@@ -40,7 +40,7 @@ TEST(DoctorReport, IsATableWithReasonsAndRemedies) {
             "1 check failed: see the lines above. (0.3 s)\n");
 }
 
-TEST(DoctorReport, IsAsciiAndPlainWhereItMustBe) {
+TEST(DoctorReport, IsPlainAsciiWithoutUtf8AndColour) {
   const std::string text = report_text(healthy_world(), some_findings(), {false, false});
   EXPECT_THAT(text, HasSubstr("\nBAD  scratch       jwb0001: full\n                   -> make room\n"));
   EXPECT_THAT(text, HasSubstr("\nok   answer "));
@@ -54,14 +54,14 @@ TEST(DoctorReport, IsColouredForATerminalOnly) {
   EXPECT_THAT(report_text(healthy_world(), some_findings(), {true, false}), Not(HasSubstr("\x1b")));
 }
 
-TEST(DoctorReport, ManyNodesAreCounted) {
+TEST(DoctorReport, ListsThreeNodesAndCountsTheRest) {
   JobContext context = healthy_world();
   context.step.num_nodes = 500;
   const Finding many{Status::Bad, {"n1", "n2", "n3", "n4", "n5", "n6"}, "gone", "look"};
   EXPECT_THAT(report_text(context, {{"answer", many}}, {true, false}), HasSubstr("n1, n2, n3 and 3 more: gone"));
 }
 
-TEST(DoctorReport, JsonHoldsAllOfIt) {
+TEST(DoctorReport, JsonHoldsVerdictStepFindingsAndBenchmark) {
   const nlohmann::json json = nlohmann::json::parse(report_json(healthy_world(), some_findings()));
   EXPECT_EQ(json["verdict"], "bad");
   EXPECT_EQ(json["step"]["job_id"], 7);

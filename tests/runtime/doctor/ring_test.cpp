@@ -79,7 +79,7 @@ TEST(DoctorBenchmark, MeasuresAndVerifies) {
   }
 }
 
-TEST(DoctorBenchmark, StrangersWhoConnectFirstDoNotKeepTheNeighbourOut) {
+TEST(DoctorBenchmark, ConnectionsOfOtherProcessesDoNotBlockTheNeighbour) {
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
   const auto secret = rendezvous::Secret::of("drawn", "7.0.0");
   std::array<RingMember, 2> members{RingMember(secret), RingMember(secret)};
@@ -99,7 +99,7 @@ TEST(DoctorBenchmark, StrangersWhoConnectFirstDoNotKeepTheNeighbourOut) {
   EXPECT_EQ(results[0].error + results[1].error, "");
 }
 
-TEST(DoctorBenchmark, ANeighbourThatAnnouncesMuchIsNotAwaited) {
+TEST(DoctorBenchmark, RefusesANeighbourThatAnnouncesAFrameAboveTheLimit) {
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
   const auto own = rendezvous::Listener::on_all_addresses(0);
   ASSERT_TRUE(own);
@@ -107,13 +107,13 @@ TEST(DoctorBenchmark, ANeighbourThatAnnouncesMuchIsNotAwaited) {
   ASSERT_EQ(member.connect({{"127.0.0.1", own->port()}}, deadline), "");
   Result<Socket> neighbour = accept_one(own->descriptor(), deadline);
   ASSERT_TRUE(neighbour);
-  const std::string said = std::string(rendezvous::Sealing::kProtocol) + std::string(32, 'r') +
+  const std::string sent = std::string(rendezvous::Sealing::kProtocol) + std::string(32, 'r') +
                            std::string("\0\x10\0\0", 4);  // a text of 1 MiB
-  ASSERT_EQ(send(neighbour->descriptor(), said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+  ASSERT_EQ(send(neighbour->descriptor(), sent.data(), sent.size(), MSG_NOSIGNAL), static_cast<ssize_t>(sent.size()));
   EXPECT_EQ(member.measure(0, 2, deadline).error, "the right neighbour does not know this step's secret");
 }
 
-/// Hands on what arrives at `from` to `to`, but for one bit of byte `place`; ends with the connection.
+/// Forwards bytes from `from` to `to` and flips one bit of byte `place`, until the connection ends.
 void corrupt(int from, int to, std::size_t place) {
   std::array<char, 4096> bytes{};
   std::size_t passed = 0;
@@ -131,9 +131,9 @@ void corrupt(int from, int to, std::size_t place) {
   close(to);
 }
 
-// Of two members: the barrier before the first operation takes two words of four bytes on each link; then come the
+// With two members the barrier before the first operation sends two values of four bytes on each link; then come the
 // sums.
-TEST(DoctorBenchmark, SaysThatTheNetworkCorruptsData) {
+TEST(DoctorBenchmark, ReportsDataCorruptedByTheNetwork) {
   constexpr std::size_t kBarrier = 2 * sizeof(float);
   std::array<std::array<int, 2>, 3> pairs{};
   for (auto& pair : pairs) {
@@ -159,7 +159,7 @@ TEST(DoctorBenchmark, SaysThatTheNetworkCorruptsData) {
   EXPECT_THAT(members[0].error + members[1].error, HasSubstr("all-reduce gave wrong data"));
 }
 
-TEST(DoctorBenchmark, ReportsANeighbourThatLeaves) {
+TEST(DoctorBenchmark, ReportsANeighbourThatDoesNotAnswerInTime) {
   in_ring(3, std::chrono::milliseconds(50), [](Ring& ring) {
     std::vector<float> data(3);
     if (ring.index() != 1) {
@@ -171,7 +171,7 @@ TEST(DoctorBenchmark, ReportsANeighbourThatLeaves) {
   });
 }
 
-TEST(DoctorBenchmark, TheSlowestMemberCountsAndBandwidthIsWhatALinkCarries) {
+TEST(DoctorBenchmark, TakesTheSlowestMemberAndTheBandwidthOfALink) {
   const Benchmark fast{4, "", {{"all-reduce", 8'000'000, 0.001, 0}, {"all-reduce", 16'000'000, 0.004, 0}}};
   const Benchmark slow{4, "", {{"all-reduce", 8'000'000, 0.002, 0}, {"all-reduce", 16'000'000, 0.002, 0}}};
   const Benchmark all = combine({fast, slow});
@@ -180,7 +180,7 @@ TEST(DoctorBenchmark, TheSlowestMemberCountsAndBandwidthIsWhatALinkCarries) {
   EXPECT_NEAR(all.rows[1].gigabytes, 6, 1e-9);  // 16 MB x 2 x 3/4 in 4 ms
 }
 
-TEST(DoctorBenchmark, OneMembersFailureIsTheWholesFailure) {
+TEST(DoctorBenchmark, FailsWhenOneMemberFails) {
   const Benchmark fine{2, "", {{"all-reduce", 8, 1, 0}}};
   EXPECT_THAT(combine({fine, Benchmark{2, "all-reduce gave wrong data", {}}}).error, HasSubstr("wrong data"));
 }

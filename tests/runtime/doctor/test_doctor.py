@@ -1,4 +1,4 @@
-"""`rollcall doctor` on a real Slurm: a healthy step, and every failure that one machine can make."""
+"""`rollcall doctor` on a real Slurm: a healthy step, and every failure that can be produced on one machine."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def the_finding(result, check):
 # ---------------------------------------------------------------- a healthy step
 
 
-def test_a_healthy_step_of_four_nodes_is_reported_once_and_well(doctor, tmp_path):
+def test_a_healthy_step_of_four_nodes_gives_one_good_report(doctor, tmp_path):
     result = doctor(nodes(4), "--json", SKIP_OWN_NAME, env={"SCRATCH": str(tmp_path)})
     assert result.returncode == 0, result.stdout + result.stderr
     report = json.loads(result.stdout)  # one object: one rank spoke
@@ -64,7 +64,7 @@ def test_a_healthy_step_of_four_nodes_is_reported_once_and_well(doctor, tmp_path
     assert list(tmp_path.iterdir()) == []  # what was written to SCRATCH is gone
 
 
-def test_every_collective_is_measured_on_right_data(doctor):
+def test_the_ring_benchmark_measures_all_reduce(doctor):
     result = doctor(nodes(3), "--json", "--only=speed")
     benchmark = json.loads(result.stdout)["benchmark"]
     assert (benchmark["ranks"], benchmark["error"]) == (3, "")
@@ -77,7 +77,7 @@ def with_bench():
     return {"PATH": f"{built('trainer/rollcall-bench-collectives').parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
 
 
-def test_the_trainers_collectives_are_measured_where_asked_for(doctor):
+def test_doctor_collectives_option_measures_the_chosen_backends(doctor):
     result = doctor(["--ddp", *nodes(2, 2)], "--json", "--only=answer,collectives", "--collectives=auto,gloo", env=with_bench())
     assert result.returncode == 0, result.stdout + result.stderr
     rows = json.loads(result.stdout)["collectives"]["rows"]
@@ -85,14 +85,14 @@ def test_the_trainers_collectives_are_measured_where_asked_for(doctor):
     assert the_finding(result, "collectives")["reason"].startswith("gloo: all_reduce of 1.02 kB ")
 
 
-def test_options_of_the_doctor_hold_for_its_collectives(doctor):
+def test_doctor_passes_its_options_to_the_collectives_benchmark(doctor):
     """Without a profile the nodes' names mean nothing here."""
     result = doctor(nodes(2), "--json", "--only=collectives", "--collectives=gloo", "--interface-gloo=lo",
                     env={**with_bench(), "ROLLCALL_INTERFACE_GLOO": "nosuch0"})
     assert the_finding(result, "collectives")["status"] == "good", result.stdout
 
 
-def test_collectives_that_fail_say_why_and_what_to_do(doctor):
+def test_failed_collectives_report_reason_and_action(doctor):
     result = doctor(["--mpi=none", *nodes(2)], "--json", "--collectives=mpi", "--only=collectives", env=with_bench())
     failed = bad(result, "collectives")
     assert failed["reason"].startswith("--backend: mpi: "), failed
@@ -100,23 +100,23 @@ def test_collectives_that_fail_say_why_and_what_to_do(doctor):
 
 
 @pytest.mark.parametrize("ranks", [None, 1, 2])
-def test_an_unknown_backend_is_refused_whatever_the_number_of_ranks(cluster, doctor, rollcall, ranks):
+def test_doctor_refuses_an_unknown_backend_for_any_number_of_ranks(cluster, doctor, rollcall, ranks):
     options = ["--json", "--only=collectives", "--collectives=gloo,foo"]
     result = doctor(nodes(1, ranks), *options) if ranks else cluster.run(rollcall, "doctor", *options, env=PROFILE, check=False)
     assert result.returncode == 64, result.stderr
     assert result.stdout == ""
     line = "rollcall: --collectives: foo: is not a backend; try --collectives=auto, gloo, ucx, mpi, nccl"
-    assert [told for told in result.stderr.splitlines() if told.startswith("rollcall: ")] == [line]
+    assert [output_line for output_line in result.stderr.splitlines() if output_line.startswith("rollcall: ")] == [line]
 
 
-def test_without_the_program_collectives_are_not_measured(doctor):
+def test_collectives_are_skipped_without_the_benchmark_program(doctor):
     result = doctor(nodes(2), "--json", "--collectives=gloo", "--only=collectives", env={"PATH": "/usr/bin:/bin"})
     assert result.returncode == 0, result.stderr
     finding = the_finding(result, "collectives")
     assert finding["status"] == "absent" and "nor in PATH on jwb0001" in finding["reason"]
 
 
-def test_several_ranks_a_node_are_one_ring_of_nodes_and_one_report(doctor):
+def test_several_ranks_per_node_give_one_ring_of_nodes_and_one_report(doctor):
     result = doctor(nodes(2, 3), SKIP_OWN_NAME, "--only=answer,ring,speed")
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("rollcall doctor:") == 1
@@ -124,19 +124,19 @@ def test_several_ranks_a_node_are_one_ring_of_nodes_and_one_report(doctor):
     assert "ring of 2" in result.stdout
 
 
-def test_ranks_of_one_node_are_a_ring_themselves(doctor):
+def test_ranks_of_a_single_node_form_a_ring(doctor):
     result = doctor(nodes(1, 3), "--json", "--only=ring,speed")
     assert json.loads(result.stdout)["benchmark"]["ranks"] == 3
 
 
-def test_the_way_is_told(doctor):
+def test_doctor_reports_how_the_step_was_started(doctor):
     assert "this step was started without it" in the_finding(doctor(nodes(2), "--json", "--only=way"), "way")["reason"]
     used = the_finding(doctor(["--ddp", *nodes(2)], "--json", "--only=way"), "way")
     assert used["status"] == "good"
     assert "site installation" in used["reason"] and used["reason"].endswith("set the environment of this step")
 
 
-def test_what_slurm_does_once_a_node_is_lost_is_told(cluster, doctor, rollcall):
+def test_doctor_reports_what_slurm_does_after_node_loss(cluster, doctor, rollcall):
     found = the_finding(doctor(nodes(2), "--json", "--only=node-loss"), "node-loss")
     assert found["status"] == "good"
     assert found["reason"] == "Slurm declares a node down after 15 s of silence, and requeues only batch jobs, and this is not one"
@@ -148,7 +148,7 @@ def test_what_slurm_does_once_a_node_is_lost_is_told(cluster, doctor, rollcall):
         assert "may requeue" in found["reason"] if status == "good" else "submit with --requeue" in found["action"], found
 
 
-def test_outside_a_step_it_looks_at_this_machine_alone(cluster, rollcall):
+def test_doctor_outside_a_step_checks_only_this_machine(cluster, rollcall):
     result = cluster.run(rollcall, "doctor", "--json", env=PROFILE, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert json.loads(result.stdout)["step"]["world_size"] == 1
@@ -165,7 +165,7 @@ def test_without_a_utf8_locale_the_table_is_ascii_and_never_coloured(doctor):
     assert "\nBAD  scratch " in result.stdout and "\nok   answer " in result.stdout
 
 
-def test_checks_are_listed_chosen_and_left_out(cluster, doctor, rollcall):
+def test_doctor_lists_selects_and_skips_checks(cluster, doctor, rollcall):
     listed = [line.split()[0] for line in cluster.run(rollcall, "doctor", "--list").stdout.splitlines()]
     assert len(listed) == len(set(listed)) and {"answer", "ring", "speed"} < set(listed)
     report = json.loads(doctor(nodes(1), "--json", "--only=clock,shm", "--skip=shm").stdout)
@@ -187,7 +187,7 @@ def bad(result, check):
     return finding
 
 
-def test_a_name_that_does_not_resolve_is_reported_over_slurms_own_address(doctor):
+def test_an_unresolvable_head_name_is_reported_through_slurms_address(doctor):
     result = doctor(nodes(2), "--json", "--no-bench", "--host-template=no-such-{host}.invalid")
     head = bad(result, "head-name")
     assert head["hosts"] == ["jwb0001", "jwb0002"]
@@ -197,12 +197,12 @@ def test_a_name_that_does_not_resolve_is_reported_over_slurms_own_address(doctor
     assert the_finding(result, "answer")["status"] == "good"
 
 
-def test_an_interface_that_is_not_there_is_named_with_those_that_are(doctor):
+def test_a_missing_interface_is_reported_with_the_available_ones(doctor):
     interface = bad(doctor(nodes(2), "--json", "--interface-gloo=ib7"), "interface")
     assert "interface.gloo: ib7 is not an interface" in interface["reason"] and "lo" in interface["action"]
 
 
-def test_a_task_prolog_of_the_site_is_named_with_what_it_changed(rollcall, plugin, short_folder):
+def test_doctor_reports_the_task_prolog_and_the_variables_it_changed(rollcall, plugin, short_folder):
     made = Minicluster(short_folder / "prolog", "--nodes=2", f"--plugin={plugin}").start()
     try:
         prolog = made.folder / "task_prolog.sh"
@@ -224,12 +224,12 @@ def test_a_task_prolog_of_the_site_is_named_with_what_it_changed(rollcall, plugi
         made.stop()
 
 
-def test_scratch_that_cannot_be_written(doctor):
+def test_an_unwritable_scratch_folder_is_bad(doctor):
     scratch = bad(doctor(nodes(2), "--json", "--only=scratch", env={"SCRATCH": "/proc"}), "scratch")
     assert scratch["hosts"] == ["jwb0001", "jwb0002"] and "/proc cannot be written" in scratch["reason"]
 
 
-def test_a_venv_whose_python_does_not_run(doctor, tmp_path):
+def test_a_venv_without_a_working_python_is_bad(doctor, tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     assert "No such file" in bad(doctor(nodes(1), "--json", f"--venv={python.parents[1]}"), "venv")["reason"]
     python.parent.mkdir(parents=True)
@@ -239,13 +239,13 @@ def test_a_venv_whose_python_does_not_run(doctor, tmp_path):
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this machine has one core: ranks must share it")
-def test_all_ranks_of_a_node_on_one_core(doctor):
+def test_ranks_of_a_node_bound_to_one_core_are_bad(doctor):
     core = str(min(os.sched_getaffinity(0)))
     cpus = bad(doctor(nodes(2, 2), "--json", "--no-bench", before=["taskset", "-c", core]), "cpus")
     assert cpus["hosts"] == ["jwb0001", "jwb0002"] and "all 2 ranks are on core" in cpus["reason"]
 
 
-def test_a_port_that_something_else_has_does_not_stop_the_report(doctor):
+def test_doctor_reports_although_another_program_uses_the_head_port(doctor):
     with socket.socket() as other:
         other.bind(("", 0))
         other.listen()
@@ -255,14 +255,14 @@ def test_a_port_that_something_else_has_does_not_stop_the_report(doctor):
     assert the_finding(result, "answer")["status"] == "good"
 
 
-def test_a_head_that_is_elsewhere_is_told_and_the_report_still_comes(doctor):
+def test_doctor_reports_although_master_addr_is_unreachable(doctor):
     # A reserved address for documentation (RFC 5737): nothing answers, in whatever way.
     result = doctor(nodes(2), "--json", "--no-bench", env={"MASTER_ADDR": "192.0.2.1"})
     assert bad(result, "head-port")["reason"].startswith("192.0.2.1:")
     assert the_finding(result, "answer")["status"] == "good"
 
 
-def test_a_node_that_never_comes_is_named(doctor):
+def test_a_node_that_does_not_answer_is_named(doctor):
     result = doctor(nodes(3), "--json", "--rendezvous-timeout=20", "--no-bench",
                     before=shell('[ "$SLURM_NODEID" = 1 ] || exec "$@"'))
     answer = bad(result, "answer")
@@ -270,7 +270,7 @@ def test_a_node_that_never_comes_is_named(doctor):
     assert the_finding(result, "ring")["status"] == "good"  # of those who are there
 
 
-def test_without_rank_0_the_others_say_so_and_end(doctor):
+def test_without_rank_0_each_node_prints_one_error_and_exits(doctor):
     result = doctor(nodes(3, 2), "--rendezvous-timeout=2", before=shell('[ "$SLURM_PROCID" = 0 ] || exec "$@"'))
     assert result.returncode == 69 and result.stdout == ""
     assert result.stderr.count("rank 0 does not answer") == 2  # one line a node, not one a rank

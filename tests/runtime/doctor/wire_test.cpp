@@ -37,14 +37,14 @@ Listener listener() {
 
 rendezvous::Secret of_step(const std::string& name = "7.0.0") { return rendezvous::Secret::of("drawn", name); }
 
-/// A connection to `port` of one who knows a step's secret, on which nothing has been said.
+/// A connection to `port` from a peer with this secret, before any frame is sent.
 Socket connected_as(const rendezvous::Secret& secret, std::uint16_t port) {
   const rendezvous::Attempt attempt = rendezvous::connect_once({"127.0.0.1", port}, soon());
   EXPECT_GE(attempt.descriptor, 0) << attempt.reason;
   return {attempt.descriptor, rendezvous::End::Client, {secret, kDoctor}};
 }
 
-/// A connection to `port` on which nothing has been said, in clear.
+/// An unencrypted connection to `port`, before any byte is sent.
 Socket connected(std::uint16_t port) {
   const rendezvous::Attempt attempt = rendezvous::connect_once({"127.0.0.1", port}, soon());
   EXPECT_GE(attempt.descriptor, 0) << attempt.reason;
@@ -74,7 +74,7 @@ std::vector<Listener> one(Listener made) {
   return listeners;
 }
 
-TEST(DoctorFrame, ComesOutAsItWentInWhateverThePieces) {
+TEST(DoctorFrame, IsUnchangedWhenItArrivesInPieces) {
   FrameBuffer speaker;
   for (const std::string& text : {std::string("hello"), std::string(), std::string(70'000, 'x')}) {
     speaker.queue(text);
@@ -92,7 +92,7 @@ TEST(DoctorFrame, ComesOutAsItWentInWhateverThePieces) {
   EXPECT_FALSE(buffer.broken());
 }
 
-TEST(DoctorFrame, MillionsOfEmptyFramesAreReadInTheTimeOfTheirBytes) {
+TEST(DoctorFrame, MillionsOfEmptyFramesAreReadInLinearTime) {
   FrameBuffer buffer;
   buffer.append(std::string(std::size_t{16} << 20, '\0'));  // each taken from the front: hours of copying
   std::size_t frames = 0;
@@ -105,14 +105,14 @@ TEST(DoctorFrame, MillionsOfEmptyFramesAreReadInTheTimeOfTheirBytes) {
   EXPECT_EQ(buffer.next(), "and on it goes");
 }
 
-TEST(DoctorFrame, AnUnexpectedPeersBytesAreRefused) {
+TEST(DoctorFrame, RefusesBytesOfAnotherProtocol) {
   FrameBuffer buffer;
   buffer.append("GET / HTTP/1.1\r\n");
   EXPECT_TRUE(buffer.broken());
   EXPECT_FALSE(buffer.next());
 }
 
-TEST(DoctorFacts, SurviveTheJourney) {
+TEST(DoctorFacts, AreEqualAfterSerialiseAndParse) {
   TaskFacts facts = healthy_world().tasks[2];
   facts.warnings = {"a \"quoted\"\nline"};
   facts.node.interface_uses[0].error = std::string("no utf8: \xff");
@@ -123,13 +123,13 @@ TEST(DoctorFacts, SurviveTheJourney) {
   EXPECT_EQ(back->locked_memory, ~std::uint64_t{0});
 }
 
-TEST(DoctorFacts, OtherTextIsAnError) {
+TEST(DoctorFacts, MalformedTextIsAnError) {
   EXPECT_FALSE(task_facts_from_json("[1]"));
   EXPECT_FALSE(task_facts_from_json("{\"rank\": \"one\"}"));
   EXPECT_FALSE(task_facts_from_json("{"));
 }
 
-TEST(DoctorMessage, SurvivesTheJourney) {
+TEST(DoctorMessage, RequestIsUnchangedAfterSerialiseAndParse) {
   const Request request{Request::What::Connect, 3, 4, {{"10.0.0.1", 4711}}};
   const std::optional<Request> back = parse_request(to_text(request), 4);
   ASSERT_TRUE(back);
@@ -139,7 +139,7 @@ TEST(DoctorMessage, SurvivesTheJourney) {
   EXPECT_EQ(parse_benchmark("?").error, "a rank's answer cannot be read");
 }
 
-TEST(DoctorMessage, ARingThatCannotBeIsNoRequest) {
+TEST(DoctorMessage, RejectsAnImpossibleRingSizeOrIndex) {
   const auto is_request = [](std::uint32_t index, std::uint32_t size) {
     return parse_request(to_text(Request{Request::What::Measure, index, size, {}}), 4).has_value();
   };
@@ -153,7 +153,7 @@ TEST(DoctorMessage, ARingThatCannotBeIsNoRequest) {
   EXPECT_FALSE(parse_request(R"({"what":17,"index":0,"size":0,"neighbours":[]})", 4));
 }
 
-TEST(DoctorClient, ARequestThatIsNoneEndsTheTalk) {
+TEST(DoctorClient, FailsOnAnInvalidRequest) {
   Listener own = listener();
   Socket rank_0 = connected(own.port());
   Result<Socket> member = accept_one(own.descriptor(), soon());
@@ -165,7 +165,7 @@ TEST(DoctorClient, ARequestThatIsNoneEndsTheTalk) {
   EXPECT_EQ(served.error().kind, ErrorKind::Mismatch);
 }
 
-TEST(DoctorServer, GathersAsksAndDismisses) {
+TEST(DoctorServer, GathersReportsQueriesRanksAndReleasesThem) {
   Listener own = listener();
   const std::uint16_t port = own.port();
   Server server(one(std::move(own)), of_step(), 3);
@@ -184,7 +184,7 @@ TEST(DoctorServer, GathersAsksAndDismisses) {
   EXPECT_THAT(server.losses(), IsEmpty());
 }
 
-TEST(DoctorServer, AGreetingThatDoesNotEndIsHungUpOn) {
+TEST(DoctorServer, DisconnectsAPeerWhoseGreetingExceedsTheLimit) {
   Listener own = listener();
   const std::uint16_t port = own.port();
   Server server(one(std::move(own)), of_step(), 2);
@@ -201,7 +201,7 @@ TEST(DoctorServer, AGreetingThatDoesNotEndIsHungUpOn) {
   others.join();
 }
 
-TEST(DoctorServer, ListensToItsOwnStepOnly) {
+TEST(DoctorServer, AcceptsOnlyRanksOfItsOwnStep) {
   Listener own = listener();
   const std::uint16_t port = own.port();
   Server server(one(std::move(own)), of_step(), 2);
@@ -225,7 +225,7 @@ TEST(DoctorServer, ListensToItsOwnStepOnly) {
   EXPECT_THAT(server.last_rejected(), HasSubstr("does not know the secret"));
 }
 
-TEST(DoctorServer, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
+TEST(DoctorServer, FiveThousandForeignConnectionsDoNotBlockARankOrUseMuchMemory) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root may open so many files everywhere";
   }
@@ -258,7 +258,7 @@ TEST(DoctorServer, StopsWaitingAtTheDeadlineAndSoonAfterALoss) {
   EXPECT_THAT(server.losses().at(1), HasSubstr("its connection ended"));
 }
 
-TEST(DoctorServer, NamesARankThatDiesWhileItIsAsked) {
+TEST(DoctorServer, ReportsARankThatDiesDuringARequest) {
   Listener own = listener();
   const std::uint16_t port = own.port();
   Server server(one(std::move(own)), of_step(), 2);
@@ -274,7 +274,7 @@ TEST(DoctorServer, NamesARankThatDiesWhileItIsAsked) {
   EXPECT_TRUE(server.losses().contains(1));
 }
 
-TEST(DoctorClient, TakesAnotherWayAndTellsWhatIsWrongWithTheFirst) {
+TEST(DoctorClient, UsesTheSecondPortAndReportsWhyTheFirstFailed) {
   Listener own = listener();
   Candidates candidates;
   candidates.second_port = own.port();
@@ -295,7 +295,7 @@ TEST(DoctorClient, TakesAnotherWayAndTellsWhatIsWrongWithTheFirst) {
   EXPECT_EQ(found.used, "127.0.0.1:" + std::to_string(candidates.second_port));
 }
 
-TEST(DoctorClient, OnThisHostAnotherUsersListenerIsToldNothing) {
+TEST(DoctorClient, SendsNothingToAListenerOfAnotherUserOnThisHost) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can be another user";
   }
@@ -305,16 +305,16 @@ TEST(DoctorClient, OnThisHostAnotherUsersListenerIsToldNothing) {
   Candidates candidates;
   candidates.expected = {"127.0.0.1", foreign.port()};
   HeadFacts head;
-  const Result<Socket> nobody = find_rank_0(
+  const Result<Socket> not_found = find_rank_0(
       candidates, of_step(), {.rank = 1}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(200), head);
-  ASSERT_FALSE(nobody);
-  EXPECT_THAT(nobody.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
+  ASSERT_FALSE(not_found);
+  EXPECT_THAT(not_found.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
   Result<Socket> asked = accept_one(foreign.descriptor(), soon());
   ASSERT_TRUE(asked);
   EXPECT_FALSE(asked->receive_frame(soon()));
 }
 
-TEST(DoctorClient, AsksForAFurtherHostOnceWhereNoneWorks) {
+TEST(DoctorClient, RequestsAnotherHostOnceWhenNoneWorks) {
   Listener own = listener();
   Candidates candidates;
   candidates.second_port = own.port();
@@ -334,10 +334,10 @@ TEST(DoctorClient, GivesUpAtTheDeadline) {
   Candidates candidates;
   candidates.expected = {"127.0.0.1", 1};
   HeadFacts head;
-  const Result<Socket> nobody = find_rank_0(
+  const Result<Socket> not_found = find_rank_0(
       candidates, of_step(), {.rank = 1}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(100), head);
-  ASSERT_FALSE(nobody);
-  EXPECT_THAT(nobody.error().message(), HasSubstr("127.0.0.1:1: rank 0 does not answer"));
+  ASSERT_FALSE(not_found);
+  EXPECT_THAT(not_found.error().message(), HasSubstr("127.0.0.1:1: rank 0 does not answer"));
 }
 
 const Error kUnresolved = fail("host.template", "jwb0001x", "does not resolve", "another");
@@ -363,7 +363,7 @@ TEST(DoctorCandidates, AreTheSameOnEveryNodeAndNameTheExpectedEndpointFirst) {
   EXPECT_EQ(rendezvous::to_text(endpoints_of(candidates).front()), "jwb0001i:29500");
 }
 
-TEST(DoctorCandidates, ANameThatDoesNotResolveIsNotAskedForAgain) {
+TEST(DoctorCandidates, DoNotResolveAFailedNameAgain) {
   const settings::Settings settings(settings::launch_table());
   network::NetworkView network;
   network.head_names = {{"jwb0001x", {}, "Name or service not known"}, {"jwb0001", {}, "Name or service not known"}};

@@ -12,7 +12,7 @@
 namespace rollcall::elastic {
 namespace {
 
-/// The end of a run of one node of two workers, of whom its agent says `causes`.
+/// The outcome of a run of one node with two workers whose agent reports `causes`.
 std::optional<Outcome> end_after(const std::vector<Cause>& causes) {
   Policy policy;
   policy.run_id = "run";
@@ -31,7 +31,7 @@ std::optional<Outcome> end_after(const std::vector<Cause>& causes) {
   return outcome;
 }
 
-TEST(Coordinator, KeepsOneCauseOfEachWorkerThatTheNodeHas) {
+TEST(Coordinator, KeepsOneCausePerExistingWorker) {
   std::vector<Cause> causes{{.local_rank = 1, .pid = 1, .exit_code = 3, .message = "early", .age_nanoseconds = 5}};
   for (std::uint32_t i = 0; i < 10'000; ++i) {  // as no agent says it
     causes.push_back({.group_rank = i, .local_rank = 2 + i, .pid = i, .exit_code = 4, .age_nanoseconds = 1'000'000});
@@ -45,9 +45,9 @@ TEST(Coordinator, KeepsOneCauseOfEachWorkerThatTheNodeHas) {
 }
 
 /// A run of two of at most three nodes.
-class TwoNodes : public testing::Test {
+class CoordinatorOfTwoNodes : public testing::Test {
  protected:
-  TwoNodes() {
+  CoordinatorOfTwoNodes() {
     join(1, "one");
     join(2, "two");
     coordinator_.tick(now_ + std::chrono::seconds(100));  // the last call is over
@@ -59,7 +59,7 @@ class TwoNodes : public testing::Test {
     report.join_request = JoinRequest{"run", 1, 3, {}, Node{host, "", 1, "worker"}};
     coordinator_.handle_report(id, report, now_);
   }
-  /// Whether the first node is told to stop, and that workers are lost.
+  /// Whether the stop order for the first node reports lost workers; nothing without a stop order.
   [[nodiscard]] std::optional<bool> told() {
     std::optional<bool> lost;
     for (const auto& [id, order] : coordinator_.take_orders()) {
@@ -80,7 +80,7 @@ class TwoNodes : public testing::Test {
   Clock::time_point now_ = Clock::now();
 };
 
-TEST_F(TwoNodes, LetGoInGoodOrderWhereANodeComesOrLeaves) {
+TEST_F(CoordinatorOfTwoNodes, ReportsNoLossWhenANodeJoinsUntilOneIsLost) {
   ASSERT_EQ(coordinator_.phase(), Coordinator::Phase::Running);
   join(3, "three");
   EXPECT_EQ(told(), false);
@@ -88,22 +88,22 @@ TEST_F(TwoNodes, LetGoInGoodOrderWhereANodeComesOrLeaves) {
   EXPECT_EQ(told(), true) << "meanwhile, one of those that are to let go is lost";
 }
 
-TEST_F(TwoNodes, LetGoInGoodOrderWhereANodeLeaves) {
+TEST_F(CoordinatorOfTwoNodes, ReportsNoLossWhenANodeLeaves) {
   coordinator_.handle_report(2, {.kind = Report::Kind::Leave}, now_);
   EXPECT_EQ(told(), false);
 }
 
-TEST_F(TwoNodes, AreToldWhereWorkersAreLost) {
+TEST_F(CoordinatorOfTwoNodes, ReportsLossWhenANodeIsSilent) {
   coordinator_.lost(2, "was silent", false, now_);
   EXPECT_EQ(told(), true);
 }
 
-TEST_F(TwoNodes, AreToldWhereAWorkerFails) {
+TEST_F(CoordinatorOfTwoNodes, ReportsLossWhenAWorkerFails) {
   coordinator_.handle_report(2, {.kind = Report::Kind::Failed, .generation = 1, .causes = {{.exit_code = 1}}}, now_);
   EXPECT_EQ(told(), true);
 }
 
-TEST_F(TwoNodes, GiveUpOnANodeThatComesAndIsLostAgainAndAgain) {
+TEST_F(CoordinatorOfTwoNodes, EndsTheRunWhenANodeIsLostRepeatedly) {
   bool ended = false;
   std::uint32_t generation = 1;
   const auto stop_all = [&](std::initializer_list<MemberId> members) {
@@ -124,7 +124,7 @@ TEST_F(TwoNodes, GiveUpOnANodeThatComesAndIsLostAgainAndAgain) {
   EXPECT_TRUE(ended);
 }
 
-TEST_F(TwoNodes, TakeNobodyInUnderTheNameOfOneOfThem) {
+TEST_F(CoordinatorOfTwoNodes, RefusesASecondNodeWithTheSameIdentity) {
   Report report{.kind = Report::Kind::Join, .port = 4711};
   report.join_request = JoinRequest{"run", 1, 3, {}, Node{"three", "10.0.0.3", 1, "worker", 5000}};
   coordinator_.handle_report(3, report, now_);
@@ -138,7 +138,7 @@ TEST_F(TwoNodes, TakeNobodyInUnderTheNameOfOneOfThem) {
   EXPECT_EQ(told, std::vector{Order::Kind::Refused});
 }
 
-TEST(Coordinator, ASuccessorBelievesANewerWorldOfItsOwnRunAlone) {
+TEST(Coordinator, SuccessorAcceptsANewerGenerationOfItsOwnRunOnly) {
   const Node own{"own", "10.0.0.2", 1, "worker", 5000};
   const Node other{"other", "10.0.0.3", 1, "worker", 5000};
   Generation known;
@@ -168,7 +168,7 @@ TEST(Coordinator, ASuccessorBelievesANewerWorldOfItsOwnRunAlone) {
   EXPECT_EQ(number_after("another"), 3U);
 }
 
-TEST(Coordinator, ItsOwnAgentIsInEveryGenerationWhateverRanksOthersAskFor) {
+TEST(Coordinator, EveryGenerationContainsItsOwnAgentWhateverRanksOthersRequest) {
   Policy policy;
   policy.run_id = "run";
   policy.min_nodes = policy.max_nodes = 2;
@@ -216,7 +216,7 @@ std::vector<Action> actions(Member& member, Action::Kind kind) {
   return found;
 }
 
-TEST(Member, TellsItsWorkersOnceMoreWhereOthersAreLostAfterAll) {
+TEST(Member, ReportsALossToItsWorkersAfterAnOrderlyStop) {
   Member member = running_member();
   Order stop{.kind = Order::Kind::Stop};
   stop.generation.number = 1;
@@ -229,7 +229,7 @@ TEST(Member, TellsItsWorkersOnceMoreWhereOthersAreLostAfterAll) {
   EXPECT_EQ(actions(member, Action::Kind::ReportLoss).size(), 1U);
 }
 
-TEST(Member, TakesACoordinatorThatIsSilentForALossAndOneThatEndedForNone) {
+TEST(Member, SilentCoordinatorIsALossAndAnEndedOneIsNot) {
   for (const bool silent : {false, true}) {
     Member member = running_member();
     member.coordinator_lost("is not heard", silent);
@@ -239,7 +239,7 @@ TEST(Member, TakesACoordinatorThatIsSilentForALossAndOneThatEndedForNone) {
   }
 }
 
-TEST(Member, TellsItsWorkersOfTheirOwnLoss) {
+TEST(Member, StopsItsWorkersWithLossWhenOneFails) {
   Member member = running_member();
   member.worker_failed({.exit_code = 1});
   const std::vector<Action> stopped = actions(member, Action::Kind::Stop);

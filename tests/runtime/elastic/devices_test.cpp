@@ -47,7 +47,7 @@ class Machine : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST(VisibleDevices, ListEndsAtItsFirstEntryThatNamesNone) {
+TEST(VisibleDevices, ListEndsAtItsFirstInvalidEntry) {
   EXPECT_EQ(visible_devices("0,1,2", 4), 3U);
   EXPECT_EQ(visible_devices(" 2 , 0 ", 4), 2U);
   EXPECT_EQ(visible_devices("0,4,1", 4), 1U);
@@ -66,7 +66,7 @@ TEST_F(Machine, WithoutDevicesHasNone) {
   EXPECT_EQ(gpus(with({{"CUDA_VISIBLE_DEVICES", "0,1"}})), 0U);
 }
 
-TEST_F(Machine, NvidiasGpusAreItsNumberedDeviceFilesAsFarAsTheyAreVisible) {
+TEST_F(Machine, CountsVisibleNvidiaDeviceFiles) {
   add_nvidia(0);
   add_nvidia(1);
   add_nvidia(7);
@@ -79,7 +79,7 @@ TEST_F(Machine, NvidiasGpusAreItsNumberedDeviceFilesAsFarAsTheyAreVisible) {
   EXPECT_EQ(gpus(with({{"ROCR_VISIBLE_DEVICES", "0"}})), 3U) << "AMD's variable is not NVIDIA's";
 }
 
-TEST_F(Machine, AmdsGpusAreTheNodesOfItsTopologyThatCompute) {
+TEST_F(Machine, CountsAmdTopologyNodesWithSimds) {
   add_amd_node(0, 0);  // a CPU
   add_amd_node(1, 440);
   add_amd_node(2, 440);
@@ -92,7 +92,7 @@ TEST_F(Machine, AmdsGpusAreTheNodesOfItsTopologyThatCompute) {
   EXPECT_EQ(gpus(), 0U) << "a container that was not given them";
 }
 
-TEST_F(Machine, IntelsGpusAreItsRenderNodes) {
+TEST_F(Machine, CountsIntelRenderNodes) {
   add_render_node(128, "0x8086");
   add_render_node(129, "0x10de");
   add_render_node(130, "0x8086");

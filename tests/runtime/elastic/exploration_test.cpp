@@ -9,25 +9,25 @@ Exploration explore(std::size_t agents, std::uint32_t least, Budget budget) {
   return explore(World(agents, least, budget));
 }
 
-TEST(Exploration, TwoAgentsWithEverythingGoingWrongOnce) {
+TEST(Exploration, TwoAgentsKeepTheInvariantsWithEachFaultOnce) {
   const Exploration all = explore(2, 1, {.crashes = 1, .pauses = 1, .duplicates = 1, .failures = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_GT(all.states, 1000U);
 }
 
-TEST(Exploration, ThreeAgentsOfWhichOneIsStoppedAndGoesOn) {
+TEST(Exploration, ThreeAgentsKeepTheInvariantsWhenOneIsPaused) {
   const Exploration all = explore(3, 1, {.pauses = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_GT(all.states, 10'000U);
 }
 
-TEST(Exploration, ThreeAgentsOfWhichOneCrashes) {
+TEST(Exploration, ThreeAgentsKeepTheInvariantsWhenOneCrashes) {
   const Exploration all = explore(3, 2, {.crashes = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_GT(all.states, 5'000U);
 }
 
-TEST(Exploration, ThreeAgentsWithAFailureAndAMessageThatComesTwice) {
+TEST(Exploration, ThreeAgentsKeepTheInvariantsWithAFailureAndADuplicate) {
   const Exploration all = explore(3, 3, {.duplicates = 1, .failures = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_GT(all.states, 5'000U);
@@ -40,14 +40,14 @@ Exploration explore_four_that_met(Budget budget) {
   return explore(met);
 }
 
-TEST(Exploration, FourAgentsOfWhichOneCrashes) {
+TEST(Exploration, FourAgentsKeepTheInvariantsWhenOneCrashes) {
   const Exploration all = explore_four_that_met({.crashes = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_GT(all.states, 10'000U);
 }
 
 // Minutes each: --gtest_also_run_disabled_tests.
-TEST(Exploration, DISABLED_FourAgentsOfWhichOneIsStoppedAndGoesOn) {
+TEST(Exploration, DISABLED_FourAgentsKeepTheInvariantsWhenOneIsPaused) {
   const Exploration all = explore_four_that_met({.pauses = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_GT(all.states, 100'000U);

@@ -32,14 +32,14 @@ TEST(FirstCause, IsTheOldest) {
   EXPECT_EQ(first({failed(0, 10), failed(1, 12), failed(2, 11)}), 1U);
 }
 
-TEST(FirstCause, IsAKilledProcessBeforeWhatItsPeersSayOfBrokenConnections) {
+TEST(FirstCause, IsAKilledProcessAndNotTheErrorsOfItsPeers) {
   EXPECT_EQ(first({failed(0, 300), killed(1, SIGKILL, 200)}), 1U);
   EXPECT_EQ(first({failed(0, 300), killed(1, SIGABRT, 200)}), 0U);   // libraries abort when a peer is gone
   EXPECT_EQ(first({failed(0, 1500), killed(1, SIGKILL, 200)}), 0U);  // long after: another matter
   EXPECT_EQ(first({failed(0, 300), killed(1, SIGSEGV, 100), killed(2, SIGKILL, 200)}), 2U);
 }
 
-TEST(FirstCause, IsALostNodeThoughItIsKnownLate) {
+TEST(FirstCause, IsALostNodeAlthoughItIsDetectedLater) {
   EXPECT_EQ(first({failed(0, 3000), lost(2, 1000)}), 102U);
   EXPECT_EQ(first({failed(0, 9000), lost(2, 1000)}), 0U);
 }
@@ -53,12 +53,12 @@ TEST(ErrorFile, IsReadInBothForms) {
   }
 }
 
-TEST(ErrorFile, GetsTheExitCodeThatTheWorkerCouldNotKnow) {
+TEST(ErrorFile, GetsTheExitCodeOfTheWorker) {
   EXPECT_NE(with_error_code(R"({"message": {"message": "m"}})", -9).find(R"("errorCode":-9)"), std::string::npos);
   EXPECT_EQ(with_error_code("no json", 1), "no json");
 }
 
-TEST(Description, SaysWhoAndHow) {
+TEST(Description, NamesRankHostPidAndExitReason) {
   Cause cause{
       .kind = Cause::Kind::Killed, .host = "n1", .rank = 3, .local_rank = 1, .pid = 7, .exit_code = 137, .signal = 9};
   EXPECT_EQ(describe(cause), "rank 3 (local rank 1, pid 7) on n1: killed by signal 9 (SIGKILL)");

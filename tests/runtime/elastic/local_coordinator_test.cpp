@@ -60,7 +60,7 @@ struct HostOfTwo {
     return {rendezvous::connect_once({"127.0.0.1", port}, soon()).descriptor, rendezvous::End::Client, with};
   }
 
-  /// A hello goes before all else that is said on it.
+  /// A connection whose first frame is a hello.
   [[nodiscard]] rendezvous::Socket connected(const rendezvous::Seal& with = seal()) const {
     rendezvous::Socket socket = connected_silently(with);
     socket.frames().queue(to_text(rendezvous::Hello{.role = "agent"}));
@@ -72,7 +72,7 @@ struct HostOfTwo {
     host->tick(Clock::now());
   }
 
-  /// Says `texts` as far as the host takes them.
+  /// Sends `texts` as far as the host reads them.
   void say(rendezvous::Socket& socket, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       socket.frames().queue(text);
@@ -84,8 +84,8 @@ struct HostOfTwo {
     }
   }
 
-  /// Whoever connects can do that.
-  void say_in_clear(const rendezvous::Socket& socket, const std::string& bytes) {
+  /// Sends bytes without encryption, as any peer can.
+  void send_unencrypted(const rendezvous::Socket& socket, const std::string& bytes) {
     std::size_t said = 0;
     for (int i = 0; i < 2000 && said < bytes.size(); ++i) {
       const ssize_t count =
@@ -119,8 +119,8 @@ struct HostOfTwo {
   std::optional<LocalCoordinator> host;
 };
 
-/// All that the host says on it until it hangs up.
-std::string said_in_clear(HostOfTwo& two, const rendezvous::Socket& socket) {
+/// All bytes that the host sends until it closes the connection.
+std::string received_unencrypted(HostOfTwo& two, const rendezvous::Socket& socket) {
   std::string said;
   std::array<char, 4096> piece{};
   for (int i = 0; i < 500; ++i) {
@@ -135,7 +135,7 @@ std::string said_in_clear(HostOfTwo& two, const rendezvous::Socket& socket) {
   return said;
 }
 
-TEST(LocalCoordinator, TellsWhoDoesNotKnowTheSecretNothing) {
+TEST(LocalCoordinator, SendsNothingToPeersWithoutTheSecret) {
   HostOfTwo two;
   const std::string before = two.host->coordinator()->fingerprint();
   const std::vector<rendezvous::Seal> others{HostOfTwo::seal("another secret"),
@@ -143,25 +143,25 @@ TEST(LocalCoordinator, TellsWhoDoesNotKnowTheSecretNothing) {
   for (const rendezvous::Seal& seal : others) {
     rendezvous::Socket stranger = two.connected(seal);
     two.say(stranger, {to_text(HostOfTwo::join("test", "there"))});
-    EXPECT_THAT(said_in_clear(two, stranger), IsEmpty()) << "the opening, random bytes, has been read before";
+    EXPECT_THAT(received_unencrypted(two, stranger), IsEmpty()) << "the opening, random bytes, has been read before";
   }
   EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
   ASSERT_THAT(two.told, SizeIs(1)) << "an address is named once";
   EXPECT_THAT(two.told.front(), HasSubstr("rejected an agent at 127.0.0.1, which does not know this run's secret"));
 }
 
-TEST(LocalCoordinator, AnswersNoWordToWhatIsNoRollcall) {
+TEST(LocalCoordinator, SendsNothingToOtherProtocols) {
   HostOfTwo two;
   for (const std::string& bytes : std::vector{std::string(40'000, '\0'), std::string("GET / HTTP/1.1\r\n\r\n"),
                                               encode_frame(to_text(HostOfTwo::join("test", "there")))}) {
     const rendezvous::Socket stranger(rendezvous::connect_once({"127.0.0.1", two.port}, soon()).descriptor);
-    two.say_in_clear(stranger, bytes);
-    EXPECT_THAT(said_in_clear(two, stranger), IsEmpty());
+    two.send_unencrypted(stranger, bytes);
+    EXPECT_THAT(received_unencrypted(two, stranger), IsEmpty());
   }
   EXPECT_THAT(two.told, IsEmpty()) << "port scanners are nobody's mistake";
 }
 
-TEST(LocalCoordinator, RefusesAnotherUserOfThisHostByNameWhateverItKnows) {
+TEST(LocalCoordinator, RejectsAnotherUserOfThisHostEvenWithTheSecret) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can be another user";
   }
@@ -180,7 +180,7 @@ TEST(LocalCoordinator, RefusesAnotherUserOfThisHostByNameWhateverItKnows) {
               HasSubstr("rejected a process of user 4711, which connected from this host with this run's secret"));
 }
 
-TEST(LocalCoordinator, AnswersAStrangersFirstFrameAndNoMore) {
+TEST(LocalCoordinator, AnswersOnlyTheFirstFrameOfAPeerThatDoesNotJoin) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
   two.say(stranger, std::vector<std::string>(10'000));
@@ -196,7 +196,7 @@ TEST(LocalCoordinator, AnswersAStrangersFirstFrameAndNoMore) {
   EXPECT_TRUE(open);
 }
 
-TEST(LocalCoordinator, HearsNothingOfWhoHasNotJoinedBeforeAJoin) {
+TEST(LocalCoordinator, RefusesAReportBeforeTheJoin) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
   two.say(stranger, {to_text(Report{}), to_text(HostOfTwo::join("test", "there"))});
@@ -207,7 +207,7 @@ TEST(LocalCoordinator, HearsNothingOfWhoHasNotJoinedBeforeAJoin) {
   EXPECT_FALSE(open);
 }
 
-TEST(LocalCoordinator, HearsNothingMoreOfWhoIsRefused) {
+TEST(LocalCoordinator, IgnoresMessagesAfterARefusal) {
   HostOfTwo two;
   rendezvous::Socket other = two.connected();
   two.say(other, {to_text(HostOfTwo::join("another", "there")), "nonsense", to_text(HostOfTwo::join("test", "there"))});
@@ -217,7 +217,7 @@ TEST(LocalCoordinator, HearsNothingMoreOfWhoIsRefused) {
   EXPECT_THAT(orders.front().reason, HasSubstr("the run at this endpoint is "));
 }
 
-TEST(LocalCoordinator, TakesNobodyInWhoWasRefused) {
+TEST(LocalCoordinator, DoesNotAdmitARefusedPeerLater) {
   HostOfTwo two;
   const std::string before = two.host->coordinator()->fingerprint();
   rendezvous::Socket other = two.connected();
@@ -227,7 +227,7 @@ TEST(LocalCoordinator, TakesNobodyInWhoWasRefused) {
   EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
 }
 
-TEST(LocalCoordinator, RefusesAnotherVersionByName) {
+TEST(LocalCoordinator, RefusesAnotherVersionWithAReason) {
   HostOfTwo two;
   rendezvous::Socket other = two.connected_silently();
   two.say(other, {"rollcall 99\nagent\n0\n0\nthere"});
@@ -237,7 +237,7 @@ TEST(LocalCoordinator, RefusesAnotherVersionByName) {
   EXPECT_TRUE(other.frames().proven()) << "who knows the secret is told why";
 }
 
-TEST(LocalCoordinator, AFirstFrameThatIsTooLongIsNotAwaited) {
+TEST(LocalCoordinator, DisconnectsAPeerWhoseFirstFrameExceedsTheLimit) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected_silently();
   two.say(stranger, {std::string(1 << 20, 'x')});
@@ -246,7 +246,7 @@ TEST(LocalCoordinator, AFirstFrameThatIsTooLongIsNotAwaited) {
   EXPECT_FALSE(open);
 }
 
-TEST(LocalCoordinator, TheSilentMakeRoomForWhoSaysWhoItIs) {
+TEST(LocalCoordinator, SilentConnectionsDoNotBlockAnAgent) {
   HostOfTwo two;
   std::vector<rendezvous::Socket> silent;
   for (int i = 0; i < 400; ++i) {
@@ -260,7 +260,7 @@ TEST(LocalCoordinator, TheSilentMakeRoomForWhoSaysWhoItIs) {
   EXPECT_TRUE(open);
 }
 
-TEST(LocalCoordinator, AsManyMoreMayWaitAsTheRunCanHaveNodes) {
+TEST(LocalCoordinator, LimitOfPendingConnectionsGrowsWithMaxNodes) {
   HostOfTwo two(/*max_nodes=*/100);
   std::vector<rendezvous::Socket> silent;
   for (int i = 0; i < 300; ++i) {
@@ -272,7 +272,7 @@ TEST(LocalCoordinator, AsManyMoreMayWaitAsTheRunCanHaveNodes) {
   EXPECT_TRUE(open);
 }
 
-TEST(LocalCoordinator, RefusesOlderVersionsByName) {
+TEST(LocalCoordinator, RefusesOlderVersionsWithAReason) {
   for (const char* const older : {"1\n4\nhost", R"({"protocol":"rollcall 5","report":0})"}) {
     HostOfTwo two;
     rendezvous::Socket other = two.connected_silently();
@@ -288,7 +288,7 @@ TEST(LocalCoordinator, RefusesOlderVersionsByName) {
   }
 }
 
-TEST(LocalCoordinator, SaysOnceThatItCannotAcceptAndGoesOnAfterAHeartbeat) {
+TEST(LocalCoordinator, ReportsAFailedAcceptOnceAndRetriesAfterAHeartbeat) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();
   rlimit before{};
@@ -312,7 +312,7 @@ TEST(LocalCoordinator, SaysOnceThatItCannotAcceptAndGoesOnAfterAHeartbeat) {
   EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U)));
 }
 
-TEST(EventLoop, SaysWhyItCannotWait) {
+TEST(EventLoop, ReportsWhyItCannotWait) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const int next = dup(0);
@@ -326,7 +326,7 @@ TEST(EventLoop, SaysWhyItCannotWait) {
   EXPECT_THAT(loop.wait(soon()), IsEmpty());
 }
 
-TEST(LocalCoordinator, ALongFirstReportIsNotAwaited) {
+TEST(LocalCoordinator, DisconnectsAPeerWhoseFirstReportExceedsTheLimit) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
   two.say(stranger, {std::string(1 << 20, 'x')});
@@ -335,7 +335,7 @@ TEST(LocalCoordinator, ALongFirstReportIsNotAwaited) {
   EXPECT_FALSE(open);
 }
 
-TEST(LocalCoordinator, ThoseWhoSayHelloAndNoMoreAreBounded) {
+TEST(LocalCoordinator, LimitsPeersThatSendOnlyAHello) {
   HostOfTwo two;
   std::vector<rendezvous::Socket> silent;
   for (int i = 0; i < 300; ++i) {
@@ -349,7 +349,7 @@ TEST(LocalCoordinator, ThoseWhoSayHelloAndNoMoreAreBounded) {
   EXPECT_TRUE(open);
 }
 
-TEST(LocalCoordinator, DropsAMemberThatSaysWhatIsNoReport) {
+TEST(LocalCoordinator, DisconnectsAMemberThatSendsAnInvalidReport) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();
   two.say(agent, {to_text(HostOfTwo::join("test", "there"))});
@@ -362,7 +362,7 @@ TEST(LocalCoordinator, DropsAMemberThatSaysWhatIsNoReport) {
   EXPECT_THAT(two.host->coordinator()->fingerprint(), HasSubstr("x2")) << "fenced";
 }
 
-TEST(Connection, BreaksWhereTheOtherEndDoesNotRead) {
+TEST(Connection, BreaksWhenThePeerDoesNotRead) {
   EventLoop loop;
   Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
   ASSERT_TRUE(listener);
@@ -377,7 +377,7 @@ TEST(Connection, BreaksWhereTheOtherEndDoesNotRead) {
   EXPECT_LT(sent, 100);
 }
 
-TEST(Connection, TakesALittleAtATimeAndAllInTheEnd) {
+TEST(Connection, ReadsManyFramesInLimitedBatches) {
   EventLoop loop;
   Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
   ASSERT_TRUE(listener);

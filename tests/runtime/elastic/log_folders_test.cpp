@@ -22,7 +22,7 @@ class OpenLog : public testing::Test {
   fs::path folder;
 };
 
-TEST_F(OpenLog, AddsToItsFile) {
+TEST_F(OpenLog, AppendsToItsFile) {
   for (int time = 0; time < 2; ++time) {
     const Result<int> log = open_log(folder / "stdout.log");
     ASSERT_TRUE(log) << log.error().message();
@@ -32,7 +32,7 @@ TEST_F(OpenLog, AddsToItsFile) {
   EXPECT_EQ(fs::file_size(folder / "stdout.log"), 14);
 }
 
-TEST_F(OpenLog, FollowsNoLink) {
+TEST_F(OpenLog, DoesNotFollowLinks) {
   std::ofstream(folder / "another") << "x";
   fs::create_symlink(folder / "another", folder / "stdout.log");
   const Result<int> log = open_log(folder / "stdout.log");
@@ -44,7 +44,7 @@ TEST_F(OpenLog, FollowsNoLink) {
 
 using LogFoldersTest = OpenLog;
 
-TEST_F(LogFoldersTest, ARunWhoseFoldersWereReplacedMakesNewOnesAndLeavesTheOthersAlone) {
+TEST_F(LogFoldersTest, CreatesNewFoldersWhenItsOwnWereReplaced) {
   fs::path replaced;
   {
     Result<LogFolders> folders = LogFolders::create({}, "id", folder);
@@ -68,7 +68,7 @@ TEST_F(LogFoldersTest, ARunWhoseFoldersWereReplacedMakesNewOnesAndLeavesTheOther
       << "the run's own ones are gone";
 }
 
-TEST_F(LogFoldersTest, FoldersThatAreThereServeAllAttempts) {
+TEST_F(LogFoldersTest, ReusesItsFoldersForAllAttempts) {
   Result<LogFolders> folders = LogFolders::create({}, "id", folder);
   ASSERT_TRUE(folders);
   const fs::path first = folders->run_folder();

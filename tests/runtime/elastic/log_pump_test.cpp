@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-/// A worker whose lines go to a file and to a terminal, which is a pipe that the test reads, or does not.
+/// A worker whose lines go to a file and to a terminal, here a pipe that the test reads or leaves unread.
 class TeedWorker : public testing::Test {
  protected:
   TeedWorker() {
@@ -42,7 +42,7 @@ class TeedWorker : public testing::Test {
 
   [[nodiscard]] std::string file() const { return folder_ / "stdout.log"; }
 
-  void say(const std::string& text) const {
+  void print(const std::string& text) const {
     EXPECT_EQ(::write(worker_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
 
@@ -52,7 +52,7 @@ class TeedWorker : public testing::Test {
     }
   }
 
-  /// What was written to the terminal at once, and can be read.
+  /// The pieces that were written to the terminal, one per write(2).
   [[nodiscard]] std::vector<std::string> pieces() const {
     std::vector<std::string> pieces;
     fcntl(terminal_[0], F_SETFL, O_NONBLOCK);
@@ -87,8 +87,8 @@ std::string many_lines(std::size_t number) {
   return text;
 }
 
-TEST_F(TeedWorker, ShowsShortLinesTogether) {
-  say(many_lines(2000));
+TEST_F(TeedWorker, WritesShortLinesInBatches) {
+  print(many_lines(2000));
   pump_.reset();
   std::string shown;
   const std::vector<std::string> pieces = this->pieces();
@@ -100,24 +100,24 @@ TEST_F(TeedWorker, ShowsShortLinesTogether) {
   EXPECT_LE(pieces.size(), 4U);
 }
 
-TEST_F(TeedWorker, IsNotHeldUpForLongWhereNobodyReadsTheTerminal) {
+TEST_F(TeedWorker, ContinuesWhenTheTerminalIsNotRead) {
   constexpr std::size_t kLines = 100'000;
   for (std::size_t i = 0; i < kLines / 1000; ++i) {
-    say(many_lines(1000));
+    print(many_lines(1000));
   }
   pump_.reset();
   EXPECT_EQ(fs::file_size(file()), 2 * kLines);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("--tee: standard output: accepted nothing for 0.02 s")));
 }
 
-TEST_F(TeedWorker, IsShownAgainWhereTheTerminalIsReadAgain) {
+TEST_F(TeedWorker, IsShownAgainWhenTheTerminalIsReadAgain) {
   constexpr std::size_t kLines = 100'000;
   for (std::size_t i = 0; i < kLines / 1000; ++i) {
-    say(many_lines(1000));
+    print(many_lines(1000));
   }
   wait_for_file_of(2 * kLines - 4096);  // lines are omitted by now
   std::string shown = text();           // the note may come while this reads, or with the next line
-  say("again\n");
+  print("again\n");
   pump_.reset();
   shown += text();
   EXPECT_THAT(shown, HasSubstr(" omitted here; see the log files\n"));

@@ -36,9 +36,9 @@ rendezvous::Seal seal(const std::string& drawn = "secret of the test") {
   return {rendezvous::Secret::of(drawn, "run"), "elastic"};
 }
 
-/// An agent whose coordinator is the test.
-struct GuestOfTest {
-  GuestOfTest() {
+/// An agent; the test acts as its coordinator.
+struct TestedAgent {
+  TestedAgent() {
     const Listener listener = any_listener();
     const int descriptor = rendezvous::connect_once({"127.0.0.1", listener.port()}, in_half_a_minute()).descriptor;
     coordinator = rendezvous::Socket(accept(listener.descriptor(), nullptr, nullptr), rendezvous::End::Server, seal());
@@ -62,12 +62,12 @@ struct GuestOfTest {
     return order;
   }
 
-  void hear(const std::string& text) {
-    say(text);
+  void deliver(const std::string& text) {
+    send_text(text);
     loop.wait(in_half_a_minute());
   }
 
-  void say(const std::string& text) {
+  void send_text(const std::string& text) {
     coordinator.frames().queue(text);
     ASSERT_TRUE(coordinator.take_arrived());  // the guest's opening, which what is said waits for, is there
     ASSERT_EQ(coordinator.frames().unsent(), 0U);
@@ -78,66 +78,66 @@ struct GuestOfTest {
   std::unique_ptr<RemoteCoordinator> guest;
 };
 
-TEST(RemoteCoordinator, ObeysAnOrderThatConcernsIt) {
-  GuestOfTest test;
-  test.hear(to_text(GuestOfTest::begin()));
+TEST(RemoteCoordinator, ExecutesValidOrders) {
+  TestedAgent test;
+  test.deliver(to_text(TestedAgent::begin()));
   EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
   EXPECT_FALSE(test.guest->gone());
   Order end{.kind = Order::Kind::End};
   end.outcome = {137, Cause{.kind = Cause::Kind::Killed, .exit_code = 137, .signal = 9}, ""};
-  test.hear(to_text(end));
+  test.deliver(to_text(end));
   EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
   EXPECT_FALSE(test.guest->gone());
 }
 
-TEST(RemoteCoordinator, KnowsTheNodesOfAGenerationThatItWasToldBefore) {
-  GuestOfTest test;
-  Order world = GuestOfTest::begin();
+TEST(RemoteCoordinator, UsesTheNodesOfTheWorldOrderForTheBeginOrder) {
+  TestedAgent test;
+  Order world = TestedAgent::begin();
   world.kind = Order::Kind::World;
-  Order begin = GuestOfTest::begin();
+  Order begin = TestedAgent::begin();
   begin.generation.world = {};
   begin.generation.unsettled = {};
-  test.hear(to_text(world));
+  test.deliver(to_text(world));
   EXPECT_THAT(test.guest->take_orders(), IsEmpty());
-  test.hear(to_text(begin));
+  test.deliver(to_text(begin));
   const std::vector<Order> orders = test.guest->take_orders();
   ASSERT_THAT(orders, SizeIs(1));
   EXPECT_EQ(orders.front().generation.world, world.generation.world);
 }
 
-TEST(RemoteCoordinator, BeginsNoGenerationWithTheNodesOfAnother) {
+TEST(RemoteCoordinator, RejectsABeginOrderThatDoesNotMatchTheWorldOrder) {
   for (const auto& [number, nonce] : {std::pair(2, "one"), std::pair(1, "other")}) {
-    GuestOfTest test;
-    Order world = GuestOfTest::begin();
+    TestedAgent test;
+    Order world = TestedAgent::begin();
     world.kind = Order::Kind::World;
     world.generation.nonce = "one";
-    test.hear(to_text(world));
-    Order begin = GuestOfTest::begin();
+    test.deliver(to_text(world));
+    Order begin = TestedAgent::begin();
     begin.generation.world = {};
     begin.generation.number = static_cast<std::uint32_t>(number);
     begin.generation.nonce = nonce;
-    test.hear(to_text(begin));
+    test.deliver(to_text(begin));
     EXPECT_THAT(test.guest->take_orders(), IsEmpty());
     EXPECT_TRUE(test.guest->gone());
   }
 }
 
-TEST(RemoteCoordinator, TakesTheAddressByWhichTheCoordinatorSeesItWhereItNamedNone) {
-  GuestOfTest test;
+TEST(RemoteCoordinator, AcceptsTheAddressThatTheCoordinatorSeesWhenNoneIsGiven) {
+  TestedAgent test;
   Report join{.kind = Report::Kind::Join};
-  join.join_request = JoinRequest{"test", 2, 2, {}, GuestOfTest::own()};
+  join.join_request = JoinRequest{"test", 2, 2, {}, TestedAgent::own()};
   join.join_request->node.address.clear();
   test.guest->report(join);
-  test.hear(to_text(GuestOfTest::begin()));
+  test.deliver(to_text(TestedAgent::begin()));
   EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
 }
 
-TEST(RemoteCoordinator, StartsNoGenerationThatHasNoPlaceForIt) {
+TEST(RemoteCoordinator, RejectsAGenerationThatDoesNotMatchItsNode) {
   const auto refused = [](const auto& spoil) {
-    GuestOfTest test;
-    Order order = GuestOfTest::begin();
+    TestedAgent test;
+    Order order = TestedAgent::begin();
     spoil(order.generation);
-    test.hear(to_text(order));
+    test.deliver(to_text(order));
     EXPECT_THAT(test.guest->take_orders(), IsEmpty());
     return test.guest->gone().value_or(CoordinatorLoss{}).reason;
   };
@@ -159,12 +159,12 @@ TEST(RemoteCoordinator, StartsNoGenerationThatHasNoPlaceForIt) {
   EXPECT_THAT(refused([](Generation& one) { one.address = std::string("a\0b", 3); }), expected);
 }
 
-TEST(RemoteCoordinator, BelievesNoEndThatNoWorkerCanHave) {
+TEST(RemoteCoordinator, RejectsImpossibleExitCodesAndSignals) {
   const auto refused = [](int exit_code, const Cause& cause) {
-    GuestOfTest test;
+    TestedAgent test;
     Order order{.kind = Order::Kind::End};
     order.outcome = {exit_code, cause, ""};
-    test.hear(to_text(order));
+    test.deliver(to_text(order));
     return test.guest->take_orders().empty() && test.guest->gone().has_value();
   };
   EXPECT_FALSE(refused(255, {}));
@@ -180,10 +180,10 @@ TEST(RemoteCoordinator, BelievesNoEndThatNoWorkerCanHave) {
   EXPECT_FALSE(parse_order(R"({"order":1e99})")) << "no integer";
 }
 
-TEST(RemoteCoordinator, BelievesNoCoordinatorThatIsNotInItsGeneration) {
-  Order order = GuestOfTest::begin();
+TEST(RemoteCoordinator, RejectsACoordinatorOutsideTheGeneration) {
+  Order order = TestedAgent::begin();
   order.generation.coordinator = 1;
-  order.generation.unsettled = {{7, {GuestOfTest::own()}}};
+  order.generation.unsettled = {{7, {TestedAgent::own()}}};
   order.lost = true;
   const std::optional<Order> read = parse_order(to_text(order));
   ASSERT_TRUE(read);
@@ -191,33 +191,33 @@ TEST(RemoteCoordinator, BelievesNoCoordinatorThatIsNotInItsGeneration) {
   EXPECT_EQ(read->generation.coordinator, 1U);
   ASSERT_THAT(read->generation.unsettled, SizeIs(1));
   EXPECT_EQ(read->generation.unsettled[0].generation, 7U);
-  EXPECT_EQ(read->generation.unsettled[0].nodes, std::vector<Node>{GuestOfTest::own()});
+  EXPECT_EQ(read->generation.unsettled[0].nodes, std::vector<Node>{TestedAgent::own()});
   order.generation.coordinator = 2;
   EXPECT_FALSE(parse_order(to_text(order)));
 }
 
-TEST(RemoteCoordinator, HearsNothingAfterWhatNoAgentSays) {
-  GuestOfTest test;
-  test.say("nonsense");
-  test.hear(to_text(GuestOfTest::begin()));
+TEST(RemoteCoordinator, IgnoresOrdersAfterAnInvalidMessage) {
+  TestedAgent test;
+  test.send_text("nonsense");
+  test.deliver(to_text(TestedAgent::begin()));
   test.loop.wait(Clock::now() + std::chrono::milliseconds(20));
   EXPECT_THAT(test.guest->take_orders(), IsEmpty());
   EXPECT_TRUE(test.guest->gone());
 }
 
-TEST(RemoteCoordinator, NamesTheVersionsWhereAnOlderOneRefusesIt) {
-  GuestOfTest test;
+TEST(RemoteCoordinator, NamesBothVersionsWhenAnOlderCoordinatorRefuses) {
+  TestedAgent test;
   std::string older =
       to_text(Order{.kind = Order::Kind::Refused, .reason = "this is not a message of a rollcall agent"});
   older.insert(1, R"("protocol":"rollcall run 5",)");
-  test.hear(older);
+  test.deliver(older);
   const std::vector<Order> orders = test.guest->take_orders();
   ASSERT_THAT(orders, SizeIs(1));
   EXPECT_THAT(orders.front().reason,
               HasSubstr("uses rollcall run 5, not rollcall 6: it is another version of rollcall"));
 }
 
-TEST(MeetAgents, OnThisHostAnotherUsersAgentIsNotObeyed) {
+TEST(MeetAgents, RefusesAListenerOfAnotherUserOnThisHost) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can be another user";
   }
@@ -236,15 +236,15 @@ TEST(MeetAgents, OnThisHostAnotherUsersAgentIsNotObeyed) {
 }
 
 /// An agent that found a listener of the test's.
-struct AgentWhoMet {
-  AgentWhoMet() {
+struct ConnectedAgent {
+  ConnectedAgent() {
     request.meeting.endpoint = {"127.0.0.1", listener.port()};
     request.meeting.host = false;
     request.meeting.join_timeout = std::chrono::minutes(1);
     Result<MeetingResult> met = meet_agents(loop, request, [](const std::string&) {});
     agent = met ? std::move(met->coordinator_link) : nullptr;
     Report join{.kind = Report::Kind::Join, .port = 4711};
-    join.join_request = JoinRequest{"test", 2, 2, {}, GuestOfTest::own()};
+    join.join_request = JoinRequest{"test", 2, 2, {}, TestedAgent::own()};
     agent->report(join);
   }
 
@@ -274,8 +274,8 @@ struct AgentWhoMet {
   std::unique_ptr<CoordinatorLink> agent;
 };
 
-TEST(MeetAgents, WhoIsHungUpOnBeforeTheHandshakeComesAgain) {
-  AgentWhoMet test;
+TEST(MeetAgents, ReconnectsWhenDisconnectedBeforeTheHandshake) {
+  ConnectedAgent test;
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(test.accepted(seal()).is_open()) << test.agent->gone()->reason;
   }
@@ -297,8 +297,8 @@ TEST(MeetAgents, WhoIsHungUpOnBeforeTheHandshakeComesAgain) {
   EXPECT_TRUE(parse_report(texts[1])->join_request) << "it joins";
 }
 
-TEST(MeetAgents, WhoseSecretIsAnotherEndsSoon) {
-  AgentWhoMet test;
+TEST(MeetAgents, EndsSoonWithADifferentSecret) {
+  ConnectedAgent test;
   int tries = 0;
   for (; !test.agent->gone() && tries < 1000; ++tries) {
     rendezvous::Socket other = test.accepted(seal("another"));

@@ -12,7 +12,7 @@
 namespace rollcall::elastic {
 namespace {
 
-TEST(Messages, AWorldOfThousandsIsToldInFewBytes) {
+TEST(Messages, WorldOfThousandsOfNodesIsCompact) {
   std::vector<Node> nodes;
   for (std::uint32_t i = 0; i < 3000; ++i) {
     nodes.push_back({fmt::format("node{:05d}", i), fmt::format("10.1.{}.{}", i / 250, i % 250), 4, "default",
@@ -30,7 +30,7 @@ TEST(Messages, AWorldOfThousandsIsToldInFewBytes) {
   }
 }
 
-TEST(Messages, AFewBytesDoNotBecomeMoreThanAWorldHas) {
+TEST(Messages, RejectsAMessageThatExpandsAboveTheLimit) {
   const auto packed = [](std::size_t spaces) {
     const std::string text = R"({"order":6,"beat":7,"settled":0)" + std::string(spaces, ' ') + "}";
     uLongf size = compressBound(text.size());
@@ -42,7 +42,7 @@ TEST(Messages, AFewBytesDoNotBecomeMoreThanAWorldHas) {
   EXPECT_FALSE(parse_order(packed(std::size_t{1} << 24)));
 }
 
-TEST(Messages, ABeatIsACount) {
+TEST(Messages, BeatMustBeANonNegativeInteger) {
   const auto report = [](const std::string& beat) {
     return parse_report(R"({"report":99,"generation":1,"beat":)" + beat + "}");
   };
@@ -56,7 +56,7 @@ TEST(Messages, ABeatIsACount) {
   }
 }
 
-TEST(Messages, AFewBytesDoNotBecomeManyValues) {
+TEST(Messages, RejectsACompressedMessageWithTooManyValues) {
   std::string text = R"({"order":6,"beat":7,"settled":0,"more":[0)";
   for (int i = 0; i < (1 << 20); ++i) {
     text += ",0";
@@ -71,7 +71,7 @@ TEST(Messages, AFewBytesDoNotBecomeManyValues) {
   EXPECT_FALSE(parse_report(text));
 }
 
-TEST(Messages, AnAddressIsNothingThatAShellWouldTakeForMore) {
+TEST(Messages, RejectsAddressesWithShellCharacters) {
   const auto is_read = [](const Node& node) {
     Report report{.kind = Report::Kind::Join, .port = 4711};
     report.join_request = JoinRequest{"run", 1, 1, {}, node};
@@ -84,7 +84,7 @@ TEST(Messages, AnAddressIsNothingThatAShellWouldTakeForMore) {
   EXPECT_FALSE(is_read({std::string(256, 'a'), "10.0.0.1", 1, "worker"}));
 }
 
-TEST(Messages, WhatIsLittleButBracketsIsNotRead) {
+TEST(Messages, RejectsDeepOrWideNesting) {
   const auto with = [](const std::string& more) {
     return parse_order(R"({"order":6,"beat":7,"settled":0,"more":)" + more + "}");
   };

@@ -22,14 +22,14 @@ std::string value(const std::vector<std::string>& arguments, const char* name) {
   return options ? options->values.text(name) : options.error().message();
 }
 
-TEST(RunOptions, NamesAreSpelledAsInTorchrun) {
+TEST(RunOptions, AcceptsTorchrunsSpellingsOfOptions) {
   for (const char* spelling : {"--nproc-per-node", "--nproc_per_node", "--nproc_per-node", "--nproc", "--np"}) {
     EXPECT_EQ(value({std::string(spelling) + "=4", "x.py"}, "nproc-per-node"), "4") << spelling;
     EXPECT_EQ(value({spelling, "4", "x.py"}, "nproc-per-node"), "4") << spelling;
   }
 }
 
-TEST(RunOptions, LettersCanBeJoined) {
+TEST(RunOptions, ShortOptionsCanBeCombined) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"-mr3", "x"}, {"-m", "-r", "3", "x"}, {"-m", "-r=3", "x"}, {"-m", "-r3", "x"}}) {
     EXPECT_EQ(value(arguments, "module"), "true");
@@ -37,7 +37,7 @@ TEST(RunOptions, LettersCanBeJoined) {
   }
 }
 
-TEST(RunOptions, AllAfterTheProgramIsTheProgramsOwn) {
+TEST(RunOptions, ArgumentsAfterTheProgramBelongToIt) {
   const Result<RunOptions> options = parse({"--nnodes=2", "x.py", "--nnodes=7", "-r", "--help"});
   ASSERT_TRUE(options);
   EXPECT_EQ(options->values.text("nnodes"), "2");
@@ -46,7 +46,7 @@ TEST(RunOptions, AllAfterTheProgramIsTheProgramsOwn) {
   EXPECT_EQ(parse({"--", "-x"})->program, std::vector<std::string>{"-x"});
 }
 
-TEST(RunOptions, OneDoubleDashBeforeOrBehindTheProgramIsNobodysArgument) {
+TEST(RunOptions, RemovesOneDoubleDashBeforeOrAfterTheProgram) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(parse({"-m", "x", "--", "--depth=12"})->program, (Words{"x", "--depth=12"}));
   EXPECT_EQ(parse({"x", "--"})->program, Words{"x"});
@@ -55,7 +55,7 @@ TEST(RunOptions, OneDoubleDashBeforeOrBehindTheProgramIsNobodysArgument) {
   EXPECT_EQ(parse({"--", "x", "--", "a"})->program, (Words{"x", "--", "a"}));
 }
 
-TEST(RunOptions, ANegativeNumberIsAValueAndAnOptionIsNone) {
+TEST(RunOptions, AcceptsANegativeNumberAsAValueButNotAnOption) {
   for (const char* number : {"-1", "-0.5", "-.5", "- ${rank}: ", "-"}) {
     EXPECT_EQ(value({"--rdzv-id", number, "x.py"}, "rdzv-id"), number);
   }
@@ -85,7 +85,7 @@ TEST(RunOptions, DefaultsComeFromTorchrunsVariables) {
   EXPECT_EQ(parse({"x"}, with_variable("PET_STANDALONE", "yes")).error().setting, "PET_STANDALONE");
 }
 
-TEST(RunOptions, EachOfTorchrunsThirtyTwoIsThere) {
+TEST(RunOptions, SupportsAllThirtyTwoTorchrunOptions) {
   int torchruns = 0;
   for (const settings::Setting& setting : run_table()) {
     torchruns += setting.group == "Not in torchrun" ? 0 : 1;

@@ -28,8 +28,8 @@ std::vector<Node> nodes_of(Set set) {
   return nodes;
 }
 
-/// A coordinator, node 0, and what each node has heard, as coordinator.h and member.h go about it: generations are
-/// formed, heard of, acknowledged and settled, and nodes die and fall silent.
+/// A coordinator, node 0, and what each node knows, as in coordinator.h and member.h: generations are
+/// formed, announced, acknowledged and settled, and nodes die or become silent.
 class History {
  public:
   History() : known_(kNodes) {}
@@ -62,7 +62,7 @@ class History {
     }
   }
 
-  /// Nodes that could go on without the coordinator while it goes on without them; or two sets that both could. Empty:
+  /// Nodes that could continue without the coordinator while it continues without them; or two such sets. Empty:
   /// none.
   [[nodiscard]] std::string violation() const {
     std::vector<Set> successors;
@@ -86,10 +86,10 @@ class History {
   }
 
   [[nodiscard]] std::uint32_t generations() const { return newest_.number; }
-  [[nodiscard]] bool others_can_go_on() const { return succeeds(((Set{1} << kNodes) - 2) & ~dead_); }
+  [[nodiscard]] bool others_can_continue() const { return succeeds(((Set{1} << kNodes) - 2) & ~dead_); }
 
  private:
-  /// All that are there have stopped, and so have heard of the generation before; they and any newcomers form the next.
+  /// All present nodes have stopped, so they know the previous generation; they and any newcomers form the next.
   void form(Set wanted) {
     for (std::size_t i = 0; i < kNodes; ++i) {
       if (has(here_ & world_, i)) {
@@ -142,7 +142,7 @@ class History {
   std::vector<Generation> known_;  ///< by node; none: number 0
 };
 
-TEST(Quorum, NeverLetsTwoGoOn) {
+TEST(Quorum, NeverLetsTwoPartitionsContinue) {
   std::mt19937 random(7);
   std::size_t grown = 0;
   std::size_t succeeded = 0;
@@ -153,13 +153,13 @@ TEST(Quorum, NeverLetsTwoGoOn) {
       ASSERT_EQ(history.violation(), "") << "in run " << run << ", step " << step;
     }
     grown += history.generations() > 3 ? 1U : 0U;
-    succeeded += history.others_can_go_on() ? 1U : 0U;
+    succeeded += history.others_can_continue() ? 1U : 0U;
   }
   EXPECT_GT(grown, 300U) << "or nothing was tried";
   EXPECT_GT(succeeded, 300U);
 }
 
-TEST(Quorum, KeepsNothingOfThoseWhoOnlyCameAndWent) {
+TEST(Quorum, ForgetsNodesThatLeaveBeforeAGenerationForms) {
   Quorum quorum;
   quorum.formed(1, nodes_of(0b0011));
   const std::string before = quorum.fingerprint();
@@ -168,7 +168,7 @@ TEST(Quorum, KeepsNothingOfThoseWhoOnlyCameAndWent) {
   EXPECT_EQ(quorum.fingerprint(), before);
 }
 
-TEST(Quorum, HalfOfTheNodesGoOnOnlyWithTheCoordinator) {
+TEST(Quorum, HalfOfTheNodesContinueOnlyWithTheCoordinator) {
   Generation generation;
   generation.number = 1;
   generation.world = nodes_of(0b1111);

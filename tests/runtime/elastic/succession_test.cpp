@@ -18,7 +18,7 @@ Exploration explore_any(std::size_t agents, std::uint32_t least, std::size_t lat
 }
 
 /// Order kinds that member `id` gets from then on.
-std::vector<Order::Kind> told(Coordinator& coordinator, MemberId id) {
+std::vector<Order::Kind> orders_for(Coordinator& coordinator, MemberId id) {
   std::vector<Order::Kind> kinds;
   for (const auto& [to, order] : coordinator.take_orders()) {
     if (to == id) {
@@ -36,7 +36,7 @@ std::vector<Node> nodes_of(std::initializer_list<const char*> hosts) {
   return nodes;
 }
 
-TEST(Succession, WhoComesTooLateIsRefused) {
+TEST(Succession, RefusesANodeThatReconnectsTooLate) {
   using testing::Contains;
   using testing::ElementsAre;
   Policy policy;
@@ -64,12 +64,12 @@ TEST(Succession, WhoComesTooLateIsRefused) {
     EXPECT_EQ(next.phase(), Coordinator::Phase::Reuniting);
     next.handle_report(place, join(place), now);
   }
-  EXPECT_THAT(told(next, 3), Contains(Order::Kind::Stop)) << "all are there: nobody waits for more";
+  EXPECT_THAT(orders_for(next, 3), Contains(Order::Kind::Stop)) << "all are there: nobody waits for more";
   next.handle_report(4, join(0), now);
-  EXPECT_THAT(told(next, 4), ElementsAre(Order::Kind::Refused)) << "its workers may still run";
+  EXPECT_THAT(orders_for(next, 4), ElementsAre(Order::Kind::Refused)) << "its workers may still run";
 }
 
-TEST(Succession, NobodyDisplacesTheSuccessor) {
+TEST(Succession, KeepsTheSuccessorInTheNextGeneration) {
   Policy policy;
   policy.run_id = "run";
   policy.max_nodes = 3;
@@ -101,27 +101,27 @@ TEST(Succession, NobodyDisplacesTheSuccessor) {
   EXPECT_EQ(coordinator.generation().coordinator, 0U);
 }
 
-TEST(Succession, AnyOfThreeCrashes) {
+TEST(Succession, ThreeAgentsKeepTheInvariantsWhenAnyCrashes) {
   const Exploration all = explore_any(3, 1, 0, {.crashes = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_TRUE(all.moved);
   EXPECT_GT(all.states, 4000U);
 }
 
-TEST(Succession, AnyOfThreeIsStoppedAndGoesOn) {
+TEST(Succession, ThreeAgentsKeepTheInvariantsWhenAnyIsPaused) {
   const Exploration all = explore_any(3, 1, 0, {.pauses = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_TRUE(all.moved);
   EXPECT_GT(all.states, 100'000U);
 }
 
-TEST(Succession, DISABLED_AnyOfThreeCrashesAndAnyIsStopped) {
+TEST(Succession, DISABLED_ThreeAgentsKeepTheInvariantsWithACrashAndAPause) {
   const Exploration all = explore_any(3, 1, 0, {.crashes = 1, .pauses = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_TRUE(all.moved);
 }
 
-TEST(Succession, DISABLED_AnyOfFourIsStoppedOfWhichOneComesLate) {
+TEST(Succession, DISABLED_FourAgentsWithALateOneKeepTheInvariantsWhenAnyIsPaused) {
   const Exploration all = explore_any(4, 1, 1, {.pauses = 1});
   EXPECT_EQ(all.violation, "");
   EXPECT_TRUE(all.moved);

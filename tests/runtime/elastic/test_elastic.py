@@ -1,4 +1,4 @@
-"""run_elastic.sbatch on a real Slurm: nodes that are lost cost a step, not the job, and what was killed on a node is started again."""
+"""run_elastic.sbatch on a real Slurm: a lost node costs at most a step and not the job, and killed agents are restarted."""
 
 import contextlib
 import json
@@ -76,7 +76,7 @@ def submit(cluster, rollcall, rollcall_train, tmp_path):
 
 
 def check_steps(job, losses=1):
-    """All were done once, and recorded but for those that a lost rank 0 did not come to tell of."""
+    """Each step was done once, and recorded except for those that a lost rank 0 could not record."""
     steps = job.steps()
     assert steps == sorted(set(steps)) and steps[-1] == job.last_step and len(steps) >= job.last_step - losses, steps
 
@@ -85,12 +85,12 @@ def ranks_of_worlds(job):
     return [record["ranks"] for record in job.records("begin")[:1] + job.records("regrouped")]
 
 
-def started_again(job):
+def restarted_nodes(job):
     return [line.split()[2] for line in job.output().splitlines() if line.startswith("run_elastic.sbatch: starting ")]
 
 
-def check_place_taken_again(job):
-    """By whom was started again, maybe before the others have done a step without."""
+def check_node_rejoined(job):
+    """By the restarted node, possibly before the others have done a step without it."""
     assert ranks_of_worlds(job) in ([3, 2, 3], [3, 3]), job.output()
     check_steps(job)
 
@@ -104,8 +104,8 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("nodes", ENDINGS)
-def test_the_jobs_status_is_that_of_the_run(nodes):
-    """By the template's own words."""
+def test_the_exit_status_of_the_job_is_that_of_the_run(nodes):
+    """Runs the template's own awk program."""
     template = (SOURCE / "sbatch_templates" / "run_elastic.sbatch").read_text()
     result = template.partition("\nresult='")[2].partition("'\n")[0]
     lines = "".join(f"{node} \n" for node in nodes.split(",") if node)
@@ -114,8 +114,8 @@ def test_the_jobs_status_is_that_of_the_run(nodes):
 
 @pytest.mark.parametrize("template", ["run.sbatch", "run_elastic.sbatch"])
 @pytest.mark.parametrize("down, refuses, calls", [(2, 0, 3), (0, 9, 2), (2, 9, 4)])
-def test_a_controller_that_is_just_restarting_is_asked_again(tmp_path, template, down, refuses, calls):
-    """The program that asks it is a stand-in, with the words of one whose controller is down."""
+def test_requeue_is_retried_while_slurmctld_restarts(tmp_path, template, down, refuses, calls):
+    """scontrol is a stand-in that prints the messages of a controller that is down."""
     text = (SOURCE / "sbatch_templates" / template).read_text()
     requeue = "requeue() {" + text.partition("\nrequeue() {")[2].partition("\n}\n")[0] + "\n}"
     stand_in = tmp_path / "scontrol"
@@ -136,7 +136,7 @@ echo "$*" >> asked
     assert ("was not requeued: Requested operation is presently disabled" in run.stderr) == bool(refuses)
 
 
-def test_nothing_that_an_agent_says_is_taken_for_a_command(tmp_path):
+def test_the_template_does_not_execute_text_from_an_agent(tmp_path):
     template = (SOURCE / "sbatch_templates" / "run_elastic.sbatch").read_text()
     (listens,) = [line for line in template.splitlines() if line.startswith("listens()")]
     run = subprocess.run(["bash", "-c", f'{listens}\nlistens "\\$(touch {tmp_path}/x)" 1; listens "a; touch {tmp_path}/y;" 1'], check=False,
@@ -153,7 +153,7 @@ def test_a_lost_node_costs_no_step(submit, cluster):
     check_steps(job)
 
 
-def test_the_loss_of_the_scripts_node_with_the_rendezvous_costs_no_step_and_the_job_ends(submit, cluster):
+def test_losing_the_batch_node_with_the_rendezvous_costs_no_step(submit, cluster):
     job = submit(3)
     job.wait_for_step(10)
     cluster.script("kill-node", 1)
@@ -164,7 +164,7 @@ def test_the_loss_of_the_scripts_node_with_the_rendezvous_costs_no_step_and_the_
 
 
 def agents_of(rollcall, job):
-    """{node: what its agent says}. All nodes are this host, which may have other clusters, too."""
+    """{node: the status of its agent}. All nodes are this host, which may have other clusters, too."""
     told = subprocess.run([rollcall, "run", "--status", "--json"], capture_output=True, text=True, check=True, timeout=60)
     found = {}
     for run in json.loads(told.stdout):
@@ -199,11 +199,11 @@ def shell_of(run):
     return int(pathlib.Path(f"/proc/{run['pid']}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def one_that_is_no_coordinator(agents):
+def node_without_coordinator(agents):
     return next((node, run) for node, run in sorted(agents.items()) if not run["coordinator"])
 
 
-def test_a_spare_node_steps_in(submit, cluster, rollcall):
+def test_a_spare_node_replaces_a_lost_node(submit, cluster, rollcall):
     job = submit(4, SPARE_NODES="1")
     job.wait_for_step(10)
     training = [node for node, run in agents_of(rollcall, job).items() if run["workers"]]
@@ -215,59 +215,59 @@ def test_a_spare_node_steps_in(submit, cluster, rollcall):
 
 
 @pytest.mark.parametrize("killed", ["agent", "task"])
-def test_a_node_on_which_the_agent_or_the_task_was_killed_is_started_again(submit, rollcall, killed):
+def test_a_killed_agent_or_task_is_restarted_on_its_node(submit, rollcall, killed):
     job = submit(3, steps=400)
     job.wait_for_step(10)
-    node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
+    node, run = node_without_coordinator(agents_of(rollcall, job))
     if killed == "task":  # first its shell, which would say how the agent ended
         os.kill(shell_of(run), signal.SIGKILL)
     os.kill(run["pid"], signal.SIGKILL)
     job.wait_for_state("COMPLETED")
-    assert started_again(job) == [node]
+    assert restarted_nodes(job) == [node]
     assert (f"{node} ended with 137" in job.output()) == (killed == "agent")
-    check_place_taken_again(job)
+    check_node_rejoined(job)
 
 
-def test_a_node_that_was_fenced_is_started_again_and_not_while_it_is_stopped(submit, rollcall):
+def test_a_fenced_node_is_restarted_only_after_its_agent_continues(submit, rollcall):
     job = submit(3, steps=800)
     job.wait_for_step(10)
-    node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
+    node, run = node_without_coordinator(agents_of(rollcall, job))
     os.kill(run["pid"], signal.SIGSTOP)
     poll(lambda: job.records("regrouped"), "the others go on", 60)
-    assert not started_again(job)
+    assert not restarted_nodes(job)
     os.kill(run["pid"], signal.SIGCONT)
     job.wait_for_state("COMPLETED")
-    assert started_again(job) == [node] and f"{node} ended with 69" in job.output()
-    check_place_taken_again(job)
+    assert restarted_nodes(job) == [node] and f"{node} ended with 69" in job.output()
+    check_node_rejoined(job)
 
 
-def test_a_node_that_was_told_to_end_is_not_started_again(submit, rollcall):
+def test_a_node_that_receives_sigterm_is_not_restarted(submit, rollcall):
     job = submit(3)
     job.wait_for_step(10)
-    node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
+    node, run = node_without_coordinator(agents_of(rollcall, job))
     for pid in (shell_of(run), run["pid"]):
         os.kill(pid, signal.SIGTERM)
     job.wait_for_state("COMPLETED")
-    assert not started_again(job) and f"{node} ended with " in job.output() and " as told" in job.output()
+    assert not restarted_nodes(job) and f"{node} ended with " in job.output() and " as told" in job.output()
     assert [record["ranks"] for record in job.records("begin")] == [3, 2]
 
 
-def test_a_node_whose_agent_is_killed_again_and_again_is_left_out(submit, rollcall):
+def test_a_node_is_excluded_after_three_restarts(submit, rollcall):
     job = submit(3, steps=600)
     job.wait_for_step(10)
-    node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
+    node, run = node_without_coordinator(agents_of(rollcall, job))
     for _ in range(3):
         os.kill(run["pid"], signal.SIGKILL)
         run = wait_for_another(agents_of, rollcall, job, node, run)
     os.kill(run["pid"], signal.SIGKILL)
     job.wait_for_state("COMPLETED")
-    assert started_again(job) == 3 * [node] and f"{node} was started again three times" in job.output()
+    assert restarted_nodes(job) == 3 * [node] and f"{node} was started again three times" in job.output()
     assert ranks_of_worlds(job)[-1] == 2
     check_steps(job, losses=4)
 
 
-def test_who_held_the_rendezvous_joins_the_run_where_it_meets_since(network, rollcall, rollcall_train, tmp_path):
-    """First on the script's node, where then no agent can be asked, and then on another one."""
+def test_a_restarted_rendezvous_node_joins_the_run_at_its_new_endpoint(network, rollcall, rollcall_train, tmp_path):
+    """First on the batch node, where no agent can be queried afterwards, and then on another one."""
     with submitting(network, rollcall, rollcall_train, tmp_path) as submit_job:
         job = submit_job(3, steps=500)
         job.wait_for_step(10)
@@ -283,31 +283,31 @@ def test_who_held_the_rendezvous_joins_the_run_where_it_meets_since(network, rol
             poll(lambda: 3 in [record["ranks"] for record in job.records("regrouped")[worlds:]], "its first step", 60)
             job.wait_for_step(job.steps()[-1] + 30)  # until all know that all others know of the new world, the one before has a say
         job.wait_for_state("COMPLETED")
-    assert lost[0] == "jwb0001" and lost[1] != "jwb0001" and started_again(job) == lost
+    assert lost[0] == "jwb0001" and lost[1] != "jwb0001" and restarted_nodes(job) == lost
     assert ranks_of_worlds(job)[-1] == 3
     check_steps(job, losses=2)
 
 
-def test_a_second_step_has_the_memory_and_the_gpus_of_the_first(short_folder, plugin, rollcall, rollcall_train, tmp_path):
-    """Of which the first has all: Slurm refuses a second one that asks for them as the job did."""
+def test_a_restarted_step_gets_the_memory_and_gpus_of_the_first(short_folder, plugin, rollcall, rollcall_train, tmp_path):
+    """The first step has all of them: Slurm refuses a second step that requests them like the job."""
     cluster = Minicluster(short_folder / "g", f"--plugin={plugin}", "--gpus=2", "--conf=SelectTypeParameters=CR_CPU_Memory").start()
     try:
         with submitting(cluster, rollcall, rollcall_train, tmp_path) as submit_job:
             job = submit_job(3, steps=400, sbatch=["--gpus=6", "--mem-per-cpu=1000"])
             job.wait_for_step(10)
-            node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
+            node, run = node_without_coordinator(agents_of(rollcall, job))
             os.kill(run["pid"], signal.SIGKILL)
             again = wait_for_another(agents_of, rollcall, job, node, run)
             environment = pathlib.Path(f"/proc/{again['pid']}/environ").read_bytes().decode().split("\0")
             assert "CUDA_VISIBLE_DEVICES=0,1" in environment and "SLURM_STEP_NUM_NODES=1" in environment
             job.wait_for_state("COMPLETED")
-            check_place_taken_again(job)
+            check_node_rejoined(job)
     finally:
         cluster.stop()
 
 
-def test_an_interrupted_job_is_requeued_and_finishes_also_after_a_loss(submit, cluster):
-    """Whatever srun says of a step that lost a node: since 23.02 it ends with 1."""
+def test_an_interrupted_job_is_requeued_and_finishes_after_a_node_loss(submit, cluster):
+    """Whatever exit code srun gives a step that lost a node: since 23.02 it is 1."""
     job = submit(3)
     job.wait_for_step(10)
     cluster.script("kill-node", 3)
@@ -319,11 +319,11 @@ def test_an_interrupted_job_is_requeued_and_finishes_also_after_a_loss(submit, c
     check_steps(job)
     assert [record["ranks"] for record in job.records("begin")] == [3, 2, 3]
     assert len(job.records("resume")) == 2  # of those that were left, and of the job's second start
-    assert not started_again(job)
+    assert not restarted_nodes(job)
 
 
-def test_a_training_that_fails_ends_the_job_with_its_code(submit, cluster):
+def test_a_failed_training_ends_the_job_with_its_exit_code(submit, cluster):
     job = submit(2, "--model=resnet20000")
     job.wait_for_state("FAILED")
     assert "ExitCode=64:0" in cluster.run("scontrol", "show", "job", job.id).stdout
-    assert "resnet20000" in job.output() and job.output().count("generation") < 20 and not started_again(job), job.output()
+    assert "resnet20000" in job.output() and job.output().count("generation") < 20 and not restarted_nodes(job), job.output()

@@ -1,4 +1,4 @@
-"""`rollcall run` on three hosts whose network loses packets, or comes apart: never two worlds that both train, never a hang."""
+"""`rollcall run` on three hosts whose network loses packets or is partitioned: never two worlds that train at once, never a hang."""
 import json
 import os
 import shutil
@@ -83,7 +83,7 @@ class Hosts:
     def finish(self):
         (self.folder / "go").write_text("")
 
-    def one_world_at_a_time(self):
+    def check_one_world_at_a_time(self):
         """A sum takes part in one world: whatever was added up in a later generation began after the last sum of an earlier one had."""
         sums = self.sums()
         for begun, _, generation, _ in sums:
@@ -115,7 +115,7 @@ def on(network, number, *command):
 
 
 class Cut:
-    """Between two hosts nothing arrives any more, and nobody is told."""
+    """Drops all packets between two hosts without an error to either."""
 
     def __init__(self, network, *pairs):
         self.network, self.pairs = network, [*pairs, *(pair[::-1] for pair in pairs)]
@@ -144,7 +144,7 @@ def lossy(network):
         on(network, number, "nft", "delete table inet lossy")
 
 
-def test_a_network_that_loses_every_tenth_packet(hosts, lossy):
+def test_the_run_finishes_with_ten_percent_packet_loss(hosts, lossy):
     run = hosts("--nnodes=2:3", "--max-restarts=20", conf=",heartbeat_timeout=10")  # also beside a load
     run.start_all()
     poll(lambda: len(run.sums()) >= 60, "sixty sums", PATIENCE)
@@ -152,10 +152,10 @@ def test_a_network_that_loses_every_tenth_packet(hosts, lossy):
     codes = [run.code(number) for number in (1, 2, 3)]
     assert codes[0] == 0 and set(codes) <= {0, 69}, run.text()
     assert lossy() > 20
-    run.one_world_at_a_time()
+    run.check_one_world_at_a_time()
 
 
-def test_the_coordinators_host_is_cut_off(hosts, network):
+def test_the_run_continues_when_the_coordinators_host_is_cut_off(hosts, network):
     run = hosts("--nnodes=1:3", "--max-restarts=20")
     run.start_all()
     with Cut(network, (1, 2), (1, 3)):
@@ -165,10 +165,10 @@ def test_the_coordinators_host_is_cut_off(hosts, network):
     run.finish()
     assert [run.code(2), run.code(3)] == [0, 0], run.text()
     assert {of[3] for of in run.sums()} == {3, 2}
-    run.one_world_at_a_time()
+    run.check_one_world_at_a_time()
 
 
-def test_a_host_that_no_longer_reaches_the_coordinator_alone(hosts, network):
+def test_a_host_that_loses_only_the_coordinator_ends_and_others_continue(hosts, network):
     run = hosts("--nnodes=1:3", "--max-restarts=20")
     run.start_all()
     with Cut(network, (1, 3)):
@@ -177,11 +177,11 @@ def test_a_host_that_no_longer_reaches_the_coordinator_alone(hosts, network):
         assert run.code(3) == 69, run.text()
     run.finish()
     assert [run.code(1), run.code(2)] == [0, 0], run.text()
-    run.one_world_at_a_time()
+    run.check_one_world_at_a_time()
 
 
-def test_trainings_live_on_where_a_host_falls_silent(hosts, network, tmp_path, rollcall_train):
-    """As one that loses its power: no connection is closed. It has rank 0, the store and the coordinator."""
+def test_training_continues_when_a_host_becomes_silent(hosts, network, tmp_path, rollcall_train):
+    """As after a power loss: no connection is closed. The host has rank 0, the store and the coordinator."""
     folder = tmp_path / "training"
     folder.mkdir()
     settings = ["--model=resnet20", "--image-size=32", "--batch-size=4", "--num-classes=10", "--fake-size=200", "--train-num-workers=1",
@@ -210,11 +210,11 @@ def test_trainings_live_on_where_a_host_falls_silent(hosts, network, tmp_path, r
     assert len(set(range(1, max(steps) + 1)) - set(steps)) <= 1 and "resumed from" not in run.text()  # rank 0 may not have told of its last
 
 
-def test_two_hosts_that_reach_the_coordinator_but_not_each_other(hosts, network):
-    """No agent sees it: the program's own time limit does, and the run ends with that."""
+def test_the_run_fails_when_two_hosts_cannot_reach_each_other(hosts, network):
+    """No agent detects it: the program's own timeout ends the run."""
     run = hosts("--nnodes=3", "--max-restarts=1")
     run.start_all()
     with Cut(network, (2, 3)):
         codes = [run.code(number) for number in (1, 2, 3)]
     assert 0 not in codes and run.text().count("rollcall: run: rank") >= 1, run.text()
-    run.one_world_at_a_time()
+    run.check_one_world_at_a_time()

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.python, pytest.mark.skipif(not ROLLCALL.exists(), reas
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays_behind():
+def end_processes_afterwards():
     yield
     end_all()
 
@@ -35,7 +35,7 @@ PRINT_VARIABLES = """
     with open(os.path.join(os.environ["ANSWERS"], os.environ["RANK"]), "w") as answer:
         json.dump(dict(os.environ), answer)
 """
-OTHERWISE = {  # that differ between two runs, or by design
+EXPECTED_DIFFERENCES = {  # that differ between two runs, or by design
     "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT", "ANSWERS",
     "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLLCALL_AGENT_LINK", "ROLLCALL_GENERATION", "ROLLCALL_RUN", "ROLLCALL_SECRET_FD"}
 
@@ -61,7 +61,7 @@ def test_workers_get_torchruns_variables(tmp_path, options):
     assert len(ours) == len(theirs)
     for own, other in zip(ours, theirs):
         differing = {name for name in own.keys() | other.keys() if own.get(name) != other.get(name)}
-        assert differing <= OTHERWISE, differing
+        assert differing <= EXPECTED_DIFFERENCES, differing
         if any("master-port" in option for option in options):
             assert (own["MASTER_ADDR"], own["MASTER_PORT"]) == (other["MASTER_ADDR"], other["MASTER_PORT"])
 
@@ -85,15 +85,15 @@ def test_a_gloo_all_reduce_and_ddp_step_work_unchanged(tmp_path):
     assert lines(done.stdout) == ["sum 3.0", "sum 3.0"]
 
 
-def test_workers_may_open_as_many_files_as_before(tmp_path):
-    """The agent itself takes all that it may have."""
+def test_workers_keep_their_open_file_limit(tmp_path):
+    """The agent itself raises its limit to the maximum."""
     done = subprocess.run(["bash", "-c", f"ulimit -Sn 300; exec {ROLLCALL} run --no-python bash -c 'ulimit -Sn; ulimit -Hn'"],
                           env=environment(), capture_output=True, text=True, timeout=DEADLINE)
     soft, hard = lines(done.stdout)
     assert soft == "300" and hard != "300", done.stderr
 
 
-def test_an_error_file_is_written_through_no_link(tmp_path):
+def test_an_error_file_is_not_written_through_a_link(tmp_path):
     mine = tmp_path / "mine"
     mine.write_text("kept")
     (tmp_path / "error.json").symlink_to(mine)
@@ -108,7 +108,7 @@ def test_an_error_file_is_written_through_no_link(tmp_path):
     assert mine.read_text() == "kept"
 
 
-def test_modules_programs_and_macros(tmp_path):
+def test_modules_no_python_and_macros_work_as_in_torchrun(tmp_path):
     script(tmp_path, "import sys; print('module', sys.argv[1:])", "thing.py")
     done = run("-m", "thing", "a", "--b", cwd=tmp_path)
     assert done.stdout == "module ['a', '--b']\n"
@@ -120,7 +120,7 @@ def test_modules_programs_and_macros(tmp_path):
 
 # ---------------------------------------------------------------- failures
 
-def test_the_first_failure_is_told_with_rank_host_code_and_message_and_its_code_is_the_runs(tmp_path):
+def test_the_first_failure_is_reported_and_gives_the_exit_code(tmp_path):
     program = script(tmp_path, """
         import os, sys, time
         if os.environ["RANK"] == "1":
@@ -134,7 +134,7 @@ def test_the_first_failure_is_told_with_rank_host_code_and_message_and_its_code_
     assert not living_in_sessions_with(str(program))
 
 
-def test_an_error_file_gives_message_and_time_and_goes_up(tmp_path):
+def test_the_oldest_error_file_gives_the_cause_and_is_passed_on(tmp_path):
     """Rank 0 wrote its error file first and ended last: it is the cause."""
     program = script(tmp_path, """
         import json, os, sys, time
@@ -161,7 +161,7 @@ def test_an_error_file_gives_message_and_time_and_goes_up(tmp_path):
     assert handed["errorCode"] in (3, -15)
 
 
-def test_run_path_records_exceptions_and_is_otherwise_the_plain_script(tmp_path):
+def test_run_path_records_exceptions_and_otherwise_acts_like_python(tmp_path):
     script(tmp_path, "VALUE = 7", "beside.py")
     program = script(tmp_path, """
         import sys, beside
@@ -178,7 +178,7 @@ def test_run_path_records_exceptions_and_is_otherwise_the_plain_script(tmp_path)
     assert (done.returncode, done.stdout) == (3, f"__main__ ['a', '--b'] 7 {program}\n")
 
 
-def test_torchs_record_is_understood(tmp_path):
+def test_error_files_of_torchs_record_are_read(tmp_path):
     pytest.importorskip("torch")
     program = script(tmp_path, """
         from torch.distributed.elastic.multiprocessing.errors import record
@@ -192,7 +192,7 @@ def test_torchs_record_is_understood(tmp_path):
     assert "exit code 1: ValueError: as torch writes it" in done.stderr
 
 
-def test_a_worker_that_was_killed_is_the_cause_and_not_its_peers(tmp_path):
+def test_a_killed_worker_is_reported_as_the_cause(tmp_path):
     program = script(tmp_path, """
         import os, signal, sys, time
         if os.environ["RANK"] == "2":
@@ -204,7 +204,7 @@ def test_a_worker_that_was_killed_is_the_cause_and_not_its_peers(tmp_path):
     assert "rank 2 " in done.stderr and "killed by signal 9 (SIGKILL)" in done.stderr
 
 
-def test_all_start_anew_up_to_max_restarts(tmp_path):
+def test_all_workers_restart_up_to_max_restarts(tmp_path):
     program = script(tmp_path, """
         import os, sys, time
         count = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
@@ -225,7 +225,7 @@ def test_all_start_anew_up_to_max_restarts(tmp_path):
     assert "after 1 restart)" in done.stderr
 
 
-def test_what_ignores_term_is_killed_after_the_grace_with_its_whole_session(tmp_path):
+def test_sessions_that_ignore_sigterm_are_killed_after_the_timeout(tmp_path):
     mark = f"marked-{os.getpid()}-{tmp_path.name}"
     program = script(tmp_path, f"""
         import os, signal, subprocess, sys, time
@@ -245,7 +245,7 @@ def test_what_ignores_term_is_killed_after_the_grace_with_its_whole_session(tmp_
 
 
 @pytest.mark.parametrize("code", [0, 5])
-def test_what_workers_started_ends_with_them_where_all_failed_and_is_theirs_where_they_ended_well(tmp_path, code):
+def test_child_processes_are_killed_after_a_failure_but_not_after_success(tmp_path, code):
     mark = f"marked-{os.getpid()}-{tmp_path.name}"
     program = script(tmp_path, f"""
         import subprocess, sys
@@ -260,7 +260,7 @@ def test_what_workers_started_ends_with_them_where_all_failed_and_is_theirs_wher
     assert len(left) == (0 if code else 1)
 
 
-def test_a_program_that_is_not_there_costs_one_line_and_127(tmp_path):
+def test_a_missing_program_is_one_error_line_and_exit_code_127(tmp_path):
     done = run("--no-python", tmp_path / "absent")
     assert (done.returncode, len(lines(done.stderr))) == (127, 1)
     done = run("work.py", env={"PYTHON_EXEC": "", "PATH": str(tmp_path)})
@@ -268,7 +268,7 @@ def test_a_program_that_is_not_there_costs_one_line_and_127(tmp_path):
 
 
 @pytest.mark.parametrize("word", ["./work", "work"])
-def test_a_program_that_cannot_be_executed_costs_one_line_and_126(tmp_path, word):
+def test_a_non_executable_program_is_one_error_line_and_exit_code_126(tmp_path, word):
     (tmp_path / "work").write_text("echo\n")
     done = run("--no-python", word, env={"PATH": f"/usr/bin:/bin:{tmp_path}"}, cwd=tmp_path)
     assert done.returncode == 126
@@ -302,7 +302,7 @@ JUST_WAIT = "import sys, time; sys.stdout.write('ready\\n'); time.sleep(1000)"
     (LEAVE_WITH.format(signal="SIGTERM", code=75), 75),
     (JUST_WAIT, 128 + signal.SIGTERM),
 ])
-def test_a_signal_goes_to_the_workers_and_their_end_is_the_runs(tmp_path, text, expected):
+def test_sigterm_is_forwarded_and_the_workers_give_the_exit_code(tmp_path, text, expected):
     program = script(tmp_path, text)
     agent = start("--nproc-per-node=2", "--max-restarts=3", program)
     assert agent.stdout.readline() + agent.stdout.readline() == "ready\nready\n"
@@ -313,7 +313,7 @@ def test_a_signal_goes_to_the_workers_and_their_end_is_the_runs(tmp_path, text, 
     assert not living_in_sessions_with(str(program))
 
 
-def test_usr1_goes_on_and_ends_nothing(tmp_path):
+def test_sigusr1_is_forwarded_without_ending_the_run(tmp_path):
     program = script(tmp_path, LEAVE_WITH.format(signal="SIGUSR1", code=0))
     agent = start(program)
     assert agent.stdout.readline() == "ready\n"
@@ -332,7 +332,7 @@ def test_workers_do_not_outlive_an_agent_that_is_killed(tmp_path):
     wait_for(lambda: not living_in_sessions_with(str(program)))
 
 
-def test_nohup_keeps_the_run_where_the_terminal_goes(tmp_path):
+def test_an_ignored_sighup_does_not_end_the_run(tmp_path):
     program = script(tmp_path, LEAVE_WITH.format(signal="SIGUSR1", code=0))
     agent = start(program, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     assert agent.stdout.readline() == "ready\n"
@@ -342,8 +342,8 @@ def test_nohup_keeps_the_run_where_the_terminal_goes(tmp_path):
     assert agent.returncode == 0
 
 
-def test_two_signals_at_once_are_one_request_and_the_same_one_again_is_impatience(tmp_path):
-    """systemd sends TERM and HUP together: workers have their time all the same."""
+def test_two_signals_at_once_count_once_and_a_repeated_one_kills(tmp_path):
+    """systemd sends TERM and HUP together: workers still get their shutdown time."""
     program = script(tmp_path, """
         import signal, sys, time
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
@@ -382,7 +382,7 @@ TWO_GENERATIONS = """
 """
 
 
-def test_a_terminal_that_is_gone_does_not_end_the_run(tmp_path):
+def test_a_closed_terminal_does_not_end_the_run(tmp_path):
     program = script(tmp_path, TWO_GENERATIONS)
     agent = start("--tee=3", f"--log-dir={tmp_path}/logs", "--max-restarts=1", program, 20_000)
     agent.stdout.close()
@@ -392,7 +392,7 @@ def test_a_terminal_that_is_gone_does_not_end_the_run(tmp_path):
     assert log.stat().st_size == 2_000_000
 
 
-def test_a_terminal_that_stands_still_does_not_hold_up_the_next_generation(tmp_path):
+def test_a_stalled_terminal_does_not_delay_the_next_generation(tmp_path):
     program = script(tmp_path, TWO_GENERATIONS)
     # Nobody reads what it shows: of this much the terminal's pipe takes a part, and the rest is in the worker's when it ends.
     agent = start("--tee=1", f"--log-dir={tmp_path}/logs", "--max-restarts=1", program, 1000)
@@ -404,8 +404,8 @@ def test_a_terminal_that_stands_still_does_not_hold_up_the_next_generation(tmp_p
 
 @pytest.mark.long
 @pytest.mark.parametrize("code, both", [(0, False), (5, True)])
-def test_a_run_ends_where_nobody_reads_what_it_shows(tmp_path, code, both):
-    """And says why, where that can be read."""
+def test_a_run_ends_although_its_output_is_not_read(tmp_path, code, both):
+    """And prints why, if standard error is read."""
     program = script(tmp_path, f"""
         import sys
         sys.stdout.write(("x" * 99 + "\\n") * 20_000)
@@ -451,14 +451,14 @@ def test_a_run_ends_where_nobody_reads_what_it_shows(tmp_path, code, both):
     ([], 64, "no program is given"),
     (["--nnodes=2", "--node-rank=2", "x.py"], 64, "must be below the number of nodes, 2"),
 ])
-def test_bad_input_is_one_line_that_helps(arguments, code, words):
+def test_invalid_options_are_one_error_line_with_a_remedy(arguments, code, words):
     done = run(*arguments)
     assert done.returncode == code
     assert len(lines(done.stderr)) == 1 and done.stderr.startswith("rollcall: ")
     assert words in done.stderr and "; try " in done.stderr
 
 
-def test_keys_of_rdzv_conf_that_have_no_effect_are_told(tmp_path):
+def test_rdzv_conf_keys_without_effect_are_warned_of(tmp_path):
     """As torchrun's own tests write it: the quotes belong to the first key and the last value."""
     done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=5'",
                "--logs-specs=default", "--no-python", "/bin/echo", "x")
@@ -471,7 +471,7 @@ def test_keys_of_rdzv_conf_that_have_no_effect_are_told(tmp_path):
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
-def test_a_default_comes_from_pet_and_is_named_where_it_is_wrong(tmp_path):
+def test_pet_variables_give_defaults_and_are_named_in_errors(tmp_path):
     done = run("--no-python", "/bin/echo", "x", env={"PET_NPROC_PER_NODE": "3"})
     assert lines(done.stdout) == ["x"] * 3
     done = run("--no-python", "/bin/echo", "x", env={"PET_MAX_RESTARTS": "many"})
@@ -480,7 +480,7 @@ def test_a_default_comes_from_pet_and_is_named_where_it_is_wrong(tmp_path):
 
 # ---------------------------------------------------------------- being seen
 
-def test_status_says_who_runs_what_and_is_json_for_scripts(tmp_path):
+def test_status_lists_runs_as_text_and_json(tmp_path):
     program = script(tmp_path, JUST_WAIT)
     agent = start("--nproc-per-node=2", program)
     assert agent.stdout.readline() + agent.stdout.readline() == "ready\nready\n"
@@ -493,7 +493,7 @@ def test_status_says_who_runs_what_and_is_json_for_scripts(tmp_path):
     assert agent.pid not in [each["pid"] for each in json.loads(run("--status", "--json").stdout)]
 
 
-def test_a_worker_that_saved_and_ends_with_75_is_not_restarted(tmp_path):
+def test_a_worker_that_exits_with_75_is_not_restarted(tmp_path):
     program = script(tmp_path, "import sys; print('once'); sys.exit(75)")
     done = run("--max-restarts=5", program)
     assert (done.returncode, done.stdout) == (75, "once\n")

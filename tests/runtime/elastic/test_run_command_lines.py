@@ -1,5 +1,5 @@
-"""Random command lines, read by `rollcall run` and by torchrun's own parser and rendezvous: both take them with the same meaning, or
-neither does. What rollcall does otherwise on purpose (docs/reference/run.md) is not drawn."""
+"""Random command lines, read by `rollcall run` and by torchrun's own parser and rendezvous: both accept them with the same meaning, or
+both refuse them. Intended differences (docs/reference/run.md) are not generated."""
 import contextlib
 import io
 import json
@@ -54,10 +54,10 @@ VALUES = {
 SWITCHES = ["standalone", "module", "no-python", "run-path", "virtual-local-rank"]
 LETTERS = {"redirects": "r", "tee": "t", "module": "m"}
 WITHOUT_VARIABLE = {"numa-binding", "start-method"}  # argparse does not check the choice of a default
-WHOLE = ["5", "+7", " 9 ", "1_0", "", "-1", "5'", "x", "5s"]
+INTEGERS = ["5", "+7", " 9 ", "1_0", "", "-1", "5'", "x", "5s"]
 CONFIGURATION = {
-    "join_timeout": WHOLE, "last_call_timeout": WHOLE, "heartbeat_timeout": WHOLE, "close_timeout": WHOLE + ["0", "0.5"],
-    "keep_alive_interval": WHOLE + ["0"], "keep_alive_max_attempt": WHOLE, "read_timeout": WHOLE + ["0"],
+    "join_timeout": INTEGERS, "last_call_timeout": INTEGERS, "heartbeat_timeout": INTEGERS, "close_timeout": INTEGERS + ["0", "0.5"],
+    "keep_alive_interval": INTEGERS + ["0"], "keep_alive_max_attempt": INTEGERS, "read_timeout": INTEGERS + ["0"],
     "cas_backoff_max_seconds": ["0", "0.5", "1e-3", "-1", "nan", "inf", "x", ""],
     "is_host": ["yes", "YES", "y", "t", "true", "True", "1", "no", "N", "f", "false", "0", "on", "2", "maybe", ""],
     "store_type": ["tcp", "TCP", " tcp ", "memory"], "timeout": ["5", "5'", "x", "+5"], "rank": ["0", "1", "x"],
@@ -110,7 +110,7 @@ def command_line(draw):
 
 
 class Store:
-    """In the place of c10d's, which would connect."""
+    """Replaces c10d's store, which would connect."""
 
     def __init__(self, host, port, is_master, multi_tenant, timeout):
         self.place = [host, port]
@@ -119,7 +119,7 @@ class Store:
         return desired.encode()
 
 
-def torchruns_meaning(arguments, environment, patched):
+def torchrun_result(arguments, environment, patched):
     """What torchrun would launch; None where it refuses."""
     os.environ.update(environment)
     launched = []
@@ -143,7 +143,7 @@ def numbers(choice):
 
 
 def expected(theirs):
-    """The same in the words of launch_requests. What is None is rollcall's own to choose."""
+    """The same in the format of launch_requests. None: rollcall chooses the value."""
     config, handler = theirs.config, theirs.handler
     logs = config.logs_specs
     keys = set(theirs.given)
@@ -180,15 +180,15 @@ def expected(theirs):
 
 
 def comparable(ours, theirs):
-    """`ours` where `theirs` has something to say."""
+    """`ours`, limited to what `theirs` specifies."""
     own = {**ours, "warned": sorted(ours["warned"])}
     if callable(theirs.entrypoint):
         own["program"] = ours["program"][-len(theirs.rest):]
     return own
 
 
-def why_rollcall_alone_refuses(arguments, environment, ours):
-    """What torchrun takes, and then waits in vain or fails."""
+def refused_by_rollcall_only(arguments, environment, ours):
+    """Command lines that torchrun accepts and then hangs or fails with."""
     standalone = any(word.replace("_", "-").startswith("--standalon") for word in arguments) or "PET_STANDALONE" in environment
     return standalone and "contradicts --standalone" in ours
 
@@ -212,7 +212,7 @@ def torchrun_without_effects(monkeypatch):
     os.environ.update(before)
 
 
-def test_random_command_lines_mean_what_torchrun_makes_of_them(torchrun_without_effects):
+def test_random_command_lines_are_parsed_like_torchrun(torchrun_without_effects):
     draw = random.Random(20260101)
     drawn = [command_line(draw) for _ in range(3000)]
     asked = "".join(json.dumps({"arguments": arguments, "environment": environment}) + "\n" for arguments, environment in drawn)
@@ -220,12 +220,12 @@ def test_random_command_lines_mean_what_torchrun_makes_of_them(torchrun_without_
     before = dict(os.environ)
     taken = 0
     for (arguments, environment), ours in zip(drawn, map(json.loads, done.stdout.splitlines()), strict=True):
-        theirs = torchruns_meaning(arguments, environment, torchrun_without_effects)
+        theirs = torchrun_result(arguments, environment, torchrun_without_effects)
         os.environ.clear()
         os.environ.update(before)
         case = f"{environment} {arguments}: {ours}"
         refused = ours.get("refused")
-        if refused and theirs and why_rollcall_alone_refuses(arguments, environment, refused):
+        if refused and theirs and refused_by_rollcall_only(arguments, environment, refused):
             continue
         assert bool(refused) == (theirs is None), case
         if theirs is None:

@@ -1,4 +1,4 @@
-"""What `rollcall run` does with what its workers write."""
+"""The output and log files of the workers of `rollcall run`."""
 import os
 import pty
 import select
@@ -17,7 +17,7 @@ PRINT_BOTH = """
 """
 
 
-def test_log_files_lie_where_torchrun_puts_them(tmp_path):
+def test_log_files_have_torchruns_paths(tmp_path):
     program = script(tmp_path, PRINT_BOTH)
     done = run("--nproc-per-node=2", "--rdzv-id=job", "--master-port=29599", "--log-dir", tmp_path / "logs", "-r", "0:3,1:1",
                "-t", "1:2", program)
@@ -30,7 +30,7 @@ def test_log_files_lie_where_torchrun_puts_them(tmp_path):
     assert done.stdout == "" and "[default1]:err 1\n" in done.stderr
 
 
-def test_lines_of_tee_are_whole_filtered_and_carry_their_worker(tmp_path):
+def test_tee_prints_complete_filtered_lines_with_the_worker_prefix(tmp_path):
     program = script(tmp_path, """
         import os, sys
         for number in range(2000):
@@ -47,7 +47,7 @@ def test_lines_of_tee_are_whole_filtered_and_carry_their_worker(tmp_path):
     assert len(lines(filtered.read_text())) == 4
 
 
-def test_only_wanted_local_ranks_show_and_files_hold_all(tmp_path):
+def test_local_ranks_filter_limits_the_output_but_not_the_files(tmp_path):
     program = script(tmp_path, PRINT_BOTH)
     done = run("--nproc-per-node=2", "--local-ranks-filter=1", "-t", "0:1,1:1", "--log-dir", tmp_path / "logs", program)
     assert done.stdout == "[default1]:out 1\n"
@@ -66,14 +66,14 @@ def test_each_attempt_keeps_its_files(tmp_path):
     assert [(folder / f"attempt_{n}/0/stdout.log").read_text() for n in (0, 1)] == ["0\n", "1\n"]
 
 
-def test_nothing_stays_in_tmpdir(tmp_path):
+def test_a_run_leaves_no_files_in_tmpdir(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     run("--no-python", "/bin/true", env={"TMPDIR": str(temporary)})
     assert list(temporary.iterdir()) == []
 
 
-def test_a_folder_for_logs_that_cannot_be_made_is_one_line_and_73(tmp_path):
+def test_an_uncreatable_log_folder_is_one_error_line_and_exit_code_73(tmp_path):
     (tmp_path / "file").write_text("")
     done = run("--log-dir", tmp_path / "file" / "logs", "-r", "3", "--no-python", "/bin/true")
     assert (done.returncode, len(lines(done.stderr))) == (73, 1)
@@ -81,14 +81,14 @@ def test_a_folder_for_logs_that_cannot_be_made_is_one_line_and_73(tmp_path):
 
 
 @pytest.mark.parametrize("options", [["--tee=3"], ["--redirects=3"], ["--local-ranks-filter=99"]])
-def test_too_few_descriptors_are_told_with_what_to_do(tmp_path, options):
+def test_too_few_file_descriptors_are_an_error_with_a_remedy(tmp_path, options):
     command = f'ulimit -n 60; exec "$0" run --nproc-per-node=60 --log-dir={tmp_path}/logs {" ".join(options)} --no-python /bin/sleep 1000'
     done = subprocess.run(["bash", "-c", command, ROLLCALL], env=environment(), text=True, capture_output=True, timeout=DEADLINE, check=False)
     assert done.returncode and "Too many open files" in done.stderr
     assert "; try raising ulimit -n" in lines(done.stderr)[-1]
 
 
-def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path):
+def test_a_full_disk_loses_the_log_but_does_not_end_the_run(tmp_path):
     """A disk of 64 KiB, which the worker fills before it writes."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -115,8 +115,8 @@ def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("tee", ["1", "3"])
-def test_a_terminal_that_nobody_reads_holds_up_neither_the_workers_nor_the_end(tmp_path, tee):
-    """Unlike a pipe, a terminal that says that it takes something need not take a line. What the run itself says goes there as well."""
+def test_an_unread_terminal_blocks_neither_the_workers_nor_the_end(tmp_path, tee):
+    """Unlike a pipe, a terminal that polls as writable may not accept a whole line. The run's own messages go there as well."""
     count = 20_000
     program = script(tmp_path, f"""
         import sys
@@ -140,8 +140,8 @@ def test_a_terminal_that_nobody_reads_holds_up_neither_the_workers_nor_the_end(t
     assert files == ["".join(f"line {number}\n" for number in range(count))] * 2
 
 
-def test_what_a_killed_agent_has_left_goes_with_the_next_run(tmp_path):
-    """Not what a living one has, nor logs, which somebody asked for."""
+def test_the_next_run_removes_the_files_of_a_killed_agent(tmp_path):
+    """But not those of a running agent, nor requested logs."""
     work = script(tmp_path, """
         import os, sys, time
         open(os.environ["TORCHELASTIC_ERROR_FILE"] + ".begun", "w").close()
@@ -168,7 +168,7 @@ def test_what_a_killed_agent_has_left_goes_with_the_next_run(tmp_path):
 
 
 def fill(terminal, most=1 << 30):
-    """Writes so many bytes to a terminal that nobody reads, or as many as it takes. Returns how many that were."""
+    """Writes up to `most` bytes to an unread terminal, until it accepts no more. Returns the number written."""
     os.set_blocking(terminal, False)
     taken = 0
     while taken < most and select.select([], [terminal], [], 1)[1]:
@@ -178,7 +178,7 @@ def fill(terminal, most=1 << 30):
 
 
 @pytest.mark.long
-def test_the_run_ends_where_its_last_line_does_not_fit_a_terminal_that_nobody_reads(tmp_path):
+def test_the_run_ends_although_its_last_line_does_not_fit_the_terminal(tmp_path):
     ends = [pty.openpty() for _ in range(2)]
     (_, other), (_, terminal) = ends
     fill(terminal, fill(other) - 512)

@@ -1,4 +1,4 @@
-"""`rollcall run` as several agents that meet at one endpoint: they come, go, are stopped and are killed."""
+"""`rollcall run` as several agents that meet at one endpoint: they join, leave, are stopped and are killed."""
 import contextlib
 import json
 import os
@@ -17,7 +17,7 @@ from sealed import Sealed, secret_file
 
 pytestmark = [pytest.mark.python, pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")]
 
-def test_two_nodes_of_unlike_size_are_one_world(nodes):
+def test_two_nodes_of_different_size_form_one_world(nodes):
     run_ = nodes("--nnodes=2")
     run_.start("--nproc-per-node=2")
     run_.start("--nproc-per-node=1")
@@ -26,7 +26,7 @@ def test_two_nodes_of_unlike_size_are_one_world(nodes):
     assert run_.finish() == [0, 0]
 
 
-def test_a_node_that_joins_later_is_taken_in(nodes):
+def test_a_late_node_joins_in_the_next_generation(nodes):
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0.05")
     run_.start("--nproc-per-node=2")
     first = run_.generation(1, 2)
@@ -42,7 +42,7 @@ def blocked_signals(process):
     return int(next(line.split()[1] for line in lines if line.startswith("SigBlk:")), 16)
 
 
-def test_a_time_limit_that_is_near_ends_no_agent_that_still_looks_for_the_others():
+def test_sigusr1_does_not_end_an_agent_before_the_rendezvous():
     endpoint = f"127.0.0.1:{free_port()}"
     options = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--no-python", "/bin/true"]
     guest = start("--rdzv-conf=is_host=false", *options)
@@ -56,7 +56,7 @@ def test_a_time_limit_that_is_near_ends_no_agent_that_still_looks_for_the_others
         end_all()
 
 
-def test_a_node_that_is_killed_is_left_out_and_the_others_go_on(nodes):
+def test_the_others_continue_without_a_killed_node(nodes):
     run_ = nodes("--nnodes=1:3", "--rdzv-conf=last_call_timeout=600")
     run_.start()
     run_.start()
@@ -70,7 +70,7 @@ def test_a_node_that_is_killed_is_left_out_and_the_others_go_on(nodes):
     assert sorted(codes) == [-9, 0, 0]
 
 
-def test_an_agent_that_was_stopped_and_goes_on_is_fenced(nodes):
+def test_a_stopped_agent_is_fenced_when_it_continues(nodes):
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=0.5")
     host = run_.start()
     told = None
@@ -87,7 +87,7 @@ def test_an_agent_that_was_stopped_and_goes_on_is_fenced(nodes):
     assert next(a for a in run_.agents if a is not sleeper).wait(timeout=DEADLINE) == 0
 
 
-def test_a_spare_waits_and_steps_in(nodes):
+def test_a_spare_waits_and_replaces_a_lost_node(nodes):
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600")
     run_.start()
     run_.start()
@@ -103,7 +103,7 @@ def test_a_spare_waits_and_steps_in(nodes):
     assert sorted(run_.finish()) == [-9, 0, 0]
 
 
-def test_a_node_that_never_had_a_place_says_so_and_ends_with_a_code_of_its_own(nodes):
+def test_an_unused_spare_reports_it_and_exits_with_79(nodes):
     """A second job of two nodes at the endpoint of a first one is its spare."""
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600")
     run_.start()
@@ -118,7 +118,7 @@ def test_a_node_that_never_had_a_place_says_so_and_ends_with_a_code_of_its_own(n
     assert "ran no workers; try " in ends
 
 
-def test_a_second_job_at_the_endpoint_of_a_run_of_one_node_is_refused(nodes):
+def test_a_second_job_at_the_endpoint_of_a_single_node_run_is_refused(nodes):
     run_ = nodes("--nnodes=1")
     run_.start()
     run_.generation(1, 1)
@@ -128,7 +128,7 @@ def test_a_second_job_at_the_endpoint_of_a_run_of_one_node_is_refused(nodes):
     assert run_.finish() == [0]
 
 
-def test_a_failure_restarts_all_nodes_and_is_told_by_its_rank(nodes):
+def test_a_failure_restarts_all_nodes_and_is_reported_with_its_rank(nodes):
     run_ = nodes("--nnodes=2", "--max-restarts=1")
     run_.start()
     run_.start()
@@ -142,7 +142,7 @@ def test_a_failure_restarts_all_nodes_and_is_told_by_its_rank(nodes):
     assert all("rank 1 " in err and "killed by signal 9" in err for _, err in ends)
 
 
-def test_static_nodes_have_the_ranks_that_they_name(nodes, tmp_path):
+def test_static_nodes_get_their_node_rank(nodes, tmp_path):
     port = free_port()
     work = tmp_path / "work.py"
     work.write_text(textwrap.dedent(WORK))
@@ -156,7 +156,7 @@ def test_static_nodes_have_the_ranks_that_they_name(nodes, tmp_path):
         agent.communicate()
 
 
-def test_who_does_not_belong_is_refused_by_name(nodes):
+def test_agents_of_another_run_or_node_range_are_refused(nodes):
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0.05")
     run_.start()
     run_.generation(1, 1)
@@ -168,7 +168,7 @@ def test_who_does_not_belong_is_refused_by_name(nodes):
     assert run_.finish() == [0]
 
 
-def test_an_endpoint_where_nobody_is_costs_one_line(tmp_path):
+def test_an_unanswered_endpoint_is_one_error_line(tmp_path):
     done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}",
                "--rdzv-conf=join_timeout=0.3,is_host=0", "--nnodes=2", "--no-python", "/bin/true")
     assert done.returncode == 69
@@ -176,7 +176,7 @@ def test_an_endpoint_where_nobody_is_costs_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("logs", [(), ("-r3",), ("-r3", "--log-dir={tmp}/logs")])
-def test_an_agent_that_looks_for_its_endpoint_says_what_for_and_leaves_nothing_when_it_is_told_to_end(tmp_path, logs):
+def test_a_waiting_agent_reports_its_endpoint_and_leaves_no_files(tmp_path, logs):
     (tmp_path / "logs").mkdir()
     agent = start("--rdzv-backend=c10d", "--rdzv-endpoint=no-such-host.invalid:29400", "--nnodes=2", "--no-python",
                   *(option.format(tmp=tmp_path) for option in logs), "/bin/true", env={"TMPDIR": str(tmp_path)})
@@ -187,7 +187,7 @@ def test_an_agent_that_looks_for_its_endpoint_says_what_for_and_leaves_nothing_w
     assert [*tmp_path.rglob("*")] == [tmp_path / "logs"]
 
 
-def test_what_holds_the_port_and_is_no_agent_is_not_called_one():
+def test_another_program_at_the_endpoint_is_not_reported_as_an_agent():
     with socket.create_server(("127.0.0.1", 0)) as other:
         done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{other.getsockname()[1]}", "--nnodes=2",
                    "--rdzv-conf=heartbeat_timeout=0.3", "--no-python", "/bin/true")
@@ -196,13 +196,13 @@ def test_what_holds_the_port_and_is_no_agent_is_not_called_one():
     assert done.stderr.endswith("giving another --rdzv-endpoint\n")
 
 
-def test_too_few_nodes_end_within_the_time_that_was_given(tmp_path):
+def test_too_few_nodes_end_at_the_join_timeout(tmp_path):
     done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-conf=join_timeout=0.3", "--nnodes=2",
                "--no-python", "/bin/true")
     assert done.returncode == 69 and "only 1 of at least 2 nodes joined within 0.3 s" in done.stderr
 
 
-def test_nothing_is_left_of_a_run_whose_host_was_killed(nodes):
+def test_no_process_is_left_when_the_coordinators_agent_is_killed(nodes):
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600")
     run_.start()
     run_.start()
@@ -216,7 +216,7 @@ def test_nothing_is_left_of_a_run_whose_host_was_killed(nodes):
 
 
 class Peer:
-    """The other end of an agent's connection, which says what the test wants."""
+    """The peer of an agent; it sends what the test chooses."""
 
     def __init__(self, connection, secret, server):
         self.connection = connection
@@ -236,7 +236,7 @@ class Peer:
 
 @pytest.fixture
 def coordinator(tmp_path):
-    """Starts an agent whose coordinator is the test: both, and what the agent reported of itself."""
+    """Starts an agent with the test as its coordinator. Returns the agent, the peer and the node that the agent reported."""
     secret = secret_file(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def begin(**env):
@@ -256,7 +256,7 @@ CAUSE = {"kind": 0, "host": "there", "group_rank": 0, "rank": 0, "local_rank": 0
 BEGIN, END, WORLD = 2, 4, 5
 
 
-def test_a_coordinator_names_no_file_of_the_agents_user(coordinator, tmp_path):
+def test_a_coordinator_cannot_make_an_agent_read_a_local_file(coordinator, tmp_path):
     secret, handed = tmp_path / "secret", tmp_path / "handed.json"
     secret.write_text('{"message": "of this user alone"}')
     agent, peer, _ = coordinator(TORCHELASTIC_ERROR_FILE=str(handed))
@@ -265,7 +265,7 @@ def test_a_coordinator_names_no_file_of_the_agents_user(coordinator, tmp_path):
     assert not handed.exists()
 
 
-def test_a_coordinators_words_steer_no_terminal(coordinator):
+def test_control_characters_of_a_coordinator_are_not_printed(coordinator):
     agent, peer, _ = coordinator()
     peer.say(order=END, generation=NOTHING, reason="", exit_code=3, outcome="red \x1b[31m \x9b31m",
              cause={**CAUSE, "host": "\x1b[2J", "message": "\x1b]0;title\x07", "error_file": "/tmp/\x1b[2J\n"})
@@ -275,7 +275,7 @@ def test_a_coordinators_words_steer_no_terminal(coordinator):
 
 
 @pytest.mark.parametrize("place", [7, 1], ids=["beyond the world", "another node's"])
-def test_a_generation_without_this_agent_ends_it_in_one_line(coordinator, place):
+def test_a_generation_without_this_agent_is_one_error_line(coordinator, place):
     agent, peer, own = coordinator()
     host, address, _, role, port = own
     world = [own, [host, address, 3, role, port]]
@@ -286,7 +286,7 @@ def test_a_generation_without_this_agent_ends_it_in_one_line(coordinator, place)
     assert "is not a rollcall agent of this version" in errors and errors.count("\n") == 1, errors
 
 
-def test_a_stranger_who_talks_on_holds_nobody_up(nodes):
+def test_a_peer_that_sends_millions_of_frames_does_not_block_the_run(nodes):
     run_ = nodes("--nnodes=2", "--rdzv-conf=heartbeat_timeout=5,join_timeout=60")
     host, port = run_.options[1].rpartition("=")[2].split(":")
     run_.start()
@@ -304,7 +304,7 @@ def test_a_stranger_who_talks_on_holds_nobody_up(nodes):
     assert run_.finish() == [0, 0]
 
 
-def test_a_nodes_name_steers_no_terminal(nodes, tmp_path):
+def test_control_characters_of_a_node_name_are_not_printed(nodes, tmp_path):
     secret = secret_file(tmp_path)
     run_ = nodes("--nnodes=1:2", f"--rdzv-conf=last_call_timeout=0,heartbeat_timeout=60,secret={secret}")
     agent = run_.start()

@@ -1,4 +1,4 @@
-"""`rollcall run` and those who have no business in it: other users of the host, connections that say nothing, a site that wants none."""
+"""`rollcall run` against outsiders: other users of the host, silent connections, and a site that forbids networked runs."""
 import contextlib
 import os
 import resource
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.python
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin:/bin")  # which every user may execute
 
 
-def of_another_user(program, *arguments):
+def run_as_another_user(program, *arguments):
     return subprocess.run([PYTHON, "-c", program, *map(str, arguments)], user=65534, group=65534, extra_groups=[], text=True,
                           capture_output=True, timeout=DEADLINE, cwd="/", env={"PATH": os.environ["PATH"]})
 
 
-# What let a user of the same host become rank 1 of somebody's run: the id from a first refusal, a Join with it, then whatever
-# workers say to each other. Prints all that it is told.
+# The attack by which a user of the same host became rank 1 of another user's run: the id from a first refusal, then a Join
+# with it. Prints all answers.
 ATTACK = """
 import json, os, socket, struct, sys
 port = int(sys.argv[1])
@@ -45,11 +45,11 @@ for name in ("guess", "private-7f3a"):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-def test_another_user_learns_nothing_and_does_not_get_in(nodes):
+def test_another_user_receives_nothing_and_cannot_join(nodes):
     victim = nodes("--nnodes=1:2", "--rdzv-id=private-7f3a", "--rdzv-conf=last_call_timeout=0.05")
     agent = victim.start()
     victim.generation(1, 1)
-    attack = of_another_user(ATTACK, victim.options[1].rpartition(":")[2])
+    attack = run_as_another_user(ATTACK, victim.options[1].rpartition(":")[2])
     assert attack.returncode == 0, attack.stderr
     assert attack.stdout.splitlines() == ["b''"] * 4
     assert victim.finish() == [0]
@@ -58,7 +58,7 @@ def test_another_user_learns_nothing_and_does_not_get_in(nodes):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-def test_another_users_file_is_no_secret(tmp_path):
+def test_a_secret_file_of_another_user_is_refused(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("f" * 64)
     secret.chmod(0o600)
@@ -72,7 +72,7 @@ def test_another_users_file_is_no_secret(tmp_path):
     assert done.returncode == 69 and str(secret) in done.stderr
 
 
-def test_two_homes_need_a_secret_that_is_named(nodes, tmp_path):
+def test_agents_with_different_homes_need_an_explicit_secret(nodes, tmp_path):
     run_ = nodes("--nnodes=2")
     first = start(*run_.options, run_.work, env={"XDG_STATE_HOME": str(tmp_path / "one")})
     wait_for_words(first, "waiting for 2 nodes")
@@ -97,8 +97,8 @@ sys.stdout.write("secret " + os.pread(int(os.environ["ROLLCALL_SECRET_FD"]), 409
 """
 
 
-def test_workers_share_a_secret_of_their_run_alone(tmp_path):
-    """On all nodes and in all generations, whatever the agent was given by the step that it is in."""
+def test_all_workers_of_a_run_share_one_secret(tmp_path):
+    """On all nodes and in all generations, whatever secret the step gave to the agent."""
     program = tmp_path / "work.py"
     program.write_text(PRINT_SECRET)
     descriptor = os.memfd_create("step", os.MFD_ALLOW_SEALING)
@@ -123,7 +123,7 @@ def test_workers_share_a_secret_of_their_run_alone(tmp_path):
     assert alone.returncode == 0, alone.stderr
 
 
-def test_an_honest_agent_gets_past_those_who_say_nothing_and_those_who_say_anything(nodes):
+def test_an_agent_joins_despite_a_thousand_foreign_connections(nodes):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0.05")
@@ -145,7 +145,7 @@ def test_an_honest_agent_gets_past_those_who_say_nothing_and_those_who_say_anyth
     assert run_.finish() == [0, 0]
 
 
-def test_what_the_site_switched_off_is_refused_and_one_node_runs(tmp_path):
+def test_run_network_off_refuses_a_rendezvous_and_allows_one_node(tmp_path):
     profile = tmp_path / "site.toml"
     profile.write_text('run.network = "off"\n[site]\nlocked = ["run.network"]\n')
     env = {"ROLLCALL_SITE_CONFIG": str(profile)}
@@ -160,7 +160,7 @@ def test_what_the_site_switched_off_is_refused_and_one_node_runs(tmp_path):
     assert user.returncode == 64 and str(profile) in user.stderr
 
 
-def test_an_agent_that_answers_without_end_holds_up_nobody_who_asks(nodes):
+def test_status_is_not_blocked_by_a_socket_that_answers_endlessly(nodes):
     run_ = nodes()
     agent = run_.start()
     run_.generation(1, 1)
@@ -183,12 +183,12 @@ def status_sockets(pid):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-def test_the_status_socket_answers_its_user_and_no_other_and_outlives_those_who_ask(nodes):
+def test_the_status_socket_answers_only_its_user_and_survives_requests(nodes):
     run_ = nodes()
     agent = run_.start()
     run_.generation(1, 1)
     name = status_sockets(agent.pid)[0]
-    asked = of_another_user("""
+    asked = run_as_another_user("""
 import socket, sys
 for turn in range(200):
     with socket.socket(socket.AF_UNIX) as one:

@@ -1,4 +1,4 @@
-"""`rollcall run` when the agent that holds the rendezvous is lost: the others go on without it, and never twice."""
+"""`rollcall run` when the agent that holds the rendezvous is lost: the others continue without it, and never as two runs."""
 import contextlib
 import json
 import os
@@ -19,7 +19,7 @@ def of_rank(run_, told, rank):
 
 
 def three(nodes, *options, conf="heartbeat_timeout=0.5"):
-    """A run of three nodes, its first the coordinator: it, the run and what its workers were told."""
+    """A run of three nodes, the first being coordinator: it, the run, and the environments of its workers."""
     run_ = nodes("--nnodes=1:3", f"--rdzv-conf=last_call_timeout=600,{conf}", *options)
     run_.start()
     run_.start()
@@ -34,7 +34,7 @@ def status_of(agent):
     return next((run for run in runs if run["pid"] == agent.pid), {})
 
 
-def test_the_others_go_on_when_the_coordinators_agent_is_killed(nodes):
+def test_the_others_continue_when_the_coordinators_agent_is_killed(nodes):
     coordinator, run_, first = three(nodes)
     coordinator.kill()
     told = run_.generation(3, 2)
@@ -46,7 +46,7 @@ def test_the_others_go_on_when_the_coordinators_agent_is_killed(nodes):
     assert "does not respond; this agent replaces it and waits for the other nodes at" in successor.communicate()[1]
 
 
-def test_the_others_go_on_when_the_coordinators_agent_is_told_to_end(nodes):
+def test_the_others_continue_when_the_coordinators_agent_gets_sigterm(nodes):
     coordinator, run_, _ = three(nodes)
     coordinator.send_signal(signal.SIGTERM)
     told = run_.generation(3, 2)
@@ -54,8 +54,8 @@ def test_the_others_go_on_when_the_coordinators_agent_is_told_to_end(nodes):
     assert sorted(run_.finish()) == [0, 0, 128 + signal.SIGTERM]
 
 
-def test_a_coordinator_that_was_stopped_and_goes_on_is_none_any_longer(nodes):
-    """As after a partition: two would train, if it went on with itself."""
+def test_a_stopped_coordinator_ends_when_it_continues(nodes):
+    """As after a partition: two worlds would train if it continued alone."""
     coordinator, run_, first = three(nodes)
     coordinator.send_signal(signal.SIGSTOP)
     run_.generation(3, 2)
@@ -67,7 +67,7 @@ def test_a_coordinator_that_was_stopped_and_goes_on_is_none_any_longer(nodes):
     assert sorted(agent.wait(timeout=DEADLINE) for agent in run_.agents if agent is not coordinator) == [0, 0]
 
 
-def test_one_after_the_other_to_the_last(nodes):
+def test_the_last_of_two_nodes_ends_without_a_majority(nodes):
     """The second loss leaves one of two, which is no majority."""
     coordinator, run_, _ = three(nodes)
     coordinator.kill()
@@ -78,7 +78,7 @@ def test_one_after_the_other_to_the_last(nodes):
     assert last.communicate()[1].count("\n") == 1
 
 
-def test_two_lost_at_once_leave_no_majority_of_three(nodes):
+def test_two_of_three_nodes_lost_at_once_leave_no_majority(nodes):
     coordinator, run_, told = three(nodes)
     other, last = of_rank(run_, told, 1), of_rank(run_, told, 2)
     for agent in (coordinator, other):
@@ -92,8 +92,8 @@ def test_two_lost_at_once_leave_no_majority_of_three(nodes):
     assert set(codes) <= {0, 69}
 
 
-def test_killed_members_leave_the_coordinator_alone_to_go_on(nodes):
-    """It knows of killed ones that they go on with nobody; of silent ones it would not."""
+def test_the_coordinator_continues_alone_after_all_members_are_killed(nodes):
+    """It knows that killed members cannot continue elsewhere; silent ones could."""
     coordinator, run_, told = three(nodes, conf="heartbeat_timeout=20")
     wait_until(lambda: status_of(coordinator)["generation"].get("confirmed"))
     of_rank(run_, told, 1).kill()
@@ -102,7 +102,7 @@ def test_killed_members_leave_the_coordinator_alone_to_go_on(nodes):
     assert coordinator.wait(timeout=DEADLINE) == 0
 
 
-def test_a_successor_that_is_told_to_end_while_it_waits_hands_over(nodes):
+def test_a_waiting_successor_that_gets_sigterm_hands_over(nodes):
     run_ = nodes("--nnodes=1:5", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=1")
     for _ in range(5):
         run_.start()
@@ -117,7 +117,7 @@ def test_a_successor_that_is_told_to_end_while_it_waits_hands_over(nodes):
     assert sorted(run_.finish()) == [-9, 0, 0, 0, 128 + signal.SIGTERM]
 
 
-def test_a_spare_counts_where_the_size_is_fixed(nodes):
+def test_a_spare_replaces_a_lost_node_when_the_size_is_fixed(nodes):
     run_ = nodes("--nnodes=3", "--max-restarts=1", "--rdzv-conf=heartbeat_timeout=1")
     for _ in range(3):
         run_.start()
@@ -133,7 +133,7 @@ def test_a_spare_counts_where_the_size_is_fixed(nodes):
     assert sorted(run_.finish()) == [-9, 0, 0, 0]
 
 
-def test_a_spare_steps_in_for_the_coordinator(nodes):
+def test_a_spare_replaces_the_coordinators_node(nodes):
     run_ = nodes("--nnodes=1:3", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=0.5")
     for _ in range(3):
         run_.start()
@@ -146,7 +146,7 @@ def test_a_spare_steps_in_for_the_coordinator(nodes):
     assert sorted(run_.finish()) == [-9, 0, 0, 0]
 
 
-def test_a_newcomer_finds_the_run_at_its_new_place(nodes):
+def test_a_new_agent_joins_at_the_new_rendezvous_endpoint(nodes):
     coordinator, run_, _ = three(nodes)
     coordinator.kill()
     told = run_.generation(3, 2)
@@ -184,7 +184,7 @@ class Forwarder:
                 one.shutdown(socket.SHUT_RDWR)
 
 
-def test_connections_that_are_cut_make_no_two_runs(nodes):
+def test_cut_connections_do_not_split_the_run(nodes):
     """No process has ended, though all see their connections end."""
     run_ = nodes("--nnodes=1:3", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=5")
     coordinator = run_.start()
@@ -201,7 +201,7 @@ def test_connections_that_are_cut_make_no_two_runs(nodes):
     assert sorted(run_.finish()) == [0, 0, 69]
 
 
-def test_members_that_are_told_to_end_leave_the_coordinator_alone_to_go_on(nodes):
+def test_the_coordinator_continues_alone_after_members_get_sigterm(nodes):
     coordinator, run_, told = three(nodes)
     for rank in (1, 2):
         of_rank(run_, told, rank).send_signal(signal.SIGTERM)
@@ -210,7 +210,7 @@ def test_members_that_are_told_to_end_leave_the_coordinator_alone_to_go_on(nodes
     assert coordinator.returncode == 0
 
 
-def test_the_time_that_an_agent_waits_for_is_the_same_for_all(nodes):
+def test_an_agent_with_another_heartbeat_timeout_is_refused(nodes):
     run_ = nodes("--nnodes=2", "--rdzv-conf=heartbeat_timeout=2")
     first = run_.start()
     wait_until(lambda: status_of(first).get("coordinator"))
@@ -222,8 +222,8 @@ def test_the_time_that_an_agent_waits_for_is_the_same_for_all(nodes):
     (run_.folder / "go").write_text("")
 
 
-def test_what_agents_say_when_they_turn_may_be_long(nodes):
-    """As the names of a hundred nodes are."""
+def test_long_messages_are_accepted_during_succession(nodes):
+    """As with the names of a hundred nodes."""
     coordinator, run_, _ = three(nodes, f"--role={'r' * 3000}")
     coordinator.kill()
     run_.generation(3, 2)
@@ -231,7 +231,7 @@ def test_what_agents_say_when_they_turn_may_be_long(nodes):
 
 
 @pytest.mark.parametrize("last", [{"number": 1000, "world": []}, {"number": 2**31}])
-def test_a_stranger_who_waits_at_a_member_does_not_hinder_it(nodes, last):
+def test_a_foreign_connection_at_a_member_does_not_block_succession(nodes, last):
     coordinator, run_, told = three(nodes)
     member = of_rank(run_, told, 1)
     node = ["stranger", "127.0.0.1", 1, "default", 1]

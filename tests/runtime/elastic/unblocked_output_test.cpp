@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{20};
 
-TEST(UnblockedOutput, GivesBackWhatATerminalThatNobodyReadsDoesNotTake) {
+TEST(UnblockedOutput, ReturnsWhatAnUnreadTerminalDoesNotAccept) {
   const int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   ASSERT_EQ(unlockpt(reader), 0);
   const int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -27,7 +27,7 @@ TEST(UnblockedOutput, GivesBackWhatATerminalThatNobodyReadsDoesNotTake) {
   close(reader);
 }
 
-TEST(UnblockedOutput, GoesOnInAFileWhereOthersHaveWritten) {
+TEST(UnblockedOutput, AppendsAfterTheWritesOfOthers) {
   std::string name = testing::TempDir() + "rollcall-XXXXXX";
   const int file = mkstemp(name.data());
   ASSERT_EQ(::write(file, "others", 6), 6);

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Both ends in one process: what an agent and its worker say to each other.
+/// Both ends of the link between an agent and its worker, in one process.
 class WorkerLinkTest : public testing::Test {
  protected:
   WorkerLinkTest() {
@@ -26,17 +26,17 @@ class WorkerLinkTest : public testing::Test {
     worker_ = AgentLink::of(environment);
   }
 
-  void let_agent_hear() { loop_.wait(Clock::now() + milliseconds(1000)); }
+  void let_agent_read() { loop_.wait(Clock::now() + milliseconds(1000)); }
 
   EventLoop loop_;
   std::unique_ptr<WorkerLink> agent_;
   std::shared_ptr<AgentLink> worker_;
 };
 
-TEST_F(WorkerLinkTest, AWorkerThatLivesOnHoldsAndHearsTheNextGeneration) {
+TEST_F(WorkerLinkTest, SurvivingWorkerHoldsAndGetsTheNextGeneration) {
   EXPECT_FALSE(agent_->survives());
   worker_->announce_survival();
-  let_agent_hear();
+  let_agent_read();
   EXPECT_TRUE(agent_->survives());
   EXPECT_FALSE(agent_->held());
   EXPECT_FALSE(worker_->hold_requested());
@@ -54,7 +54,7 @@ TEST_F(WorkerLinkTest, AWorkerThatLivesOnHoldsAndHearsTheNextGeneration) {
   EXPECT_FALSE(worker_->end_of_generation()());
 }
 
-TEST_F(WorkerLinkTest, AWorkerIsToldWhetherOthersAreLost) {
+TEST_F(WorkerLinkTest, WorkerLearnsWhetherOthersAreLost) {
   const std::function<bool()> first = worker_->loss_in_generation();
   agent_->hold(false);
   EXPECT_TRUE(worker_->hold_requested());
@@ -69,53 +69,53 @@ TEST_F(WorkerLinkTest, AWorkerIsToldWhetherOthersAreLost) {
   EXPECT_TRUE(worker_->hold_requested());
 }
 
-TEST_F(WorkerLinkTest, AWorkerThatWaitsInVainIsHeardOnceUnlessItIsToldToHold) {
+TEST_F(WorkerLinkTest, StallReportIsDeliveredOnceUnlessTheAgentHolds) {
   worker_->report_stall("nobody answers");
-  let_agent_hear();
+  let_agent_read();
   EXPECT_FALSE(agent_->take_stall_report()) << "it does not live on";
   worker_->announce_survival();
-  let_agent_hear();
+  let_agent_read();
   worker_->report_stall("rank 2 does not answer");
-  let_agent_hear();
+  let_agent_read();
   EXPECT_EQ(agent_->take_stall_report(), "rank 2 does not answer");
   EXPECT_FALSE(agent_->take_stall_report());
   EXPECT_TRUE(agent_->survives());
   worker_->report_stall("rank 2 does not answer");
-  let_agent_hear();
+  let_agent_read();
   agent_->hold(false);
   EXPECT_FALSE(agent_->take_stall_report()) << "its generation is over";
 }
 
-TEST_F(WorkerLinkTest, AWorkerWhoseAgentIsGoneWaitsForNothing) {
+TEST_F(WorkerLinkTest, WorkerDoesNotWaitForALostAgent) {
   worker_->announce_survival();
-  let_agent_hear();
+  let_agent_read();
   agent_->hold(false);
   ASSERT_TRUE(worker_->await_hold(milliseconds(1000)));
   agent_.reset();  // next_generation() would wait for it
   EXPECT_FALSE(worker_->next_generation().has_value()) << "the agent is gone";
 }
 
-TEST_F(WorkerLinkTest, AWorkerSaysAnewInEachGenerationThatItLivesOn) {
+TEST_F(WorkerLinkTest, SurvivalMustBeAnnouncedInEachGeneration) {
   worker_->announce_survival();
-  let_agent_hear();
+  let_agent_read();
   agent_->hold(false);
   agent_->begin({{"RANK", "0"}});
   EXPECT_FALSE(agent_->survives());
   EXPECT_TRUE(worker_->next_generation().has_value());  // its "held" comes late, and counts for nothing
-  let_agent_hear();
+  let_agent_read();
   EXPECT_FALSE(agent_->held());
 }
 
-TEST_F(WorkerLinkTest, AnotherProcessIsNotHeard) {
+TEST_F(WorkerLinkTest, IgnoresMessagesOfAnotherProcess) {
   agent_->listen_to(getppid());
   worker_->announce_survival();
-  let_agent_hear();
+  let_agent_read();
   EXPECT_FALSE(agent_->survives());
 }
 
-TEST_F(WorkerLinkTest, AWorkerThatReadsNothingHoldsUpNobodyAndDoesNotLiveOn) {
+TEST_F(WorkerLinkTest, WorkerThatReadsNothingDoesNotBlockTheAgentAndDoesNotSurvive) {
   worker_->announce_survival();
-  let_agent_hear();
+  let_agent_read();
   const Variables variables{{"LONG", std::string(10'000, 'x')}};
   for (int generation = 0; generation < 1'000; ++generation) {
     agent_->begin(variables);
@@ -124,20 +124,20 @@ TEST_F(WorkerLinkTest, AWorkerThatReadsNothingHoldsUpNobodyAndDoesNotLiveOn) {
   EXPECT_FALSE(agent_->survives());
 }
 
-TEST_F(WorkerLinkTest, AWorkerThatIsGoneDoesNotLiveOn) {
+TEST_F(WorkerLinkTest, ExitedWorkerDoesNotSurvive) {
   worker_->announce_survival();
-  let_agent_hear();
+  let_agent_read();
   worker_.reset();
-  let_agent_hear();
+  let_agent_read();
   EXPECT_FALSE(agent_->survives());
   agent_->hold(false);  // to nobody
   agent_->begin({});
   EXPECT_FALSE(agent_->held());
 }
 
-TEST_F(WorkerLinkTest, NobodyWaitsForAHoldLongerThanAsked) { EXPECT_FALSE(worker_->await_hold(milliseconds(1))); }
+TEST_F(WorkerLinkTest, AwaitHoldEndsAtItsTimeout) { EXPECT_FALSE(worker_->await_hold(milliseconds(1))); }
 
-TEST(AgentLink, WhatIsNoLinkIsNone) {
+TEST(AgentLink, InvalidDescriptorsGiveNoLink) {
   EXPECT_EQ(AgentLink::of(Environment()), nullptr);
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);

@@ -31,7 +31,7 @@ Generation of_three_nodes() {
   return generation;
 }
 
-TEST(WorkerVariables, CountRanksNodeByNodeAndRolesByThemselves) {
+TEST(WorkerVariables, CountRanksPerNodeAndPerRole) {
   LaunchRequest request;
   request.workers = 4;
   request.role = "trainer";
@@ -47,7 +47,7 @@ TEST(WorkerVariables, CountRanksNodeByNodeAndRolesByThemselves) {
   EXPECT_EQ(own["MASTER_PORT"], "4000");
 }
 
-TEST(WorkerVariables, OmpThreadsAreOneOnlyWhereNobodySaidAndSeveralWorkersShareTheNode) {
+TEST(WorkerVariables, OmpNumThreadsIsOneForSeveralWorkersUnlessSet) {
   LaunchRequest request;
   Generation generation = of_three_nodes();
   request.workers = 2;
@@ -57,7 +57,7 @@ TEST(WorkerVariables, OmpThreadsAreOneOnlyWhereNobodySaidAndSeveralWorkersShareT
   EXPECT_EQ(variables(request, generation, 0).count("OMP_NUM_THREADS"), 0U);
 }
 
-TEST(WorkerVariables, AVirtualLocalRankSeesItsOwnGpuAlone) {
+TEST(WorkerVariables, VirtualLocalRankSeesOnlyItsOwnGpu) {
   LaunchRequest request;
   request.workers = 2;
   request.virtual_local_rank = true;
@@ -78,7 +78,7 @@ Environment of_the_plugin(std::map<std::string, std::string, std::less<>> values
   return Environment(std::move(values));
 }
 
-TEST(WorkerVariables, WhatThePluginToldTheAgentOfItselfIsToldAnewForEachWorker) {
+TEST(WorkerVariables, PluginVariablesOfTheAgentAreRecomputedForEachWorker) {
   LaunchRequest request;
   request.workers = 4;
   const Environment agent = of_the_plugin({{"NODE_RANK", "5"},
@@ -105,7 +105,7 @@ TEST(WorkerVariables, WhatThePluginToldTheAgentOfItselfIsToldAnewForEachWorker) 
   EXPECT_EQ(variables(request, of_three_nodes(), 0, agent)["JAX_LOCAL_DEVICE_IDS"], "0");
 }
 
-TEST(WorkerVariables, WhatTheUserSetOrNobodyIsNotTouched) {
+TEST(WorkerVariables, UserVariablesAndUnsetVariablesAreNotChanged) {
   LaunchRequest request;
   request.workers = 2;
   EXPECT_EQ(variables(request, of_three_nodes(), 0).count("JAX_PROCESS_ID"), 0U);
@@ -113,7 +113,7 @@ TEST(WorkerVariables, WhatTheUserSetOrNobodyIsNotTouched) {
   EXPECT_EQ(variables(request, of_three_nodes(), 0, users).count("JAX_COORDINATOR_ADDRESS"), 0U);
 }
 
-TEST(WorkerVariables, TheThreadsOfTheAgentsTaskAreSharedByItsWorkers) {
+TEST(WorkerVariables, WorkersShareTheThreadsOfTheAgentsTask) {
   LaunchRequest request;
   request.workers = 4;
   const Environment agent = of_the_plugin({{"OMP_NUM_THREADS", "30"}});

@@ -43,7 +43,7 @@ class InstalledFiles : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(InstalledFiles, KeepTheirModeAndNewOnesAreReadByAll) {
+TEST_F(InstalledFiles, KeepTheirModeAndNewFilesAreWorldReadable) {
   const std::string secret = make("secret.conf", 0640);
   const std::string fresh = folder_ / "etc" / "new.conf";
   const std::string sites = folder_ / "made" / "for" / "site.toml";
@@ -63,7 +63,7 @@ TEST_F(InstalledFiles, KeepTheirModeAndNewOnesAreReadByAll) {
   EXPECT_THAT(names_in(folder_), ElementsAre("etc", "made", "secret.conf"));
 }
 
-TEST_F(InstalledFiles, ALinkKeepsPointingToTheFileThatChanges) {
+TEST_F(InstalledFiles, WriteThroughALinkKeepsTheLink) {
   const std::string real = make("real.conf", 0644);
   const std::string link = folder_ / "link.conf";
   std::filesystem::create_symlink("real.conf", link);
@@ -72,7 +72,7 @@ TEST_F(InstalledFiles, ALinkKeepsPointingToTheFileThatChanges) {
   EXPECT_EQ(read_file(real), "after");
 }
 
-TEST_F(InstalledFiles, AFileIsMadeAndRemovedWhereItsLinkPoints) {
+TEST_F(InstalledFiles, CreateAndRemoveTheTargetOfALink) {
   const std::string link = folder_ / "link.conf";
   std::filesystem::create_symlink("far/real.conf", link);
   ASSERT_TRUE(apply({{{link, "new", std::nullopt, ""}}, {}, {}}, ImageRoot()));
@@ -85,7 +85,7 @@ TEST_F(InstalledFiles, AFileIsMadeAndRemovedWhereItsLinkPoints) {
   EXPECT_EQ(read_link(link), std::nullopt);
 }
 
-TEST_F(InstalledFiles, AnImagesLinksLeadToTheImagesOwnFiles) {
+TEST_F(InstalledFiles, LinksInAnImageResolveInsideTheImage) {
   const std::filesystem::path image = folder_ / "image";
   std::filesystem::create_directories(image / "etc");
   std::filesystem::create_directories(image / "opt" / "slurm");
@@ -117,7 +117,7 @@ TEST_F(InstalledFiles, AnImagesLinksLeadToTheImagesOwnFiles) {
   EXPECT_EQ(read("/etc/slurm/plugstack.conf"), "line");
 }
 
-TEST_F(InstalledFiles, WhatOthersThanRootCanChangeIsTold) {
+TEST_F(InstalledFiles, ReportsFilesThatUsersOtherThanRootCanChange) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can make files of root's";
   }
@@ -136,7 +136,7 @@ TEST_F(InstalledFiles, WhatOthersThanRootCanChangeIsTold) {
   EXPECT_THAT(changeable_by_others(plugin, ImageRoot()), Contains(StartsWith(folder_.string() + ": ")));
 }
 
-TEST_F(InstalledFiles, WhoCanChangeWhatLinksLeadToIsTold) {
+TEST_F(InstalledFiles, ReportsWritableFoldersBehindLinks) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can make files of root's";
   }
@@ -158,7 +158,7 @@ TEST_F(InstalledFiles, WhoCanChangeWhatLinksLeadToIsTold) {
   EXPECT_THAT(changeable_by_others(through_two, ImageRoot()), Contains(StartsWith((folder_ / "opt").string() + ": ")));
 }
 
-TEST_F(InstalledFiles, WhoCanChangeAnImageIsToldOfTheImageAlone) {
+TEST_F(InstalledFiles, ReportsWritableFoldersInsideTheImageOnly) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can make files of root's";
   }

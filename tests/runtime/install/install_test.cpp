@@ -59,7 +59,7 @@ struct Files {
   }
 };
 
-TEST(SealedText, TellsIntactFromEditedFromForeign) {
+TEST(SealedText, DistinguishesIntactEditedAndForeign) {
   const std::string sealed = seal("a\nb\n");
   EXPECT_EQ(seal_of(sealed), Seal::Intact);
   EXPECT_EQ(seal_of(sealed + "c\n"), Seal::Edited);
@@ -69,7 +69,7 @@ TEST(SealedText, TellsIntactFromEditedFromForeign) {
   EXPECT_EQ(seal_of(sealed.substr(0, sealed.find("Seal") + 7)), Seal::Edited);
 }
 
-TEST(SealedText, BlockGoesInAndOutAndLeavesTheRestAsItWas) {
+TEST(SealedText, AddingAndRemovingABlockKeepsTheRest) {
   for (const std::string before : {"", "x\n", "x\ny"}) {
     const std::string with = with_block(before, "mine\n");
     EXPECT_EQ(block_of(with), Seal::Intact);
@@ -83,7 +83,7 @@ TEST(SealedText, BlockGoesInAndOutAndLeavesTheRestAsItWas) {
   EXPECT_EQ(block_of(with_block("", "a\n").substr(0, 90)), Seal::Edited);
 }
 
-TEST(SlurmFiles, TheLastValueCountsAndIncludesAreFollowed) {
+TEST(SlurmFiles, LastValueHasPrecedenceAndIncludesAreFollowed) {
   const Files files{{{"/s/slurm.conf", "# plugstackconfig=/no\nInclude more.conf\nClusterName=x # y\n"},
                      {"/s/more.conf", "PLUGSTACKCONFIG=/p/stack.conf MpiDefault=none\ninclude slurm.conf\n"}},
                     {}};
@@ -129,7 +129,7 @@ TEST(SlurmFiles, PluginLinesAreFoundThroughIncludes) {
   EXPECT_EQ(lines[0].task_prolog, "/h/t");
 }
 
-TEST(SlurmFiles, WildcardsOfIncludesAreMatchedAmongTheNamesThatAreGiven) {
+TEST(SlurmFiles, ExpandsWildcardsInIncludes) {
   const Files files{{{"/s/p.conf", "include *.d/[ab]?.conf\ninclude /t/none*\n"},
                      {"/s/one.d/b1.conf", "optional /2/spank_rollcall.so\n"},
                      {"/s/one.d/a1.conf", "optional /1/spank_rollcall.so\n"},
@@ -144,7 +144,7 @@ TEST(SlurmFiles, WildcardsOfIncludesAreMatchedAmongTheNamesThatAreGiven) {
   EXPECT_THAT(plugins, ElementsAre("/1/spank_rollcall.so", "/2/spank_rollcall.so", "/3/spank_rollcall.so"));
 }
 
-TEST(PluginFile, VersionsAreReadAndFilesThatAreNoneRefused) {
+TEST(PluginFile, ReadsVersionsAndRefusesOtherFiles) {
   EXPECT_EQ(parse_slurm_version("slurm-wlm 22.05.8\n")->text(), "22.05.8");
   EXPECT_EQ(parse_slurm_version("slurm 24.11.5-1")->text(), "24.11.5");
   EXPECT_FALSE(parse_slurm_version("command not found"));
@@ -225,7 +225,7 @@ TEST(UserPlan, InstallTwiceThenUninstallLeavesNothing) {
   EXPECT_TRUE(files.links.empty());
 }
 
-TEST(UserPlan, LinksOfTheUserStay) {
+TEST(UserPlan, UninstallKeepsLinksOfTheUser) {
   Files files{{{"/s/slurm.conf", ""}}, {}};
   files.apply(*plan_user_install(user_input(), files.read(), files.link(), files.names()));
   files.links["/h/r/slurm/mine"] = "/elsewhere";
@@ -245,7 +245,7 @@ TEST(UserPlan, PathsThatSlurmCannotHoldAreRefused) {
   }
 }
 
-TEST(UserPlan, ASiteThatLoadsItNeedsNoInstallation) {
+TEST(UserPlan, IsRefusedWhenTheSiteAlreadyLoadsThePlugin) {
   for (const char* word : {"optional", "required"}) {
     const Files files{{{"/s/slurm.conf", ""}, {"/s/plugstack.conf", std::string(word) + " /x/spank_rollcall.so\n"}},
                       {}};
@@ -256,7 +256,7 @@ TEST(UserPlan, ASiteThatLoadsItNeedsNoInstallation) {
   }
 }
 
-TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {
+TEST(SitePlan, DoesNotReplaceAForeignProfile) {
   const Files files{{{"/etc/rollcall/site.toml", "threads = \"3\"\n"}}, {}};
   SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
                   "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot("/i")};
@@ -281,7 +281,7 @@ TEST(SitePlan, APathThatPlugstackCannotHoldIsRefused) {
   EXPECT_THAT(plan.error().message(), HasSubstr("--plugin: /opt/my plugins/spank_rollcall.so: has a character"));
 }
 
-TEST(SitePlan, APlugstackOfAnyFolderIsRefused) {
+TEST(SitePlan, RefusesARelativePlugStackConfig) {
   const Files files;
   const SiteInput input{"/etc/slurm.conf",         "stack.conf", "/o/spank_rollcall.so",
                         "/etc/rollcall/site.toml", std::nullopt, ImageRoot("/i")};
@@ -294,7 +294,7 @@ TEST(SitePlan, APlugstackOfAnyFolderIsRefused) {
   }
 }
 
-TEST(SitePlan, WhatWasThereBeforeIsGivenBack) {
+TEST(SitePlan, UninstallRestoresThePreviousFiles) {
   const SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
                         "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot()};
   for (const std::optional<std::string>& before : {std::optional<std::string>(), std::optional<std::string>(""),
@@ -318,7 +318,7 @@ TEST(SitePlan, WhatWasThereBeforeIsGivenBack) {
   }
 }
 
-TEST(TaskProlog, ValuesGoAsTheyAreAndLineFeedsAreWarnedOf) {
+TEST(TaskProlog, PrintsValuesUnchangedAndWarnsOfLineFeeds) {
   resolve::EnvPatch patch;
   patch.changes = {{"A", "b 'c' $(d) ; \"e\"=f", resolve::Action::Set, "", ""},
                    {"N", "two\nlines", resolve::Action::Set, "", ""},

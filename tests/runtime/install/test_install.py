@@ -1,4 +1,4 @@
-"""`rollcall install`: srun --ddp for a user whose site never heard of rollcall, and for a whole site."""
+"""`rollcall install`: srun --ddp for one user at a site without rollcall, and for a whole site."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def plain(short_folder):
-    """A cluster that knows nothing of rollcall."""
+    """A cluster without rollcall."""
     made = Minicluster(short_folder / "plain", "--nodes=2").start()
     yield made
     made.stop()
@@ -33,27 +33,27 @@ class User:
         self.conf = self.folder / "slurm.conf"
 
     def command(self, *arguments, check=True, env=None):
-        return self.as_her([str(self.rollcall), *arguments], check, env)
+        return self.run_as_user([str(self.rollcall), *arguments], check, env)
 
     def install(self, **options):
         return self.command("install", "--user", f"--plugin={self.plugin}", **options)
 
     def run(self, *command, env=None, check=True):
         """Runs a command with her slurm.conf."""
-        return self.as_her(["env", f"SLURM_CONF={self.conf}", *command], check, env)
+        return self.run_as_user(["env", f"SLURM_CONF={self.conf}", *command], check, env)
 
-    def as_her(self, command, check, env):
+    def run_as_user(self, command, check, env):
         return self.cluster.run(*self.prefix, "env", "-u", "XDG_CONFIG_HOME", f"HOME={self.home}", *command, env=env, check=check)
 
     def environments(self, *srun_options, env=None, conf=None):
         """As Minicluster.environments(), with her slurm.conf or another one."""
         command, read = self.cluster.recorder()
-        result = self.as_her(["env", f"SLURM_CONF={conf or self.conf}", "srun", *srun_options, *command], True, env)
+        result = self.run_as_user(["env", f"SLURM_CONF={conf or self.conf}", "srun", *srun_options, *command], True, env)
         return read(), result.stderr
 
 
 def home_with_settings(folder):
-    """A home whose owner told rollcall how the nodes of the throwaway cluster reach each other."""
+    """A home with settings for how the nodes of the throwaway cluster reach each other."""
     (folder / ".config" / "rollcall").mkdir(parents=True)
     (folder / ".config" / "rollcall" / "config.toml").write_text(
         '[host]\ntemplate = "localhost"\nloopback = "allow"\n[interface]\ngloo = ["lo"]\nnccl = ["lo"]\n')
@@ -101,7 +101,7 @@ STEPS = [  # on a node that is named where one will do: both sides of the compar
 
 
 @pytest.mark.parametrize("options", STEPS, ids=shlex.join)
-def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, plugin, options):
+def test_user_installation_sets_the_same_variables_as_the_plugin(installed, plain, plugin, options):
     by_prolog, errors = installed.environments(*options)
     plugstack = plain.folder / "etc" / "plugstack.conf"
     try:
@@ -119,7 +119,7 @@ def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, 
         assert names_set(mine) == names_set(sites)
 
 
-def test_what_a_sites_task_prolog_sets_is_known_but_to_the_plugin(installed, plain, plugin, rollcall, tmp_path):
+def test_variables_of_the_site_task_prolog_reach_exec_but_not_the_plugin(installed, plain, plugin, rollcall, tmp_path):
     """As docs/administrator/plugin.md says: Slurm runs it between the plugin and all else."""
     conf, plugstack = (plain.folder / "etc" / name for name in ("slurm.conf", "plugstack.conf"))
     prolog = tmp_path / "task_prolog"
@@ -136,7 +136,7 @@ def test_what_a_sites_task_prolog_sets_is_known_but_to_the_plugin(installed, pla
         plain.run("scontrol", "reconfigure")
         by_prolog, _ = installed.environments(*options)
         record, read = plain.recorder()
-        installed.as_her(["srun", "-N2", rollcall, "exec", "--cache-shared=${SCRATCH}/caches", "--", *record], True, None)
+        installed.run_as_user(["srun", "-N2", rollcall, "exec", "--cache-shared=${SCRATCH}/caches", "--", *record], True, None)
         by_exec = read()
         plugstack.write_text(f"optional {plugin} config_owner=any\n")
         by_plugin, errors = installed.environments(*options, conf=conf)
@@ -152,7 +152,7 @@ def test_what_a_sites_task_prolog_sets_is_known_but_to_the_plugin(installed, pla
     assert len(by_prolog) == len(by_exec) == len(by_plugin) == 2 and "SCRATCH" in errors
 
 
-def test_a_step_meets_and_nothing_of_the_installation_is_left_in_its_environment(installed):
+def test_a_step_has_no_internal_variables_of_the_installation(installed):
     environments, errors = installed.environments("--ddp", "-N2", "--ntasks-per-node=2")
     check_world(environments, 4)
     assert rollcall_lines(errors) == []
@@ -161,14 +161,14 @@ def test_a_step_meets_and_nothing_of_the_installation_is_left_in_its_environment
 
 
 @pytest.mark.parametrize("options", [[], ["--ddp=off"], ["--ddp", "--ddp=off"]], ids=str)
-def test_without_the_option_nothing_is_set_and_no_prolog_stays(installed, options):
+def test_without_ddp_no_variable_and_no_task_prolog_is_set(installed, options):
     environments, errors = installed.environments(*options, "-N2")
     assert len(environments) == 2 and rollcall_lines(errors) == []
     for e in environments:
         assert [name for name in e if name == "RANK" or "ROLLCALL" in name or "TASK_PROLOG" in name] == []
 
 
-def test_a_batch_script_that_names_the_users_configuration(installed, tmp_path):
+def test_sbatch_works_when_the_script_exports_slurm_conf(installed, tmp_path):
     record, read = installed.cluster.recorder()
     log = tmp_path / "log"
     script = tmp_path / "script.sh"
@@ -182,7 +182,7 @@ def test_a_batch_script_that_names_the_users_configuration(installed, tmp_path):
     assert ["RANK" in e for e in steps[1]] == [False, False]
 
 
-def test_salloc_hands_it_on(installed):
+def test_salloc_passes_ddp_on_to_srun(installed):
     record, read = installed.cluster.recorder()
     installed.run("salloc", "--ddp", "-N2", "srun", *record)
     check_world(read(), 2)
@@ -195,7 +195,7 @@ def test_an_arbitrary_distribution_finds_rank_0_in_slurms_host_file(installed, t
     check_world(environments, 3)
 
 
-def test_a_placement_that_only_slurmctld_knows_ends_the_step(installed):
+def test_an_unknown_node_of_rank_0_ends_the_step(installed):
     result = installed.run("srun", "--ddp", "-m", "arbitrary", "-n3", "-w", "jwb0002,jwb0001,jwb0002", "echo", "ran", check=False)
     assert result.returncode == 69 and "ran" not in result.stdout
     (line,) = rollcall_lines(result.stderr)
@@ -214,14 +214,14 @@ def own_prolog(tmp_path):
     return path
 
 
-def test_the_users_own_task_prolog_runs_first_and_its_values_count_as_the_users(installed, own_prolog):
+def test_the_users_task_prolog_runs_first_and_its_values_have_precedence(installed, own_prolog):
     environments, _ = installed.environments("--ddp", "-N2", env={"SLURM_TASK_PROLOG": str(own_prolog)})
     for e in environments:
         assert (e["MASTER_PORT"], e["MINE"], e["SEEN"], e["SLURM_TASK_PROLOG"]) == ("23456", "a b", str(own_prolog), str(own_prolog))
         assert e["WORLD_SIZE"] == "2"
 
 
-def test_a_task_prolog_on_the_command_line_is_refused_with_what_works(installed, own_prolog):
+def test_srun_task_prolog_option_is_refused_with_the_alternative(installed, own_prolog):
     result = installed.run("srun", "--ddp", f"--task-prolog={own_prolog}", "true", check=False)
     (line,) = rollcall_lines(result.stderr)
     assert result.returncode != 0 and "SLURM_TASK_PROLOG=PROGRAM srun --ddp" in line
@@ -244,7 +244,7 @@ def test_a_failing_prolog_of_the_user_ends_the_step(installed, tmp_path):
     ("--ddp=host.template=nosuch-{host}", "host.template: nosuch-jwb0001: does not resolve", 69),
     ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is not an interface", 69),
 ])
-def test_a_mistake_is_told_on_standard_error_and_ends_the_step(installed, option, message, code):
+def test_a_wrong_setting_is_printed_to_stderr_and_ends_the_step(installed, option, message, code):
     result = installed.run("srun", option, "-N2", "--ntasks-per-node=2", "echo", "ran", check=False)
     assert result.returncode == code and result.stdout == ""
     lines = rollcall_lines(result.stderr)
@@ -252,8 +252,8 @@ def test_a_mistake_is_told_on_standard_error_and_ends_the_step(installed, option
     assert installed.cluster.nodes_in_state("drained", "draining", "down") == []
 
 
-# The user's own prolog runs in rollcall's, whose process is its parent. Rank 0's holds its rank until all others have left or
-# sleep (230: clock_nanosleep, x86-64), and for ever where one has left: Slurm ends the step then.
+# The user's prolog is a child of rollcall's. That of rank 0 delays its rank until all others have exited or
+# sleep (230: clock_nanosleep, x86-64), and endlessly if one has exited: Slurm then ends the step.
 SLOWEST_IS_RANK_0 = """#!/usr/bin/env python3
 import os, pathlib, sys, time
 parents = pathlib.Path(sys.argv[0]).parent / "parents"
@@ -273,8 +273,8 @@ while True:
 """
 
 
-def test_a_mistake_is_told_by_the_slowest_task(installed, tmp_path):
-    """The first task that ends has Slurm kill the others: it must not be one that says nothing."""
+def test_an_error_is_printed_although_the_reporting_task_is_slowest(installed, tmp_path):
+    """Slurm kills the other tasks when the first one ends: a task that prints nothing must not end first."""
     prolog = tmp_path / "prolog"
     prolog.write_text(SLOWEST_IS_RANK_0)
     prolog.chmod(0o755)
@@ -299,7 +299,7 @@ def tree(folder):
             for p in sorted(folder.rglob("*"))}
 
 
-def test_doing_it_again_changes_nothing_and_undoing_leaves_nothing(user):
+def test_install_is_idempotent_and_uninstall_removes_everything(user):
     before = tree(user.home)
     user.install()
     after = tree(user.home)
@@ -309,7 +309,7 @@ def test_doing_it_again_changes_nothing_and_undoing_leaves_nothing(user):
     assert "nothing to do" in user.command("uninstall", "--user").stdout
 
 
-def test_installing_over_itself_through_its_own_configuration_still_includes_the_sites(installed):
+def test_reinstalling_with_its_own_slurm_conf_keeps_the_sites_include(installed):
     before = tree(installed.home)
     installed.command("install", "--user", f"--plugin={installed.plugin}", env={"SLURM_CONF": str(installed.conf)})
     assert tree(installed.home) == before
@@ -333,14 +333,14 @@ def test_an_edited_file_is_neither_replaced_nor_removed(installed, name):
     assert tree(installed.home) == before
 
 
-def test_a_file_of_the_user_is_left_there(installed):
+def test_uninstall_keeps_other_files_of_the_user(installed):
     (installed.folder / "notes").write_text("mine")
     result = installed.command("uninstall", "--user")
     assert "notes" in result.stdout
     assert tree(installed.folder) == {"notes": "mine"}
 
 
-def test_a_site_that_has_rollcall_needs_no_installation(user, plain, plugin):
+def test_user_install_is_refused_when_the_site_loads_rollcall(user, plain, plugin):
     plugstack = plain.folder / "etc" / "plugstack.conf"
     try:
         plugstack.write_text(f"optional {plugin}\n")
@@ -351,7 +351,7 @@ def test_a_site_that_has_rollcall_needs_no_installation(user, plain, plugin):
     assert not user.folder.exists()
 
 
-def test_a_site_that_gets_rollcall_later_disturbs_nothing(installed, plain, plugin):
+def test_user_installation_works_after_the_site_installs_rollcall(installed, plain, plugin):
     plugstack = plain.folder / "etc" / "plugstack.conf"
     try:
         plugstack.write_text(f"optional {plugin} config_owner=any\n")
@@ -364,7 +364,7 @@ def test_a_site_that_gets_rollcall_later_disturbs_nothing(installed, plain, plug
     assert status["way"] in ("site", "site and user")
 
 
-def test_status_says_which_way_is_in_force(user):
+def test_status_reports_the_active_installation(user):
     def status(**env):
         return json.loads(user.run(str(user.rollcall), "install", "--status", "--json", env=env).stdout)
 
@@ -380,7 +380,7 @@ def test_status_says_which_way_is_in_force(user):
 
 
 @pytest.mark.parametrize("option", [["--ddp"], []], ids=["with the option", "without"])
-def test_the_doctor_of_a_step_does_not_deny_the_installation_that_started_it(installed, option):
+def test_doctor_in_a_step_reports_the_user_installation(installed, option):
     """slurmd gives tasks the site's SLURM_CONF, whatever srun had."""
     step = installed.run("srun", *option, "-N2", str(installed.rollcall), "doctor", "--json", "--only=way")
     findings = json.loads(step.stdout)["findings"]
@@ -403,7 +403,7 @@ def test_a_plugin_for_another_slurm_is_refused(user, plugin):
     assert result.returncode == 66 and "is not a SPANK plugin" in result.stderr
 
 
-def test_works_for_an_unprivileged_user(plain, rollcall, plugin, short_folder):
+def test_user_installation_works_for_an_unprivileged_user(plain, rollcall, plugin, short_folder):
     if os.geteuid() != 0 or shutil.which("runuser") is None:
         pytest.skip("the other tests run as an ordinary user already, or there is no runuser")
     as_nobody = ("runuser", "-u", "nobody", "--")
@@ -433,7 +433,7 @@ def site(rollcall, *arguments):
                           env=clean_environment())
 
 
-def test_a_sites_installation_serves_srun(plain, rollcall, plugin, tmp_path):
+def test_site_installation_works_with_srun(plain, rollcall, plugin, tmp_path):
     installed_plugin = shutil.copy(plugin, tmp_path)
     options = ["--site", f"--slurm-conf={plain.folder}/etc/slurm.conf"]
     plugstack = plain.folder / "etc" / "plugstack.conf"
@@ -460,6 +460,6 @@ def test_a_sites_installation_serves_srun(plain, rollcall, plugin, tmp_path):
     (["install", "--user", "--slurm-conf=/nowhere/slurm.conf"], 66, "/nowhere/slurm.conf"),
     (["install", "--site", "--root=/nowhere"], 66, "slurm.conf"),
 ])
-def test_bad_input_is_one_line(rollcall, arguments, code, text):
+def test_wrong_arguments_print_one_error_line(rollcall, arguments, code, text):
     result = site(rollcall, *arguments)
     assert result.returncode == code and text in result.stderr and result.stderr.count("\n") == 1

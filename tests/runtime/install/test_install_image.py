@@ -24,7 +24,7 @@ def image(tmp_path, plugin):
     return tmp_path
 
 
-def test_a_site_gets_a_line_and_a_profile_and_gives_them_back(rollcall, image):
+def test_site_install_adds_line_and_profile_and_uninstall_removes_them(rollcall, image):
     plugstack = image / "etc" / "slurm" / "plugstack.conf"
     plugstack.write_text("optional /opt/other.so")  # no line feed at the end
     before = tree(image / "etc")
@@ -44,7 +44,7 @@ def test_a_site_gets_a_line_and_a_profile_and_gives_them_back(rollcall, image):
     assert not (image / "etc" / "rollcall").exists()
 
 
-def test_an_image_is_installed_into_whatever_its_links_name(rollcall, image, tmp_path_factory):
+def test_links_in_an_image_resolve_inside_the_image(rollcall, image, tmp_path_factory):
     """A folder of this machine that has the name of an absolute link's target is neither read nor written."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "plugstack.conf").write_text("optional /opt/this_machines.so\n")
@@ -68,7 +68,7 @@ def test_an_image_is_installed_into_whatever_its_links_name(rollcall, image, tmp
         assert again.returncode == 78 and f"{image}{outside}/more.conf" in again.stderr
 
 
-def test_taking_it_back_reaches_the_files_that_links_point_to(rollcall, image):
+def test_uninstall_follows_links_to_the_installed_files(rollcall, image):
     """Other nodes may find them by another way than this one's links."""
     (image / "srv").mkdir()
     (image / "srv" / "stack.conf").write_text("")
@@ -100,7 +100,7 @@ def test_an_administrators_edits_are_never_lost(rollcall, image):
 
 
 @pytest.mark.parametrize("words", ["log=syslog", "log=syslog config_owner=7001", "rollcall=/opt/mine/rollcall  log=syslog"])
-def test_what_the_pages_tell_to_write_into_the_line_is_no_edit(rollcall, image, words):
+def test_documented_plugin_arguments_do_not_count_as_an_edit(rollcall, image, words):
     (image / "opt" / "mine").mkdir()
     shutil.copy(rollcall, image / "opt" / "mine")
     options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
@@ -122,7 +122,7 @@ def test_what_the_pages_tell_to_write_into_the_line_is_no_edit(rollcall, image, 
 
 
 @pytest.mark.parametrize("named", ["/opt/none", "bin/rollcall"])
-def test_a_program_that_steps_would_not_find_is_told(rollcall, image, named):
+def test_a_rollcall_argument_that_is_not_a_program_is_an_error(rollcall, image, named):
     options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
     plugstack = image / "etc" / "slurm" / "plugstack.conf"
     assert site(rollcall, "install", *options).returncode == 0
@@ -132,7 +132,7 @@ def test_a_program_that_steps_would_not_find_is_told(rollcall, image, named):
 
 
 @pytest.mark.parametrize("above", [True, False], ids=["above the plugin", "none there"])
-def test_the_program_goes_beside_the_plugin(rollcall, image, above):
+def test_site_install_places_the_program_beside_the_plugin(rollcall, image, above):
     if above:
         (image / "opt" / "bin").mkdir()
         (image / "opt" / "bin" / "rollcall").write_bytes(rollcall.read_bytes() + b"the image's")
@@ -146,7 +146,7 @@ def test_the_program_goes_beside_the_plugin(rollcall, image, above):
     assert "nothing to do" in again.stdout
 
 
-def test_a_file_that_others_may_change_is_not_copied_unless_the_line_believes_anybody(rollcall, image):
+def test_a_writable_plugin_is_refused_unless_config_owner_is_any(rollcall, image):
     options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
     plugin = image / "opt" / "spank_rollcall.so"
     os.chown(plugin, -1, 7001)
@@ -158,7 +158,7 @@ def test_a_file_that_others_may_change_is_not_copied_unless_the_line_believes_an
 
 @pytest.mark.parametrize("line", ["PlugStackConfig = {}", 'PlugStackConfig="{}"', "SlurmctldPort=6817 PlugStackConfig={}",
                                   "PlugStackConfig=\\\n{}"])
-def test_the_line_goes_where_slurm_looks_however_the_place_is_spelled(rollcall, image, line):
+def test_plugstackconfig_is_parsed_in_every_spelling(rollcall, image, line):
     etc = image / "etc" / "slurm"
     (etc / "slurm.conf").write_text("ClusterName=image\n" + line.format("/etc/slurm/stack.conf") + "\n")
     options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
@@ -169,7 +169,7 @@ def test_the_line_goes_where_slurm_looks_however_the_place_is_spelled(rollcall, 
     assert site(rollcall, "uninstall", *options).returncode == 0 and not (etc / "stack.conf").exists()
 
 
-def test_a_plugstack_that_is_looked_for_in_any_folder_is_refused(rollcall, image):
+def test_a_relative_plugstackconfig_is_refused(rollcall, image):
     (image / "etc" / "slurm" / "slurm.conf").write_text("PlugStackConfig=stack.conf\n")
     for command in ("install", "uninstall"):
         result = site(rollcall, command, "--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so")
@@ -178,7 +178,7 @@ def test_a_plugstack_that_is_looked_for_in_any_folder_is_refused(rollcall, image
 
 @pytest.mark.parametrize("name", ["slurm/plugstack.conf", "rollcall/site.toml", "slurm/slurm.conf.d"])
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.write_bytes(b"#" * (2 << 20))])
-def test_what_cannot_be_read_whole_is_not_taken_for_absent(rollcall, image, name, make):
+def test_an_unreadable_file_is_an_error_and_not_treated_as_absent(rollcall, image, name, make):
     """A read error would otherwise cost the site its own lines: an empty file and an unreadable one are different things."""
     (image / "etc" / "rollcall").mkdir()
     (image / "etc" / "slurm" / "slurm.conf").write_text("ClusterName=image\ninclude slurm.conf.d\n")
@@ -192,7 +192,7 @@ def test_what_cannot_be_read_whole_is_not_taken_for_absent(rollcall, image, name
     assert sorted(image.rglob("*")) == before
 
 
-def test_what_users_cannot_read_is_warned_of(rollcall, image):
+def test_files_that_users_cannot_read_are_a_warning(rollcall, image):
     image.chmod(0o755)
     plugin = image / "private" / "lib" / "spank_rollcall.so"
     plugin.parent.mkdir(parents=True)
@@ -214,7 +214,7 @@ def test_what_users_cannot_read_is_warned_of(rollcall, image):
 
 
 @pytest.mark.parametrize("name", ["opt/spank_rollcall.so", "mine.toml"])
-def test_what_anybody_could_have_written_is_not_installed_as_roots(rollcall, image, name):
+def test_world_writable_source_files_are_not_installed(rollcall, image, name):
     shutil.copy(SOURCE / "site_config" / "minicluster.toml", image / "mine.toml")
     options = ["install", "--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so", f"--profile={image}/mine.toml"]
     (image / name).chmod(0o666)
@@ -226,7 +226,7 @@ def test_what_anybody_could_have_written_is_not_installed_as_roots(rollcall, ima
 
 
 @pytest.mark.parametrize("name", ["opt", "etc/rollcall", "etc/slurm", "etc/slurm/slurm.conf", "etc/slurm/more.conf"])
-def test_what_steps_would_refuse_is_not_installed(rollcall, image, name):
+def test_install_refuses_targets_that_steps_would_not_trust(rollcall, image, name):
     (image / "etc" / "rollcall").mkdir()
     (image / "etc" / "slurm" / "plugstack.conf").write_text("include more.conf\n")
     (image / "etc" / "slurm" / "more.conf").write_text("optional /opt/old/spank_rollcall.so\n" if name.endswith("more.conf") else "")

@@ -1,4 +1,4 @@
-"""The virtual environment that a setting names, on a node that lacks it: another Python would run there, and nobody would notice."""
+"""A configured virtual environment that is missing on one node: another Python would run there unnoticed."""
 
 import os
 
@@ -23,7 +23,7 @@ def venv(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["plugin", "exec", "user's installation"])
-def test_a_node_that_lacks_it_ends_the_step(short_folder, plugin, rollcall, venv, tmp_path, way):
+def test_a_node_without_the_venv_ends_the_step(short_folder, plugin, rollcall, venv, tmp_path, way):
     (tmp_path / "empty").mkdir()
     options = [f"--plugin={plugin}"] if way == "plugin" else []
     cluster = Minicluster(short_folder / "venv", "--nodes=2", *options).start()
@@ -34,7 +34,7 @@ def test_a_node_that_lacks_it_ends_the_step(short_folder, plugin, rollcall, venv
         if way.startswith("user"):
             user.install()
         conf = user.conf if way.startswith("user") else cluster.folder / "etc" / "slurm.conf"
-        result = user.as_her(["env", f"SLURM_CONF={conf}", "srun", *([] if front else ["--ddp"]), "-N2", "--ntasks-per-node=2",
+        result = user.run_as_user(["env", f"SLURM_CONF={conf}", "srun", *([] if front else ["--ddp"]), "-N2", "--ntasks-per-node=2",
                               "--kill-on-bad-exit=0", *front, "python"], False, {"ROLLCALL_VENV": str(venv)})
         assert result.returncode != 0 and result.stdout == "mine\n" * 2, result.stderr
         (line,) = rollcall_lines(result.stderr)

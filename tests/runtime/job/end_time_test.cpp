@@ -18,12 +18,12 @@ TEST(TimeLeft, IsReadInSlurmsNotation) {
   }
 }
 
-TEST(EndTime, IsTheVariableWhereSlurmSetsIt) {
+TEST(EndTime, IsReadFromSlurmJobEndTime) {
   const Environment environment({{"SLURM_JOB_END_TIME", "2000"}, {"SLURM_JOB_ID", "7"}});
   EXPECT_EQ(job_end_time(environment, 1500), 2000);
 }
 
-TEST(JobNameForSlurm, IsTheElementOfAnArray) {
+TEST(JobNameForSlurm, IncludesTheArrayTaskId) {
   EXPECT_EQ(job_name_for_slurm(Environment()), "");
   EXPECT_EQ(job_name_for_slurm(Environment({{"SLURM_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", ""}})), "7");
   EXPECT_EQ(job_name_for_slurm(

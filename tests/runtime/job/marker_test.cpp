@@ -18,7 +18,7 @@ TEST(Marker, SurvivesARoundTripThroughText) {
   EXPECT_TRUE(parse_marker("").empty());
 }
 
-TEST(Marker, DamagedPartsArePassedOver) {
+TEST(Marker, SkipsDamagedParts) {
   const Marker marker = parse_marker("RANK,:00000001,A:123,B:0000000g,C:00000002,D:+0000003,,E:00000004");
   EXPECT_EQ(marker, (Marker{{"C", 2U}, {"E", 4U}}));
 }
@@ -37,7 +37,7 @@ TEST(Marker, ValueIsTheUsersUnlessItIsMarkedAndUnchanged) {
   EXPECT_EQ(set_by_user(environment, "MASTER_ADDR"), std::nullopt);
 }
 
-TEST(Marker, TellsWhatIsLeftOfAnotherStep) {
+TEST(Marker, ListsVariablesLeftByAnotherStep) {
   Environment environment;
   EXPECT_TRUE(marked_values(environment).empty());
   environment.set("RANK", "1");

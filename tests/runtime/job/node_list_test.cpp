@@ -20,7 +20,7 @@ struct NodeListCase {
   Names names;
 };
 
-TEST(NodeList, ExpandsWhatIsSeenInTheField) {
+TEST(NodeList, ExpandsNodeListsOfRealClusters) {
   const std::vector<NodeListCase> cases{
       {"jwb0001", {"jwb0001"}},
       {"jean-zay-ia[810,812-815]",
@@ -45,7 +45,7 @@ TEST(NodeList, ExpandsWhatIsSeenInTheField) {
   }
 }
 
-TEST(NodeList, DamagedListsAreErrorsThatShowThem) {
+TEST(NodeList, RefusesDamagedListsAndShowsThem) {
   for (const char* text : {"",         ",",      "a,",    ",a",    "a,,b",   "a[",     "a[1",
                            "a]1",      "a[]",    "a[1-]", "a[-1]", "a[2-1]", "a[1,]",  "a[x]",
                            "a[1-2-3]", "a[[1]]", "a b",   "a;b",   "a$(id)", "a[1 2]", "a[99999999999999999999]"}) {
@@ -65,13 +65,13 @@ TEST(NodeList, ExpansionIsBounded) {
   }
 }
 
-TEST(NodeList, LargestNumberThatThereIsEndsARange) {
+TEST(NodeList, RangeMayEndAtTheLargest64BitNumber) {
   EXPECT_THAT(*expand_node_list("n[18446744073709551615]"), ElementsAreArray({"n18446744073709551615"}));
   EXPECT_THAT(*expand_node_list("n[18446744073709551614-18446744073709551615,7]"),
               ElementsAreArray({"n18446744073709551614", "n18446744073709551615", "n7"}));
 }
 
-TEST(NodeList, NamesAreNoLongerThanAHostName) {
+TEST(NodeList, RefusesNamesLongerThanAHostName) {
   const std::string longest(kLongestNodeName - 1, 'n');
   const std::string zeros(kLongestNodeName, '0');
   EXPECT_EQ(expand_node_list(longest + "[1-3]")->size(), 3U);
@@ -146,7 +146,7 @@ TEST(TasksPerNode, ExpandsSlurmsNotation) {
   EXPECT_EQ(*expand_tasks_per_node("1,2(x2),1(x1)"), (Counts{1, 2, 2, 1}));
 }
 
-TEST(TasksPerNode, AnythingElseIsAnError) {
+TEST(TasksPerNode, RefusesMalformedText) {
   for (const char* text : {"", ",", "2,", "x3", "2(x)", "2(3)", "2(x3", "2x3", "(x3)", "0", "2(x0)", "-1", "2(x3)4",
                            "2 (x3)", "1(x1000001)", "1(x1000000),1", "99999999999"}) {
     const auto counts = expand_tasks_per_node(text);

@@ -8,7 +8,7 @@
 namespace rollcall::job {
 namespace {
 
-/// What a batch script of job 9 finds that task 1 of step 3 of job 7, an array's element, submitted.
+/// The environment of a batch script of job 9, submitted by task 1 of step 3 of job 7, an array element.
 Environment script_from_a_task() {
   return Environment({{"SLURM_JOB_ID", "9"},
                       {"SLURM_JOB_NODELIST", "n[1-2]"},
@@ -40,7 +40,7 @@ Environment with(Environment environment, const std::map<std::string, std::strin
   return environment;
 }
 
-TEST(OwnEnvironment, OfABatchScriptHasNothingOfTheStepThatSubmittedIt) {
+TEST(OwnEnvironment, BatchScriptHasNoVariablesOfTheSubmittingStep) {
   const StepEvidence evidence{.step = StepOfProcess{9, "batch"}, .is_array_element = false, .restarts = 0};
   const Environment own = without_inherited_variables(script_from_a_task(), evidence);
   EXPECT_EQ(own.variables(), Environment({{"SLURM_JOB_ID", "9"},
@@ -54,7 +54,7 @@ TEST(OwnEnvironment, OfABatchScriptHasNothingOfTheStepThatSubmittedIt) {
                                  .variables());
 }
 
-TEST(OwnEnvironment, OfATaskKeepsWhatSlurmGaveIt) {
+TEST(OwnEnvironment, TaskKeepsTheVariablesThatSlurmSet) {
   const Environment task =
       with(script_from_a_task(),
            {{"SLURM_JOB_ID_HET_GROUP_0", "9"}, {"PMIX_NAMESPACE", "slurm.pmix.10.3"}, {"PMI_JOBID", "9.3"}});
@@ -63,7 +63,7 @@ TEST(OwnEnvironment, OfATaskKeepsWhatSlurmGaveIt) {
   EXPECT_EQ(without_inherited_variables(task, {}).variables(), task.variables());
 }
 
-TEST(OwnEnvironment, OfSallocInsideAStepIsNoTasks) {
+TEST(OwnEnvironment, SallocInsideAStepHasNoTaskVariables) {
   const StepEvidence evidence{.step = StepOfProcess{7, "3"}};
   const Environment own = without_inherited_variables(script_from_a_task(), evidence);
   for (const char* const name : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURMD_NODENAME", "SLURM_JOB_END_TIME"}) {
@@ -71,7 +71,7 @@ TEST(OwnEnvironment, OfSallocInsideAStepIsNoTasks) {
   }
 }
 
-TEST(OwnEnvironment, WithoutAWitnessIsJudgedByTheNodesOfTheJob) {
+TEST(OwnEnvironment, WithoutEvidenceComparesTheNodesOfStepAndJob) {
   const auto step_kept = [](const std::map<std::string, std::string>& values) {
     return without_inherited_variables(with(script_from_a_task(), values), {}).get("SLURM_STEP_NODELIST").has_value();
   };
@@ -81,7 +81,7 @@ TEST(OwnEnvironment, WithoutAWitnessIsJudgedByTheNodesOfTheJob) {
   EXPECT_FALSE(step_kept({{"SLURM_STEP_NODELIST", "n2"}})) << "this node is not in it";
 }
 
-/// As rank 1 of torchrun or mpirun has it, which submitted this job.
+/// The variables of rank 1 of a torchrun or mpirun that submitted this job.
 std::map<std::string, std::string> of_torchrun() {
   return {{"TORCHELASTIC_RUN_ID", "none"},
           {"TORCHELASTIC_ERROR_FILE", "/tmp/torchelastic_a/0/error.json"},
@@ -98,7 +98,7 @@ std::map<std::string, std::string> of_mpirun() {
           {"PMIX_RANK", "1"}};
 }
 
-TEST(OwnEnvironment, EmptiesWhatALauncherAroundTheStepToldItsRanks) {
+TEST(OwnEnvironment, EmptiesVariablesOfALauncherOutsideTheStep) {
   const Environment job({{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}, {"PET_NNODES", "2"}});
   for (const auto& values : {of_torchrun(), of_mpirun()}) {
     const Environment given = with(job, values);
@@ -111,7 +111,7 @@ TEST(OwnEnvironment, EmptiesWhatALauncherAroundTheStepToldItsRanks) {
   }
 }
 
-TEST(OwnEnvironment, KeepsWhatALauncherInsideOfTheStepTellsItsRanks) {
+TEST(OwnEnvironment, KeepsVariablesOfALauncherInsideTheStep) {
   const Environment job({{"SLURM_JOB_ID", "9"}});
   Environment rank = with(job, of_torchrun());
   EXPECT_EQ(without_inherited_variables(rank, {.given = job}).variables(), rank.variables());
@@ -122,7 +122,7 @@ TEST(OwnEnvironment, KeepsWhatALauncherInsideOfTheStepTellsItsRanks) {
   EXPECT_EQ(without_inherited_variables(rank, {.given = given}).variables(), rank.variables());
 }
 
-TEST(OwnEnvironment, KeepsSlurmsPmixBesideAnOuterMpiruns) {
+TEST(OwnEnvironment, KeepsSlurmsPmixVariablesAndEmptiesThoseOfAnOuterMpirun) {
   Environment given = with(Environment({{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "3"}}), of_mpirun());
   given.set("PMIX_NAMESPACE", "slurm.pmix.9.3");
   const Environment own = without_inherited_variables(given, {.step = StepOfProcess{9, "3"}, .given = given});
@@ -130,7 +130,7 @@ TEST(OwnEnvironment, KeepsSlurmsPmixBesideAnOuterMpiruns) {
   EXPECT_EQ(own.get("OMPI_COMM_WORLD_RANK"), "");
 }
 
-TEST(OwnEnvironment, OfAFirstProcessIsReadOnlyWhereItsLastEntryEnds) {
+TEST(OwnEnvironment, RefusesAnEnvironmentBlockWithoutAFinalNul) {
   using namespace std::string_literals;
   EXPECT_EQ(environment_in("A=1\0B=\0\0C=3\0"s)->variables(),
             Environment({{"A", "1"}, {"B", ""}, {"C", "3"}}).variables());
@@ -139,7 +139,7 @@ TEST(OwnEnvironment, OfAFirstProcessIsReadOnlyWhereItsLastEntryEnds) {
   }
 }
 
-TEST(OwnEnvironment, OutsideOfAJobIsAsItIs) {
+TEST(OwnEnvironment, IsUnchangedOutsideAJob) {
   Environment shell = script_from_a_task();
   shell.unset("SLURM_JOB_ID");
   EXPECT_EQ(without_inherited_variables(shell, {.step = StepOfProcess{9, "batch"}}).variables(), shell.variables());

@@ -25,7 +25,7 @@ TEST(SrunArguments, AnOptionIsFoundBeforeTheProgram) {
   EXPECT_EQ(ddp("srun --new-option=value --ddp python"), "");
 }
 
-TEST(SrunArguments, TheProgramsOwnOptionsAreItsOwn) {
+TEST(SrunArguments, IgnoresOptionsOfTheProgram) {
   for (const char* const line :
        {"srun", "srun python train.py --ddp", "srun -N2 -n 4 python --ddp", "srun -lN 2 --label train --ddp=1",
         "srun --kill-on-bad-exit train --ddp", "srun --mpi=pmix train --ddp", "srun -- --ddp",
@@ -35,12 +35,12 @@ TEST(SrunArguments, TheProgramsOwnOptionsAreItsOwn) {
   }
 }
 
-TEST(SrunArguments, EveryComponentOfAHetStepCounts) {
+TEST(SrunArguments, FindsAnOptionInAnyComponentOfAHetStep) {
   EXPECT_EQ(ddp("srun -n1 a x : --ddp -n1 b y"), "");
   EXPECT_EQ(ddp("srun --ddp=debug=on a : -n1 b --ddp"), "debug=on");
 }
 
-TEST(SrunArguments, AnArgumentMayBeAWordOfItsOwn) {
+TEST(SrunArguments, ReadsTheValueFromTheNextArgument) {
   const std::vector<std::string> words{"srun", "--ddp", "--task-prolog", "/x", "program", "--task-prolog=/y"};
   EXPECT_EQ(srun_option(words, "--task-prolog"), "/x");
 }

@@ -1,5 +1,5 @@
-"""What belongs to another job or step is not believed, and what cannot be every task's is not: each variable that rollcall reads
-as another job's, as all tasks' and as absent, in each way of starting, beside what Slurm gives where nothing of that is set."""
+"""Variables of another job or step are ignored, and so are rank variables equal in all tasks: each variable that rollcall reads
+is tried with another job's value, with one value for all tasks and absent, in each way to start, against a clean environment."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from minicluster import SLURM, SOURCE, Minicluster, poll
 
 pytestmark = pytest.mark.slurm
-HOSTS = "jwb[0001-0002]"  # the step that submitted has the nodes of the new job: shape alone tells nothing
+HOSTS = "jwb[0001-0002]"  # the submitting step has the nodes of the new job: the node list alone distinguishes nothing
 
 # As task 1 of step 3 of job 7 has them, requeued twice, which is element 5 of an array, a component of a het job, and under PMIx
 # and pmi2 at once. srun takes some variables of its own tasks for options of its own: these have the values of the new step.
@@ -25,21 +25,21 @@ ANOTHER_JOBS = {
 # With these srun itself refuses to start in a batch script.
 HET = {"SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "7", "SLURM_JOB_NODELIST_HET_GROUP_0": "jwb0002",
        "SLURM_JOB_NODELIST_HET_GROUP_1": "jwb0001"}
-# Slurm's own handle of the job, the cluster's name, what Slurm sets anew, options of sbatch and srun, what stands between srun and a
-# task prolog, and what other launchers than Slurm say, who know no jobs.
+# Slurm's handle of the job, the cluster's name, variables that Slurm sets again, options of sbatch and srun, those between srun and a
+# task prolog, and variables of launchers that do not know Slurm jobs.
 NOT_LEFT_BEHIND = re.compile(r"SLURM_(JOB_ID|JOB_NUM_NODES|CLUSTER_NAME|CPUS_PER_TASK|HOSTFILE|KILL_BAD_EXIT|TASK_PROLOG|ROLLCALL_\w+)$"
                              r"|SLURM_SCRIPT_CONTEXT$|OMPI_|MPI_|PMI_LOCAL_|PMI_KVSNAME$")
 IDENTITY = ("SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST")  # without one of these a process is no task
 
 
-def test_every_variable_of_slurms_that_is_read_is_tried(cluster, rollcall):
+def test_every_slurm_variable_that_rollcall_reads_is_covered_here(cluster, rollcall):
     table = cluster.run(rollcall, "--print-environment-markdown").stdout.partition("reads besides")[2].partition("never sets")[0]
     read = {name for name in re.findall(r"^\| `((?:SLURM|PMI|OMPI|MPI)\w*)`", table, re.M) if not NOT_LEFT_BEHIND.match(name)}
     assert {name for name in read if not any(tried.startswith(name) for tried in (*ANOTHER_JOBS, *HET))} == set()
 
 
 def comparable(job, said):
-    """What `rollcall env` says, without what differs between two jobs: the id is right or not, the ports come from it."""
+    """The output of `rollcall env` without the values that differ between two jobs: ids, and the ports derived from them."""
     of_job = ("MASTER_PORT", "PET_MASTER_PORT", "JAX_COORDINATOR_ADDRESS", "ROLLCALL_SET", "ROLLCALL_STEP")
     facts = {**said["facts"], "job_id": said["facts"]["job_id"] in (None, int(job)), "step_id": said["facts"]["step_id"] is not None}
     return {"facts": facts, "warnings": said["warnings"],
@@ -48,7 +48,7 @@ def comparable(job, said):
 
 @pytest.fixture
 def record(cluster, rollcall):
-    """The command of a task that records what `rollcall env` says, and what was recorded so far, by rank."""
+    """The command of a task that records the output of `rollcall env`, and a function that reads the records by rank."""
     folder = cluster.new_folder()
     script = folder / "record"
     script.write_text(f'#!/bin/bash\n{rollcall} env --json > "$1/$SLURM_JOB_ID.$SLURM_PROCID.$$" 2>&1\n')
@@ -77,7 +77,7 @@ def direct(*options):
 
 
 def from_a_task(cluster, command, env):
-    """A step's second task submits, and its job has ended when the step ends."""
+    """The second task of a step submits the job and waits for its end."""
     script = cluster.new_folder() / "inner"
     script.write_text(f"#!/bin/bash\n{command}\nsrun {command}\n")
     submit = f"[ $SLURM_PROCID = 0 ] || sbatch --wait -N2 -n2 -w{HOSTS} --output=/dev/null {script}"
@@ -100,7 +100,7 @@ WITH_SRUN_INSIDE = ("step of a batch script", "step of an array element", "step 
 
 @pytest.mark.long
 @pytest.mark.parametrize("start", STARTS)
-def test_what_another_job_left_changes_nothing(cluster, record, start):
+def test_variables_left_by_another_job_have_no_effect(cluster, record, start):
     command, read = record()
     STARTS[start](cluster, command, {})
     expected = read()
@@ -118,22 +118,22 @@ LAUNCHERS = {
                  "ROLE_WORLD_SIZE": "2", "ROLE_NAME": "default", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
     "mpirun": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
                "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun-elsewhere-1@1", "PMIX_RANK": "1"}}
-NOT_BELIEVED = re.compile(r"rollcall: warning: (TORCHELASTIC_RUN_ID|OMPI_COMM_WORLD_RANK): was set before this step by ")
+IGNORED_WARNING = re.compile(r"rollcall: warning: (TORCHELASTIC_RUN_ID|OMPI_COMM_WORLD_RANK): was set before this step by ")
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_what_a_launcher_around_sbatch_or_srun_told_its_ranks_is_not_believed(cluster, rollcall, launcher):
+def test_variables_of_a_launcher_around_sbatch_or_srun_are_ignored(cluster, rollcall, launcher):
     """A rank of torchrun or mpirun that submits a job, or starts a step."""
     show = "sh -c 'echo $RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID-none} ${OMPI_COMM_WORLD_RANK-none} $MASTER_ADDR'"
     places = {f"{rollcall} exec -- ": "0 1 ", "srun --ddp ": "[01] 2 ", f"srun {rollcall} exec -- ": "[01] 2 "}
     for start, ranks in places.items():
         output = cluster.batch(f"#!/bin/bash\n{start}{show}\n", "-N2", "-n2", env=LAUNCHERS[launcher])
         lines = [line for line in output.splitlines() if re.match(ranks, line)]
-        assert len(set(lines)) == int(ranks.split()[-1]) and len(NOT_BELIEVED.findall(output)) == 1, output
+        assert len(set(lines)) == int(ranks.split()[-1]) and len(IGNORED_WARNING.findall(output)) == 1, output
         assert all(" none none " in line and "192.0.2.1" not in line for line in lines), output
 
 
-def test_what_a_launcher_inside_of_such_a_job_tells_its_ranks_is(cluster, rollcall):
+def test_variables_of_a_launcher_inside_the_job_are_used(cluster, rollcall):
     folder = cluster.new_folder()
     worker = f"{rollcall} env --json > {folder}/$RANK"
     cluster.batch(f"#!/bin/bash\n{rollcall} run --nproc-per-node=2 --no-python bash -c '{worker}'\n", "-n1", env=LAUNCHERS["torchrun"])
@@ -142,8 +142,8 @@ def test_what_a_launcher_inside_of_such_a_job_tells_its_ranks_is(cluster, rollca
 
 
 @pytest.mark.long
-def test_slurmctld_is_asked_by_those_alone_who_look_at_their_step(cluster, rollcall, rollcall_train):
-    """With a squeue that hangs: help is there at once, and what is not known is believed with a warning."""
+def test_only_commands_that_read_the_step_query_slurmctld(cluster, rollcall, rollcall_train):
+    """With a squeue that hangs: help appears at once, and unverified values are used with a warning."""
     folder = cluster.new_folder()
     (folder / "squeue").write_text(f"#!/bin/sh\ntouch {folder}/asked\nexec sleep 60\n")
     (folder / "squeue").chmod(0o755)
@@ -158,7 +158,7 @@ def test_slurmctld_is_asked_by_those_alone_who_look_at_their_step(cluster, rollc
 
 
 def test_srun_asks_slurmctld_once_for_all_components_of_a_step(cluster):
-    """Also where it is told nothing: each question may take its time limit."""
+    """Also where squeue fails: each query may take its time limit."""
     folder = cluster.new_folder()
     (folder / "squeue").write_text(f"#!/bin/sh\nps -o comm= $(ps -o ppid= $PPID) >> {folder}/asked_by\nexit 1\n")
     (folder / "squeue").chmod(0o755)
@@ -169,7 +169,7 @@ def test_srun_asks_slurmctld_once_for_all_components_of_a_step(cluster):
 
 @pytest.mark.long
 @pytest.mark.parametrize("prefix", [("--ddp",), ()])
-def test_what_is_no_tasks_own_is_replaced_and_each_node_says_so(cluster, rollcall, prefix):
+def test_rank_variables_equal_in_all_tasks_are_replaced_with_a_warning(cluster, rollcall, prefix):
     """`export LOCAL_RANK=$SLURM_LOCALID` in a batch script is 0 in all tasks."""
     names = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "CROSS_RANK", "ROLE_RANK", "JAX_PROCESS_ID")
     shape = ("-N2", "-n4", "--ntasks-per-node=2")
@@ -189,8 +189,8 @@ def tasks_values(environments, names):
 
 
 @pytest.mark.long
-def test_what_is_absent_makes_no_other_ranks(cluster, rollcall):
-    """Of one variable each: the same ranks, or an error."""
+def test_a_missing_slurm_variable_never_changes_the_ranks(cluster, rollcall):
+    """Without each variable in turn: the same ranks, or an error."""
     names = [name for name in ANOTHER_JOBS if name.startswith("SLURM") and name not in IDENTITY]
     told = "sh -c 'echo $RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK'"
     tries = "; ".join(f'echo "{name} $(env -u {name} {rollcall} exec -- {told})"' for name in names)
@@ -201,8 +201,8 @@ def test_what_is_absent_makes_no_other_ranks(cluster, rollcall):
 
 
 @pytest.mark.parametrize("template", ["run.sbatch", pytest.param("run_elastic.sbatch", marks=pytest.mark.long)])
-def test_a_job_that_an_arrays_element_submits_requeues_itself(cluster, rollcall, template):
-    """And not the element, whose number is in the job's environment. The training is a stand-in: interrupted, then done."""
+def test_a_job_submitted_by_an_array_element_requeues_itself(cluster, rollcall, template):
+    """Not the array element, although its index is in the environment. The training is a stand-in: interrupted, then done."""
     folder = cluster.new_folder()
     training = folder / "rollcall-train"
     training.write_text(f"#!/bin/bash\n[ -e {folder}/second ] && exit 0\ntouch {folder}/second\nexit 75\n")
@@ -218,7 +218,7 @@ def test_a_job_that_an_arrays_element_submits_requeues_itself(cluster, rollcall,
     assert "Restarts=1" in shown[job] and "Restarts=0" in shown[outer] and "JobState=RUNNING" in shown[outer]
 
 
-def test_a_job_that_a_task_submits_has_none_of_that_steps_values(cluster):
+def test_a_job_submitted_by_a_task_has_no_variables_of_that_step(cluster):
     """A trainer that submits its evaluation, whose script starts a program without srun."""
     folder = cluster.new_folder()
     inner = f"sbatch --wait -n1 --output=/dev/null --wrap 'env > {folder}/batch'; salloc -n1 env > {folder}/salloc"
@@ -229,8 +229,8 @@ def test_a_job_that_a_task_submits_has_none_of_that_steps_values(cluster):
 
 
 @pytest.mark.long
-def test_a_step_has_neither_array_nor_restarts_of_the_job_that_submitted(cluster):
-    """Programs choose what to do by SLURM_ARRAY_TASK_ID, and go on from a checkpoint where they were started again."""
+def test_a_step_has_no_array_or_restart_variables_of_the_submitting_job(cluster):
+    """Programs select their work by SLURM_ARRAY_TASK_ID, and resume from a checkpoint after a restart."""
     names = {"SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "5", "SLURM_RESTART_COUNT": "2"}
     show = 'echo "${SLURM_ARRAY_TASK_ID-none} ${SLURM_RESTART_COUNT-none} $TORCHELASTIC_RESTART_COUNT"'
     script = f"#!/bin/bash\nsrun --ddp -n1 bash -c '{show}'\n"
@@ -238,8 +238,8 @@ def test_a_step_has_neither_array_nor_restarts_of_the_job_that_submitted(cluster
     assert cluster.batch(script, "-n1", "--array=4", env={"SLURM_RESTART_COUNT": "2"}).split("\n")[0] == "4 none 0"
 
 
-def test_a_component_with_the_option_keeps_the_submitting_jobs_array_from_all_components(cluster):
-    """The option of the second component alone: an element of an array starts the job of this step."""
+def test_ddp_in_one_het_component_removes_array_variables_from_all(cluster):
+    """Only the second component has --ddp, and an array element submitted the job."""
     show = ["sh", "-c", 'echo "$0 ${SLURM_ARRAY_TASK_ID-none}"']
     script = f"#!/bin/bash\nsrun -n1 {shlex.join(show)} first : --ddp -n1 {shlex.join(show)} second\n"
     output = cluster.batch(script, "-n2", "-N2", env={"SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "5"})
@@ -247,8 +247,8 @@ def test_a_component_with_the_option_keeps_the_submitting_jobs_array_from_all_co
 
 
 @pytest.mark.long
-def test_a_training_in_a_job_that_an_array_submitted_is_no_element_of_it(cluster, rollcall_train):
-    """Its folder has no element's number, and nothing was started again."""
+def test_training_in_a_job_submitted_by_an_array_is_not_an_array_element(cluster, rollcall_train):
+    """Its folder name has no array index, and no restart is reported."""
     folder = cluster.new_folder()
     training = (f"{rollcall_train} --model=resnet20 --image-size=32 --batch-size=8 --max-steps=1 --valid-epochs=0 --progress=lines "
                 "--train-num-workers=1 --valid-num-workers=1")
@@ -259,7 +259,7 @@ def test_a_training_in_a_job_that_an_array_submitted_is_no_element_of_it(cluster
 
 
 @pytest.mark.long
-def test_binding_of_the_step_that_submitted_is_told(short_folder, plugin):
+def test_cpu_binding_inherited_from_the_submitting_step_is_a_warning(short_folder, plugin):
     cluster = Minicluster(short_folder / "bind", f"--plugin={plugin}", "--conf=TaskPlugin=task/affinity", "--cpus=2").start()
     try:
         folder = cluster.new_folder()

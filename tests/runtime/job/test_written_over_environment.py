@@ -1,4 +1,4 @@
-"""A step's first process may have written over its environment, as programs do that set a title: /proc then tells no variables."""
+"""A step's first process may have overwritten its environment, as setproctitle does: /proc then shows no variables."""
 
 import os
 import pathlib
@@ -19,13 +19,13 @@ sys.exit(subprocess.run(sys.argv[1:], env=dict(os.environ)).returncode)
 """
 
 
-@pytest.mark.parametrize(("command", "told"), [(("--version",), "rollcall "), (("--help",), "usage: rollcall"),
+@pytest.mark.parametrize(("command", "expected"), [(("--version",), "rollcall "), (("--help",), "usage: rollcall"),
                                                (("exec", "--", "echo", "started"), "started\n")])
-def test_programs_below_it_work(tmp_path, command, told):
+def test_rollcall_works_below_a_process_without_a_readable_environment(tmp_path, command, expected):
     daemon = tmp_path / "slurmstepd"  # the kernel names a process after its script
     daemon.write_text('#!/bin/sh\n"$@"\nexit $?\n')
     daemon.chmod(0o755)
     ended = subprocess.run([daemon, sys.executable, "-c", FIRST_PROCESS, ROLLCALL, *command], capture_output=True, text=True, timeout=60,
                            check=False, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": "9"},
                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)))
-    assert ended.returncode == 0 and told in ended.stdout, ended.stderr
+    assert ended.returncode == 0 and expected in ended.stdout, ended.stderr

@@ -13,12 +13,12 @@ namespace {
 
 using testing::IsEmpty;
 
-/// Rank 3 of five on jwb0009, of which nobody knows where rank 0 is: jwb0007 has two tasks, jwb0009 two, jwb0010 one.
+/// Rank 3 of five on jwb0009; the host of rank 0 is unknown: jwb0007 has two tasks, jwb0009 two, jwb0010 one.
 class HostFile : public testing::Test {
  protected:
   ~HostFile() override { ::unlink(path_.c_str()); }
 
-  /// The facts once a file with this content was asked.
+  /// The facts after a host file with this content was read.
   job::JobFacts after(const std::string& content) const {
     std::ofstream(path_) << content;
     const Environment task =
@@ -32,7 +32,7 @@ class HostFile : public testing::Test {
   std::string path_ = testing::TempDir() + "rollcall-hosts-" + std::to_string(::getpid());
 };
 
-TEST_F(HostFile, TellsRankZerosHostInEverySlurmNotation) {
+TEST_F(HostFile, GivesTheHostOfRank0InEverySlurmNotation) {
   for (const char* content : {"jwb0010\njwb0007\njwb0009\njwb0009\njwb0007\n", "jwb0010\njwb0007\njwb0009*2\njwb0007",
                               "# ours\n\n jwb0010 # first\njwb[0007,0009]\njwb[0009,0007]\n"}) {
     const job::JobFacts facts = after(content);
@@ -42,7 +42,7 @@ TEST_F(HostFile, TellsRankZerosHostInEverySlurmNotation) {
   }
 }
 
-TEST_F(HostFile, OfAnotherStepIsNotBelieved) {
+TEST_F(HostFile, IsIgnoredWhenItDoesNotMatchTheStep) {
   for (const char* content : {
            "",                                                      // nothing
            "jwb0010\njwb0007\njwb0009\njwb0009\n",                  // too few tasks
@@ -60,7 +60,7 @@ TEST_F(HostFile, OfAnotherStepIsNotBelieved) {
   }
 }
 
-TEST_F(HostFile, IsNotAskedWhereRankZerosHostIsKnown) {
+TEST_F(HostFile, IsNotReadWhenTheHostOfRank0IsKnown) {
   const Environment task = with(slurm_task(), {{"SLURM_HOSTFILE", "/nonexistent"}});
   job::JobFacts facts = *facts_from_slurm(task);
   find_head_in_host_file(task, facts);

@@ -31,7 +31,7 @@ Environment hydra_rank() {
       {{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"PMI_FD", "6"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "3"}});
 }
 
-/// In a task whose rank 0 started mpirun: what mpirun leaves of Slurm's variables to its ranks.
+/// The Slurm variables that ranks of mpirun inherit when a Slurm task started mpirun.
 Environment inside_slurm(Environment ranks, std::uint32_t tasks) {
   const std::string number = std::to_string(tasks);
   return with(std::move(ranks), {{"SLURM_JOB_ID", "4711"},
@@ -47,7 +47,7 @@ Environment inside_slurm(Environment ranks, std::uint32_t tasks) {
                                  {"SLURMD_NODENAME", "jwb0007"}});
 }
 
-TEST(Ompi, ARankOfMpirunIsThatRank) {
+TEST(Ompi, ReadsTheRankFromOpenMpisVariables) {
   const auto gathered = gather(mpirun_rank(), nullptr);
   ASSERT_TRUE(gathered) << gathered.error().message();
   const job::JobFacts& facts = gathered->facts;
@@ -63,7 +63,7 @@ TEST(Ompi, ARankOfMpirunIsThatRank) {
   EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi+", "pmi-", "slurm-", "single-"));
 }
 
-TEST(Ompi, OnSeveralNodesTheNodeIsAGuessAndSaidToBe) {
+TEST(Ompi, NodeRankOnSeveralNodesIsAssumedWithAWarning) {
   const auto facts =
       facts_from_ompi(with(mpirun_rank(), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}));
   EXPECT_EQ(facts->num_nodes, 2U);
@@ -89,7 +89,7 @@ TEST(Ompi, DamagedVariablesAreNamed) {
   }
 }
 
-TEST(Ompi, SlurmsStaleRankIsNotBelieved) {
+TEST(Ompi, IgnoresTheStaleSlurmRank) {
   const auto gathered = gather(inside_slurm(mpirun_rank(), 1), nullptr);
   ASSERT_TRUE(gathered) << gathered.error().message();
   EXPECT_EQ(gathered->facts.source, "ompi");
@@ -103,7 +103,7 @@ TEST(Ompi, SlurmsStaleRankIsNotBelieved) {
   EXPECT_THAT(gathered->facts.warnings, IsEmpty()) << "this is how mpirun is meant to be used";
 }
 
-TEST(Ompi, ManyMpirunsBesideEachOtherAreAWarning) {
+TEST(Ompi, SeveralMpirunsInOneStepAreAWarning) {
   const Environment rank_zero = with(inside_slurm(mpirun_rank(), 4), {{"OMPI_COMM_WORLD_RANK", "0"}});
   const auto gathered = gather(rank_zero, nullptr);  // srun -n4 mpirun -np 4: ranks and sizes happen to agree
   ASSERT_TRUE(gathered) << gathered.error().message();
@@ -112,7 +112,7 @@ TEST(Ompi, ManyMpirunsBesideEachOtherAreAWarning) {
   EXPECT_THAT(gathered->facts.warnings, ElementsAre(HasSubstr("without mpirun")));
 }
 
-TEST(Ompi, LeftOverVariablesUnderSlurmsOwnServerAreNotBelieved) {
+TEST(Ompi, IgnoresLeftOverVariablesUnderSlurmsPmixServer) {
   const Environment task =
       with(slurm_task(),
            {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_NAMESPACE", "slurm.pmix.4711.2"}});
@@ -121,7 +121,7 @@ TEST(Ompi, LeftOverVariablesUnderSlurmsOwnServerAreNotBelieved) {
   EXPECT_EQ(gathered->facts.rank, 3U);
 }
 
-TEST(Pmi, ARankOfHydraIsThatRank) {
+TEST(Pmi, ReadsTheRankFromHydrasVariables) {
   const auto gathered = gather(hydra_rank(), nullptr);
   ASSERT_TRUE(gathered) << gathered.error().message();
   EXPECT_EQ(gathered->facts.source, "pmi");
@@ -132,14 +132,14 @@ TEST(Pmi, ARankOfHydraIsThatRank) {
   EXPECT_EQ(gathered->facts.num_nodes, 1U);
 }
 
-TEST(Pmi, HydraInsideSlurmIsBelieved) {
+TEST(Pmi, HydraInsideSlurmHasPrecedence) {
   const auto gathered = gather(inside_slurm(hydra_rank(), 1), nullptr);
   EXPECT_EQ(gathered->facts.source, "pmi");
   EXPECT_EQ(gathered->facts.rank, 1U);
   EXPECT_EQ(gathered->facts.world_size, 3U);
 }
 
-TEST(Pmi, ARankOfHydraThatLooksLikeTheStepsTaskIsNamedAsTheOthersAre) {
+TEST(Pmi, HydraRankEqualToTheSlurmTaskIsStillAPmiRank) {
   const Environment alike = with(slurm_task(), {{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}, {"MPI_LOCALNRANKS", "2"}});
   const auto gathered = gather(alike, nullptr);
   ASSERT_TRUE(gathered) << gathered.error().message();
@@ -147,14 +147,14 @@ TEST(Pmi, ARankOfHydraThatLooksLikeTheStepsTaskIsNamedAsTheOthersAre) {
   EXPECT_FALSE(gathered->facts.is_slurms_step);
 }
 
-TEST(Pmi, PalsNamesItsLocalRanksDifferently) {
+TEST(Pmi, ReadsTheLocalRankFromPalsVariables) {
   const auto facts = facts_from_pmi(
       Environment({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}}));
   EXPECT_EQ(facts->local_rank, 1U);
   EXPECT_EQ(facts->local_world_size, 4U);
 }
 
-TEST(Pmi, SlurmsOwnPluginAddsNothingToSlurmsFacts) {
+TEST(Pmi, SlurmsPmi2KeepsSlurmsFactsAndRefusesAnotherRank) {
   const Environment task = with(slurm_task(), {{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}, {"PMI_JOBID", "4711.2"}});
   const auto gathered = gather(task, nullptr);
   EXPECT_EQ(gathered->facts.rank, 3U);

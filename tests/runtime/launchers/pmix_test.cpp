@@ -26,7 +26,7 @@ Environment pmix_rank() {
                       {"PMIX_RANK", "2"}});
 }
 
-/// In a task whose rank 0 started mpirun: what mpirun leaves of Slurm's variables to its ranks.
+/// The Slurm variables that ranks of mpirun inherit when a Slurm task started mpirun.
 Environment inside_slurms_step(Environment ranks, std::uint32_t tasks) {
   const std::string number = std::to_string(tasks);
   return with(std::move(ranks), {{"SLURM_JOB_ID", "4711"},
@@ -46,8 +46,8 @@ Environment task_under_pmix(const std::string& run = "slurm.pmix.4711.2") {
   return with(slurm_task(), {{"PMIX_NAMESPACE", run}});
 }
 
-TEST(PmixAndSlurm, TogetherGiveSlurmsNodes) {
-  SaidPmix pmix(3, 5);
+TEST(PmixAndSlurm, UseSlurmsNodesWhenBothAgree) {
+  FakePmix pmix(3, 5);
   const auto gathered = gather(task_under_pmix(), &pmix);
   EXPECT_EQ(gathered->facts.source, "pmix");
   EXPECT_EQ(gathered->facts.head_host, "jwb0007");
@@ -56,8 +56,8 @@ TEST(PmixAndSlurm, TogetherGiveSlurmsNodes) {
   EXPECT_THAT(gathered->facts.warnings, IsEmpty());
 }
 
-TEST(PmixAndSlurm, RankZerosHostComesFromPmixWhereSlurmHidesIt) {
-  SaidPmix pmix(3, 5);
+TEST(PmixAndSlurm, HostOfRank0ComesFromPmixForArbitraryDistribution) {
+  FakePmix pmix(3, 5);
   pmix.head = "jwb0010";
   const auto gathered = gather(with(task_under_pmix(), {{"SLURM_DISTRIBUTION", "arbitrary"}}), &pmix);
   EXPECT_EQ(gathered->facts.head_host, "jwb0010");
@@ -65,7 +65,7 @@ TEST(PmixAndSlurm, RankZerosHostComesFromPmixWhereSlurmHidesIt) {
 }
 
 TEST(PmixAndSlurm, DifferentHostsAreAWarning) {
-  SaidPmix pmix(3, 5);
+  FakePmix pmix(3, 5);
   pmix.head = "jwb0010";
   pmix.own = "jwb0011";
   const auto gathered = gather(task_under_pmix(), &pmix);
@@ -76,18 +76,18 @@ TEST(PmixAndSlurm, DifferentHostsAreAWarning) {
 }
 
 TEST(PmixAndSlurm, DifferentRanksFromSlurmsOwnServerAreAnError) {
-  SaidPmix rank(2, 5);
+  FakePmix rank(2, 5);
   const auto other_rank = gather(task_under_pmix(), &rank);
   ASSERT_FALSE(other_rank);
   EXPECT_EQ(other_rank.error().setting, "SLURM_PROCID");
   EXPECT_EQ(other_rank.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(other_rank.error().reason, HasSubstr("is 2 according to Slurm's own PMIx"));
-  SaidPmix size(3, 8);
+  FakePmix size(3, 8);
   EXPECT_EQ(gather(task_under_pmix(), &size).error().setting, "SLURM_STEP_NUM_TASKS");
 }
 
-TEST(PmixAndSlurm, AnotherLaunchersServerIsBelieved) {
-  SaidPmix pmix(2, 4, "1416888321");
+TEST(PmixAndSlurm, PmixServerOfAnotherLauncherHasPrecedence) {
+  FakePmix pmix(2, 4, "1416888321");
   const auto gathered = gather(inside_slurms_step(pmix_rank(), 1), &pmix);
   ASSERT_TRUE(gathered) << gathered.error().message();
   EXPECT_EQ(gathered->facts.source, "pmix");
@@ -96,15 +96,15 @@ TEST(PmixAndSlurm, AnotherLaunchersServerIsBelieved) {
   EXPECT_FALSE(gathered->facts.job_id);
 }
 
-TEST(Pmix, AloneItIsEnough) {
-  SaidPmix pmix(1, 2);
+TEST(Pmix, WorksWithoutSlurm) {
+  FakePmix pmix(1, 2);
   const auto gathered = gather(Environment(), &pmix);
   EXPECT_EQ(gathered->facts.source, "pmix");
   EXPECT_EQ(gathered->facts.num_nodes, 1U);
 }
 
 TEST(Pmix, NodesOfMpirunAreCountedFromTheHostsOfItsRanks) {
-  SaidPmix pmix(3, 4, "1416888321");
+  FakePmix pmix(3, 4, "1416888321");
   pmix.node_id = 2;                                    // mpirun counts its own node, which runs no rank
   const auto gathered = gather(Environment(), &pmix);  // rank 0 is on one host, all others on another
   EXPECT_THAT(gathered->facts.hosts, ElementsAre("jwb0007", "jwb0009"));

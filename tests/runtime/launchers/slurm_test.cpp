@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(Slurm, FactsAreTheSteps) {
+TEST(Slurm, ReadsTheFactsOfTheStep) {
   const auto facts =
       facts_from_slurm(with(slurm_task(), {{"SLURM_RESTART_COUNT", "2"}, {"SLURM_JOB_NODELIST", "jwb[0001-0099]"}}));
   ASSERT_TRUE(facts) << facts.error().message();
@@ -72,7 +72,7 @@ TEST(Slurm, ContradictoryOrDamagedVariablesAreNamed) {
   }
 }
 
-TEST(Slurm, ArbitraryDistributionHidesRankZerosHostHonestly) {
+TEST(Slurm, ArbitraryDistributionLeavesTheHostOfRank0Unknown) {
   const Environment arbitrary = with(slurm_task(), {{"SLURM_DISTRIBUTION", "arbitrary"}});
   for (const char* distribution : {"arbitrary", "arbitrary,Pack"}) {
     const auto other = facts_from_slurm(with(arbitrary, {{"SLURM_DISTRIBUTION", distribution}}));
@@ -89,7 +89,7 @@ TEST(Slurm, ArbitraryDistributionHidesRankZerosHostHonestly) {
   EXPECT_THAT(one_node->warnings, IsEmpty());
 }
 
-TEST(Slurm, TenThousandNodesAreOneWorld) {
+TEST(Slurm, ReadsAStepOfTenThousandNodes) {
   const auto facts = facts_from_slurm(with(slurm_task(), {{"SLURM_PROCID", "79999"},
                                                           {"SLURM_LOCALID", "7"},
                                                           {"SLURM_NODEID", "9999"},
@@ -127,7 +127,7 @@ TEST(Slurm, NodesOfAHetStepFollowItsComponents) {
   EXPECT_EQ(facts->local_world_size, 2U);
 }
 
-TEST(Slurm, AHetStepWhoseOrderIsNotToldHidesRankZerosHostHonestly) {
+TEST(Slurm, HetStepOfUnknownOrderLeavesTheHostOfRank0Unknown) {
   Environment task = het_task();
   task.unset("SLURM_JOB_NODELIST_HET_GROUP_1");
   const auto facts = facts_from_slurm(task);
@@ -137,7 +137,7 @@ TEST(Slurm, AHetStepWhoseOrderIsNotToldHidesRankZerosHostHonestly) {
   EXPECT_EQ(facts->local_world_size, 2U);  // n1's, though n2 stands at its node rank in the sorted list
 }
 
-TEST(Slurm, PmixRankIsACrossCheck) {
+TEST(Slurm, WarnsWhenPmixRankDiffersFromSlurmProcid) {
   EXPECT_THAT(facts_from_slurm(with(slurm_task(), {{"PMIX_RANK", "3"}}))->warnings, IsEmpty());
   const auto facts = facts_from_slurm(with(slurm_task(), {{"PMIX_RANK", "4"}}));
   EXPECT_EQ(facts->rank, 3U);

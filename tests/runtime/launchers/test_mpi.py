@@ -85,7 +85,7 @@ def test_an_mpi_program_behind_exec_runs_under_mpirun(rollcall, mpi_hello, mpiru
 
 
 @pytest.mark.parametrize("late", [0, 1, 2])
-def test_a_rank_whose_first_client_of_pmix_ends_late_is_not_lost(rollcall, mpi_hello, mpirun, tmp_path, late):
+def test_mpi_init_works_when_one_rank_closes_its_pmix_client_late(rollcall, mpi_hello, mpirun, tmp_path, late):
     """A server counts the end of a client as its rank's absence from the fences that others of the node have begun: without order
     among the ranks, the late one's MPI_Init would wait for ever."""
     if shutil.which("strace") is None:
@@ -102,14 +102,14 @@ GIVEN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "23456"}
 
 
 @pytest.mark.parametrize("late", [0, 1])
-def test_a_rank_that_starts_late_is_not_lost_where_the_endpoint_is_given(rollcall, mpi_hello, mpirun, late):
-    """Nothing else makes the ranks meet then."""
+def test_mpi_init_works_with_a_late_rank_when_the_endpoint_is_given(rollcall, mpi_hello, mpirun, late):
+    """No rendezvous of rollcall synchronises the ranks then."""
     script = f"[ $OMPI_COMM_WORLD_RANK = {late} ] && sleep 7; exec {rollcall} exec -- {mpi_hello}"
     result = run(mpirun("-np", 3, "-x", "MASTER_ADDR", "-x", "MASTER_PORT", "sh", "-c", script), env=GIVEN)
     assert len(result.stdout.splitlines()) == 3, result.stderr
 
 
-def test_a_rank_that_never_comes_where_the_endpoint_is_given_is_told(rollcall, mpirun, tmp_path):
+def test_a_missing_rank_with_a_given_endpoint_is_reported(rollcall, mpirun, tmp_path):
     script = f"""[ $OMPI_COMM_WORLD_RANK = 0 ] && exec {rollcall} exec -- sh -c 'echo went on; : > {tmp_path}/on'
 until [ -e {tmp_path}/on ]; do sleep 0.02; done"""
     result = run(mpirun("-np", 2, "-x", "MASTER_ADDR", "-x", "MASTER_PORT", "sh", "-c", script),
@@ -118,19 +118,19 @@ until [ -e {tmp_path}/on ]; do sleep 0.02; done"""
     assert "rendezvous.timeout: 1 s: a rank of this node did not reach rollcall exec" in result.stderr
 
 
-def test_exec_twice_in_a_row_is_as_good_as_once(cluster, rollcall, site, mpi_hello):
+def test_exec_can_run_twice_in_one_mpi_task(cluster, rollcall, site, mpi_hello):
     twice = f"{rollcall} exec -- true; exec {rollcall} exec -- {mpi_hello}"
     result = cluster.run("srun", "--mpi=pmix", "-N1", "-n4", rollcall, "exec", "--", "sh", "-c", twice, env=site)
     assert sorted(result.stdout.splitlines()) == HELLO_LINES
 
 
-def test_a_pmix_store_that_the_user_chose_is_left_alone(cluster, rollcall, site, mpi_hello):
+def test_a_pmix_gds_component_of_the_user_is_kept(cluster, rollcall, site, mpi_hello):
     result = cluster.run("srun", "--mpi=pmix", "-N1", "-n4", rollcall, "exec", "--", mpi_hello,
                          env={**site, "PMIX_MCA_gds": "ds21,hash"})
     assert sorted(result.stdout.splitlines()) == HELLO_LINES
 
 
-def test_a_program_behind_exec_may_die_without_taking_the_step_down(cluster, rollcall, site, tmp_path):
+def test_a_killed_program_behind_exec_does_not_end_the_step(cluster, rollcall, site, tmp_path):
     script = tmp_path / "script"
     tmp_path.chmod(0o777)
     script.write_text(f"""
@@ -142,10 +142,10 @@ echo survived
     assert result.stdout == "survived\n", result.stderr
 
 
-# ---------------------------------------------------------------- who is believed
+# ---------------------------------------------------------------- which source has precedence
 
 
-def test_ranks_of_mpirun_are_a_world(rollcall, mpirun, recorded):
+def test_ranks_of_mpirun_form_one_world(rollcall, mpirun, recorded):
     command, read = recorded
     result = run(mpirun("-np", 3, rollcall, "exec", "--", *command))
     assert result.returncode == 0, result.stderr
@@ -153,13 +153,13 @@ def test_ranks_of_mpirun_are_a_world(rollcall, mpirun, recorded):
     assert {e["MASTER_ADDR"] for e in read()} != {""}
 
 
-def test_two_mpiruns_have_ports_of_their_own(rollcall, mpirun, tmp_path):
+def test_two_mpiruns_use_different_ports(rollcall, mpirun, tmp_path):
     ports = {run(mpirun("-np", 2, rollcall, "exec", "--", "sh", "-c", "echo $MASTER_PORT")).stdout for _ in range(2)}
     assert len(ports) == 2
 
 
 @pytest.mark.parametrize("rendezvous", ["auto", "address"])
-def test_under_salloc_and_mpirun_slurms_stale_rank_is_not_believed(cluster, rollcall, site, mpirun, recorded, rendezvous):
+def test_the_stale_slurm_rank_is_ignored_under_salloc_and_mpirun(cluster, rollcall, site, mpirun, recorded, rendezvous):
     command, read = recorded
     cluster.run("salloc", "-N2", "--ntasks-per-node=2", *mpirun("-np", 4, rollcall, "exec", "--", *command),
                 env={**site, "ROLLCALL_RENDEZVOUS": rendezvous})
@@ -171,28 +171,28 @@ def test_under_salloc_and_mpirun_slurms_stale_rank_is_not_believed(cluster, roll
         check_world(environments, 4)
 
 
-def test_the_report_says_who_answered_and_who_was_stale(cluster, rollcall, site, mpirun):
+def test_env_verbose_reports_which_sources_answered_and_declined(cluster, rollcall, site, mpirun):
     script = "#!/bin/sh\n" + shlex.join(map(str, mpirun("-np", 2, rollcall, "env", "--verbose", "--all-ranks"))) + "\n"
     output = cluster.batch(script, "-N1", "-n2", env=site)
     assert "ompi          answered  rank 1 of 2" in output
     assert "slurm         declined  " in output
 
 
-def test_srun_inside_mpirun_believes_slurm_again(cluster, rollcall, site, mpirun, recorded):
+def test_srun_inside_mpirun_uses_slurms_ranks(cluster, rollcall, site, mpirun, recorded):
     command, read = recorded
     inner = shlex.join(map(str, ["srun", "--mpi=pmix", "-N2", "-n3", rollcall, "exec", "--", *command]))
     cluster.run(*mpirun("-np", 1, "sh", "-c", inner), env=site)
     check_world(read(), 3)
 
 
-def test_slurms_pmi2_is_slurms_world(cluster, rollcall, site, recorded):
+def test_slurms_pmi2_gives_slurms_ranks(cluster, rollcall, site, recorded):
     command, read = recorded
     cluster.run("srun", "--mpi=pmi2", "-N2", "-n3", rollcall, "exec", "--", *command, env=site)
     check_world(read(), 3)
     assert [e["PMI_RANK"] for e in read()] == [e["SLURM_PROCID"] for e in read()] == ["0", "1", "2"]
 
 
-def test_ranks_of_hydra_are_a_world(rollcall, recorded):
+def test_ranks_of_hydra_form_one_world(rollcall, recorded):
     if shutil.which("mpiexec.hydra") is None:
         pytest.skip("MPICH's mpiexec.hydra is not installed")
     command, read = recorded
@@ -204,7 +204,7 @@ def test_ranks_of_hydra_are_a_world(rollcall, recorded):
 # ---------------------------------------------------------------- PMIx under srun
 
 
-def test_exec_under_pmix_gives_what_the_plugin_gives(cluster, rollcall, site, recorded):
+def test_exec_under_pmix_sets_the_same_variables_as_the_plugin(cluster, rollcall, site, recorded):
     command, read = recorded
     for options in (["-N2", "-n3"], ["-N3", "-n7", "--distribution=cyclic"]):
         plugins, _ = cluster.environments("--ddp", "--mpi=pmix", *options)
@@ -226,14 +226,14 @@ def test_a_het_step_under_pmix_is_one_world(cluster, rollcall, site, recorded):
     assert "warning" not in result.stderr
 
 
-def test_inside_a_step_of_the_plugin_the_endpoint_is_given(cluster, rollcall, recorded):
+def test_exec_inside_a_ddp_step_keeps_the_endpoint_and_does_not_use_pmix(cluster, rollcall, recorded):
     command, read = recorded
     cluster.run("srun", "--ddp", "--mpi=pmix", "-N2", rollcall, "exec", "--", *command)
     check_world(read(), 2)
     assert not any("PMIX_MCA_gds" in e for e in read())  # PMIx was left to the program
 
 
-def test_pmix_tells_the_host_of_rank_0_where_slurm_hides_it(cluster, rollcall, site, tmp_path):
+def test_pmix_gives_the_host_of_rank_0_for_arbitrary_distribution(cluster, rollcall, site, tmp_path):
     hosts = tmp_path / "hosts"
     hosts.write_text("jwb0003\njwb0001\njwb0003\n")
     result = cluster.run("srun", "--mpi=pmix", "-m", "arbitrary", "-n3", rollcall, "exec", "--", "true", check=False,
@@ -244,7 +244,7 @@ def test_pmix_tells_the_host_of_rank_0_where_slurm_hides_it(cluster, rollcall, s
 
 
 @pytest.mark.parametrize("variable, value", [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "9")])
-def test_a_slurm_that_contradicts_its_own_pmix_is_an_error(cluster, rollcall, site, variable, value):
+def test_slurm_variables_that_contradict_slurms_pmix_are_an_error(cluster, rollcall, site, variable, value):
     layout = "SLURM_STEP_TASKS_PER_NODE=9" if value == "9" else "true=true"
     result = cluster.run("srun", "--mpi=pmix", "-N1", "-n2", "env", f"{variable}={value}", layout, rollcall, "exec", "--", "true",
                          env=site, check=False)
@@ -253,7 +253,7 @@ def test_a_slurm_that_contradicts_its_own_pmix_is_an_error(cluster, rollcall, si
 
 
 @pytest.mark.parametrize("program", ["rollcall", "rollcall_train"])
-def test_a_rank_that_never_comes_is_waited_for_no_longer_than_the_timeout(cluster, site, request, program):
+def test_waiting_for_a_missing_rank_ends_at_the_rendezvous_timeout(cluster, site, request, program):
     executable = request.getfixturevalue(program)
     joins = f"{executable} exec -- true" if program == "rollcall" else f"{executable} --dry-run"
     script = f"[ $SLURM_PROCID = 2 ] || exec {joins}"
@@ -264,7 +264,7 @@ def test_a_rank_that_never_comes_is_waited_for_no_longer_than_the_timeout(cluste
     assert "rendezvous.timeout" in result.stderr
 
 
-def test_pmix_that_is_asked_for_and_absent_is_an_error(cluster, rollcall, site):
+def test_rendezvous_pmix_without_a_pmix_server_is_an_error(cluster, rollcall, site):
     result = cluster.run("srun", "--mpi=none", "-n1", rollcall, "exec", "--", "true", check=False,
                          env={**site, "ROLLCALL_RENDEZVOUS": "pmix"})
     assert "rollcall: rendezvous: pmix: no PMIx server started this task" in result.stderr
@@ -273,7 +273,7 @@ def test_pmix_that_is_asked_for_and_absent_is_an_error(cluster, rollcall, site):
 # ---------------------------------------------------------------- the trainer
 
 
-def test_the_trainer_meets_under_mpirun(rollcall_train, mpirun):
+def test_the_trainer_rendezvous_works_under_mpirun(rollcall_train, mpirun):
     result = run(mpirun("-np", 2, rollcall_train, "--dry-run"), env={"OMP_NUM_THREADS": "1"})
     assert result.stdout.count("DONE ") == 2, result.stderr
     assert "rendezvous pmix " in result.stdout

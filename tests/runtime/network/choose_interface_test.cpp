@@ -20,7 +20,7 @@ NetworkView juelich() {
   return view;
 }
 
-TEST(ChooseInterface, AutoIsTheOneThatRoutesToTheOthers) {
+TEST(ChooseInterface, AutoSelectsTheInterfaceOfTheRoute) {
   EXPECT_EQ(choose_interface("interface.gloo", {"auto"}, juelich())->value, "ib0");
   NetworkView unknown = juelich();
   unknown.route_interface.reset();
@@ -28,7 +28,7 @@ TEST(ChooseInterface, AutoIsTheOneThatRoutesToTheOthers) {
   EXPECT_EQ(choose_interface("interface.gloo", {"none"}, juelich())->value, "");
 }
 
-TEST(ChooseInterface, FirstConfiguredOneThatIsUpWins) {
+TEST(ChooseInterface, SelectsTheFirstConfiguredInterfaceThatIsUp) {
   EXPECT_EQ(choose_interface("interface.gloo", {"eno2np0", "eth0", "ib0"}, juelich())->value, "eth0");
   EXPECT_EQ(choose_interface("interface.gloo", {"ib1", "ib0"}, juelich())->value, "ib0");
   NetworkView view = juelich();
@@ -36,7 +36,7 @@ TEST(ChooseInterface, FirstConfiguredOneThatIsUpWins) {
   EXPECT_EQ(choose_interface("interface.gloo", {"ib1", "ib0"}, view)->value, "ib0");
 }
 
-TEST(ChooseInterface, ALinkLocalAddressBesideAnotherIsNoHindrance) {
+TEST(ChooseInterface, AcceptsAnInterfaceWithAnAdditionalLinkLocalAddress) {
   NetworkView view = juelich();
   view.interfaces[2].addresses.push_back({"fe80::2", false, false, true});
   EXPECT_EQ(choose_interface("interface.gloo", {"ib0"}, view)->value, "ib0");
@@ -51,7 +51,7 @@ TEST(ChooseInterface, GlooTakesConcreteNamesNcclPrefixes) {
   EXPECT_FALSE(choose_interface_prefixes("interface.nccl", {"hsn"}, juelich()));
 }
 
-TEST(ChooseInterface, NoneOfTheConfiguredOnesIsAnErrorThatNamesWhatThereIs) {
+TEST(ChooseInterface, ErrorListsTheAvailableInterfaces) {
   const auto choice = choose_interface("interface.gloo", {"hsn0", "ib1"}, juelich());
   ASSERT_FALSE(choice);
   EXPECT_EQ(choice.error().kind, ErrorKind::Unavailable);

@@ -33,7 +33,7 @@ TEST(HostName, CandidatesAreTheTemplatedNameThenThePlainOne) {
   EXPECT_THAT(candidate_names("{host}-{host}", "{host}"), ElementsAre("{host}-{host}", "{host}"));
 }
 
-TEST(HostName, OfANodeThatOnlySlurmKnowsItsAddressIsTold) {
+TEST(HostName, NodeaddrTemplateAsksSlurmForTheAddress) {
   const std::vector<std::string> names = candidate_names(kNodeAddressTemplate, "cloud-1");
   ASSERT_THAT(names, ElementsAre("nodeaddr:cloud-1", "cloud-1"));
   const AskNodeAddress slurm = [](const std::string& node) -> Result<std::string> {
@@ -48,7 +48,7 @@ TEST(HostName, OfANodeThatOnlySlurmKnowsItsAddressIsTold) {
   EXPECT_EQ(name_for_programs(resolve_name_by(slurm, "127.0.0.1")), "127.0.0.1");
 }
 
-/// What resolve_name() finds with this script in scontrol's place, in a process of that step.
+/// The result of resolve_name() in a process of that step, with this script as scontrol.
 ResolvedName resolved_in_step(const test::TemporaryFolder& folder, const std::string& job, const std::string& step) {
   const std::map<std::string, std::string> values{
       {"PATH", folder.path() + ":/usr/bin:/bin"}, {"SLURM_JOB_ID", job}, {"SLURM_STEP_ID", step}};
@@ -73,7 +73,7 @@ void put_scontrol(const test::TemporaryFolder& folder) {
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
 }
 
-TEST(NodeAddress, OfAFailureIsToldToNobodyAndAnAddressToItsStepAlone) {
+TEST(NodeAddress, IsSharedWithinAStepAndFailuresAreNotShared) {
   const test::TemporaryFolder folder;
   put_scontrol(folder);
   const std::string job = std::to_string(::getpid());  // no other test's
@@ -116,7 +116,7 @@ TEST(Address, IsClassifiedByItsPrefix) {
   EXPECT_FALSE(from_sockaddr(nullptr));
 }
 
-TEST(Address, OfIpv4GoFirstInTheResolversOrderOtherwise) {
+TEST(Address, Ipv4PrecedesIpv6InTheResolversOrder) {
   sockaddr_in6 ipv6{};
   ipv6.sin6_family = AF_INET6;
   ASSERT_EQ(inet_pton(AF_INET6, "fd00::1", &ipv6.sin6_addr), 1);
@@ -179,7 +179,7 @@ TEST(Observe, RouteToAnAddressOfThisHostIsTheInterfaceThatOwnsIt) {
   }
 }
 
-TEST(Observe, ViewOfOneHostIsWhole) {
+TEST(Observe, ViewOfOneHostIsComplete) {
   const NetworkView view = observe({.names = {"localhost", "never-asked.invalid"}, .is_this_host = true}, {});
   EXPECT_FALSE(view.host_name.empty());
   ASSERT_EQ(view.head_names.size(), 2U);  // localhost is loopback only, so that the next name was tried
@@ -189,7 +189,7 @@ TEST(Observe, ViewOfOneHostIsWhole) {
   EXPECT_GE(view.ephemeral_ports.range.last, view.ephemeral_ports.range.first);
 }
 
-TEST(Observe, WhereLoopbackIsUsableNoFurtherNameIsAsked) {
+TEST(Observe, UsableLoopbackAddressEndsTheLookUps) {
   const NetworkView view = observe({.names = {"127.0.0.1", "never-asked.invalid"}, .loopback_usable = true}, {});
   EXPECT_EQ(view.head_names.size(), 1);
   EXPECT_EQ(view.route_interface, "lo");

@@ -8,7 +8,7 @@
 namespace rollcall::network {
 namespace {
 
-TEST(Ports, ListsOfSlurmAndOfTheKernelAreRead) {
+TEST(Ports, ParsesPortListsOfSlurmAndTheKernel) {
   const auto ranges = parse_port_list("17500-17503,17600");
   ASSERT_TRUE(ranges);
   ASSERT_EQ(ranges->size(), 2U);
@@ -20,7 +20,7 @@ TEST(Ports, ListsOfSlurmAndOfTheKernelAreRead) {
   }
 }
 
-TEST(Ports, TheKernelKeepsTheReservedOnes) {
+TEST(Ports, ReservedPortsAreNotEphemeral) {
   const EphemeralPorts ports{{1024, 65535}, {{8080, 8080}, {20000, 29999}}};
   for (const int kept : {1, 1023, 8080, 20000, 29999}) {
     EXPECT_FALSE(ports.contains(static_cast<std::uint16_t>(kept))) << kept;
@@ -30,7 +30,7 @@ TEST(Ports, TheKernelKeepsTheReservedOnes) {
   }
 }
 
-TEST(Ports, OneThatTheKernelGivesAwayNowIsAmongThem) {
+TEST(Ports, EphemeralPortsContainAPortThatTheKernelAssigns) {
   const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in any{};
   any.sin_family = AF_INET;

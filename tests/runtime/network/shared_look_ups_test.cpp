@@ -35,7 +35,7 @@ int in_child(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// As slurmstepd makes it.
+/// Shared memory as slurmstepd creates it.
 std::optional<SharedLookUps> share() {
   const int memory = ::memfd_create("rollcall-test", MFD_CLOEXEC);
   EXPECT_EQ(::ftruncate(memory, hook::kSharedSize), 0);
@@ -47,7 +47,7 @@ ResolvedName never(const std::string& name) {
   return {};
 }
 
-TEST(LookUpText, ComesBackAsItWas) {
+TEST(LookUpText, IsUnchangedAfterSerialiseAndParse) {
   const std::vector<ResolvedName> names{{"jwb0001i", {{"10.78.0.1"}, {"fe80::1"}, {"127.0.0.1"}}, ""},
                                         {"nowhere", {}, "Name or service not known"}};
   const std::vector<ResolvedName> again = parse_look_ups(to_text(names));
@@ -60,14 +60,14 @@ TEST(LookUpText, ComesBackAsItWas) {
   EXPECT_TRUE(again[1].addresses.empty());
 }
 
-TEST(LookUpText, OfAnotherFormIsPassedOver) {
+TEST(LookUpText, SkipsMalformedLines) {
   EXPECT_TRUE(parse_look_ups("").empty());
   EXPECT_TRUE(parse_look_ups("a\na\tb\n\t\t10.0.0.1\na\t\tten\na\x1b\t\t10.0.0.1\n").empty());
   EXPECT_EQ(parse_look_ups("\t\na\t\t10.0.0.1\tx\nb\t\t10.0.0.1\nc\t\t").size(), 2U);
   EXPECT_EQ(to_text({{"line\nfeed", {}, ""}}), "");
 }
 
-TEST(SharedLookUps, AskOnceForAllProcesses) {
+TEST(SharedLookUps, ResolveEachNameOnceForAllProcesses) {
   auto shared = share();
   ASSERT_TRUE(shared);
   const auto ask = [](const std::string& name) { return ResolvedName{name, {{"10.78.0.1"}}, ""}; };
@@ -77,7 +77,7 @@ TEST(SharedLookUps, AskOnceForAllProcesses) {
   EXPECT_EQ(in_child([&] { return shared->resolve("b", never).error == "no" ? 0 : 1; }), 0);
 }
 
-TEST(SharedLookUps, GoOnAfterAProcessThatDiesWhileItAsks) {
+TEST(SharedLookUps, RecoverFromAProcessThatDiesDuringALookUp) {
   auto shared = share();
   ASSERT_TRUE(shared);
   const auto die = [](const std::string&) -> ResolvedName {
@@ -90,7 +90,7 @@ TEST(SharedLookUps, GoOnAfterAProcessThatDiesWhileItAsks) {
   EXPECT_THAT(texts(shared->resolve("a", never)), ElementsAre("10.78.0.1"));
 }
 
-TEST(SharedLookUps, GoOnWithoutRoom) {
+TEST(SharedLookUps, WorkWithoutFreeSpace) {
   auto shared = share();
   ASSERT_TRUE(shared);
   int asked = 0;
@@ -105,7 +105,7 @@ TEST(SharedLookUps, GoOnWithoutRoom) {
   EXPECT_LE(asked, 6);
 }
 
-TEST(SharedLookUps, LetOneProcessSpeak) {
+TEST(SharedLookUps, LetOneProcessClaimTheReport) {
   auto shared = share();
   ASSERT_TRUE(shared);
   EXPECT_EQ(in_child([&] { return shared->claim_report() ? 1 : 0; }), 1);

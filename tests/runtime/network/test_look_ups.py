@@ -78,7 +78,7 @@ def test_the_plugin_looks_up_once_per_node(counter, own_address, plugin, short_f
 
 
 @pytest.mark.parametrize("mpi", ["none", "pmix"])
-def test_exec_looks_up_once(counter, own_address, cluster, rollcall, mpi):
+def test_exec_looks_up_the_head_name_once_per_task(counter, own_address, cluster, rollcall, mpi):
     library, lines = counter
     cluster.run("srun", f"--mpi={mpi}", "-N2", "--ntasks-per-node=2", "env", f"LD_PRELOAD={library}", rollcall, "exec",
                 f"--host-template={own_address}", "--", "env", "-u", "LD_PRELOAD", "true")

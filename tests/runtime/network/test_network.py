@@ -1,4 +1,4 @@
-"""A network as on real sites, in namespaces: names lead to a closed Ethernet, with an i behind them to an open InfiniBand."""
+"""A network like that of real sites, in namespaces: host names lead to a closed Ethernet, names with suffix i to InfiniBand."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from minicluster import SOURCE, Netcluster, poll
 pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
 PROGRAM = [sys.executable, str(pathlib.Path(__file__).with_name("all_reduce.py"))]
-# How long programs of the tests wait for one another: where they can meet, as long as a slow machine may need.
+# Time limits of the programs' rendezvous in seconds: SHORT where it must fail, LONG where it must succeed on a slow machine.
 SHORT, LONG = "3", "120"
 
 
@@ -36,7 +36,7 @@ def hosts_file(network, change):
         file.write_text(text)
 
 
-def as_recipes_do(address, *program):
+def with_recipe_variables(address, *program):
     """A program with the variables that twenty lines of bash in a batch script would set."""
     script = f'export MASTER_ADDR={address} MASTER_PORT=29400 RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS; exec "$@"'
     return ["bash", "-c", script, "recipe", *program]
@@ -46,7 +46,7 @@ def rollcall_lines(text):
     return [line for line in text.splitlines() if "rollcall: " in line]
 
 
-def meeting(network, *command, srun=(), env=None, nodes=2):
+def srun_on_nodes(network, *command, srun=(), env=None, nodes=2):
     return network.run("srun", f"-N{nodes}", "--ntasks-per-node=1", "--kill-on-bad-exit=1", *srun, *command, env=env,
                        check=False, timeout=180)
 
@@ -65,19 +65,19 @@ def connects(network, node, name):
     return network.script("on", node, "timeout", "2", "bash", "-c", probe, check=False).returncode == 0
 
 
-def test_nodes_reach_each_other_under_the_name_with_i_only(network):
+def test_nodes_reach_each_other_only_by_the_name_with_i(network):
     assert connects(network, "jwb0002", "jwb0001i")
     assert not connects(network, "jwb0002", "jwb0001")
     assert connects(network, "login", "jwb0001i")
 
 
-def test_each_node_is_a_host_of_its_own(network):
+def test_each_node_has_its_own_host_name(network):
     result = network.run("srun", "-N4", "hostname")
     assert sorted(result.stdout.split()) == ["jwb0001", "jwb0002", "jwb0003", "jwb0004"]
 
 
-def test_a_slow_start_makes_no_interface_in_the_machines_own_network(network, short_folder, plugin, tmp_path):
-    """A host's process that has not left for its namespaces yet is no host."""
+def test_a_slow_namespace_start_adds_no_interface_to_the_host(network, short_folder, plugin, tmp_path):
+    """A process that has not yet entered its namespaces must not be configured as a host."""
     slow = tmp_path / "unshare"
     slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("unshare")} "$@"\n')
     slow.chmod(0o755)
@@ -91,39 +91,39 @@ def test_a_slow_start_makes_no_interface_in_the_machines_own_network(network, sh
 # ---------------------------------------------------------------- programs
 
 
-def test_a_recipe_with_the_plain_name_does_not_meet(network, torch):
-    result = meeting(network, *as_recipes_do("jwb0001", *PROGRAM, SHORT))
+def test_a_common_bash_recipe_with_the_plain_name_fails(network, torch):
+    result = srun_on_nodes(network, *with_recipe_variables("jwb0001", *PROGRAM, SHORT))
     assert result.returncode != 0 and sums(result) == []
 
 
 def test_the_right_name_alone_is_not_enough_for_gloo(network, torch):
     """Without GLOO_SOCKET_IFNAME Gloo listens at the address of the host's own name: the closed Ethernet's."""
-    result = meeting(network, *as_recipes_do("jwb0001i", *PROGRAM, SHORT))
+    result = srun_on_nodes(network, *with_recipe_variables("jwb0001i", *PROGRAM, SHORT))
     assert result.returncode != 0 and sums(result) == []
 
 
-def test_torch_distributed_meets_with_the_option(network, torch):
-    result = meeting(network, *PROGRAM, LONG, srun=["--ddp"])
+def test_torch_distributed_works_with_srun_ddp(network, torch):
+    result = srun_on_nodes(network, *PROGRAM, LONG, srun=["--ddp"])
     assert sums(result) == ["rank 0 sums up 2", "rank 1 sums up 2"], result.stderr
 
 
-def test_torch_distributed_meets_with_the_command(network, torch, rollcall):
+def test_torch_distributed_works_with_rollcall_exec(network, torch, rollcall):
     site = {"ROLLCALL_SITE_CONFIG": str(network.folder / "etc" / "site.toml")}
-    result = meeting(network, str(rollcall), "exec", "--", *PROGRAM, LONG, env=site)
+    result = srun_on_nodes(network, str(rollcall), "exec", "--", *PROGRAM, LONG, env=site)
     assert sums(result) == ["rank 0 sums up 2", "rank 1 sums up 2"], result.stderr
 
 
-def test_the_trainer_does_not_meet_under_the_plain_name(network, rollcall_train):
+def test_the_trainer_rendezvous_fails_with_the_plain_name(network, rollcall_train):
     wait = {"ROLLCALL_RENDEZVOUS_TIMEOUT": SHORT, "ROLLCALL_RENDEZVOUS": "address"}
-    result = meeting(network, *as_recipes_do("jwb0001", str(rollcall_train), "--dry-run"), env=wait)
+    result = srun_on_nodes(network, *with_recipe_variables("jwb0001", str(rollcall_train), "--dry-run"), env=wait)
     assert result.returncode != 0 and "DONE" not in result.stdout
 
 
 @pytest.mark.parametrize("mpi", ["none", "pmix"])
-def test_the_trainer_meets_with_the_option(network, rollcall_train, mpi):
+def test_the_trainer_rendezvous_works_with_srun_ddp(network, rollcall_train, mpi):
     if mpi not in network.run("srun", "--mpi=list").stdout + network.run("srun", "--mpi=list").stderr:
         pytest.skip(f"this Slurm has no --mpi={mpi}")
-    result = meeting(network, str(rollcall_train), "--dry-run", srun=["--ddp", f"--mpi={mpi}"], nodes=4)
+    result = srun_on_nodes(network, str(rollcall_train), "--dry-run", srun=["--ddp", f"--mpi={mpi}"], nodes=4)
     assert result.stdout.count("DONE ") == 4, result.stderr
 
 
@@ -146,14 +146,14 @@ def test_the_launch_node_is_not_taken_for_the_head_node(network):
 
 
 @pytest.mark.parametrize("template, address, interface", [("{host}i", "jwb0001i", "ib0"), ("{host}", "jwb0001", "eth0")])
-def test_where_no_interface_is_configured_the_one_that_leads_to_the_head_is_taken(network, template, address, interface):
+def test_interface_auto_selects_the_interface_that_routes_to_the_head(network, template, address, interface):
     option = f"--ddp=interface.gloo=auto,interface.nccl=auto,host.template={template}"
     environments, _ = network.environments(option, "-N3")
     assert {e["MASTER_ADDR"] for e in environments} == {address}
     assert [(e["GLOO_SOCKET_IFNAME"], e["NCCL_SOCKET_IFNAME"]) for e in environments] == [(interface, interface)] * 3
 
 
-def test_where_the_name_with_i_does_not_resolve_the_plain_one_is_used_with_one_warning(network):
+def test_plain_name_is_used_with_one_warning_when_name_i_does_not_resolve(network):
     with hosts_file(network, lambda lines: [line for line in lines if not line.endswith(" jwb0001i")]):
         environments, errors = network.environments("--ddp", "-N2")
     assert {e["MASTER_ADDR"] for e in environments} == {"jwb0001"}
@@ -176,15 +176,15 @@ def test_link_local_and_loopback_addresses_are_never_chosen(network, useless):
     assert environments[1]["MASTER_ADDR"] == "jwb0001"
 
 
-def test_of_a_name_with_both_families_the_ipv4_address_is_handed_on(network):
-    """PyTorch's store would try the other one first, which leads nowhere here, and wait for minutes."""
+def test_a_head_name_with_ipv4_and_ipv6_is_replaced_by_its_ipv4_address(network):
+    """PyTorch's store would try the unreachable IPv6 address first, and wait for minutes."""
     with hosts_file(network, lambda lines: ["fd00::99 jwb0001i", *lines]):
         environments, errors = network.environments("--ddp", "-N2")
     assert {e["MASTER_ADDR"] for e in environments} == {"10.78.0.1"} and rollcall_lines(errors) == []
 
 
 def test_the_doctor_names_an_address_of_master_addr_that_does_not_answer(network, rollcall):
-    """A name of one's own whose IPv6 address loses all packets: PyTorch would wait there first."""
+    """A user's own name whose IPv6 address drops all packets: PyTorch would try it first and wait."""
     lost = "ip -6 addr add fd00::$0/64 dev ib0 && ip -6 neigh add fd00::99 lladdr 02:00:00:00:00:99 dev ib0"
     network.script("on", "jwb0002", "sh", "-c", lost, "2")
     try:
@@ -193,13 +193,13 @@ def test_the_doctor_names_an_address_of_master_addr_that_does_not_answer(network
                                 env={"MASTER_ADDR": "both"})
     finally:
         network.script("on", "jwb0002", "ip", "-6", "addr", "del", "fd00::2/64", "dev", "ib0")
-    (told,) = [finding for finding in json.loads(ended.stdout)["findings"] if finding["check"] == "head-port"]
-    assert told["status"] == "notice" and told["hosts"] == ["jwb0002"], ended.stderr
-    assert re.search(r"both:\d+: fd00::99 does not answer, another of its addresses does", told["reason"])
+    (reported,) = [finding for finding in json.loads(ended.stdout)["findings"] if finding["check"] == "head-port"]
+    assert reported["status"] == "notice" and reported["hosts"] == ["jwb0002"], ended.stderr
+    assert re.search(r"both:\d+: fd00::99 does not answer, another of its addresses does", reported["reason"])
 
 
 @pytest.mark.long
-def test_the_doctor_does_not_count_a_speed_that_a_broken_ring_kept_from_being_measured(network, rollcall):
+def test_the_doctor_reports_speed_as_absent_when_the_ring_is_broken(network, rollcall):
     ended = network.run("srun", "-N2", str(rollcall), "doctor", "--json", "--only=ring,speed", check=False,
                         env={"ROLLCALL_HOST_TEMPLATE": "{host}", "ROLLCALL_INTERFACE_GLOO": "eth0"}, timeout=120)
     findings = {finding["check"]: finding for finding in json.loads(ended.stdout)["findings"]}
@@ -209,7 +209,7 @@ def test_the_doctor_does_not_count_a_speed_that_a_broken_ring_kept_from_being_me
 
 
 @pytest.mark.parametrize("front", [["--ddp"], ["ROLLCALL", "exec", "--"]], ids=["plugin", "exec"])
-def test_where_only_slurm_knows_the_nodes_its_address_is_taken(network, rollcall, front):
+def test_nodeaddr_template_uses_the_address_that_slurm_has(network, rollcall, front):
     known = network.run("scontrol", "show", "node", "jwb0001").stdout
     (address,) = re.findall(r"NodeAddr=(\S+)", known)
     ask = [str(rollcall) if word == "ROLLCALL" else word for word in front]
@@ -230,7 +230,7 @@ def one_node_without_ib0(network):
 
 
 @pytest.mark.parametrize("by_command", [False, True], ids=["plugin", "command"])
-def test_an_interface_of_the_users_that_one_node_lacks_is_told_by_that_node_once(network, rollcall, by_command):
+def test_a_user_interface_missing_on_one_node_gives_one_warning(network, rollcall, by_command):
     users = dict.fromkeys(("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "ib0")
     users |= {"MASTER_ADDR": "10.78.0.1", "ROLLCALL_SITE_CONFIG": str(network.folder / "etc" / "site.toml")}
     front = [str(rollcall), "exec", "--"] if by_command else ["--ddp"]
@@ -240,7 +240,7 @@ def test_an_interface_of_the_users_that_one_node_lacks_is_told_by_that_node_once
     assert len(lines) == 1 and "GLOO_SOCKET_IFNAME: ib0: is not an interface of jwb0003" in lines[0], result.stderr
 
 
-def test_an_interface_of_the_site_that_one_node_lacks_names_the_node_and_drains_none(network):
+def test_a_site_interface_missing_on_one_node_fails_without_drain(network):
     with one_node_without_ib0(network):
         result = network.run("srun", "--ddp", "-N4", "true", check=False)
         states = network.nodes_in_state("drained", "draining", "down")
@@ -254,7 +254,7 @@ def test_an_interface_of_the_site_that_one_node_lacks_names_the_node_and_drains_
 
 
 @pytest.mark.parametrize("closed", ["reject", "open"])
-def test_the_ethernet_can_also_reject_or_be_open_and_stop_leaves_nothing(network, short_folder, closed):
+def test_netcluster_supports_reject_and_open_and_stop_ends_all_processes(network, short_folder, closed):
     other = Netcluster(short_folder / f"n-{closed}", "--nodes=2", f"--closed={closed}").start()
     try:
         assert connects(other, "jwb0002", "jwb0001") == (closed == "open")
@@ -277,7 +277,7 @@ def read(file):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_without_root_it_says_what_it_needs(short_folder):
+def test_netcluster_without_root_reports_that_it_needs_root(short_folder):
     somebody = Netcluster(short_folder / "nobody", prefix=["runuser", "-u", "nobody", "--"])
     result = somebody.script("start", check=False)
     if "minicluster" not in result.stderr and not os.access(SOURCE, os.X_OK):

@@ -45,7 +45,7 @@ LocationSource at(const Listener& rank_0, const std::string& drawn = "drawn") {
   return [location = Location{{"127.0.0.1", rank_0.port()}, secret_of(drawn)}] { return Locations{{location}, ""}; };
 }
 
-Result<Admission> come(const LocationSource& source, const AdmissionRequest& request, double timeout = 30) {
+Result<Admission> join(const LocationSource& source, const AdmissionRequest& request, double timeout = 30) {
   return be_admitted(source, request, std::chrono::duration<double>(timeout), "rendezvous.folder", "/x");
 }
 
@@ -57,11 +57,11 @@ std::future<Result<Members>> rank_0(const Listener& own, std::uint32_t size, dou
 }
 
 std::future<Result<Admission>> rank(const Listener& zero, std::uint32_t number, std::uint32_t size) {
-  return std::async(std::launch::async, [&zero, number, size] { return come(at(zero), {kKey.name, number, size}); });
+  return std::async(std::launch::async, [&zero, number, size] { return join(at(zero), {kKey.name, number, size}); });
 }
 
-/// A connection on which `text` was said by one who knows the secret, or another one. Rank 0 listens already.
-Socket saying(const Listener& own, const std::string& text, const Seal& with = of_admission()) {
+/// A connection on which `text` was sent, sealed with this secret or another one. Rank 0 listens already.
+Socket sender(const Listener& own, const std::string& text, const Seal& with = of_admission()) {
   Socket socket(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor, End::Client, with);
   EXPECT_TRUE(socket.send_frame(text, in_time()));
   return socket;
@@ -71,13 +71,13 @@ std::string hello(std::uint32_t number, std::uint32_t size) {
   return to_text(Hello{.rank = number, .world_size = size, .host = "far"});
 }
 
-/// A connection that somebody accepted who knows the secret.
+/// A connection accepted by a process that knows the secret.
 Result<Socket> accepted_as_rank_0(const Listener& own) {
   const int descriptor = accept(own.descriptor(), nullptr, nullptr);
   return Socket(descriptor, End::Server, of_admission());
 }
 
-TEST(Admission, AllGoOnTogetherWithRankZerosKey) {
+TEST(Admission, AllRanksStartTogetherWithTheKeyOfRank0) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
   auto one = rank(own, 1, 3);
@@ -96,31 +96,31 @@ TEST(Admission, AllGoOnTogetherWithRankZerosKey) {
   }
 }
 
-/// Whether `said`, of a stranger, was answered by more than the opening that all get.
-void expect_no_word(Socket& stranger) {
+/// Checks that the peer was disconnected without any answer but the opening.
+void expect_rejected_silently(Socket& stranger) {
   EXPECT_FALSE(stranger.receive_frame(in_time())) << "is hung up on";
   EXPECT_FALSE(stranger.frames().proven());
 }
 
-TEST(Admission, WhoDoesNotKnowTheSecretIsToldNothing) {
+TEST(Admission, SendsNothingToPeersWithoutTheSecret) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
   for (const Seal& other : {Seal{secret_of("another"), "admission"}, Seal{secret_of("drawn"), "doctor"},
                             Seal{Secret::of("drawn", "4712-0-0"), "admission"}}) {
-    Socket stranger = saying(own, hello(1, 2), other);
-    expect_no_word(stranger);
+    Socket stranger = sender(own, hello(1, 2), other);
+    expect_rejected_silently(stranger);
   }
   Socket in_clear(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
   ASSERT_TRUE(in_clear.send_frame(hello(1, 2), in_time()));
-  expect_no_word(in_clear);
-  EXPECT_TRUE(come(at(own), {kKey.name, 1, 2}));
+  expect_rejected_silently(in_clear);
+  EXPECT_TRUE(join(at(own), {kKey.name, 1, 2}));
   EXPECT_TRUE(zero.get()) << "strangers do not keep the world from meeting";
 }
 
-TEST(Admission, BothSidesSayThatTheSecretIsAnother) {
+TEST(Admission, BothSidesReportADifferentSecret) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2, 2);
-  const auto other = come(at(own, "another"), {kKey.name, 1, 2}, 1);
+  const auto other = join(at(own, "another"), {kKey.name, 1, 2}, 1);
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind, ErrorKind::RendezvousUnanswered);
   EXPECT_THAT(
@@ -130,7 +130,7 @@ TEST(Admission, BothSidesSayThatTheSecretIsAnother) {
               HasSubstr("rejected: 127.0.0.1, which does not know the secret (rendezvous.secret)"));
 }
 
-TEST(Admission, AnotherUsersProcessOfThisHostIsSentAwayWhateverItKnows) {
+TEST(Admission, RejectsAProcessOfAnotherUserOnThisHostEvenWithTheSecret) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can be another user";
   }
@@ -140,14 +140,14 @@ TEST(Admission, AnotherUsersProcessOfThisHostIsSentAwayWhateverItKnows) {
   ASSERT_EQ(seteuid(0), 0);
   auto zero = rank_0(own, 2, 2);
   ASSERT_TRUE(thief.send_frame(hello(1, 2), in_time()));
-  expect_no_word(thief);
+  expect_rejected_silently(thief);
   EXPECT_THAT(zero.get().error().reason, HasSubstr("rejected: a process of user 4711"));
 }
 
-TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
+TEST(Admission, DropsAMemberThatSendsMoreAndAcceptsItsRankAgain) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2 + 1);
-  Socket talks = saying(own, hello(1, 3));
+  Socket talks = sender(own, hello(1, 3));
   ASSERT_TRUE(talks.receive_frame(in_time()));
   ASSERT_TRUE(talks.send_frame("more", in_time()));
   EXPECT_FALSE(talks.receive_frame(in_time()));  // closed, not "begin"
@@ -158,7 +158,7 @@ TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
   EXPECT_TRUE(zero.get());
 }
 
-TEST(Admission, AMemberWhoseWordsCameWithItsHelloIsDroppedToo) {
+TEST(Admission, DropsAMemberThatSendsMoreTogetherWithItsHello) {
   const Listener own = rank_0_listener();
   Socket talks(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor, End::Client, of_admission());
   talks.frames().queue(hello(1, 2));
@@ -170,15 +170,15 @@ TEST(Admission, AMemberWhoseWordsCameWithItsHelloIsDroppedToo) {
   EXPECT_TRUE(zero.get());
 }
 
-TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
+TEST(Admission, RefusesRanksThatAreNotPartOfThisWorld) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
-  const Socket one = saying(own, hello(1, 3));
+  const Socket one = sender(own, hello(1, 3));
   for (const auto& [number, size, reason] : {std::tuple{2U, 4U, "accepts only ranks of its own run, not rank 2 of 4"},
                                              std::tuple{3U, 3U, "accepts only ranks of its own run, not rank 3 of 3"},
                                              std::tuple{0U, 3U, "accepts only ranks of its own run, not rank 0 of 3"},
                                              std::tuple{1U, 3U, "rank 1 of 4711-0-0 has already joined, from far"}}) {
-    const Result<std::string> answer = saying(own, hello(number, size)).receive_frame(in_time());
+    const Result<std::string> answer = sender(own, hello(number, size)).receive_frame(in_time());
     ASSERT_TRUE(answer);
     EXPECT_THAT(*answer, AllOf(testing::StartsWith("refused\n"), HasSubstr(reason)));
   }
@@ -187,22 +187,22 @@ TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
   EXPECT_TRUE(two.get());
 }
 
-TEST(Admission, StrangersThatSayAnythingElseDoNotDisturb) {
+TEST(Admission, InvalidMessagesOfOtherPeersDoNotDisturbTheAdmission) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
   const Socket silent(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
   Socket browser(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
   ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, in_time()));
   EXPECT_FALSE(browser.receive_frame(in_time())) << "is hung up on";
-  EXPECT_FALSE(saying(own, "4\n2").receive_frame(in_time()));
-  const Result<std::string> other_version = saying(own, "rollcall 99\nrank\n1\n2\nfar").receive_frame(in_time());
+  EXPECT_FALSE(sender(own, "4\n2").receive_frame(in_time()));
+  const Result<std::string> other_version = sender(own, "rollcall 99\nrank\n1\n2\nfar").receive_frame(in_time());
   EXPECT_TRUE(other_version && other_version->ends_with("not rollcall 99: it is another version of rollcall"));
-  EXPECT_FALSE(saying(own, "").receive_frame(in_time()));
+  EXPECT_FALSE(sender(own, "").receive_frame(in_time()));
   EXPECT_TRUE(rank(own, 1, 2).get());
   EXPECT_TRUE(zero.get());
 }
 
-TEST(Admission, WhoTalksWithoutEndIsClosedBeforeItTakesMemory) {
+TEST(Admission, ClosesAPeerThatSendsTooMuchBeforeBufferingIt) {
   const Listener own = rank_0_listener();
   Socket stranger(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
   const std::string length{0, 0x3F, 0, 0};  // of a frame that may be: 4,128,768 bytes
@@ -223,11 +223,11 @@ constexpr bool kCanLackDescriptors = false;
 #else
 constexpr bool kCanLackDescriptors = true;
 #endif
-constexpr const char* kWhyNot = "the sanitizers need file descriptors of their own";
+constexpr const char* kSkipReason = "the sanitizers need file descriptors of their own";
 
-TEST(Admission, SilentConnectionsMakeRoomForRanks) {
+TEST(Admission, SilentConnectionsDoNotBlockRanksWhenDescriptorsRunOut) {
   if (!kCanLackDescriptors) {
-    GTEST_SKIP() << kWhyNot;
+    GTEST_SKIP() << kSkipReason;
   }
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -248,9 +248,9 @@ TEST(Admission, SilentConnectionsMakeRoomForRanks) {
   EXPECT_TRUE(met) << met.error().message();
 }
 
-TEST(Admission, WhoHasSpokenIsHeardBeforeAnybodyIsClosedForWantOfDescriptors) {
+TEST(Admission, ReadsPendingMessagesBeforeItClosesSilentConnections) {
   if (!kCanLackDescriptors) {
-    GTEST_SKIP() << kWhyNot;
+    GTEST_SKIP() << kSkipReason;
   }
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -271,7 +271,7 @@ TEST(Admission, WhoHasSpokenIsHeardBeforeAnybodyIsClosedForWantOfDescriptors) {
   EXPECT_TRUE(met) << met.error().message();
 }
 
-TEST(Admission, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
+TEST(Admission, FiveThousandForeignConnectionsDoNotBlockARankOrUseMuchMemory) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root may open so many files everywhere";
   }
@@ -280,13 +280,13 @@ TEST(Admission, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
   const Crowd crowd(own.port(), 5000);
   auto zero = rank_0(own, 2);
   crowd.await();
-  const Result<Admission> one = come(at(own), {kKey.name, 1, 2});
+  const Result<Admission> one = join(at(own), {kKey.name, 1, 2});
   EXPECT_TRUE(one) << one.error().message();
   EXPECT_TRUE(zero.get());
   EXPECT_LT(resident_kilobytes(), before + 16'384) << "some 256 wait at a time, with 4 KiB each";
 }
 
-TEST(Admission, OtherPlacesThatAreSilentDoNotHoldUpTheFirst) {
+TEST(Admission, SilentAlternativeLocationsDoNotDelayTheFirst) {
   std::uint16_t port = 0;
   {
     const Listener free = rank_0_listener();
@@ -310,11 +310,11 @@ TEST(Admission, OtherPlacesThatAreSilentDoNotHoldUpTheFirst) {
     }
     return Locations{locations, ""};
   };
-  EXPECT_TRUE(come(source, {kKey.name, 1, 2}, 4));
+  EXPECT_TRUE(join(source, {kKey.name, 1, 2}, 4));
   EXPECT_TRUE(zero.get());
 }
 
-TEST(Admission, OnThisHostAnotherUsersListenerIsNotAsked) {
+TEST(Admission, SendsNothingToAListenerOfAnotherUserOnThisHost) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can be another user";
   }
@@ -322,7 +322,7 @@ TEST(Admission, OnThisHostAnotherUsersListenerIsNotAsked) {
   ASSERT_EQ(seteuid(kStranger), 0);
   const Listener foreign = rank_0_listener();  // a socket is of the user who made it
   ASSERT_EQ(seteuid(0), 0);
-  const auto other = come(at(foreign), {kKey.name, 1, 2}, 0.2);
+  const auto other = join(at(foreign), {kKey.name, 1, 2}, 0.2);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
   Result<Socket> asked = accept_one(foreign.descriptor(), in_time());
@@ -330,7 +330,7 @@ TEST(Admission, OnThisHostAnotherUsersListenerIsNotAsked) {
   EXPECT_FALSE(asked->receive_frame(in_time())) << "told neither the world's name nor anything else";
 }
 
-TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
+TEST(Admission, RejectsAListenerThatIsNotRank0) {
   const Listener foreign = rank_0_listener();
   for (const std::string answer : {"", "here", "there\nabc", "HTTP/1.1 400"}) {
     auto serving = std::async(std::launch::async, [&] {
@@ -341,18 +341,18 @@ TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
     // One round is enough: afterwards nobody accepts, so that a second would only wait.
     bool asked = false;
     const LocationSource once = [&] { return std::exchange(asked, true) ? Locations{} : at(foreign)(); };
-    const auto other = come(once, {kKey.name, 1, 2}, 0.5);
+    const auto other = join(once, {kKey.name, 1, 2}, 0.5);
     ASSERT_FALSE(other) << answer;
     EXPECT_THAT(other.error().reason, HasSubstr("another program listens there")) << answer;
     serving.get();
   }
 }
 
-TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
+TEST(Admission, MissingRanksAreNamedToAllArrivedRanks) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 4, 2);
   auto two = rank(own, 2, 4);
-  const Result<std::string> refused = saying(own, hello(1, 5)).receive_frame(in_time());
+  const Result<std::string> refused = sender(own, hello(1, 5)).receive_frame(in_time());
   const Result<Members> met = zero.get();
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().kind, ErrorKind::Unavailable);
@@ -364,11 +364,11 @@ TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
   EXPECT_EQ(told.error().reason, met.error().reason);
 }
 
-TEST(Admission, ARankThatLeftIsAwaitedAgain) {
+TEST(Admission, WaitsAgainForARankThatDisconnected) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
   {
-    Socket first = saying(own, hello(1, 3));
+    Socket first = sender(own, hello(1, 3));
     ASSERT_TRUE(first.receive_frame(in_time()));
   }
   auto two = rank(own, 2, 3);
@@ -378,7 +378,7 @@ TEST(Admission, ARankThatLeftIsAwaitedAgain) {
   EXPECT_TRUE(again.get());
 }
 
-TEST(Admission, RankZerosDeathIsToldAtOnce) {
+TEST(Admission, DisconnectionOfRank0IsReportedImmediately) {
   auto own = std::optional<Listener>(rank_0_listener());
   auto one = rank(*own, 1, 2);
   Result<Socket> socket = accepted_as_rank_0(*own);
@@ -390,7 +390,7 @@ TEST(Admission, RankZerosDeathIsToldAtOnce) {
   EXPECT_THAT(admission.error().reason, HasSubstr("rank 0 of 4711-0-0 is gone"));
 }
 
-TEST(Admission, TheListenerGoesOnAsItWas) {
+TEST(Admission, ListenerStaysBlockingAndOpenAfterwards) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
   EXPECT_TRUE(rank(own, 1, 2).get());
@@ -400,8 +400,8 @@ TEST(Admission, TheListenerGoesOnAsItWas) {
   EXPECT_TRUE(accept_one(own.descriptor(), in_time())) << "waits for the store";
 }
 
-TEST(Admission, WhatIsNotBelievedIsTheReasonWhereNothingElseIsFound) {
-  const auto other = come([] { return Locations{{}, "belongs to user 1234, not to you"}; }, {kKey.name, 1, 2}, 0.1);
+TEST(Admission, RejectedLocationIsTheReasonWhenNoOtherIsFound) {
+  const auto other = join([] { return Locations{{}, "belongs to user 1234, not to you"}; }, {kKey.name, 1, 2}, 0.1);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message(), HasSubstr("rendezvous.folder: /x: belongs to user 1234, not to you"));
 }

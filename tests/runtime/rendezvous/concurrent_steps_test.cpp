@@ -64,7 +64,7 @@ Environment environment_of(const job::JobFacts& facts, const settings::Settings&
        {"ROLLCALL_SET", job::to_text({{"MASTER_ADDR", job::fnv1a("127.0.0.1")}, {"MASTER_PORT", job::fnv1a(port)}})}});
 }
 
-/// Holds the port as a running step's store does, which ends connections that do not speak its language, until `end` is
+/// Holds the port like the store of a running step, which closes connections of another protocol, until `end` is
 /// closed at its other end.
 void serve_until_closed(const Listener& listener, int end) {
   while (true) {
@@ -120,7 +120,7 @@ std::vector<Found> all_at_once(const std::vector<Step>& steps, const settings::S
   return found;
 }
 
-/// Whoever met did so with the rank 0 of its own step.
+/// Every rank that met did so with rank 0 of its own step.
 void expect_own_worlds(const std::vector<Step>& steps, const std::vector<Found>& found) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i].port != 0) {
@@ -133,7 +133,7 @@ void expect_own_worlds(const std::vector<Step>& steps, const std::vector<Found>&
   }
 }
 
-TEST(ConcurrentSteps, TwoHundredOnOneHostMeetEachInItsOwnWorld) {
+TEST(ConcurrentSteps, TwoHundredStepsOnOneHostDoNotMix) {
   std::vector<Step> steps;
   for (std::uint32_t i = 0; i < 200; ++i) {
     steps.push_back({4711 + i / 20, i % 20});
@@ -148,7 +148,7 @@ TEST(ConcurrentSteps, TwoHundredOnOneHostMeetEachInItsOwnWorld) {
   EXPECT_EQ(ports.size(), 200U);
 }
 
-TEST(ConcurrentSteps, OnTooFewPortsNoRankIsEverInTheWrongWorld) {
+TEST(ConcurrentSteps, WithTooFewPortsNoRankJoinsAnotherStep) {
   std::vector<Step> steps;
   for (std::uint32_t i = 0; i < 40; ++i) {
     steps.push_back({i * 7919, i % 3});

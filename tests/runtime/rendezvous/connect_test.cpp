@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
-/// How often one rank asks while rank 0 is `late`.
+/// The number of connection attempts of one rank while rank 0 is late by `late`.
 int attempts_within(Clock::duration late) {
   int attempts = 1;
   for (Clock::duration waited{}; waited < late; waited += rest_after(waited)) {
@@ -17,18 +17,18 @@ int attempts_within(Clock::duration late) {
   return attempts;
 }
 
-TEST(Attempts, ComeAtOnceAtFirst) {
+TEST(Attempts, AreFrequentAtFirst) {
   EXPECT_EQ(rest_after(milliseconds(0)), milliseconds(2));
   EXPECT_GE(attempts_within(milliseconds(100)), 15);
 }
 
-TEST(Attempts, CostNoMoreThanAnEighthOfWhatRank0IsLateBy) {
+TEST(Attempts, DelayIsAtMostAnEighthOfTheWaitingTime) {
   for (int waited = 16; waited < 100'000; waited = waited * 3 / 2) {
     EXPECT_LE(rest_after(milliseconds(waited)), milliseconds(waited / 8)) << waited;
   }
 }
 
-TEST(Attempts, OfAWorldDoNotFloodNameServersWhereRank0IsLate) {
+TEST(Attempts, AreLimitedWhenRank0IsLate) {
   EXPECT_LE(attempts_within(minutes(1)), 120);
   EXPECT_GE(attempts_within(minutes(1)), 60);
 }

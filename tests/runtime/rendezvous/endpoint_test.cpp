@@ -66,16 +66,16 @@ std::string refusal_of(const std::filesystem::path& path) {
   return reading.refusal;
 }
 
-void write_whole(const std::filesystem::path& path, const std::string& name = kWorld) {
+void write_complete_file(const std::filesystem::path& path, const std::string& name = kWorld) {
   std::ofstream(path) << "rollcall endpoint 3\njwb0001:20000\n" << name << " " << kDrawn << "\n";
   chmod(path.c_str(), 0600);
 }
 
-TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
+TEST(EndpointFile, RefusesAFileThatOtherUsersCouldHaveWritten) {
   const EndpointFolder folder;
   const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
   EXPECT_EQ(refusal_of(path), "") << "there is none";
-  write_whole(path);
+  write_complete_file(path);
   ASSERT_TRUE(read_endpoint_file(path, kWorld).endpoint);
   for (const mode_t mode : {0620U, 0606U, 0640U, 0604U}) {
     chmod(path.c_str(), mode);
@@ -97,13 +97,13 @@ TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
   EXPECT_EQ(refusal_of(path), "is not a regular file");
 }
 
-TEST(EndpointFile, OfAnotherWorldIsRefusedByBothNames) {
+TEST(EndpointFile, RefusesAFileOfAnotherWorldAndNamesBoth) {
   const EndpointFolder folder;
-  write_whole(folder.path() / "x", "4712-0-0");
+  write_complete_file(folder.path() / "x", "4712-0-0");
   EXPECT_EQ(refusal_of(folder.path() / "x"), "belongs to 4712-0-0, not to 4711-0-0");
 }
 
-TEST(EndpointFile, OfALaterRunOfItsNameStays) {
+TEST(EndpointFile, DestructorKeepsTheFileOfALaterRun) {
   const EndpointFolder folder;
   const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
   std::optional<Result<EndpointFile>> first = EndpointFile::publish(path, {"jwb0001", 1}, kWorld, kDrawn);
@@ -112,7 +112,7 @@ TEST(EndpointFile, OfALaterRunOfItsNameStays) {
   EXPECT_EQ(read_endpoint_file(path, kWorld).secret, "fedcba9876543210");
 }
 
-TEST(EndpointFile, IsWholeTheUsersAloneAndGoneAtTheEnd) {
+TEST(EndpointFile, IsCompletePrivateAndRemovedAtTheEnd) {
   const EndpointFolder folder;
   const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
   EXPECT_EQ(path.filename(), "rollcall-4711-0-0.endpoint");
@@ -139,13 +139,13 @@ TEST(EndpointFile, UnwritableFolderIsAnErrorThatNamesIt) {
   EXPECT_THAT(file.error().message(), StartsWith("rollcall: rendezvous.folder: /proc/rollcall: cannot be written"));
 }
 
-TEST(EndpointFile, ARequeuedJobHasAnotherOne) {
+TEST(EndpointFile, RequeuedJobUsesAnotherFile) {
   job::JobFacts requeued = rank_of(0, 2);
   requeued.restart_count = 1;
   EXPECT_NE(endpoint_file_path("/x", requeued), endpoint_file_path("/x", rank_of(0, 2)));
 }
 
-TEST(EndpointFile, OutsideSlurmsStepsOnlyWhatAllRanksKnowNamesIt) {
+TEST(EndpointFile, OutsideSlurmStepsItsNameUsesOnlyValuesOfAllRanks) {
   job::JobFacts of_mpirun = rank_of(0, 2);
   of_mpirun.job_id = of_mpirun.step_id = std::nullopt;
   of_mpirun.port_salt = 0x0badcafe;
@@ -158,7 +158,7 @@ TEST(EndpointFile, OutsideSlurmsStepsOnlyWhatAllRanksKnowNamesIt) {
   EXPECT_EQ(endpoint_file_path("/x", of_mpirun), path);
 }
 
-TEST(EndpointFile, EachWorldOfAStepHasOneForAllItsRanks) {
+TEST(EndpointFile, EachWorldOfAStepHasItsOwnFile) {
   job::JobFacts zero = rank_of(0, 2);
   zero.first_rank = 2;
   job::JobFacts one = rank_of(1, 2);

@@ -39,7 +39,7 @@ std::vector<Result<ResolvedStep>> agree(std::uint32_t ranks, const std::vector<E
 
 std::string port_of(const Result<ResolvedStep>& step) { return step->patch.find("MASTER_PORT")->value; }
 
-TEST(ResolveAndAgree, AllRanksHaveThePortThatRankZeroFoundFree) {
+TEST(ResolveAndAgree, AllRanksGetTheFreePortThatRank0Chose) {
   const auto first = agree(3, {Environment()});
   const auto taken = Listener::on_all_addresses(*parse_integer<std::uint16_t>(port_of(first[0])));
   ASSERT_TRUE(taken) << taken.error().message();
@@ -52,13 +52,13 @@ TEST(ResolveAndAgree, AllRanksHaveThePortThatRankZeroFoundFree) {
   EXPECT_NE(port_of(steps[0]), port_of(first[0])) << "somebody listens there";
 }
 
-TEST(ResolveAndAgree, AnEndpointOfTheUsersIsNotChanged) {
+TEST(ResolveAndAgree, KeepsAnEndpointOfTheUser) {
   const auto steps = agree(2, {Environment({{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "12345"}})});
   EXPECT_EQ(port_of(steps[1]), "12345");
   EXPECT_EQ(steps[1]->patch.find("MASTER_PORT")->origin, "user");
 }
 
-TEST(ResolveAndAgree, ARankThatFailsDoesNotHoldUpTheOthers) {
+TEST(ResolveAndAgree, FailedRankDoesNotBlockTheOthers) {
   const Environment wrong({{"RANK", "7"}, {"WORLD_SIZE", "9"}});
   for (const bool zero_fails : {true, false}) {
     const auto steps = agree(2, zero_fails ? std::vector{wrong, Environment()} : std::vector{Environment(), wrong});

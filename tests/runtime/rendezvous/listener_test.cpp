@@ -17,7 +17,7 @@ namespace {
 
 using testing::StartsWith;
 
-TEST(Listener, TakesIpv4AndIpv6OnAPortOfTheKernelsChoice) {
+TEST(Listener, AcceptsIpv4AndIpv6OnAnEphemeralPort) {
   const auto listener = Listener::on_all_addresses(0);
   ASSERT_TRUE(listener) << listener.error().message();
   EXPECT_NE(listener->port(), 0);
@@ -41,7 +41,7 @@ TEST(Listener, PortInUseIsAnErrorThatNamesThePort) {
               StartsWith("rollcall: MASTER_PORT: " + std::to_string(first->port()) + ": is in use on "));
 }
 
-TEST(Listener, ClosesItsSocketOnceAndNotWhereItWasMovedFrom) {
+TEST(Listener, ClosesItsSocketOnceAlsoAfterAMove) {
   int moved_to = -1;
   std::uint16_t port = 0;
   {

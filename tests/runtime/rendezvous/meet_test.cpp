@@ -80,7 +80,7 @@ Environment at(const std::string& host, std::uint16_t port) {
   return Environment({{"MASTER_ADDR", host}, {"MASTER_PORT", std::to_string(port)}});
 }
 
-TEST(Meet, AloneIsOnLoopback) {
+TEST(Meet, SingleRankUsesLoopback) {
   const auto meeting = meet(task(0, 1), Environment(), settings_with({}), nullptr);
   ASSERT_TRUE(meeting) << meeting.error().message();
   EXPECT_EQ(meeting->method, "alone");
@@ -88,7 +88,7 @@ TEST(Meet, AloneIsOnLoopback) {
   EXPECT_EQ(meeting->endpoint.port, meeting->listener->port());
 }
 
-TEST(Meet, ByAddressLateRankZeroIsWaitedFor) {
+TEST(Meet, ByAddressRanksWaitForALateRank0) {
   const std::uint16_t port = free_port();
   std::optional<Result<Meeting>> other;
   std::thread waiting([&] { other = meet(task(1, 2), at("localhost", port), settings_with({}), nullptr); });
@@ -102,14 +102,14 @@ TEST(Meet, ByAddressLateRankZeroIsWaitedFor) {
   EXPECT_FALSE((*other)->listener);
 }
 
-TEST(Meet, PortInUseStopsRankZero) {
+TEST(Meet, MasterPortInUseIsAnErrorOfRank0) {
   const auto taken = Listener::on_all_addresses(0);
   const auto zero = meet(task(0, 2), at("localhost", taken->port()), settings_with({}), nullptr);
   ASSERT_FALSE(zero);
   EXPECT_THAT(zero.error().reason, HasSubstr("is in use"));
 }
 
-TEST(Meet, APortOfOursThatIsInUseIsLeftForTheNextInTheRange) {
+TEST(Meet, ChosenPortInUseIsReplacedByTheNextInTheRange) {
   const auto foreign = Listener::on_all_addresses(0);
   const std::uint16_t port = foreign->port();
   for (const bool last_of_range : {false, true}) {
@@ -121,7 +121,7 @@ TEST(Meet, APortOfOursThatIsInUseIsLeftForTheNextInTheRange) {
                                            {"MASTER_PORT", job::fnv1a(std::to_string(port))}}));
     std::optional<Result<Meeting>> other;
     std::thread waiting([&] { other = meet(task(1, 2), ours, settings, nullptr); });
-    // The foreign program ends connections, as a store does on which somebody else speaks.
+    // The foreign program closes connections, as a store does for another protocol.
     std::thread serving([&] { close(accept(foreign->descriptor(), nullptr, nullptr)); });
     const auto zero = meet(task(0, 2), ours, settings, nullptr);
     serving.join();
@@ -136,7 +136,7 @@ TEST(Meet, APortOfOursThatIsInUseIsLeftForTheNextInTheRange) {
   }
 }
 
-TEST(Meet, WhoHasTheFirstPortIsNamedWhereNotAllCame) {
+TEST(Meet, ErrorNamesTheOwnerOfTheFirstPortWhenRanksAreMissing) {
   const auto foreign = Listener::on_all_addresses(0);
   const std::string port = std::to_string(foreign->port());
   const settings::Settings settings =
@@ -150,7 +150,7 @@ TEST(Meet, WhoHasTheFirstPortIsNamedWhereNotAllCame) {
                                                         geteuid(), port, this_host_name())));
 }
 
-TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
+TEST(Meet, ErrorNamesAStaleEndpointFileWhenAnotherRunListensThere) {
   const Folder folder;
   const auto settings = settings_with(
       {{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "1"}});
@@ -170,7 +170,7 @@ TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
               HasSubstr("; the endpoint is from " + path.string() + ", perhaps of an earlier run"));
 }
 
-TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {
+TEST(Meet, MissingRank0IsAnErrorWithEndpointAndTimeout) {
   const std::uint16_t port = free_port();
   const auto other = meet(task(1, 2), at("127.0.0.1", port), settings_with({{"rendezvous.timeout", "0.2"}}), nullptr);
   ASSERT_FALSE(other);
@@ -180,13 +180,13 @@ TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {
   EXPECT_THAT(other.error().reason, HasSubstr("refused"));
 }
 
-TEST(Meet, WithoutMasterAddrByAddressIsAnError) {
+TEST(Meet, ByAddressWithoutMasterAddrIsAnError) {
   const auto zero = meet(task(0, 2), Environment(), settings_with({{"rendezvous", "address"}}), nullptr);
   ASSERT_FALSE(zero);
   EXPECT_EQ(zero.error().setting, "MASTER_ADDR");
 }
 
-TEST(Meet, PmixAskedForAndAbsentIsAnErrorThatSaysHowToGetIt) {
+TEST(Meet, RequestedPmixWithoutAServerIsAnErrorWithARemedy) {
   const auto zero = meet(task(0, 2), Environment(), settings_with({{"rendezvous", "pmix"}}), nullptr);
   ASSERT_FALSE(zero);
   EXPECT_THAT(zero.error().message(), StartsWith("rollcall: rendezvous: pmix: "));
@@ -217,7 +217,7 @@ std::vector<Result<Meeting>> meet_in_threads(std::uint32_t ranks, const Environm
   return meetings;
 }
 
-TEST(Meet, OverPmixAllRanksFindTheSocketThatWasBoundFirst) {
+TEST(Meet, OverPmixAllRanksGetThePortOfRank0sSocket) {
   const std::string marker =
       job::to_text({{"MASTER_ADDR", job::fnv1a("localhost")}, {"MASTER_PORT", job::fnv1a("20000")}});
   Environment ours = at("localhost", 20000);
@@ -232,7 +232,7 @@ TEST(Meet, OverPmixAllRanksFindTheSocketThatWasBoundFirst) {
   EXPECT_NE(meetings[0]->endpoint.port, 20000);
 }
 
-TEST(Meet, OverPmixEachWorldOfAStepHasARankZeroOfItsOwn) {
+TEST(Meet, OverPmixEachWorldOfAStepHasItsOwnRank0) {
   constexpr std::uint32_t kFirstOfSecond = 2;
   Exchange exchange(5);
   std::vector<std::optional<Result<Meeting>>> found(5);
@@ -256,7 +256,7 @@ TEST(Meet, OverPmixEachWorldOfAStepHasARankZeroOfItsOwn) {
   }
 }
 
-TEST(Meet, UsersMasterAddrBeatsPmix) {
+TEST(Meet, UsersMasterAddrHasPrecedenceOverPmix) {
   const auto meetings = meet_in_threads(2, at("localhost", free_port()), settings_with({}));
   for (const auto& meeting : meetings) {
     ASSERT_TRUE(meeting) << meeting.error().message();
@@ -274,7 +274,7 @@ TEST(Meet, RankZerosFailureOverPmixReachesAllRanks) {
   }
 }
 
-TEST(Meet, ReservedPortIsTriedFirstAndAnotherTakenWhereItIsLost) {
+TEST(Meet, ReservedPortIsTriedFirstAndReplacedWhenInUse) {
   job::JobFacts zero = task(0, 2);
   const std::uint16_t reserved = free_port();
   zero.reserved_ports = std::to_string(reserved);
@@ -317,14 +317,14 @@ TEST(Meet, FourProcessesMeetThroughAFileDespiteAStaleOne) {
   const settings::Settings settings =
       settings_with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
   const auto path = endpoint_file_path(folder.path(), task(0, 4));
-  const std::uint16_t nobody = free_port();
-  std::ofstream(path) << "rollcall endpoint 3\nlocalhost:" << nobody << "\n4711-0-0 0123456789abcdef\n";
+  const std::uint16_t unused_port = free_port();
+  std::ofstream(path) << "rollcall endpoint 3\nlocalhost:" << unused_port << "\n4711-0-0 0123456789abcdef\n";
   chmod(path.c_str(), 0600);
   std::vector<pid_t> others;
   for (std::uint32_t rank = 1; rank < 4; ++rank) {
     others.push_back(start([&, rank] {
       const auto meeting = meet(task(rank, 4), Environment(), settings, nullptr);
-      return meeting && meeting->method == "file" && meeting->endpoint.port != nobody ? 0 : 1;
+      return meeting && meeting->method == "file" && meeting->endpoint.port != unused_port ? 0 : 1;
     }));
   }
   {
@@ -338,7 +338,7 @@ TEST(Meet, FourProcessesMeetThroughAFileDespiteAStaleOne) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(Meet, ByAddressWithoutASecretIsAnErrorThatSaysHowToHaveOne) {
+TEST(Meet, ByAddressWithoutASecretIsAnErrorWithARemedy) {
   settings::Settings settings = settings_with({});
   ASSERT_TRUE(settings.set("rendezvous.secret", "/nowhere/secret", "test"));
   const auto zero = meet(task(0, 2), at("localhost", free_port()), settings, nullptr);
@@ -347,7 +347,7 @@ TEST(Meet, ByAddressWithoutASecretIsAnErrorThatSaysHowToHaveOne) {
   EXPECT_THAT(zero.error().action, EndsWith("; or srun --mpi=pmix or --rendezvous=file, which need none"));
 }
 
-TEST(Meet, ByAddressWhereHomeCannotBeWrittenIsAnErrorThatSaysWhatWorksWithout) {
+TEST(Meet, ByAddressWithAnUnwritableHomeIsAnErrorWithARemedy) {
   Environment environment = at("localhost", free_port());
   environment.set("HOME", "/proc/none");
   const auto zero = meet(task(0, 2), environment, settings::Settings(settings::launch_table()), nullptr);
@@ -356,7 +356,7 @@ TEST(Meet, ByAddressWhereHomeCannotBeWrittenIsAnErrorThatSaysWhatWorksWithout) {
   EXPECT_THAT(zero.error().action, EndsWith("; or srun --ddp, srun --mpi=pmix or --rendezvous=file, which need none"));
 }
 
-TEST(Meet, FileThatNeverAppearsIsAnErrorThatNamesIt) {
+TEST(Meet, MissingEndpointFileIsAnErrorThatNamesIt) {
   const Folder folder;
   const auto settings = settings_with(
       {{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "0.1"}});

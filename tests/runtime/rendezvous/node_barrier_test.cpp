@@ -35,7 +35,7 @@ NodeBarrier joined(const std::string& name, std::uint32_t local_rank, std::uint3
   return *std::move(barrier);
 }
 
-TEST(NodeBarrier, NobodyGoesOnBeforeTheLastHasCome) {
+TEST(NodeBarrier, NoRankContinuesBeforeTheLastArrives) {
   const std::string name = own_name();
   constexpr std::uint32_t kRanks = 9;
   for (std::uint32_t last = 0; last < kRanks; ++last) {
@@ -64,7 +64,7 @@ TEST(NodeBarrier, NobodyGoesOnBeforeTheLastHasCome) {
   }
 }
 
-TEST(NodeBarrier, WordsOfOtherUsersReleaseNobody) {
+TEST(NodeBarrier, IgnoresDatagramsOfOtherUsers) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can speak as another user";
   }
@@ -76,16 +76,16 @@ TEST(NodeBarrier, WordsOfOtherUsersReleaseNobody) {
   std::copy(place.begin(), place.end(), address.sun_path + 1);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + place.size());
   const auto released_by = [&](uid_t user) {
-    const pid_t speaker = fork();
-    if (speaker == 0) {
+    const pid_t sender = fork();
+    if (sender == 0) {
       const std::uint32_t leader = 0;
       const int descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
-      const bool said = setuid(user) == 0 && sendto(descriptor, &leader, sizeof leader, 0,
+      const bool sent = setuid(user) == 0 && sendto(descriptor, &leader, sizeof leader, 0,
                                                     reinterpret_cast<const sockaddr*>(&address), length) > 0;
-      _exit(said ? 0 : 1);
+      _exit(sent ? 0 : 1);
     }
     int status = -1;
-    EXPECT_EQ(waitpid(speaker, &status, 0), speaker);
+    EXPECT_EQ(waitpid(sender, &status, 0), sender);
     EXPECT_EQ(status, 0);
     return waiting.wait(milliseconds(50));
   };
@@ -93,7 +93,7 @@ TEST(NodeBarrier, WordsOfOtherUsersReleaseNobody) {
   EXPECT_TRUE(released_by(getuid()));
 }
 
-TEST(NodeBarrier, ALeaderThatTakesItsPlaceLateIsWaitedFor) {
+TEST(NodeBarrier, WaitsForALateLeader) {
   const std::string name = own_name();
   std::thread other([&] { EXPECT_TRUE(joined(name, 1, 2).wait(kLong)); });
   std::thread leader([&] { EXPECT_TRUE(joined(name, 0, 2).wait(kLong)); });
@@ -101,9 +101,9 @@ TEST(NodeBarrier, ALeaderThatTakesItsPlaceLateIsWaitedFor) {
   leader.join();
 }
 
-TEST(NodeBarrier, OneRankWaitsForNobody) { EXPECT_TRUE(joined(own_name(), 0, 1).wait(milliseconds(0))); }
+TEST(NodeBarrier, SingleRankDoesNotWait) { EXPECT_TRUE(joined(own_name(), 0, 1).wait(milliseconds(0))); }
 
-TEST(NodeBarrier, WaitsNoLongerThanToldForARankThatNeverComes) {
+TEST(NodeBarrier, WaitEndsAtTheTimeoutWhenARankIsMissing) {
   const std::string name = own_name();
   NodeBarrier leader = joined(name, 0, 3);
   NodeBarrier other = joined(name, 1, 3);
@@ -112,7 +112,7 @@ TEST(NodeBarrier, WaitsNoLongerThanToldForARankThatNeverComes) {
   waits.join();
 }
 
-TEST(NodeBarrier, APlaceIsTakenOnceAndFreeAgainAfterwards) {
+TEST(NodeBarrier, LocalRankCanJoinOnlyOnceUntilItLeaves) {
   const std::string name = own_name();
   {
     const NodeBarrier first = joined(name, 0, 2);

@@ -19,7 +19,7 @@ using testing::Lt;
 
 Seal of_newcomers() { return {Secret::of("drawn", "world"), "test"}; }
 
-TEST(PendingConnections, ATurnEndsHoweverManyMoreWait) {
+TEST(PendingConnections, OneTurnEndsWhileMoreConnectionsAreQueued) {
   constexpr std::size_t kQueue = 300;
   std::size_t longest_queue = 0;
   std::ifstream("/proc/sys/net/core/somaxconn") >> longest_queue;
@@ -61,13 +61,13 @@ TEST(PendingConnections, ATurnEndsHoweverManyMoreWait) {
   EXPECT_EQ(greeted, kQueue);
 }
 
-/// Whoever holds all places has said an opening, comes again when it is hung up on, and keeps nobody out.
-TEST(PendingConnections, OneComesInWhereOthersHoldAllPlaces) {
+/// Peers that hold all slots have sent an opening and connect again when disconnected; they must not block a rank.
+TEST(PendingConnections, AcceptsARankAlthoughOthersHoldAllSlots) {
   constexpr std::size_t kMost = 256;
   const auto own = Listener::on_all_addresses(0);
   ASSERT_TRUE(own);
   const Clock::time_point soon = Clock::now() + std::chrono::seconds(30);
-  const auto come = [&] {
+  const auto reconnect = [&] {
     Socket one(connect_once({"127.0.0.1", own->port()}, soon).descriptor, End::Client, of_newcomers());
     EXPECT_TRUE(one.flush());
     return one;
@@ -79,7 +79,7 @@ TEST(PendingConnections, OneComesInWhereOthersHoldAllPlaces) {
   pending.listen(own->descriptor());
   std::vector<Socket> holders;
   for (std::size_t i = 0; i < kMost; ++i) {
-    holders.push_back(come());
+    holders.push_back(reconnect());
     loop.wait(soon);
   }
   const Clock::time_point settled = Clock::now() + std::chrono::milliseconds(200);
@@ -94,7 +94,7 @@ TEST(PendingConnections, OneComesInWhereOthersHoldAllPlaces) {
     loop.wait(Clock::now() + std::chrono::milliseconds(5));
     for (Socket& holder : holders) {
       if (!holder.take_arrived()) {
-        holder = come();
+        holder = reconnect();
       }
     }
   };

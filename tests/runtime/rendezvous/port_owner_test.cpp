@@ -32,7 +32,7 @@ constexpr const char* kTable =
     "   4: 0100007F:733C 0100007F:A2B0 01 00000000:00000000 00:00000000 00000000  1003        0 8 1 0 20 4 30 10 -1\n"
     "   5: 0100007F";
 
-TEST(PortOwner, IsWhoListensAndNotWhoIsConnected) {
+TEST(PortOwner, IsTheListeningUserAndNotAConnectedOne) {
   const auto users = [](const std::string& text, std::uint16_t port) {
     std::istringstream table(text);
     return listening_users(table, port);
@@ -52,7 +52,7 @@ TEST(PortOwner, IsThisUserForASocketOfItsOwn) {
   EXPECT_EQ(foreign_listener(socket.descriptor()), "");
 }
 
-TEST(PortOwner, WhoAcceptedAndListensNoLongerIsKnownByTheConnection) {
+TEST(PortOwner, FindsTheAcceptingUserAfterTheListenerIsClosed) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can listen as another user";
   }
@@ -82,7 +82,7 @@ TEST(PortOwner, WhoAcceptedAndListensNoLongerIsKnownByTheConnection) {
   }
 }
 
-TEST(PortOwner, WhoConnectedIsKnown) {
+TEST(PortOwner, FindsTheConnectingUser) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can connect as another user";
   }
@@ -105,7 +105,7 @@ TEST(PortOwner, WhoConnectedIsKnown) {
   }
 }
 
-/// An address of this host that is no loopback's.
+/// A non-loopback address of this host.
 std::optional<in_addr> other_address() {
   ifaddrs* all = nullptr;
   std::optional<in_addr> found;
@@ -129,7 +129,7 @@ Socket connect_from(in_addr source, in_addr target, std::uint16_t port) {
   return Socket(made);  // which waits for nothing from here on
 }
 
-TEST(PortOwner, WhoBindsToAnotherAddressOfTheHostIsKnown) {
+TEST(PortOwner, FindsTheUserBehindAnotherAddressOfTheHost) {
   const std::optional<in_addr> address = other_address();
   const in_addr loopback{htonl(INADDR_LOOPBACK)};
   if (geteuid() != 0 || !address) {
@@ -155,7 +155,7 @@ TEST(PortOwner, WhoBindsToAnotherAddressOfTheHostIsKnown) {
   }
 }
 
-TEST(PortOwner, AnotherUsersListenerIsAStrangerAtAnyLoopbackAddress) {
+TEST(PortOwner, DetectsAListenerOfAnotherUserAtAnyLoopbackAddress) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can listen as another user";
   }

@@ -1,4 +1,4 @@
-// What two ends that may be strangers say to each other, and what becomes of it on the way.
+// Sealed frames between two ends that may not share the secret, and changes of their bytes in transit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -35,8 +35,8 @@ std::string sent_by(FrameBuffer& from) {
   return bytes;
 }
 
-/// All that has come out whole at `at`.
-std::vector<std::string> heard_at(FrameBuffer& at) {
+/// All complete frames that arrived at `at`.
+std::vector<std::string> received_at(FrameBuffer& at) {
   std::vector<std::string> texts;
   while (std::optional<std::string> text = at.next()) {
     texts.push_back(*std::move(text));
@@ -55,7 +55,7 @@ struct Ends {
   }
 };
 
-TEST(Secret, IsOneANameAndWhatWasDrawn) {
+TEST(Secret, DependsOnTheNameAndTheRandomPart) {
   EXPECT_EQ(Secret::of("drawn", "1.0.0"), Secret::of("drawn", "1.0.0"));
   EXPECT_FALSE(Secret::of("drawn", "1.0.0") == Secret::of("drawn", "1.1.0"));
   EXPECT_FALSE(Secret::of("drawn", "1.0.0") == Secret::of("drown", "1.0.0"));
@@ -64,7 +64,7 @@ TEST(Secret, IsOneANameAndWhatWasDrawn) {
   EXPECT_NE(draw_secret(), draw_secret());
 }
 
-TEST(SealedFrames, BothEndsHearWhatWasSaid) {
+TEST(SealedFrames, BothEndsReceiveTheSentFrames) {
   Ends ends;
   ends.client.queue("before there are keys");
   EXPECT_THAT(ends.client.outgoing(), SizeIs(Sealing::kOpening)) << "the opening alone";
@@ -75,31 +75,31 @@ TEST(SealedFrames, BothEndsHearWhatWasSaid) {
   ends.client.queue(std::string(100'000, 'x'));
   ends.client.queue("");
   ends.server.append(sent_by(ends.client));
-  EXPECT_THAT(heard_at(ends.server), ElementsAre("before there are keys", std::string(100'000, 'x'), ""));
+  EXPECT_THAT(received_at(ends.server), ElementsAre("before there are keys", std::string(100'000, 'x'), ""));
   EXPECT_TRUE(ends.server.proven());
   EXPECT_FALSE(ends.client.proven());
   ends.server.queue("answer");
   ends.client.append(sent_by(ends.server));
-  EXPECT_THAT(heard_at(ends.client), ElementsAre("answer"));
+  EXPECT_THAT(received_at(ends.client), ElementsAre("answer"));
   EXPECT_TRUE(ends.client.proven());
   EXPECT_EQ(ends.client.unsent() + ends.server.unsent() + ends.client.size() + ends.server.size(), 0U);
 }
 
-TEST(SealedFrames, NothingThatIsSaidIsToBeSeen) {
+TEST(SealedFrames, PlainTextIsNotVisibleOnTheWire) {
   Ends ends;
   ends.open();
   ends.client.queue("plain text");
   EXPECT_THAT(std::string(ends.client.outgoing()), Not(HasSubstr("plain")));
 }
 
-TEST(SealedFrames, ComeInAnyPieces) {
+TEST(SealedFrames, AreReassembledFromAnyPieces) {
   Ends ends;
-  std::vector<std::string> heard;
+  std::vector<std::string> received;
   const auto byte_by_byte = [&](const std::string& bytes, FrameBuffer& to) {
     for (const char byte : bytes) {
       to.append({&byte, 1});
-      for (std::string& text : heard_at(to)) {
-        heard.push_back(std::move(text));
+      for (std::string& text : received_at(to)) {
+        received.push_back(std::move(text));
       }
     }
   };
@@ -108,10 +108,10 @@ TEST(SealedFrames, ComeInAnyPieces) {
   ends.client.queue("one");
   ends.client.queue("two");
   byte_by_byte(sent_by(ends.client), ends.server);
-  EXPECT_THAT(heard, ElementsAre("one", "two"));
+  EXPECT_THAT(received, ElementsAre("one", "two"));
 }
 
-TEST(SealedFrames, AnotherSecretOrPurposeIsNotHeard) {
+TEST(SealedFrames, RejectsFramesSealedWithAnotherSecretOrPurpose) {
   for (const Seal& other :
        {sealed_with("another"), sealed_with("drawn", "other"), Seal{Secret::of("drawn", "other world"), "test"}}) {
     FrameBuffer client(End::Client, other);
@@ -119,17 +119,17 @@ TEST(SealedFrames, AnotherSecretOrPurposeIsNotHeard) {
     server.append(sent_by(client));
     client.append(sent_by(server));
     client.queue("let me in");
-    server.queue("nor may this be heard");
+    server.queue("nor may this be received");
     server.append(sent_by(client));
     client.append(sent_by(server));
-    EXPECT_THAT(heard_at(server), IsEmpty());
-    EXPECT_THAT(heard_at(client), IsEmpty());
+    EXPECT_THAT(received_at(server), IsEmpty());
+    EXPECT_THAT(received_at(client), IsEmpty());
     EXPECT_TRUE(server.broken() && client.broken());
     EXPECT_FALSE(server.proven() || client.proven());
   }
 }
 
-TEST(SealedFrames, WhatAnotherConnectionHeardIsWorthNothing) {
+TEST(SealedFrames, RejectsFramesReplayedFromAnotherConnection) {
   Ends first;
   const std::string opening = sent_by(first.client);
   first.server.append(opening);
@@ -138,28 +138,28 @@ TEST(SealedFrames, WhatAnotherConnectionHeardIsWorthNothing) {
   const std::string proof = sent_by(first.client);
   FrameBuffer again(End::Server, sealed_with());
   again.append(opening + proof);
-  EXPECT_THAT(heard_at(again), IsEmpty());
+  EXPECT_THAT(received_at(again), IsEmpty());
   EXPECT_TRUE(again.broken());
 }
 
-TEST(SealedFrames, AnEndDoesNotTakeItselfForTheOther) {
+TEST(SealedFrames, RejectsFramesReflectedToTheirSender) {
   Ends ends;
   FrameBuffer& client = ends.client;
   client.append(sent_by(client));
   client.queue("let me in");
   client.append(sent_by(client));
-  EXPECT_THAT(heard_at(client), IsEmpty());
+  EXPECT_THAT(received_at(client), IsEmpty());
   EXPECT_TRUE(client.broken());
 
   Ends others;
   others.open();
   others.server.queue("answer");
   others.server.append(sent_by(others.server));
-  EXPECT_THAT(heard_at(others.server), IsEmpty());
+  EXPECT_THAT(received_at(others.server), IsEmpty());
   EXPECT_TRUE(others.server.broken());
 }
 
-/// The frames of one direction, said one by one.
+/// The frames of one direction, one by one.
 std::vector<std::string> frames_of(Ends& ends) {
   ends.open();
   std::vector<std::string> frames;
@@ -170,25 +170,25 @@ std::vector<std::string> frames_of(Ends& ends) {
   return frames;
 }
 
-TEST(SealedFrames, AFrameIsHeardOnceAndInItsPlace) {
+TEST(SealedFrames, RejectsRepeatedReorderedAndSkippedFrames) {
   for (const std::vector<std::size_t>& order : {std::vector<std::size_t>{0, 2}, {0, 0}, {0, 1, 1}, {1, 0}, {0, 1, 0}}) {
     Ends ends;
     const std::vector<std::string> frames = frames_of(ends);
-    std::vector<std::string> heard;
+    std::vector<std::string> received;
     for (const std::size_t i : order) {
       ends.server.append(frames[i]);
-      for (std::string& text : heard_at(ends.server)) {
-        heard.push_back(std::move(text));
+      for (std::string& text : received_at(ends.server)) {
+        received.push_back(std::move(text));
       }
     }
-    EXPECT_LT(heard.size(), order.size());
+    EXPECT_LT(received.size(), order.size());
     EXPECT_TRUE(ends.server.broken());
     ends.server.append(frames[2]);
-    EXPECT_THAT(heard_at(ends.server), IsEmpty()) << "it does not go on afterwards";
+    EXPECT_THAT(received_at(ends.server), IsEmpty()) << "it does not go on afterwards";
   }
 }
 
-TEST(SealedFrames, NoBitCanBeChanged) {
+TEST(SealedFrames, RejectsAFrameWithAChangedBit) {
   const std::size_t size = [] {
     Ends ends;
     return frames_of(ends)[0].size();
@@ -198,30 +198,30 @@ TEST(SealedFrames, NoBitCanBeChanged) {
     std::string frame = frames_of(ends)[0];
     frame[bit / 8] = static_cast<char>(frame[bit / 8] ^ (1 << (bit % 8)));
     ends.server.append(frame + std::string(64, '\0'));
-    EXPECT_THAT(heard_at(ends.server), IsEmpty()) << "bit " << bit;
+    EXPECT_THAT(received_at(ends.server), IsEmpty()) << "bit " << bit;
   }
 }
 
-TEST(SealedFrames, ACutFrameIsNoFrame) {
+TEST(SealedFrames, RejectsATruncatedFrame) {
   Ends ends;
   const std::string frame = frames_of(ends)[0];
   ends.server.append(frame.substr(0, frame.size() - 1));
-  EXPECT_THAT(heard_at(ends.server), IsEmpty());
+  EXPECT_THAT(received_at(ends.server), IsEmpty());
   ends.server.append(std::string(1, static_cast<char>(frame.back() + 1)));
-  EXPECT_THAT(heard_at(ends.server), IsEmpty());
+  EXPECT_THAT(received_at(ends.server), IsEmpty());
   EXPECT_TRUE(ends.server.broken());
 }
 
-TEST(SealedFrames, GarbageIsSeenAtItsFirstByte) {
+TEST(SealedFrames, DetectsAnotherProtocolAtTheFirstByte) {
   FrameBuffer server(End::Server, sealed_with());
   server.append("G");
   EXPECT_TRUE(server.broken());
   server.append("ET / HTTP/1.1\r\n\r\n");
-  EXPECT_THAT(heard_at(server), IsEmpty());
+  EXPECT_THAT(received_at(server), IsEmpty());
   EXPECT_THAT(server.outgoing(), IsEmpty());
 }
 
-TEST(SealedFrames, ALongFrameIsSeenByItsLength) {
+TEST(SealedFrames, DetectsAFrameAboveTheLimitByItsLength) {
   Ends ends;
   ends.open();
   ends.client.queue(std::string(64, 'x'));
@@ -245,20 +245,20 @@ struct Sockets {
 
 Clock::time_point soon() { return Clock::now() + std::chrono::seconds(30); }
 
-TEST(SealedSocket, ServesWhoWaitsForAnAnswer) {
+TEST(SealedSocket, SendsAndReceivesFramesBlocking) {
   Sockets ends;
   const std::string large(3 << 20, 'x');  // more than the kernel takes at once
   std::future<void> other = std::async(std::launch::async, [&] {
-    const Result<std::string> heard = ends.server.receive_frame(soon());
-    EXPECT_TRUE(heard && ends.server.send_frame(*heard + large, soon()));
+    const Result<std::string> received = ends.server.receive_frame(soon());
+    EXPECT_TRUE(received && ends.server.send_frame(*received + large, soon()));
   });
   ASSERT_TRUE(ends.client.send_frame("hello", soon()));
-  const Result<std::string> heard = ends.client.receive_frame(soon());
-  EXPECT_TRUE(heard && *heard == "hello" + large);
+  const Result<std::string> received = ends.client.receive_frame(soon());
+  EXPECT_TRUE(received && *received == "hello" + large);
   other.get();
 }
 
-TEST(SealedSocket, ServesAnEventLoop) {
+TEST(SealedSocket, WorksWithAnEventLoop) {
   Sockets ends;
   ends.client.frames().queue("hello");
   EXPECT_TRUE(ends.client.flush());         // the opening
@@ -269,23 +269,23 @@ TEST(SealedSocket, ServesAnEventLoop) {
   EXPECT_EQ(ends.server.frames().next(), "hello");
 }
 
-TEST(SealedSocket, KeepsWhatTheKernelDoesNotTake) {
+TEST(SealedSocket, KeepsUnsentBytesForTheNextFlush) {
   Sockets ends;
   ASSERT_TRUE(ends.client.flush() && ends.server.take_arrived() && ends.client.take_arrived());
   const std::string large(3 << 20, 'x');
   ends.client.frames().queue(large);
   EXPECT_TRUE(ends.client.flush());
   EXPECT_GT(ends.client.frames().unsent(), 0U);
-  std::optional<std::string> heard;
-  while (!heard) {
+  std::optional<std::string> received;
+  while (!received) {
     ASSERT_TRUE(ends.client.flush() && ends.server.take_arrived());
-    heard = ends.server.frames().next();
+    received = ends.server.frames().next();
   }
-  EXPECT_EQ(*heard, large);
+  EXPECT_EQ(*received, large);
   EXPECT_EQ(ends.client.frames().unsent(), 0U);
 }
 
-TEST(SealedSocket, SaysWhyItHearsNothing) {
+TEST(SealedSocket, ReportsWhyNoFrameArrived) {
   std::array<int, 2> ends{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
   Socket client(ends[0], End::Client, sealed_with());

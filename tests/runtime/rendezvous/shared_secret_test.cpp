@@ -45,7 +45,7 @@ std::string refusal_of_secret(const std::string& file) {
   return secret ? "" : secret.error().reason;
 }
 
-TEST(SharedSecret, IsInTheFileThatTheSettingNames) {
+TEST(SharedSecret, IsReadFromTheConfiguredFile) {
   const TemporaryFolder folder;
   const Result<std::string> secret =
       shared_secret(Environment(), naming(written(folder.file("s"), kDrawnBefore + "\n")));
@@ -53,7 +53,7 @@ TEST(SharedSecret, IsInTheFileThatTheSettingNames) {
   EXPECT_EQ(*secret, kDrawnBefore);
 }
 
-TEST(SharedSecret, IsBelievedOnlyWhereNobodyElseCanKnowIt) {
+TEST(SharedSecret, RefusesFilesThatAreSharedShortMissingOrNotRegular) {
   const TemporaryFolder folder;
   for (const mode_t mode : {0640U, 0604U, 0602U, 0666U}) {
     EXPECT_THAT(refusal_of_secret(written(folder.file("s"), kDrawnBefore, mode)),
@@ -73,7 +73,7 @@ TEST(SharedSecret, IsBelievedOnlyWhereNobodyElseCanKnowIt) {
   }
 }
 
-TEST(SharedSecret, IsMadeOnceHoweverManyNeedItFirst) {
+TEST(SharedSecret, IsCreatedOnceByConcurrentProcesses) {
   const TemporaryFolder folder;
   const Environment environment({{"XDG_STATE_HOME", folder.file("state")}, {"HOME", "/nowhere"}});
   const settings::Settings settings(settings::launch_table());
@@ -97,7 +97,7 @@ TEST(SharedSecret, IsMadeOnceHoweverManyNeedItFirst) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(made), {}), 1) << "nothing is left beside it";
 }
 
-TEST(SharedSecret, WithoutAPlaceIsAnErrorThatNamesTheSetting) {
+TEST(SharedSecret, UnwritableStateFolderIsAnErrorThatNamesTheSetting) {
   const Result<std::string> secret =
       shared_secret(Environment({{"XDG_STATE_HOME", "/proc/none"}}), settings::Settings(settings::launch_table()));
   ASSERT_FALSE(secret);
@@ -106,14 +106,14 @@ TEST(SharedSecret, WithoutAPlaceIsAnErrorThatNamesTheSetting) {
               StartsWith("rollcall: rendezvous.secret: /proc/none/rollcall/secret: cannot be"));
 }
 
-TEST(SharedSecret, OfAFolderThatCannotBeMadeIsToldWithTheReason) {
+TEST(SharedSecret, ErrorGivesTheReasonOfTheFailedFolder) {
   const Result<std::string> secret =
       shared_secret(Environment({{"XDG_STATE_HOME", "/sys/none"}}), settings::Settings(settings::launch_table()));
   ASSERT_FALSE(secret);
   EXPECT_THAT(secret.error().reason, Not(HasSubstr("No such file"))) << "which is that of the folder below";
 }
 
-TEST(SharedSecret, ThatTheNodesPluginDidNotHandOnIsNotReplacedByAnother) {
+TEST(SharedSecret, MissingStepSecretOfThePluginIsAMismatch) {
   const TemporaryFolder folder;
   const Result<std::string> secret = shared_secret(
       Environment(
@@ -135,7 +135,7 @@ int memory_file(const std::string& text, bool sealed = true) {
   return file;
 }
 
-TEST(SharedSecret, OfAStepIsInItsMemoryFileAndInNoOther) {
+TEST(SharedSecret, StepSecretIsReadFromItsSealedMemoryFileOnly) {
   const TemporaryFolder folder;
   const settings::Settings settings(settings::launch_table());
   const auto secret_with = [&](int file, const char* step) {

@@ -1,4 +1,4 @@
-"""Each step of srun --ddp has a secret that its processes inherit and that no record of Slurm's, no log and no environment shows."""
+"""Each step of srun --ddp has a secret that its processes inherit and that appears in no Slurm record, log or environment."""
 
 import fcntl
 import json
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slurm
 VARIABLE = "SLURM_ROLLCALL_STEP_SECRET"
 F_GET_SEALS = fcntl.F_LINUX_SPECIFIC_BASE + 10 if hasattr(fcntl, "F_LINUX_SPECIFIC_BASE") else 1034
 
-# A task tells by a file what it inherited, and all that it can see of its own environment.
+# A task writes to a file what it inherited and its complete environment.
 READ = r"""
 import fcntl, json, os, pathlib, sys
 number = os.environ.get("ROLLCALL_SECRET_FD")
@@ -57,7 +57,7 @@ def site(short_folder, plugin):
 
 
 def tasks_of(cluster, *options, env=None):
-    """What each task of such a step tells."""
+    """What each task of such a step wrote."""
     folder = cluster.new_folder()
     folder.chmod(0o777)
     cluster.run("srun", *options, "/usr/bin/python3", "-S", "-c", READ, str(folder), env=env)
@@ -70,7 +70,7 @@ def secret_of(task):
     return digits
 
 
-def test_each_task_inherits_it_sealed(cluster):
+def test_each_task_inherits_the_step_secret_in_a_sealed_memfd(cluster):
     tasks = tasks_of(cluster, "--ddp", "-N2", "--ntasks-per-node=2")
     assert len(tasks) == 4 and len({secret_of(task) for task in tasks}) == 1
     for task in tasks:
@@ -79,7 +79,7 @@ def test_each_task_inherits_it_sealed(cluster):
         assert VARIABLE not in task["environment"] and secret_of(task) not in task["environ"] + json.dumps(task["environment"])
 
 
-def test_each_step_has_its_own(cluster):
+def test_each_step_has_its_own_secret(cluster):
     steps = [tasks_of(cluster, "--ddp")[0], tasks_of(cluster, "--ddp")[0]]
     assert secret_of(steps[0]) != secret_of(steps[1])
     inside = tasks_of(cluster, "--ddp", "srun", "--overlap", "--ddp")
@@ -88,7 +88,7 @@ def test_each_step_has_its_own(cluster):
     assert without["number"] is None and without["text"] is None
 
 
-def test_a_het_step_has_one(cluster):
+def test_all_components_of_a_het_step_share_one_secret(cluster):
     folder = cluster.new_folder()
     program = ["/usr/bin/python3", "-S", "-c", READ, str(folder)]
     cluster.run("srun", "--ddp", "-N1", *program, ":", "--ddp", "-N1", *program)
@@ -97,12 +97,12 @@ def test_a_het_step_has_one(cluster):
 
 
 @pytest.mark.parametrize("option", ["--export=NONE", "--export=ROLLCALL_THREADS"])
-def test_an_environment_that_is_kept_back_does_not_keep_it_back(cluster, option):
+def test_the_secret_is_passed_on_with_a_restricted_export(cluster, option):
     assert secret_of(tasks_of(cluster, "--ddp", option)[0])
 
 
 @pytest.mark.parametrize("options", [[], ["--ddp=off"]])
-def test_without_the_option_there_is_none(cluster, options):
+def test_without_ddp_there_is_no_step_secret(cluster, options):
     (task,) = tasks_of(cluster, *options, env={VARIABLE: "0" * 32, "ROLLCALL_SECRET_FD": "2"})
     assert task["number"] is None and VARIABLE not in task["environment"]
 
@@ -114,7 +114,7 @@ def places_of(text, *folders):
 
 
 @pytest.mark.long
-def test_nothing_shows_it(site, tmp_path_factory):
+def test_the_secret_appears_in_no_record_log_or_environment(site, tmp_path_factory):
     folder = tmp_path_factory.mktemp("told")  # which is no place of Slurm's
     fifo = folder / "go"
     os.mkfifo(fifo)
@@ -141,12 +141,12 @@ def test_nothing_shows_it(site, tmp_path_factory):
     assert places_of(secret, folder) and {pathlib.Path(path).name.split(".")[0] for path in places} <= {"s-SrunProlog"}, places
 
 
-def test_a_batch_jobs_records_have_none(cluster):
+def test_sbatch_and_salloc_have_no_step_secret(cluster):
     assert VARIABLE not in cluster.batch("#!/bin/bash\n#SBATCH --ddp\nenv\n")
     assert VARIABLE not in cluster.run("salloc", "--ddp", "-N1", "env").stdout
 
 
-def test_one_of_another_step_is_in_no_batch_jobs_records(cluster):
+def test_the_secret_of_a_submitting_step_is_not_stored_in_a_batch_job(cluster):
     """As a task has it on a node without the plugin."""
     script = cluster.new_folder() / "job"
     script.write_text("#!/bin/bash\n:\n")
@@ -160,7 +160,7 @@ def test_one_of_another_step_is_in_no_batch_jobs_records(cluster):
 
 
 REFUSING = """#!/usr/bin/python3 -S
-# NODE PROGRAM...: PROGRAM, to which and to whose children the kernel has no memfd_create(2), as some sandboxes
+# NODE PROGRAM...: runs PROGRAM without memfd_create(2) for it and its children, as some sandboxes do
 import ctypes, os, platform, struct, sys
 number = {"x86_64": 319, "aarch64": 279}[platform.machine()]
 rules = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7fff0000)]  # its number: ENOSYS; else allowed
@@ -174,7 +174,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 @pytest.mark.long
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the number of memfd_create is not known here")
-def test_a_node_that_cannot_hand_it_on_ends_the_step_and_says_why(short_folder, plugin):
+def test_a_node_without_memfd_create_ends_the_step_with_an_error(short_folder, plugin):
     on = short_folder / "refusing"
     on.write_text(REFUSING)
     on.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A user who reaches the ports of another user's step: he is told nothing, and the step starts as if he were not there."""
+"""Another user who connects to the ports of a step receives nothing, and the step starts undisturbed."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from minicluster import clean_environment
 pytestmark = [pytest.mark.slurm, pytest.mark.skipif(os.geteuid() != 0 or shutil.which("runuser") is None, reason="only root can be two users")]
 
 PROTOCOL = b"rollcall sealed1"
-# Says to each port, on a connection each, what a stranger can: nothing, a web browser's words, what rollcall's ranks said when
-# nobody was asked who he is, an opening, one that goes on with made-up bytes, and a length without end. Prints what came back.
+# Sends to each port, on one connection each: nothing, an HTTP request, messages of older rollcall versions without
+# authentication, an opening, an opening followed by random bytes, and an excessive length. Prints the answers.
 STRANGER = r"""
 import json, os, select, socket, sys
 def frame(text):
@@ -27,29 +27,29 @@ said = [b"", b"GET / HTTP/1.1\r\n\r\n", b"\0\x3f\0\0" + b"x" * 10000, protocol +
         protocol + os.urandom(32) + frame(b"1\n2\nx"), frame(b'{"rank":1,"probe":false}') + frame(b'{"rank":1,"host":"forged"}')]
 said += [frame(f"rollcall meeting 1\n{world}\n\n1\n2\nx".encode()) for world in worlds]
 said += [frame(f'{{"step":"{world}","rank":1,"probe":false}}'.encode()) for world in worlds]
-heard = {}
+answers = {}
 for port in ports:
     for text in said:
         connection = socket.create_connection(("127.0.0.1", port))
         connection.sendall(text)
-        heard[connection] = b""
+        answers[connection] = b""
 print("ready", flush=True)
-left = dict(heard)
+left = dict(answers)
 while left and (ready := select.select(list(left), [], [], 20)[0]):
     for connection in ready:
         try:
             more = connection.recv(65536)
         except ConnectionError:
             more = b""
-        heard[connection] += more
+        answers[connection] += more
         if not more:
             del left[connection]
-print(json.dumps([text.decode("latin-1") for text in heard.values()]))
+print(json.dumps([text.decode("latin-1") for text in answers.values()]))
 """
 
 
 def listening_ports(program, variable):
-    """Where processes of this name listen whose environment holds `variable`: others of the name may belong to another test."""
+    """Ports at which processes of this name with `variable` in their environment listen: others may belong to another test."""
     inodes = set()
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -70,7 +70,7 @@ def until(what, process):
 
 @pytest.fixture
 def attacked(cluster, tmp_path):
-    """Runs `program` as a step of two tasks, the second of which begins once another user has spoken to all ports of the first."""
+    """Runs `program` as a step of two tasks, the second of which starts after another user has connected to all ports of the first."""
 
     started = []
 
@@ -91,10 +91,10 @@ def attacked(cluster, tmp_path):
         go.touch()
         out, err = step.communicate(timeout=60)
         assert step.returncode == 0, out + err
-        heard = json.loads(stranger.stdout.readline())
+        answers = json.loads(stranger.stdout.readline())
         stranger.wait()
-        assert worlds and len(heard) >= 9 * len(ports)
-        for text in heard:
+        assert worlds and len(answers) >= 9 * len(ports)
+        for text in answers:
             assert text == "" or (text.encode("latin-1").startswith(PROTOCOL) and len(text) == 48), "more than an opening"
         return out
 
@@ -105,7 +105,7 @@ def attacked(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("rendezvous", ["address", "pmix", "file", "auto"])
-def test_a_stranger_is_told_nothing_and_the_ranks_meet(attacked, cluster, tmp_path, rendezvous):
+def test_another_user_receives_nothing_and_the_ranks_meet(attacked, cluster, tmp_path, rendezvous):
     mpi = "pmix" if rendezvous == "pmix" else "none"
     if mpi not in cluster.run("srun", "--mpi=list").stdout + cluster.run("srun", "--mpi=list").stderr:
         pytest.skip(f"this Slurm has no --mpi={mpi}")
@@ -118,13 +118,13 @@ def test_a_stranger_is_told_nothing_and_the_ranks_meet(attacked, cluster, tmp_pa
     assert len({tuple(line[2:4]) for line in lines}) == 1, "one world"
 
 
-def test_a_stranger_forges_no_report_of_the_doctors(attacked, rollcall):
+def test_another_user_cannot_forge_a_doctor_report(attacked, rollcall):
     out = attacked("rollcall", [str(rollcall), "doctor", "--json", "--only=answer"], "--ddp", env={})
     report = json.loads(out[out.index("{"):])
     assert report["verdict"] == "good" and "forged" not in out and not re.search("did not answer", out)
 
 
-def test_the_doctor_says_that_ranks_have_not_one_secret(cluster, rollcall, tmp_path):
+def test_the_doctor_reports_ranks_with_different_secrets(cluster, rollcall, tmp_path):
     """As on nodes that share no HOME, started without srun --ddp."""
     script = f'export XDG_STATE_HOME={tmp_path}/$SLURM_PROCID; exec {rollcall} doctor --json --only=answer --rendezvous-timeout=3'
     result = cluster.run("srun", "-N2", "-n2", "--label", "bash", "-c", script, check=False)

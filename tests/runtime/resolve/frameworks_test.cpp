@@ -46,7 +46,7 @@ Step with_everything_on() {
   return step;
 }
 
-TEST(ResolveFrameworks, TorchrunsWholeSetIsThere) {
+TEST(ResolveFrameworks, SetsAllVariablesOfTorchrun) {
   // Numbers that differ from one another, so that none stands for another: rank 7 of 9 on the last of three nodes.
   Step step;
   step.facts.rank = 7;
@@ -76,7 +76,7 @@ TEST(ResolveFrameworks, TorchrunsWholeSetIsThere) {
   }
 }
 
-TEST(ResolveFrameworks, TorchrunAsTheOnlyTaskOfANodeFindsTheOtherNodes) {
+TEST(ResolveFrameworks, OneTorchrunPerNodeGetsThePetVariables) {
   Step step = one_task_a_node();
   step.user.set("MASTER_PORT", "23456");
   const Environment after = step.after();
@@ -92,7 +92,7 @@ TEST(ResolveFrameworks, TorchrunAsTheOnlyTaskOfANodeFindsTheOtherNodes) {
   EXPECT_EQ(step.after().get("PET_LOCAL_ADDR"), std::nullopt);
 }
 
-TEST(ResolveFrameworks, TorchrunOpensItsStoreWhereRank0IsAndGuessesElsewhere) {
+TEST(ResolveFrameworks, RdzvConfIsHostIsOneForRank0AndUnsetElsewhere) {
   Step step = one_task_a_node();
   step.set("host.loopback", "refuse");
   EXPECT_EQ(step.after().get("PET_RDZV_CONF"), std::nullopt);  // is_host=0 would hold for --standalone, too
@@ -105,13 +105,13 @@ TEST(ResolveFrameworks, TorchrunOpensItsStoreWhereRank0IsAndGuessesElsewhere) {
   EXPECT_EQ(step.after().get("PET_RDZV_CONF"), "is_host=1");
 }
 
-TEST(ResolveFrameworks, WhereAllNodesAreOneMachineOneTorchrunAloneOpensTheStore) {
+TEST(ResolveFrameworks, RdzvConfIsHostIsZeroForOtherNodesOnOneMachine) {
   Step step = one_task_a_node();
   step.set("host.loopback", "allow");
   EXPECT_EQ(step.after().get("PET_RDZV_CONF"), "is_host=0");
 }
 
-TEST(ResolveFrameworks, TorchrunCountsNodesAsTheirTasksAreCounted) {
+TEST(ResolveFrameworks, PetNodeRankFollowsTheRankOrder) {
   Step step = one_task_a_node();
   step.facts.rank = 0;  // -m arbitrary: rank 0 is on the step's second node
   step.facts.node_rank = 1;
@@ -120,7 +120,7 @@ TEST(ResolveFrameworks, TorchrunCountsNodesAsTheirTasksAreCounted) {
   EXPECT_EQ(step.after().get("PET_RDZV_CONF"), "is_host=1");
 }
 
-TEST(ResolveFrameworks, TorchrunIsLeftAloneWhereItCouldNotKnowBetter) {
+TEST(ResolveFrameworks, PetVariablesNeedSeveralNodesWithOneTaskEach) {
   Step several_tasks;
   EXPECT_FALSE(several_tasks.after().get("PET_NNODES"));
   EXPECT_FALSE(several_tasks.after().get("PET_RDZV_CONF"));
@@ -134,7 +134,7 @@ TEST(ResolveFrameworks, TorchrunIsLeftAloneWhereItCouldNotKnowBetter) {
   EXPECT_FALSE(two_tasks_on_the_other.after().get("PET_NNODES"));
 }
 
-TEST(ResolveFrameworks, TheTableNamesAllThatIsWrittenAndNothingElse) {
+TEST(ResolveFrameworks, VariableTableListsExactlyTheWrittenVariables) {
   const auto patch = with_everything_on().run();
   ASSERT_TRUE(patch) << patch.error().message();
   std::set<std::string, std::less<>> written;
@@ -151,7 +151,7 @@ TEST(ResolveFrameworks, TheTableNamesAllThatIsWrittenAndNothingElse) {
   EXPECT_THAT(written, IsEmpty());
 }
 
-TEST(ResolveFrameworks, WhatIsNeverSetIsNotSet) {
+TEST(ResolveFrameworks, VariablesOfTheNeverSetTableAreNotSet) {
   const auto patch = with_everything_on().run();
   ASSERT_TRUE(patch);
   for (const EnvChange& change : patch->changes) {
@@ -163,7 +163,7 @@ TEST(ResolveFrameworks, WhatIsNeverSetIsNotSet) {
   }
 }
 
-TEST(ResolveFrameworks, JaxFindsItsCoordinator) {
+TEST(ResolveFrameworks, SetsJaxCoordinatorAddressAndProcessId) {
   Step step;
   step.facts.reserved_ports = "17500-17503";
   EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "jwb0001i:17500");
@@ -178,7 +178,7 @@ TEST(ResolveFrameworks, JaxFindsItsCoordinator) {
   EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "mine:1");
 }
 
-TEST(ResolveFrameworks, JaxCountsTheGpusThatTheTaskSees) {
+TEST(ResolveFrameworks, JaxLocalDeviceIdsFollowTheVisibleGpus) {
   Step step;
   EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), std::nullopt);
   step.user.set("CUDA_VISIBLE_DEVICES", "3");
@@ -190,24 +190,24 @@ TEST(ResolveFrameworks, JaxCountsTheGpusThatTheTaskSees) {
   EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), "0,1");
 }
 
-TEST(ResolveFrameworks, ALocalRankThatIsNoOrdinalOfAVisibleGpuIsTold) {
+TEST(ResolveFrameworks, WarnsWhenLocalRankIsNotAnIndexOfAVisibleGpu) {
   Step step;  // two tasks a node
-  const auto told = [&] {
+  const auto warns = [&] {
     return testing::Value(step.run()->warnings, testing::Contains(testing::HasSubstr("LOCAL_RANK: each of the")));
   };
-  EXPECT_FALSE(told());
-  for (const auto& [visible, is_told] :
+  EXPECT_FALSE(warns());
+  for (const auto& [visible, is_warned] :
        std::map<std::string, bool>{{"3", true}, {"0,1", false}, {"NoDevFiles", false}}) {
     step.user.set("CUDA_VISIBLE_DEVICES", visible);
-    EXPECT_EQ(told(), is_told) << visible;
+    EXPECT_EQ(warns(), is_warned) << visible;
   }
   step.user.set("CUDA_VISIBLE_DEVICES", "1");
   step.facts.step_gpus = "0,1";
   step.set("gpus.visible", "node");
-  EXPECT_FALSE(told());
+  EXPECT_FALSE(warns());
 }
 
-TEST(ResolveFrameworks, AccelerateIsToldToUseCpusWhereThereIsNothingElse) {
+TEST(ResolveFrameworks, AccelerateUseCpuIsSetWithoutAGpu) {
   Step step;
   EXPECT_EQ(step.after().get("ACCELERATE_USE_CPU"), std::nullopt);
   step.facts.sees_accelerator = false;
@@ -228,7 +228,7 @@ TEST(ResolveFrameworks, AccelerateIsToldToUseCpusWhereThereIsNothingElse) {
   EXPECT_EQ(alone.after().get("ACCELERATE_USE_CPU"), std::nullopt);
 }
 
-TEST(ResolveFrameworks, CpusThatSrunLostAreTold) {
+TEST(ResolveFrameworks, WarnsWhenSrunDropsCpusPerTask) {
   struct Case {
     std::uint32_t cpus;
     const char* asked;
@@ -249,7 +249,7 @@ TEST(ResolveFrameworks, CpusThatSrunLostAreTold) {
   }
 }
 
-TEST(ResolveFrameworks, FurtherVariablesAreSetButNoneWithAMeaningHere) {
+TEST(ResolveFrameworks, VariablesSettingRefusesNamesThatRollcallUses) {
   Step step;
   step.set("variables", "MPICH_GPU_SUPPORT_ENABLED=0,FI_PROVIDER=cxi");
   step.user.set("FI_PROVIDER", "tcp");
@@ -264,7 +264,7 @@ TEST(ResolveFrameworks, FurtherVariablesAreSetButNoneWithAMeaningHere) {
   }
 }
 
-TEST(ResolveFrameworks, AVenvThatIsANameIsBelowItsRoot) {
+TEST(ResolveFrameworks, VenvNameIsResolvedBelowVenvRoot) {
   Step step;
   step.set("venv", "torch");
   step.set("venv.root", "${HOME}/venvs");

@@ -46,7 +46,7 @@ TEST(ResolveNetwork, TheUsersLoopbackInterfaceIsKeptWithAWarning) {
   EXPECT_THAT(patch->warnings, Contains(HasSubstr("GLOO_SOCKET_IFNAME: lo: is the loopback interface")));
 }
 
-TEST(ResolveNetwork, AnInterfaceWithoutAnAddressOfItsOwnIsPassedOver) {
+TEST(ResolveNetwork, SkipsInterfacesWithOnlyALinkLocalAddress) {
   Step step;
   step.set("interface.gloo", "ib0,eth0");
   interface_of(step, "ib0").addresses = {{"fe80::1", false, false, true}};
@@ -57,7 +57,7 @@ TEST(ResolveNetwork, AnInterfaceWithoutAnAddressOfItsOwnIsPassedOver) {
   EXPECT_THAT(patch.error().message(), HasSubstr("ib0 (without an address)"));
 }
 
-TEST(ResolveNetwork, NcclTakesPrefixesWhereOneMatchesAndGlooDoesNot) {
+TEST(ResolveNetwork, NcclAcceptsInterfacePrefixesAndGlooDoesNot) {
   Step step;
   step.set("interface.nccl", "ib");
   EXPECT_EQ(step.after().get("NCCL_SOCKET_IFNAME"), "ib");
@@ -68,7 +68,7 @@ TEST(ResolveNetwork, NcclTakesPrefixesWhereOneMatchesAndGlooDoesNot) {
   EXPECT_FALSE(step.run());
 }
 
-TEST(ResolveNetwork, WhatANodeLacksIsThatNodesFaultWhoeverChoseIt) {
+TEST(ResolveNetwork, MissingInterfaceIsAnErrorOfThatNodeForAnyOrigin) {
   for (const char* const origin : {"/etc/rollcall/site.toml", "--ddp", "ROLLCALL_INTERFACE_GLOO"}) {
     Step step;
     ASSERT_TRUE(step.settings.set("interface.gloo", "hsn0", origin));
@@ -78,7 +78,7 @@ TEST(ResolveNetwork, WhatANodeLacksIsThatNodesFaultWhoeverChoseIt) {
   }
 }
 
-TEST(ResolveNetwork, TensorPipeGetsWhatGlooGets) {
+TEST(ResolveNetwork, TensorPipeUsesTheInterfaceOfGloo) {
   Step step;
   step.set("interface.gloo", "hsn0,ib0");
   EXPECT_EQ(step.after().get("TP_SOCKET_IFNAME"), "ib0");

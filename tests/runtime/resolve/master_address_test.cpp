@@ -45,7 +45,7 @@ TEST(MasterAddress, IsTheTemplatedNameWhereItResolves) {
   EXPECT_THAT(choice->warnings, IsEmpty());
 }
 
-TEST(MasterAddress, FallsBackToThePlainNameAndSaysSo) {
+TEST(MasterAddress, FallsBackToThePlainNameWithAWarning) {
   const auto choice = choose(two_nodes(), {unknown("jwb0001i"), found("jwb0001", {kInfiniBand})});
   EXPECT_EQ(choice->value, "jwb0001");
   EXPECT_THAT(choice->warnings, ElementsAre("host.template: jwb0001i: does not resolve on jwb0002 (Name or service not "
@@ -62,7 +62,7 @@ TEST(MasterAddress, LoopbackIsRefusedAcrossNodes) {
   EXPECT_THAT(choice.error().action, HasSubstr("--host-loopback=allow"));
 }
 
-TEST(MasterAddress, LoopbackServesOnOneNodeOnTheHeadItselfAndWhereAllowed) {
+TEST(MasterAddress, LoopbackIsAcceptedOnOneNodeOnTheHeadAndWhenAllowed) {
   for (const int which : {0, 1, 2}) {
     job::JobFacts facts = two_nodes();
     facts.num_nodes = which == 0 ? 1 : 2;
@@ -79,12 +79,12 @@ TEST(MasterAddress, LinkLocalIsNeverUsed) {
   EXPECT_EQ(mixed->value, "fd00::1");
 }
 
-TEST(MasterAddress, ANameWithAnUnusableAddressIsReplacedByTheUsableOne) {
+TEST(MasterAddress, NameWithAnUnusableAddressIsReplacedByItsUsableAddress) {
   const auto choice = choose(two_nodes(), {found("jwb0001", {kLoopback, kInfiniBand})});
   EXPECT_EQ(choice->value, "10.78.0.1");
 }
 
-TEST(MasterAddress, OfANameWithBothFamiliesIpv4IsHandedOnWherePyTorchWouldTryIpv6First) {
+TEST(MasterAddress, NameWithIpv4AndIpv6IsReplacedByItsIpv4Address) {
   const auto choice = choose(two_nodes(), {found("jwb0001", {kInfiniBand, kIpv6})});
   EXPECT_EQ(choice->value, "10.78.0.1");
   EXPECT_THAT(choice->warnings, IsEmpty());
@@ -93,7 +93,7 @@ TEST(MasterAddress, OfANameWithBothFamiliesIpv4IsHandedOnWherePyTorchWouldTryIpv
   EXPECT_EQ(choose(two_nodes(), {found("localhost", {kLoopback, ipv6_loopback})}, true)->value, "localhost");
 }
 
-TEST(MasterAddress, NothingThatResolvesIsAnErrorThatTellsAllNames) {
+TEST(MasterAddress, ErrorListsAllNamesWhenNoneResolves) {
   const auto choice = choose(two_nodes(), {unknown("jwb0001i"), unknown("jwb0001")});
   ASSERT_FALSE(choice);
   const std::string message = choice.error().message();

@@ -20,7 +20,7 @@ job::JobFacts typical_facts() {
 
 Result<PortChoice> choose(const job::JobFacts& facts) { return choose_rendezvous_port(facts, {20000, 29999}); }
 
-TEST(RendezvousPort, UsersValueWinsOverEverything) {
+TEST(RendezvousPort, UsersMasterPortHasPrecedence) {
   Step step;
   step.user.set("MASTER_PORT", "12345");
   step.facts.reserved_ports = "17500-17503";
@@ -38,7 +38,7 @@ TEST(RendezvousPort, TakesTheFirstPortThatSlurmReserved) {
   }
 }
 
-TEST(RendezvousPort, EachWorldOfAStepHasAPortOfItsOwn) {
+TEST(RendezvousPort, WorldsOfAStepUseDifferentPorts) {
   job::JobFacts facts = typical_facts();
   const std::uint16_t whole = choose(facts)->port;
   facts.world_index = 1;
@@ -75,7 +75,7 @@ std::vector<std::string> warnings_of(const Step& step) {
   return patch->warnings;
 }
 
-TEST(RendezvousPort, ThatTheKernelOfRankZerosHostMayGiveAwayIsUsedWithAWarning) {
+TEST(RendezvousPort, EphemeralPortIsUsedWithAWarningOnTheHostOfRank0) {
   Step step;
   step.facts.rank = step.facts.node_rank = step.facts.local_rank = 0;
   step.set("port.range", "40000-40099");
@@ -112,7 +112,7 @@ std::set<std::uint16_t> ports_of(std::uint32_t first_job, std::uint32_t jobs, st
   return ports;
 }
 
-TEST(RendezvousPort, StepsOfAJobShareNoneAsLongAsTheRangeHasPortsAndJobsNoneForAThirdOfIt) {
+TEST(RendezvousPort, StepsOfAJobAndConsecutiveJobsUseDifferentPorts) {
   for (const std::uint32_t size : {1U, 2U, 3U, 4U, 10U, 100U, 256U, 1000U, 9973U, 10000U, 12768U}) {
     for (const std::uint32_t first_job : {1U, 4711U, 0xfffffff0U - 12768}) {
       EXPECT_EQ(ports_of(first_job, 1, size, size).size(), size) << first_job;
@@ -121,7 +121,7 @@ TEST(RendezvousPort, StepsOfAJobShareNoneAsLongAsTheRangeHasPortsAndJobsNoneForA
   }
 }
 
-TEST(RendezvousPort, ConcurrentStepsOfConsecutiveJobsShareNone) {
+TEST(RendezvousPort, ConcurrentStepsOfConsecutiveJobsUseDifferentPorts) {
   EXPECT_EQ(ports_of(4711, 8, 5, 10000).size(), 40U);
   EXPECT_EQ(ports_of(815, 10, 20, 10000).size(), 200U);
   EXPECT_EQ(ports_of(1, 64, 50, 10000).size(), 3200U);
@@ -129,7 +129,7 @@ TEST(RendezvousPort, ConcurrentStepsOfConsecutiveJobsShareNone) {
 }
 
 // Jobs of a shared node: any ids, a step each. Chance gives 37 of 40 in a range of 256 ports.
-TEST(RendezvousPort, JobsOfAnyIdsAreSpreadNoWorseThanByChance) {
+TEST(RendezvousPort, PortsOfArbitraryJobIdsCollideNoMoreThanRandomPorts) {
   std::uint32_t id = 12345;
   std::size_t distinct = 0;
   for (int round = 0; round < 100; ++round) {

@@ -14,7 +14,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(Resolve, GivesATaskItsWholeEnvironment) {
+TEST(Resolve, SetsTheCompleteEnvironmentOfATask) {
   const Environment after = Step().after();
   const std::vector<std::pair<const char*, const char*>> expected{{"RANK", "3"},
                                                                   {"WORLD_SIZE", "4"},
@@ -65,7 +65,7 @@ TEST(Resolve, AllTasksOfAStepAgreeOnThePort) {
   EXPECT_EQ(reserved.after().get("MASTER_PORT"), "17501");
 }
 
-TEST(Resolve, UsersValueWinsAndADisagreementIsAWarning) {
+TEST(Resolve, UsersValueHasPrecedenceAndADifferenceIsAWarning) {
   for (const char* name :
        {"MASTER_ADDR", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "MASTER_PORT", "OMP_NUM_THREADS"}) {
     Step step;
@@ -94,8 +94,8 @@ TEST(Resolve, UsersValueThatAgreesIsKeptWithoutAWarning) {
   EXPECT_EQ(apply(*patch, step.user).get("MASTER_PORT"), "29500");
 }
 
-/// Whether task `rank` of 2 on each of 2 nodes replaces `value`, and whether it is the one that tells.
-std::pair<bool, bool> replaces_and_tells(const char* name, const char* value, std::uint32_t rank) {
+/// Whether task `rank` of 2 on each of 2 nodes replaces `value`, and whether it prints the warning.
+std::pair<bool, bool> replaces_and_warns(const char* name, const char* value, std::uint32_t rank) {
   Step step;
   step.facts.rank = rank;
   step.facts.local_rank = rank % 2;
@@ -107,28 +107,28 @@ std::pair<bool, bool> replaces_and_tells(const char* name, const char* value, st
           std::ranges::any_of(patch->task_warnings, [&](const auto& text) { return text.starts_with(name); })};
 }
 
-TEST(Resolve, WhatTellsTasksApartAndIsAnothersIsReplacedAndTheFirstOfANodeTells) {
-  using Told = std::vector<std::pair<bool, bool>>;
+TEST(Resolve, WrongPerTaskVariablesAreReplacedAndOneTaskPerNodeWarns) {
+  using Outcomes = std::vector<std::pair<bool, bool>>;
   constexpr std::pair kIsItsOwn{false, false};
-  constexpr std::pair kTells{true, true};
+  constexpr std::pair kWarns{true, true};
   constexpr std::pair kSilent{true, false};
   const auto tasks = [](const char* name, const char* value) {
-    Told told;
+    Outcomes outcomes;
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
-      told.push_back(replaces_and_tells(name, value, rank));
+      outcomes.push_back(replaces_and_warns(name, value, rank));
     }
-    return told;
+    return outcomes;
   };
-  EXPECT_EQ(tasks("LOCAL_RANK", "0"), (Told{kIsItsOwn, kTells, kIsItsOwn, kTells}));
-  EXPECT_EQ(tasks("LOCAL_RANK", "1"), (Told{kTells, kIsItsOwn, kTells, kIsItsOwn}));
-  EXPECT_EQ(tasks("JAX_PROCESS_ID", "0"), (Told{kIsItsOwn, kTells, kTells, kSilent}));
-  EXPECT_EQ(tasks("JAX_PROCESS_ID", "2"), (Told{kTells, kSilent, kIsItsOwn, kTells}));
+  EXPECT_EQ(tasks("LOCAL_RANK", "0"), (Outcomes{kIsItsOwn, kWarns, kIsItsOwn, kWarns}));
+  EXPECT_EQ(tasks("LOCAL_RANK", "1"), (Outcomes{kWarns, kIsItsOwn, kWarns, kIsItsOwn}));
+  EXPECT_EQ(tasks("JAX_PROCESS_ID", "0"), (Outcomes{kIsItsOwn, kWarns, kWarns, kSilent}));
+  EXPECT_EQ(tasks("JAX_PROCESS_ID", "2"), (Outcomes{kWarns, kSilent, kIsItsOwn, kWarns}));
   for (const char* const name : {"NODE_RANK", "GROUP_RANK", "CROSS_RANK"}) {
-    EXPECT_EQ(tasks(name, "0"), (Told{kIsItsOwn, kIsItsOwn, kTells, kSilent})) << name;
+    EXPECT_EQ(tasks(name, "0"), (Outcomes{kIsItsOwn, kIsItsOwn, kWarns, kSilent})) << name;
   }
 }
 
-TEST(Resolve, LocalRankOfATaskThatSeesOneGpuStaysTheUsers) {
+TEST(Resolve, UsersLocalRankIsKeptWhenTheTaskSeesOneGpu) {
   Step step;
   step.user.set("LOCAL_RANK", "0");
   step.user.set("CUDA_VISIBLE_DEVICES", "1");
@@ -137,7 +137,7 @@ TEST(Resolve, LocalRankOfATaskThatSeesOneGpuStaysTheUsers) {
   EXPECT_EQ(step.after().get("LOCAL_RANK"), "1");
 }
 
-TEST(Resolve, MasterAddressThatIsTheHeadNodesByAnotherNameIsNoDisagreement) {
+TEST(Resolve, AcceptsAnAliasOfTheHeadNodeInMasterAddr) {
   const auto warns = [](const char* value, const char* address, std::uint32_t rank) {
     Step step;
     step.facts.rank = rank;
@@ -192,7 +192,7 @@ TEST(Resolve, ValuesOfAnOuterRollcallAreReplacedOrRemoved) {
   EXPECT_THAT(patch->warnings, IsEmpty());
 }
 
-TEST(Resolve, AValueChangedSinceAnOuterRollcallIsTheUsers) {
+TEST(Resolve, ValueChangedSinceAnOuterRollcallBelongsToTheUser) {
   Step step;
   step.user = after_batch_step();
   step.user.set("NCCL_DEBUG", "WARN");
@@ -202,7 +202,7 @@ TEST(Resolve, AValueChangedSinceAnOuterRollcallIsTheUsers) {
   EXPECT_EQ(after.get("MASTER_PORT"), "29400");
 }
 
-TEST(Resolve, InTheSameStepTheEnclosingRollcallsSiteKnowledgeIsKept) {
+TEST(Resolve, ValuesOfAnOuterRollcallInTheSameStepAreKept) {
   Step inner;
   inner.user = Step().after();  // srun --ddp knew the site's rule; this one knows nothing
   inner.settings = settings::Settings(settings::launch_table());
@@ -219,7 +219,7 @@ TEST(Resolve, InTheSameStepTheEnclosingRollcallsSiteKnowledgeIsKept) {
   EXPECT_EQ(inner.after().get("MASTER_PORT"), "21000");
 }
 
-TEST(Resolve, ASmallerWorldInTheSameStepHasAnEndpointOfItsOwn) {
+TEST(Resolve, SmallerWorldInTheSameStepUsesItsOwnEndpoint) {
   Step inner;
   inner.user = Step().after();
   inner.facts.rank = 1;
@@ -232,7 +232,7 @@ TEST(Resolve, ASmallerWorldInTheSameStepHasAnEndpointOfItsOwn) {
   EXPECT_NE(inner.after().get("MASTER_PORT"), inner.user.get("MASTER_PORT"));
 }
 
-TEST(Resolve, TwiceInOneStepChangesNothing) {
+TEST(Resolve, ResolvingTwiceInOneStepChangesNothing) {
   Step step;
   step.set("debug", "on");
   step.set("venv", "/venv");
@@ -260,7 +260,7 @@ TEST(Resolve, LoopbackAcrossNodesIsRefusedUnlessAllowed) {
   EXPECT_EQ(step.after().get("MASTER_ADDR"), "jwb0001i");
 }
 
-TEST(Resolve, UnknownHeadLeavesMasterAddrUnsetAndSaysSo) {
+TEST(Resolve, UnknownHeadLeavesMasterAddrUnsetWithAWarning) {
   Step step;
   step.facts.head_host.clear();
   step.network.head_names.clear();
@@ -269,14 +269,14 @@ TEST(Resolve, UnknownHeadLeavesMasterAddrUnsetAndSaysSo) {
   EXPECT_THAT(patch->warnings, Contains(HasSubstr("MASTER_ADDR")));
 }
 
-TEST(Resolve, ConfiguredInterfaceThatExistsNowhereIsAnError) {
+TEST(Resolve, MissingConfiguredInterfaceIsAnError) {
   Step step;
   step.set("interface.gloo", "hsn0");
   ASSERT_FALSE(step.run());
   EXPECT_EQ(step.run().error().setting, "interface.gloo");
 }
 
-TEST(Resolve, APortOfTheUsersIsTheUsersAffairAsLongAsItIsOne) {
+TEST(Resolve, UsersMasterPortMayBeAnyValidPort) {
   Step step;
   step.facts.rank = 0;
   step.user.set("MASTER_PORT", "40001");
@@ -308,7 +308,7 @@ TEST(Resolve, ThreadsFollowTheCpusOfTheTask) {
   }
 }
 
-TEST(Resolve, CachesGoWhereThePolicySays) {
+TEST(Resolve, CacheVariablesFollowTheCacheSettings) {
   Step step;
   step.set("cache.shared", "${SCRATCH}/cache");
   step.set("cache.local", "/tmp/jit");
@@ -367,7 +367,7 @@ TEST(Resolve, UsersOwnVenvStaysActive) {
   EXPECT_THAT(patch->warnings, Contains(HasSubstr("VIRTUAL_ENV")));
 }
 
-TEST(Resolve, GpusOfTheNodeAreShownWhereAskedFor) {
+TEST(Resolve, GpusVisibleNodeExposesAllGpusOfTheNode) {
   Step step;
   step.user.set("CUDA_VISIBLE_DEVICES", "1");
   step.user.set("SLURM_STEP_GPUS", "1");
@@ -384,7 +384,7 @@ TEST(Resolve, GpusOfTheNodeAreShownWhereAskedFor) {
   }
 }
 
-TEST(Resolve, AListOfOneTasksGpusIsNotTakenForTheNodes) {
+TEST(Resolve, GpuListOfOneTaskIsNotUsedAsTheNodesList) {
   Step step;
   step.set("gpus.visible", "node");
   step.user.set("CUDA_VISIBLE_DEVICES", "1");

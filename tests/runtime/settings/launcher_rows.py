@@ -1,7 +1,7 @@
-"""What each setting of the launcher changes, and nothing besides: the table of test_launcher_settings.py.
+"""The effect of each launcher setting, and that it has no other: the table of test_launcher_settings.py.
 
 What is expected is written out, or computed here from what the documentation of Slurm, Gloo, NCCL, UCX, torchrun, JAX and
-the cached programs says; nothing is asked of rollcall. Hosts are named by numbers, so that no name server has a say."""
+the cached programs says; rollcall itself is not queried. Hosts are named by addresses: no name server is used."""
 import dataclasses
 import fcntl
 import math
@@ -30,7 +30,7 @@ ONE_NODE = slurm_task(LOOPBACK[:1], [2], 0, 0)  # the head is reached by lo
 ONE_TASK = slurm_task(LOOPBACK[:1], [1], 0, 0)
 OTHER_NODE = slurm_task(["192.0.2.7"], [2], 0, 0)  # an address for documentation (RFC 5737): reached by the default route, if any
 TWO_NODES = [slurm_task(LOOPBACK, [1, 1], rank, rank) for rank in range(2)]
-# Components of a het job that lie backwards: rank 0 alone on the third host, ranks 1 to 3 on the first two. Slurm sorts the list.
+# Het-job components in reverse order: only rank 0 on the third host, ranks 1 to 3 on the first two. Slurm sorts the list.
 HET = {**slurm_task(["127.0.0.1", "127.0.0.2", "127.0.0.3"], [2, 1, 1], 1, 0), "SLURM_NODEID": "1", "SLURM_LOCALID": "0",
        "SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "127.0.0.3", "SLURM_JOB_NODELIST_HET_GROUP_1": "127.0.0.[1-2]"}
 FOUR_GPUS = {"SLURM_STEP_GPUS": "0,1,2,3", "SLURM_GPUS_ON_NODE": "4", "CUDA_VISIBLE_DEVICES": "1"}
@@ -67,8 +67,8 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class ElsewhereProved:
-    """A value that shows under a real Slurm only: `test` is FILE::FUNCTION below tests/, which speaks of `mention` and the value."""
+class ProvedElsewhere:
+    """A value that shows under a real Slurm only: `test` is FILE::FUNCTION below tests/, which contains `mention` and the value."""
     setting: str
     value: str
     test: str
@@ -115,7 +115,7 @@ def pairs(before, after):
 
 
 def failure(text, code="69"):
-    """A task whose program does not run: what is seen by default, and with the value."""
+    """A task whose program does not run: the outcome by default, and with the value."""
     return {"exit code": ("0", code), "standard error": ("", re.compile(f"rollcall: {text}\n"))}
 
 
@@ -185,7 +185,7 @@ NETWORK = [
 RENDEZVOUS = [
     Row("rendezvous", "pmix", see=program_behind_exec, only=OUTCOME,
         changes=failure("rendezvous: pmix: no PMIx server started this task .*")),
-    ElsewhereProved("rendezvous", "address", "runtime/launchers/test_mpi.py::test_under_salloc_and_mpirun_slurms_stale_rank_is_not_believed",
+    ProvedElsewhere("rendezvous", "address", "runtime/launchers/test_mpi.py::test_the_stale_slurm_rank_is_ignored_under_salloc_and_mpirun",
                     "ROLLCALL_RENDEZVOUS"),
     Row("rendezvous", "file", step={}, see=trainings_of(EXPLICIT, ["--dry-run"], ["--dry-run"]),
         given={"rendezvous.folder": "${SCRATCH}"}, changes={"rendezvous": ("address", "file")}),
@@ -222,10 +222,10 @@ DOCTOR = [
 # ---------------------------------------------------------------- the task
 
 TASK = [
-    ElsewhereProved("run.network", "off",
-                    "runtime/elastic/test_run_strangers.py::test_what_the_site_switched_off_is_refused_and_one_node_runs", "run.network"),
-    ElsewhereProved("kill-on-bad-exit", "off", "spank_plugin/test_first_failure.py::test_the_setting_turns_it_off", "kill-on-bad-exit"),
-    ElsewhereProved("task.timeout", "1", "spank_plugin/test_what_hangs.py::test_a_name_server_that_does_not_answer_costs_the_time_limit",
+    ProvedElsewhere("run.network", "off",
+                    "runtime/elastic/test_run_strangers.py::test_run_network_off_refuses_a_rendezvous_and_allows_one_node", "run.network"),
+    ProvedElsewhere("kill-on-bad-exit", "off", "spank_plugin/test_first_failure.py::test_kill_on_bad_exit_off_disables_it", "kill-on-bad-exit"),
+    ProvedElsewhere("task.timeout", "1", "spank_plugin/test_what_hangs.py::test_a_silent_name_server_ends_the_tasks_at_the_time_limit",
                     "task.timeout"),
     Row("threads", "7", step={**ONE_NODE, "SLURM_CPUS_PER_TASK": "1"}, changes={"OMP_NUM_THREADS": ("1", "7")}),
     Row("threads", "keep", step={**ONE_NODE, "SLURM_CPUS_PER_TASK": "1"}, changes={"OMP_NUM_THREADS": ("1", None)}),
@@ -292,7 +292,7 @@ BOTH = {"cache.shared": "${SCRATCH}/shared", "cache.local": "${SCRATCH}/local"}
 
 
 def cache_seen(setting, policy):
-    """The variables of a cache and the folders that are made for it, besides those that other caches have anyway."""
+    """The variables of a cache and the folders created for it, without those that other caches need anyway."""
     if policy == "off":
         return {}
     variables, folder, _ = CACHES[setting]
@@ -325,23 +325,23 @@ def purge(file, purge_days, when):
             f"this site deletes files that were neither changed nor read for {purge_days} days")
 
 
-def purge_told(*told):
-    return f"rollcall: warning: {purge(*told)}\n"
+def purge_line(*fields):
+    return f"rollcall: warning: {purge(*fields)}\n"
 
 
 OLD = {"scratch/old": 5.5, "elsewhere/older": 8.5}
 SCRATCH = [
     Row("scratch.folder", "${HOME}/elsewhere", ages=OLD, given={"scratch.purge-days": "10"}, changes={"standard error": (
-        purge_told("scratch/old", 10, "is deleted in 4 days"), purge_told("elsewhere/older", 10, "is deleted in 1 day"))}),
+        purge_line("scratch/old", 10, "is deleted in 4 days"), purge_line("elsewhere/older", 10, "is deleted in 1 day"))}),
     Row("scratch.folder", "${HOME}/elsewhere", ages=OLD, see=doctor_of([ONE_TASK], "scratch"), changes={"scratch": (
         re.compile(r"(good|notice): {home}/scratch .*"), re.compile(r"(good|notice): {home}/elsewhere .*"))}),
-    Row("scratch.purge-days", "10", ages=OLD, changes={"standard error": ("", purge_told("scratch/old", 10, "is deleted in 4 days"))}),
-    Row("scratch.purge-days", "5", ages=OLD, changes={"standard error": ("", purge_told("scratch/old", 5, "may be deleted at any time"))}),
+    Row("scratch.purge-days", "10", ages=OLD, changes={"standard error": ("", purge_line("scratch/old", 10, "is deleted in 4 days"))}),
+    Row("scratch.purge-days", "5", ages=OLD, changes={"standard error": ("", purge_line("scratch/old", 5, "may be deleted at any time"))}),
     Row("scratch.purge-days", "365", ages=OLD, changes={}),
     Row("scratch.warn-days", "4", ages=OLD, given={"scratch.purge-days": "10"}, changes={"standard error": (
-        purge_told("scratch/old", 10, "is deleted in 4 days"), "")}),
+        purge_line("scratch/old", 10, "is deleted in 4 days"), "")}),
     Row("scratch.warn-days", "25", ages=OLD, given={"scratch.purge-days": "30"}, changes={"standard error": (
-        "", purge_told("scratch/old", 30, "is deleted in 24 days"))}),
+        "", purge_line("scratch/old", 30, "is deleted in 24 days"))}),
 ]
 
 ROWS = [*RANKS, *NETWORK, *RENDEZVOUS, *DOCTOR, *TASK, *CACHE, *SCRATCH]

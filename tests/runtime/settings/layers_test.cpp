@@ -61,7 +61,7 @@ TEST_F(SettingsLayers, TomlTablesDottedKeysAndDashesMeanTheSame) {
   }
 }
 
-TEST_F(SettingsLayers, TomlTypesBecomeTexts) {
+TEST_F(SettingsLayers, TomlValuesAreConvertedToText) {
   Settings settings(launch_table());
   const std::string path = write("site.toml",
                                  "threads = 8\ndebug = true\nrendezvous = 'file'\nrendezvous-timeout = 2.5\n"
@@ -85,7 +85,7 @@ TEST_F(SettingsLayers, TomlErrorNamesFileLineKeyAndNearestName) {
   EXPECT_EQ(value.value, "0");
 }
 
-TEST_F(SettingsLayers, TomlThatIsNoTomlIsAnErrorWithItsLine) {
+TEST_F(SettingsLayers, TomlSyntaxErrorNamesItsLine) {
   const Error error = refused("threads = 1\nport.range = = 2\n");
   EXPECT_THAT(error.setting, EndsWith("wrong.toml:2"));
   EXPECT_EQ(error.kind, ErrorKind::Configuration);
@@ -129,7 +129,7 @@ TEST_F(SettingsLayers, EachProgramReadsItsOwnPartOfTheFile) {
   EXPECT_EQ(refused("trainer = 1\n", kTrainerSection).kind, ErrorKind::Configuration);
 }
 
-TEST_F(SettingsLayers, VariablesSetSettings) {
+TEST_F(SettingsLayers, EnvironmentVariablesSetSettings) {
   Settings settings(launch_table());
   const auto environment = variables_only({{"ROLLCALL_PORT_RANGE", "20-30"}, {"PORT_RANGE", "1-2"}});
   ASSERT_TRUE(apply_environment(settings, environment));
@@ -144,7 +144,7 @@ TEST_F(SettingsLayers, MistypedVariableIsRefusedWithTheNearest) {
   EXPECT_EQ(applied.error().message(), "rollcall: ROLLCALL_PROT_RANGE: unknown setting; try ROLLCALL_PORT_RANGE");
 }
 
-TEST_F(SettingsLayers, VariablesOfTheContractAreNoSettings) {
+TEST_F(SettingsLayers, InternalVariablesAreNotTreatedAsSettings) {
   Settings settings(launch_table());
   const std::array<Table, 1> others{kLayered};
   EXPECT_TRUE(apply_environment(settings,
@@ -155,7 +155,7 @@ TEST_F(SettingsLayers, VariablesOfTheContractAreNoSettings) {
                                 others));
 }
 
-TEST_F(SettingsLayers, VariablesOfOtherTablesArePassedOver) {
+TEST_F(SettingsLayers, IgnoresVariablesOfOtherTables) {
   const auto environment = variables_only({{"ROLLCALL_TRAIN_NUM_WORKERS", "8"}, {"ROLLCALL_LR", "1"}});
   Settings alone(launch_table());
   EXPECT_TRUE(apply_environment(alone, environment)) << "a program that knows one table only";
@@ -186,7 +186,7 @@ TEST_F(SettingsLayers, KeyValuesOfTheOptionAreAppliedInOrder) {
   EXPECT_TRUE(apply_key_values(settings, "", "--ddp"));
 }
 
-TEST_F(SettingsLayers, PlusStaysAPlusOutsideLists) {
+TEST_F(SettingsLayers, PlusIsASeparatorInListsOnly) {
   Settings settings(launch_table());
   ASSERT_TRUE(apply_key_values(settings, "venv=/opt/c++", "--ddp"));
   EXPECT_EQ(settings.text("venv"), "/opt/c++");
@@ -222,7 +222,7 @@ TEST_F(SettingsLayers, UserFileOverridesTheSiteAndVariablesOverrideBoth) {
   EXPECT_EQ(settings->text("port.range"), "5-6");
 }
 
-TEST_F(SettingsLayers, NamedSiteFileWinsOverTheVariableAndMustExist) {
+TEST_F(SettingsLayers, ExplicitSiteFileHasPrecedenceAndAMissingOneIsAnError) {
   const std::string site = write("site.toml", "threads = 1\n");
   const auto environment = variables_only({{"ROLLCALL_SITE_CONFIG", folder_ / "none.toml"}});
   ASSERT_TRUE(load_launch_settings(environment, {.site = {.file = site, .owners = {.anybody = true}}}));
@@ -231,7 +231,7 @@ TEST_F(SettingsLayers, NamedSiteFileWinsOverTheVariableAndMustExist) {
   EXPECT_FALSE(load_launch_settings(environment));
 }
 
-TEST_F(SettingsLayers, XdgConfigHomeTakesTheUsersFileElsewhere) {
+TEST_F(SettingsLayers, ReadsTheUsersFileFromXdgConfigHome) {
   write("xdg/rollcall/config.toml", "threads = 5\n[trainer]\nlr = 2\n");
   const auto environment = variables_only({{"HOME", folder_ / "home"}, {"XDG_CONFIG_HOME", folder_ / "xdg"}});
   EXPECT_EQ(load_launch_settings(environment)->text("threads"), "5");

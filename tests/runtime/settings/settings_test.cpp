@@ -36,13 +36,13 @@ TEST(PrintConfig, JsonHoldsEverySettingWithItsOrigin) {
   EXPECT_EQ(json["debug"]["origin"], "default");
 }
 
-TEST(PrintConfig, ValueThatIsNoUtf8StillPrints) {
+TEST(PrintConfig, PrintsAValueThatIsNotUtf8) {
   Settings settings(launch_table());
   ASSERT_TRUE(settings.set("venv", "/a\xff", "--venv"));
   EXPECT_THAT(print_config(settings, true), HasSubstr("/a"));
 }
 
-TEST(SettingsMarkdown, TableRowsKeepTheirCells) {
+TEST(SettingsMarkdown, PrintsATablePerGroupAndEscapesHtml) {
   EXPECT_EQ(settings_markdown("Title", kTable),
             "## Title\n\n"
             "### First\n\n| setting | default | accepts | meaning |\n|---|---|---|---|\n"

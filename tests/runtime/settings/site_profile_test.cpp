@@ -38,7 +38,7 @@ class SiteProfiles : public testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(SiteProfiles, TheStrongestClueDecides) {
+TEST_F(SiteProfiles, StrongestClueHasPrecedence) {
   write("a.toml", "[site]\nname = 'a'\nhosts = ['login*.a', 'n?.*']\ncluster = 'ca'\n[host]\ntemplate = '{host}i'\n");
   write("b.toml", "[site]\nname = 'b'\nsystemname = ['bee']\ncluster = ['cb']\n");
   write("c.toml", "threads = 3\n");
@@ -53,13 +53,13 @@ TEST_F(SiteProfiles, TheStrongestClueDecides) {
   EXPECT_EQ(recognised({}), "none");
 }
 
-TEST_F(SiteProfiles, NothingIsRecognisedWhereNoFolderIs) {
+TEST_F(SiteProfiles, RecognisesNoSiteWithoutAProfileFolder) {
   const auto site = recognise_site(std::nullopt, SiteClues{"a", "a", "a", "a"});
   ASSERT_TRUE(site);
   EXPECT_EQ(*site, std::nullopt);
 }
 
-TEST_F(SiteProfiles, AnUnreadableProfileIsNamed) {
+TEST_F(SiteProfiles, MalformedProfileIsNamed) {
   write("broken.toml", "[site\nname = 'a'\n");
   EXPECT_THAT(recognised({}), HasSubstr("broken.toml:1"));
 }
@@ -81,7 +81,7 @@ TEST_F(SiteProfiles, AMistakeInTheSectionNamesFileLineAndKey) {
   }
 }
 
-TEST_F(SiteProfiles, ALockedSettingIsTheSitesAlone) {
+TEST_F(SiteProfiles, LockedSettingRefusesOtherSources) {
   const std::string file =
       write("x.toml", "[site]\nname = 'x'\nlocked = ['port.range', 'debug']\n[port]\nrange = '20000-20099'\n");
   Settings settings(launch_table());
@@ -104,14 +104,14 @@ TEST_F(SiteProfiles, ALockedSettingIsTheSitesAlone) {
   EXPECT_THAT(print_config(settings, false), HasSubstr(file + " (locked)"));
 }
 
-TEST_F(SiteProfiles, TheSectionBelongsIntoASiteProfile) {
+TEST_F(SiteProfiles, SiteSectionIsRefusedInAUserFile) {
   Settings settings(launch_table());
   const Result<void> applied = apply_toml_file(settings, write("user.toml", "[site]\nlocked = ['debug']\n"), true);
   ASSERT_FALSE(applied);
   EXPECT_THAT(applied.error().message(), HasSubstr("belongs in a site profile"));
 }
 
-TEST_F(SiteProfiles, OutputSaysWhichProfileIsInForce) {
+TEST_F(SiteProfiles, OutputNamesTheActiveProfile) {
   Settings settings(launch_table());
   EXPECT_EQ(site_text(settings), "site profile: none\n");
   settings.set_skipped_sites("others may write to /opt/project");

@@ -1,4 +1,4 @@
-"""Whose site profile, plugstack.conf and plugin are believed: an attacker's are refused by name, whatever runs."""
+"""Which site profile, plugstack.conf and plugin are trusted: files that an attacker can change are refused by name, in every command."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ def installed(believed_folder, rollcall):
 
 @pytest.fixture(scope="module")
 def strict(believed_folder, plugin, installed):
-    """A cluster whose plugstack.conf says nothing of owners, with the plugin and the profile in folders of root's."""
+    """A cluster without config_owner in plugstack.conf, with the plugin and the profile in folders of root."""
     folder = believed_folder / "c"
     (believed_folder / "lib").mkdir()
     installed = shutil.copy(plugin, believed_folder / "lib")
@@ -51,7 +51,7 @@ def strict(believed_folder, plugin, installed):
 
 
 class World:
-    """What can be wrong with the files of `cluster`, undone at the end."""
+    """The files of `cluster` that tests change, restored at the end."""
 
     def __init__(self, cluster):
         self.etc, self.lib = cluster.folder / "etc", cluster.folder.parent / "lib"
@@ -74,7 +74,7 @@ def world(strict):
     made.restore()
 
 
-def open_to_all(path):
+def writable_by_all(path):
     def change(world):
         target = path(world)
         target.chmod(target.stat().st_mode | 0o002)
@@ -82,7 +82,7 @@ def open_to_all(path):
     return change
 
 
-def a_strangers(path):
+def owned_by_attacker(path):
     def change(world):
         target = path(world)
         os.chown(target, ATTACKER, ATTACKER)
@@ -90,7 +90,7 @@ def a_strangers(path):
     return change
 
 
-def a_groups(path):
+def writable_by_group(path):
     def change(world):
         target = path(world)
         os.chown(target, 0, ATTACKER)
@@ -115,21 +115,21 @@ OF_SLURM = {"line's file": lambda world: world.line, "line's folder": lambda wor
             "plugstack": lambda world: world.etc / "plugstack.conf", "plugin's folder": lambda world: world.lib,
             "plugin": lambda world: world.lib / "spank_rollcall.so"}
 EVERYWHERE = [pytest.param(how(path), id=f"{how.__name__} {name}")
-              for name, path in PLACES.items() for how in (open_to_all, a_strangers, a_groups)]
+              for name, path in PLACES.items() for how in (writable_by_all, owned_by_attacker, writable_by_group)]
 EVERYWHERE += [pytest.param(behind_a_link, id="behind a link")]
-OF_SLURM_OPEN = [pytest.param(open_to_all(path), id=f"open {name}") for name, path in OF_SLURM.items()]
+OF_SLURM_OPEN = [pytest.param(writable_by_all(path), id=f"open {name}") for name, path in OF_SLURM.items()]
 
 
 def refused(result, found):
     target, reason, cure = found
-    told = result.stderr + result.stdout  # a prolog that cannot reach the task's standard error has Slurm print it
-    (line,) = [line for line in told.splitlines() if "rollcall: " in line]
+    output = result.stderr + result.stdout  # a prolog that cannot reach the task's standard error has Slurm print it
+    (line,) = [line for line in output.splitlines() if "rollcall: " in line]
     assert f"{reason} {target}, so others could run code as any user; try {cure}" in line
     assert "ran" not in result.stdout
 
 
 @pytest.mark.parametrize("change", [*EVERYWHERE, *OF_SLURM_OPEN])
-def test_a_step_ends_before_its_program(strict, world, change):
+def test_a_step_with_an_untrusted_file_fails_before_its_program(strict, world, change):
     world.profile.write_text(EVIL)
     found = change(world)
     step = strict.run("srun", "--ddp", "-N1", "sh", "-c", "echo ran", check=False)
@@ -138,14 +138,14 @@ def test_a_step_ends_before_its_program(strict, world, change):
     assert strict.nodes_in_state("drained", "draining", "down") == []
 
 
-def test_what_only_root_can_change_is_believed(strict, world, rollcall):
+def test_files_that_only_root_can_change_are_trusted(strict, world, rollcall):
     shown = strict.run("srun", "--ddp", "-N1", "printenv", "MASTER_ADDR").stdout
     assert shown == "localhost\n"
     for command in ([rollcall, "env"], [rollcall, "exec", "--", "true"], [rollcall, "--print-config"]):
         strict.run("srun", "-N1", *map(str, command))
 
 
-def test_a_site_that_wants_otherwise_says_so(strict, world):
+def test_config_owner_allows_other_owners(strict, world):
     os.chown(world.profile, ATTACKER, -1)
     for words, code in ((f"config_owner={ATTACKER}", 0), ("config_owner=any", 0), (f"config_owner={VICTIM}", 78), ("config_owner=all", 78)):
         world.line.write_bytes(world.kept[world.line].replace(b"\n", f" {words}\n".encode()))
@@ -177,7 +177,7 @@ def as_task(rollcall, world, command, tmp_path):
 
 @pytest.mark.parametrize("command", [*COMMANDS, "task prolog", "trainer"])
 @pytest.mark.parametrize("change", [EVERYWHERE[0], EVERYWHERE[-1], *OF_SLURM_OPEN])
-def test_every_command_refuses_them(strict, world, installed, request, tmp_path, command, change):
+def test_every_command_refuses_an_untrusted_file(strict, world, installed, request, tmp_path, command, change):
     if command == "task prolog":
         prolog = installed.parent / "rollcall-task-prolog"
         prolog.unlink(missing_ok=True)
@@ -193,7 +193,7 @@ def test_every_command_refuses_them(strict, world, installed, request, tmp_path,
     assert "evil" not in result.stdout
 
 
-def test_a_profile_of_the_users_own_choice_is_the_users_affair(strict, world, installed, tmp_path):
+def test_a_profile_chosen_by_the_user_is_not_checked(strict, world, installed, tmp_path):
     mine = tmp_path / "mine.toml"
     mine.write_text('threads = "3"\n')
     world.profile.chmod(0o666)
@@ -202,7 +202,7 @@ def test_a_profile_of_the_users_own_choice_is_the_users_affair(strict, world, in
     assert f"recognised by ROLLCALL_SITE_CONFIG, {mine}" in shown.stdout
 
 
-def test_a_users_own_installation_is_the_users_affair(world, installed, plugin, tmp_path):
+def test_a_user_installation_is_not_checked(world, installed, plugin, tmp_path):
     """Its plugstack.conf may lie in a project's folder; it has no profile."""
     folder = tmp_path / ".config" / "rollcall" / "slurm"
     (world.etc / "plugstack.conf").chmod(0o644)
@@ -219,7 +219,7 @@ def test_a_users_own_installation_is_the_users_affair(world, installed, plugin, 
 
 
 @pytest.mark.parametrize("own", ["4712", "0"])
-def test_in_a_namespace_without_root_its_files_are_believed_and_open_ones_are_not(world, installed, own):
+def test_in_a_user_namespace_files_of_root_are_trusted_unless_writable(world, installed, own):
     """As in a container that a user starts: root's files are shown as those of 65534. In some the user is called root there."""
     environment = clean_environment() | {"SLURM_CONF": str(world.etc / "slurm.conf"), "HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}
     inside = [*as_user(VICTIM), "unshare", "--user", f"--map-user={own}", f"--map-group={own}"]
@@ -235,7 +235,7 @@ def test_in_a_namespace_without_root_its_files_are_believed_and_open_ones_are_no
 
 
 @pytest.mark.parametrize("mode, code", [("0644", 0), ("0666", 78)])
-def test_the_profile_of_etc_is_judged_as_well(installed, mode, code):
+def test_the_profile_in_etc_is_checked_as_well(installed, mode, code):
     """In a mount namespace of its own, whose /etc holds nothing else."""
     inside = f"""mount -t tmpfs -o mode=0755 tmpfs /etc && mkdir -m 755 /etc/rollcall && printf 'threads = "3"\\n' > /etc/rollcall/site.toml &&
     chmod {mode} /etc/rollcall/site.toml && exec "$@" """

@@ -1,4 +1,4 @@
-"""Every setting of the launcher has its documented effect, and no other, from wherever it is given. launcher_rows.py says
+"""Every setting of the launcher has its documented effect, and no other, from every source. launcher_rows.py defines
 which; a setting without a row fails here."""
 import functools
 import json
@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from launcher_rows import REFUSED, ROWS, ElsewhereProved, Row
+from launcher_rows import REFUSED, ROWS, ProvedElsewhere, Row
 from launcher_runs import PLACES, ROLLCALL, Home, env_json, program_of_the_task, run, run_exec, run_prolog, variable_of
 
 TESTS = pathlib.Path(__file__).parents[2]
@@ -28,14 +28,14 @@ def settings_page():
 
 
 def filled_in(expected, home):
-    """{home} stands for a folder that only the run knows."""
+    """Replaces {home} by the folder of this run."""
     if isinstance(expected, re.Pattern):
         return re.compile(expected.pattern.replace("{home}", re.escape(str(home.path))))
     return expected and expected.replace("{home}", str(home.path))
 
 
 def expectation(row, home, column):
-    """What `changes` says of one of its two columns."""
+    """One of the two columns of `changes`."""
     return {filled_in(name, home): filled_in(pair[column], home) for name, pair in row.changes.items()}
 
 
@@ -83,7 +83,7 @@ EVERYWHERE = [pytest.param(row, place, id=f"{row}-{place.name}") for row in HERE
 
 
 @pytest.mark.parametrize("row, place", EVERYWHERE)
-def test_a_setting_changes_what_it_is_for_and_nothing_else(observer, row, place):
+def test_a_setting_has_only_its_documented_effect(observer, row, place):
     program = getattr(row.see, "program", ROLLCALL)
     if not program.exists():
         pytest.skip(f"{program} is not built")
@@ -98,11 +98,11 @@ def test_a_setting_changes_what_it_is_for_and_nothing_else(observer, row, place)
 
 
 @pytest.mark.parametrize("row", [row for row in HERE if row.see is program_of_the_task and not row.only], ids=str)
-def test_rollcall_env_foretells_what_a_program_gets(observer, row):
+def test_rollcall_env_shows_what_a_program_gets(observer, row):
     place = PLACES[0]
     program = observer.see(row, place, {row.setting: row.value})
-    foretold = observer.see(row, place, {row.setting: row.value}, see=env_json)
-    assert {name: program.get(name) for name in differing(program, foretold)} == {
+    shown_by_env = observer.see(row, place, {row.setting: row.value}, see=env_json)
+    assert {name: program.get(name) for name in differing(program, shown_by_env)} == {
         name: text for name, text in program.items() if name in ("exit code", "standard error") or name.endswith("/")}
 
 
@@ -113,7 +113,7 @@ VALUES = {row.setting: row.value for row in HERE}
 
 
 @pytest.mark.parametrize("first, second", list(zip(BY_RANK, BY_RANK[1:])), ids=lambda place: place.name)
-def test_a_later_place_overrides_an_earlier_one(tmp_path, settings_page, first, second):
+def test_a_later_source_overrides_an_earlier_one(tmp_path, settings_page, first, second):
     """Every setting at once: its default, given as a value, over the row's value."""
     home = Home(tmp_path / "home")
     home.make_anew()
@@ -130,7 +130,7 @@ def test_a_later_place_overrides_an_earlier_one(tmp_path, settings_page, first, 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 @pytest.mark.parametrize("setting, value", [(setting, value) for setting, values in REFUSED.items() for value in values])
-def test_a_bad_value_is_refused_by_the_settings_name(tmp_path, setting, value, place):
+def test_a_refused_value_names_the_setting(tmp_path, setting, value, place):
     home = Home(tmp_path / "home")
     home.make_anew()
     given = place.give(home, {setting: value})
@@ -141,7 +141,7 @@ def test_a_bad_value_is_refused_by_the_settings_name(tmp_path, setting, value, p
     assert "; try " in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
-# ---------------------------------------------------------------- the table is whole
+# ---------------------------------------------------------------- the table is complete
 
 
 def fixed_words(accepts):
@@ -165,10 +165,10 @@ def test_every_setting_has_a_row_and_every_row_a_setting(settings_page, tmp_path
 
 def has_effect(row):
     """A row in which nothing changes proves that a setting stays where it belongs, not that it does something."""
-    return isinstance(row, ElsewhereProved) or any(before != after for before, after in row.changes.values())
+    return isinstance(row, ProvedElsewhere) or any(before != after for before, after in row.changes.values())
 
 
-def test_every_fixed_word_of_a_setting_has_a_row(settings_page):
+def test_every_choice_of_a_setting_has_a_row(settings_page):
     shown = {(row.setting, row.value) for row in ROWS if has_effect(row)}
     defaults = {(name, default) for name, (default, _) in settings_page.items()}
     words = {(name, word) for name, (_, accepts) in settings_page.items() for word in fixed_words(accepts)}
@@ -176,8 +176,8 @@ def test_every_fixed_word_of_a_setting_has_a_row(settings_page):
     assert not missing, f"no test shows what {missing} change: {HINT}"
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row, ElsewhereProved)], ids=str)
-def test_what_is_proved_elsewhere_is_proved_there(row):
+@pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row, ProvedElsewhere)], ids=str)
+def test_rows_proved_elsewhere_name_an_existing_test(row):
     file, function = row.test.split("::")
     body = re.search(rf"^((?:@.*\n)*)def {function}\(.*\n((?:    .*\n|\n)*)", (TESTS / file).read_text(), re.M)
     assert body, f"{row.test} is not there (any more): name the test that shows {row} in launcher_rows.py"

@@ -1,4 +1,4 @@
-"""The command without `--ddp` sees what the plugin sees, and tells what the plugin did and why."""
+"""The command without `--ddp` uses the same settings as the plugin, and reports what the plugin did and why."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.long]
 TWO_NODES = ["--nodelist=jwb[0001-0002]", "-N2", "--ntasks-per-node=2"]
 
 
-def test_the_command_takes_the_profile_that_plugstack_gives_the_plugin(cluster, rollcall):
+def test_exec_uses_the_profile_that_plugstack_conf_names(cluster, rollcall):
     by_plugin, _ = cluster.environments("--ddp", *TWO_NODES)
     by_command, errors = cluster.environments(*TWO_NODES, str(rollcall), "exec", "--")
     for plugins, commands in zip(by_plugin, by_command, strict=True):
@@ -21,24 +21,24 @@ def test_the_command_takes_the_profile_that_plugstack_gives_the_plugin(cluster, 
     assert "rollcall" not in errors
 
 
-def test_the_doctor_finds_nothing_wrong_on_a_cluster_that_works(cluster, rollcall):
+def test_the_doctor_is_good_on_a_working_cluster(cluster, rollcall):
     result = cluster.run("srun", *TWO_NODES, str(rollcall), "doctor", "--no-bench", "--only=environment,head-name,head-port,interface",
                          check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_outside_a_job_the_profile_is_named(cluster, rollcall):
+def test_print_config_outside_a_job_names_the_profile(cluster, rollcall):
     shown = cluster.run(str(rollcall), "--print-config").stdout
     assert f"recognised by config= in plugstack.conf, {cluster.folder}/etc/site.toml" in shown
 
 
-def test_a_profile_of_the_users_choice_comes_first(cluster, rollcall, tmp_path):
+def test_rollcall_site_config_has_precedence(cluster, rollcall, tmp_path):
     (tmp_path / "mine.toml").write_text('[host]\ntemplate = "localhost"\nloopback = "allow"\n')
     shown = cluster.run(str(rollcall), "--print-config", env={"ROLLCALL_SITE_CONFIG": str(tmp_path / "mine.toml")}).stdout
     assert "recognised by ROLLCALL_SITE_CONFIG" in shown
 
 
-def test_where_the_profile_cannot_be_told_that_is_said(cluster, rollcall):
+def test_an_unreadable_plugstack_conf_is_reported(cluster, rollcall):
     plugstack = cluster.folder / "etc" / "plugstack.conf"
     text = plugstack.read_text()
     plugstack.unlink()
@@ -64,7 +64,7 @@ def locked(cluster):
 
 @pytest.mark.parametrize("variables, options", [({}, ["--threads=5"]), ({"ROLLCALL_THREADS": "5"}, [])], ids=["option", "variable"])
 @pytest.mark.parametrize("command", ["exec", "doctor", "trainer"])
-def test_what_the_site_locks_holds_without_the_plugin(cluster, rollcall, request, locked, command, variables, options):
+def test_locked_settings_are_refused_without_the_plugin(cluster, rollcall, request, locked, command, variables, options):
     program = {"exec": [rollcall, "exec", *options, "--", "echo", "ran"], "doctor": [rollcall, "doctor", *options]}.get(command)
     program = program or [request.getfixturevalue("rollcall_train"), "--print-config", *options]
     step = cluster.run("srun", *TWO_NODES, *map(str, program), env=variables, check=False)
@@ -74,7 +74,7 @@ def test_what_the_site_locks_holds_without_the_plugin(cluster, rollcall, request
 
 
 @pytest.mark.parametrize("variables, options", [({"ROLLCALL_RUN_NETWORK": "on"}, []), ({}, ["--run-network"])], ids=["variable", "option"])
-def test_what_the_site_switched_off_stays_off(rollcall, tmp_path, variables, options):
+def test_a_locked_run_network_off_cannot_be_overridden(rollcall, tmp_path, variables, options):
     """run.network = "off" and locked, in the profile that plugstack.conf names: a file, a variable or an option of the user's is refused."""
     site = tmp_path / "site.toml"
     site.write_text('run.network = "off"\n[site]\nlocked = ["run.network"]\n')
@@ -92,19 +92,19 @@ def test_what_the_site_switched_off_stays_off(rollcall, tmp_path, variables, opt
     assert refused.returncode == 78 and f"is locked by the profile of this site, {site}" in refused.stderr
 
 
-def test_a_profile_of_the_users_choice_leaves_the_sites_locks_behind(cluster, rollcall, locked, tmp_path):
+def test_rollcall_site_config_avoids_the_sites_locks_except_in_the_plugin(cluster, rollcall, locked, tmp_path):
     """As the guide says. The plugin, whose line has config=, does not follow the variable."""
     (tmp_path / "mine.toml").write_text('[host]\ntemplate = "localhost"\nloopback = "allow"\n')
     mine = {"ROLLCALL_SITE_CONFIG": str(tmp_path / "mine.toml"), "ROLLCALL_THREADS": "5"}
-    told = cluster.run("srun", "-N1", str(rollcall), "exec", "--", "printenv", "OMP_NUM_THREADS", env=mine)
-    assert told.stdout == "5\n"
+    used = cluster.run("srun", "-N1", str(rollcall), "exec", "--", "printenv", "OMP_NUM_THREADS", env=mine)
+    assert used.stdout == "5\n"
     refused = cluster.run("srun", "--ddp", "-N1", "true", env=mine, check=False)
     assert refused.returncode != 0 and f"is locked by the profile of this site, {locked}" in refused.stderr
 
 
 @pytest.mark.parametrize("line", ["PlugStackConfig={}", "PlugStackConfig = {}", 'PlugStackConfig="{}"',
                                   "ClusterName=x PlugStackConfig={}", "PlugStackConfig=\\\n  {}"])
-def test_a_lock_holds_however_the_place_of_plugstack_is_spelled(rollcall, tmp_path, line):
+def test_locks_apply_for_every_spelling_of_plugstackconfig(rollcall, tmp_path, line):
     (tmp_path / "site.toml").write_text('threads = "2"\n[site]\nlocked = ["threads"]\n')
     (tmp_path / "stack.conf").write_text(f"optional /nowhere/spank_rollcall.so config={tmp_path}/site.toml config_owner=any\n")
     (tmp_path / "slurm.conf").write_text(line.format(tmp_path / "stack.conf") + "\n")
@@ -113,7 +113,7 @@ def test_a_lock_holds_however_the_place_of_plugstack_is_spelled(rollcall, tmp_pa
     assert result.returncode != 0 and "ROLLCALL_THREADS" in result.stderr and f"{tmp_path}/site.toml" in result.stderr
 
 
-def test_a_plugstack_that_is_looked_for_in_any_folder_is_not_believed(rollcall, tmp_path):
+def test_a_relative_plugstackconfig_is_not_used(rollcall, tmp_path):
     (tmp_path / "slurm.conf").write_text("PlugStackConfig=stack.conf\n")
     (tmp_path / "stack.conf").write_text("optional /nowhere/spank_rollcall.so config=/nowhere/site.toml\n")
     result = subprocess.run([rollcall, "--print-config"], env=clean_environment() | {"SLURM_CONF": str(tmp_path / "slurm.conf")},
@@ -125,7 +125,7 @@ def rows(table):
     return {line.split()[0]: line for line in table.splitlines() if line and not line.startswith(" ")}
 
 
-def test_what_the_option_set_keeps_its_reason(cluster, rollcall):
+def test_env_shows_the_original_reason_of_variables_set_by_ddp(cluster, rollcall):
     alone = rows(cluster.run("srun", *TWO_NODES, str(rollcall), "env").stdout)
     within = rows(cluster.run("srun", "--ddp", *TWO_NODES, str(rollcall), "env").stdout)
     for name in ("MASTER_ADDR", "GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS"):
@@ -135,7 +135,7 @@ def test_what_the_option_set_keeps_its_reason(cluster, rollcall):
     assert "set for this step already, by settings unknown here" in other["OMP_NUM_THREADS"]
 
 
-def test_a_step_prints_one_table_and_every_ranks_if_asked(cluster, rollcall):
+def test_env_prints_one_table_or_one_per_rank_with_all_ranks(cluster, rollcall):
     one = cluster.run("srun", *TWO_NODES, str(rollcall), "env").stdout
     assert one.count("VARIABLE") == 1 and "rank 0 of 4" in one and "--all-ranks" in one
     lines = cluster.run("srun", *TWO_NODES, str(rollcall), "env", "--all-ranks").stdout.splitlines()

@@ -35,7 +35,7 @@ TEST_P(DamagedToml, IsAnErrorThatNamesTheFile) {
   EXPECT_EQ(applied.error().kind, ErrorKind::Configuration);
 }
 
-TEST(TomlCharacters, BeyondAsciiStandInQuotesAndComments) {
+TEST(TomlCharacters, NonAsciiIsAcceptedInStringsAndComments) {
   const std::string path = testing::TempDir() + "rollcall-accents-" + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << "\xef\xbb\xbf# caf\303\251\nvenv = \"/home/jos\303\251/\\\"v\" # \303\251\n"
                          "[cache]\nshared = '/gr\303\266\303\237e'\n";
@@ -54,7 +54,7 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-// Each part of a key is a table, and tables are taken apart by a function that calls itself.
+// Each part of a key is a table, and tables are destroyed recursively.
 INSTANTIATE_TEST_SUITE_P(Deep, DamagedToml,
                          testing::Values(repeated("a.", 30'000) + "a = 1", "[" + repeated("a.", 30'000) + "a]",
                                          repeated("\"a\".", 15'000) + "a = 1",
@@ -74,7 +74,7 @@ std::string refusal_of(const std::string& text) {
   return applied ? "" : applied.error().message();
 }
 
-TEST(TomlLength, NothingHidesALongKeyFromTheLimit) {
+TEST(TomlLength, KeyLengthLimitCannotBeBypassedByQuotes) {
   const std::string key = repeated("a.", 100) + "a = 1";
   for (const std::string quotes : {"\"\"\"", "'''"}) {
     const std::string other = quotes[0] == '"' ? "'" : "\"";
@@ -88,7 +88,7 @@ TEST(TomlLength, NothingHidesALongKeyFromTheLimit) {
   EXPECT_THAT(refusal_of("x = ['\"\"\"', \"'''\", \"\", ''] # \"\"\""), testing::HasSubstr("unknown setting"));
 }
 
-TEST(TomlLength, DotsElsewhereThanInKeysAreFree) {
+TEST(TomlLength, DotsOutsideKeysAreNotLimited) {
   const std::string path = testing::TempDir() + "rollcall-dots-" + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << "# " << std::string(100, '.') << "\nvenv = '" << std::string(100, '.') << "' # "
                       << std::string(100, '.') << "\n";

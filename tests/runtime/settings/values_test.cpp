@@ -176,18 +176,18 @@ Result<std::string> expand(std::string_view path, const Environment& environment
   return expand_path(path, environment, "path");
 }
 
-TEST(PathExpansion, ReplacesTheKnownVariablesWhereverTheyStand) {
+TEST(PathExpansion, ReplacesKnownVariablesAnywhereInThePath) {
   EXPECT_EQ(*expand("${SCRATCH}/cache-${USER}/${SLURM_JOB_ID}", typical()), "/scratch/ada/cache-ada/42");
   EXPECT_EQ(*expand("/plain/path", typical()), "/plain/path");
   EXPECT_EQ(*expand("", typical()), "");
 }
 
-TEST(PathExpansion, NoShellSeesThePath) {
+TEST(PathExpansion, DoesNotPassThePathToAShell) {
   EXPECT_EQ(*expand("/tmp/`id`;*?(x)", typical()), "/tmp/`id`;*?(x)");
   EXPECT_FALSE(expand("$(id)", typical()));
 }
 
-TEST(PathExpansion, AFolderOfAVariableIsAnAbsolutePath) {
+TEST(PathExpansion, VariableMustHoldAnAbsolutePath) {
   for (const char* const value : {"~/x", "x", "./x", "~"}) {
     const Environment environment({{"SCRATCH", value}, {"USER", "me"}});
     const Result<std::string> expanded = expand_path("${SCRATCH}/.cache", environment, "cache.shared");

@@ -24,7 +24,7 @@ TEST(Gather, WithoutAnySourceItIsOneProcess) {
   EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi-", "pmi-", "slurm-", "single+"));
 }
 
-TEST(Gather, WhoeverForgotSrunInAJobOfSeveralNodesIsTold) {
+TEST(Gather, WarnsInAJobOfSeveralNodesWithoutSrun) {
   const auto warnings = [](Environment environment, const char* nodes) {
     environment.set("SLURM_JOB_NUM_NODES", nodes);
     return gather(environment, nullptr)->facts.warnings;
@@ -36,8 +36,8 @@ TEST(Gather, WhoeverForgotSrunInAJobOfSeveralNodesIsTold) {
   EXPECT_THAT(warnings(Environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "2"), testing::IsEmpty());
 }
 
-/// What a rollcall gave to a process of one job's batch script is no value of another's, which that one submitted.
-TEST(Gather, OneProcessesOfTwoJobsAreToldApart) {
+/// Values that rollcall set in one job's batch script must not count in another job that it submitted.
+TEST(Gather, SingleProcessesOfTwoJobsHaveDifferentStepNames) {
   const auto name = [](const char* job) {
     return job::step_name(gather(Environment({{"SLURM_JOB_ID", job}}), nullptr)->facts);
   };
@@ -45,13 +45,13 @@ TEST(Gather, OneProcessesOfTwoJobsAreToldApart) {
   EXPECT_EQ(name(""), "none");
 }
 
-TEST(Gather, SlurmAnswersInATask) {
+TEST(Gather, SlurmIsTheSourceInATask) {
   const auto gathered = gather(slurm_task(), nullptr);
   EXPECT_EQ(gathered->facts.source, "slurm");
   EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi-", "pmi-", "slurm+", "single-"));
 }
 
-TEST(Gather, ExplicitValuesAloneAreEnough) {
+TEST(Gather, ExplicitVariablesAreSufficientWithoutALauncher) {
   const Environment torchrun(
       {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"GROUP_RANK", "1"}});
   const auto gathered = gather(torchrun, nullptr);
@@ -64,7 +64,7 @@ TEST(Gather, ExplicitValuesAloneAreEnough) {
   EXPECT_EQ(gathered->facts.num_nodes, 2U);
 }
 
-TEST(Gather, RunsOfExplicitRanksAreToldApartByWhatAllTheirRanksShare) {
+TEST(Gather, PortSaltDependsOnlyOnVariablesThatAllRanksShare) {
   const auto salt = [](const std::map<std::string, std::string, std::less<>>& more) {
     std::map<std::string, std::string, std::less<>> variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
     variables.insert(more.begin(), more.end());
@@ -79,7 +79,7 @@ TEST(Gather, RunsOfExplicitRanksAreToldApartByWhatAllTheirRanksShare) {
             salt({{"MASTER_PORT", "29500"}, {"MASTER_ADDR", "jwb0001"}, {"TORCHELASTIC_RESTART_COUNT", "1"}}));
 }
 
-TEST(Gather, ANodeRankBeyondEvenlyFilledNodesMeansMoreNodes) {
+TEST(Gather, NumberOfNodesIsAtLeastTheNodeRankPlusOne) {
   const Environment environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"GROUP_RANK", "1"}});
   const auto gathered = gather(environment, nullptr);
   ASSERT_TRUE(gathered);
@@ -105,7 +105,7 @@ TEST(Gather, ImpossibleExplicitValuesAreAMismatch) {
   }
 }
 
-TEST(Gather, SlurmsRicherFactsAreTakenWhereExplicitValuesAgree) {
+TEST(Gather, SlurmsFactsAreUsedWhenExplicitValuesAgree) {
   const auto gathered = gather(with(slurm_task(), {{"RANK", "3"}, {"WORLD_SIZE", "5"}}), nullptr);
   EXPECT_EQ(gathered->facts.source, "slurm");
   EXPECT_EQ(gathered->facts.head_host, "jwb0007");
@@ -122,7 +122,7 @@ TEST(Gather, ExplicitValuesThatContradictSlurmAreAMismatch) {
   }
 }
 
-TEST(Gather, AContradictionSparesRankZeroWhereTheUsersValuesAreRankZeros) {
+TEST(Gather, Rank0AgreesWhenTheUsersValuesAreThoseOfRank0) {
   using Values = std::map<std::string, std::string>;
   EXPECT_TRUE(rank_0_agrees(with(slurm_task(), Values{{"RANK", "0"}})));
   EXPECT_TRUE(rank_0_agrees(with(slurm_task(), Values{{"RANK", "0"}, {"WORLD_SIZE", "5"}})));
@@ -140,7 +140,7 @@ TEST(Gather, ValuesThatAnotherRollcallSetDoNotCountAsExplicit) {
   EXPECT_EQ(gather(outer, nullptr)->facts.rank, 3U);
 }
 
-TEST(Gather, TorchrunsWorkersAreAWorldOfTheirOwn) {
+TEST(Gather, TorchrunWorkersFormTheirOwnWorld) {
   const Environment worker = with(slurm_task(), {{"TORCHELASTIC_RUN_ID", "x"},
                                                  {"RANK", "3"},
                                                  {"WORLD_SIZE", "20"},

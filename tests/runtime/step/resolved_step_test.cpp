@@ -26,7 +26,7 @@ Environment holding(const char* name, const char* value) {
   return environment;
 }
 
-TEST(ResolvedStep, OfOneProcessIsWhole) {
+TEST(ResolvedStep, OfOneProcessIsComplete) {
   const auto step = resolve_this_step(holding("PATH", "/bin"), settings_of({}), nullptr);
   ASSERT_TRUE(step) << step.error().message();
   EXPECT_EQ(step->facts.source, "single");
@@ -49,7 +49,7 @@ Environment slurm_step(const char* list, const char* nodes) {
                       {"SLURM_STEP_TASKS_PER_NODE", std::string("1(x") + nodes + ")"}});
 }
 
-TEST(ResolvedStep, OfSeveralNodesOnOneMachineTakesTheTemplate) {
+TEST(ResolvedStep, OfSeveralNodesOnOneMachineUsesTheHostTemplate) {
   const auto settings = settings_of({{"host.template", "localhost"}, {"host.loopback", "allow"}});
   const auto step = resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), settings, nullptr);
   ASSERT_TRUE(step) << step.error().message();
@@ -57,7 +57,7 @@ TEST(ResolvedStep, OfSeveralNodesOnOneMachineTakesTheTemplate) {
   EXPECT_EQ(step->patch.find("GLOO_SOCKET_IFNAME")->value, "lo");
 }
 
-TEST(ResolvedStep, HeadThatNobodyNamesIsAnErrorUnlessAnAddressIsKept) {
+TEST(ResolvedStep, UnknownHeadIsAnErrorUnlessTheUserSetsMasterAddr) {
   Environment user = slurm_step("rollcall-nowhere[1-2]", "2");
   user.set("SLURM_DISTRIBUTION", "arbitrary");
   for (const char* const rank : {"0", "1"}) {

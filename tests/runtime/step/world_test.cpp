@@ -26,7 +26,7 @@ Environment het_world_task() {
                              {"SLURMD_NODENAME", "n1"}});
 }
 
-TEST(World, AComponentIsAWorldWhereAskedFor) {
+TEST(World, WorldSettingComponentMakesEachComponentAWorld) {
   settings::Settings settings(settings::launch_table());
   auto facts = facts_from_slurm(het_world_task());
   ASSERT_TRUE(choose_world(het_world_task(), settings, *facts));
@@ -47,7 +47,7 @@ TEST(World, AComponentIsAWorldWhereAskedFor) {
   EXPECT_EQ(ordinary->world_size, 5U);
 }
 
-TEST(World, RanksOfAComponentAreCountedFromItsFirst) {
+TEST(World, RanksOfAComponentStartAtZero) {
   settings::Settings settings(settings::launch_table());
   ASSERT_TRUE(settings.set("world", "component", "test"));
   const Environment task = with(het_world_task(), {{"SLURM_STEP_TASKS_PER_NODE", "2,1,3"},  // n3, the first, has three

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A folder that everybody may write to, as /tmp is, in one that only this user may.
+/// A world-writable sticky folder, like /tmp, inside a private folder.
 class OwnFolder : public testing::Test {
  protected:
   void SetUp() override {
@@ -37,8 +37,8 @@ class OwnFolder : public testing::Test {
     return status.st_mode & 07777;
   }
 
-  /// A folder that a group may write to which is not numbered as this user is; empty where this user is in none.
-  std::string make_projects(const std::string& name) {
+  /// A folder that is writable for a group other than the user's private one; empty if the user is in no such group.
+  std::string make_group_writable(const std::string& name) {
     std::vector<gid_t> groups(static_cast<std::size_t>(getgroups(0, nullptr)));
     getgroups(static_cast<int>(groups.size()), groups.data());
     groups.push_back(geteuid() == 0 ? 4711 : getegid());
@@ -58,7 +58,7 @@ class OwnFolder : public testing::Test {
   std::filesystem::path top_;
 };
 
-TEST_F(OwnFolder, IsMadeWithTheUmaskWhereOnlyTheUserMayWrite) {
+TEST_F(OwnFolder, IsCreatedWithTheUmaskInAPrivateFolder) {
   const mode_t before = umask(0027);
   EXPECT_THAT(make_own_folder(top_ / "a/b/c").reason, IsEmpty());
   umask(before);
@@ -66,7 +66,7 @@ TEST_F(OwnFolder, IsMadeWithTheUmaskWhereOnlyTheUserMayWrite) {
   EXPECT_THAT(make_own_folder(top_ / "a/b/c").reason, IsEmpty()) << "it is there already";
 }
 
-TEST_F(OwnFolder, IsClosedToOthersWhereEverybodyMayWrite) {
+TEST_F(OwnFolder, HasMode0700InAWorldWritableFolder) {
   const mode_t before = umask(0);
   EXPECT_THAT(make_own_folder(top_ / "open/me/triton").reason, IsEmpty());
   umask(before);
@@ -74,7 +74,7 @@ TEST_F(OwnFolder, IsClosedToOthersWhereEverybodyMayWrite) {
   EXPECT_THAT(make_own_folder(top_ / "open/me/triton").reason, IsEmpty());
 }
 
-TEST_F(OwnFolder, ALinkWhereEverybodyMayWriteIsRefused) {
+TEST_F(OwnFolder, RefusesALinkInAWorldWritableFolder) {
   make("target", 0700);
   std::filesystem::create_symlink(top_ / "target", top_ / "open/me");
   const FolderObjection objection = make_own_folder(top_ / "open/me/triton");
@@ -83,7 +83,7 @@ TEST_F(OwnFolder, ALinkWhereEverybodyMayWriteIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(top_ / "target/triton"));
 }
 
-TEST_F(OwnFolder, AFolderThatOthersMayWriteToIsRefused) {
+TEST_F(OwnFolder, RefusesAFolderThatOthersCanWrite) {
   make("open/me", 0777);
   make("open/ours", 0770);
   for (const char* name : {"open/me/triton", "open/ours/triton"}) {
@@ -91,7 +91,7 @@ TEST_F(OwnFolder, AFolderThatOthersMayWriteToIsRefused) {
   }
 }
 
-TEST_F(OwnFolder, WhereAnybodyCouldTakeItsPlaceItIsRefused) {
+TEST_F(OwnFolder, RefusesAWorldWritableParentWithoutStickyBit) {
   const std::string open = make("unsticky", 0777);
   make("unsticky/mine", 0700);
   for (const char* name : {"mine/torch", "new/torch"}) {
@@ -105,15 +105,15 @@ TEST_F(OwnFolder, WhereAnybodyCouldTakeItsPlaceItIsRefused) {
   EXPECT_THAT(make_own_folder(open + "/mine/torch").reason, IsEmpty());
 }
 
-TEST_F(OwnFolder, WhereAnybodyCouldTakeALinksPlaceItIsRefused) {
+TEST_F(OwnFolder, RefusesALinkInAWorldWritableFolderWithoutStickyBit) {
   const std::string open = make("unsticky", 0777);
   make("target", 0700);
   std::filesystem::create_symlink(top_ / "target", open + "/link");
   EXPECT_THAT(make_own_folder(open + "/link/torch").reason, HasSubstr(open + " is not sticky"));
 }
 
-TEST_F(OwnFolder, WhereAGroupCouldTakeItsPlaceItIsUsedWithAWarning) {
-  const std::string project = make_projects("project");
+TEST_F(OwnFolder, WarnsOfAGroupWritableParentWithoutStickyBit) {
+  const std::string project = make_group_writable("project");
   if (project.empty()) {
     GTEST_SKIP() << "this user is in no project's group";
   }
@@ -128,7 +128,7 @@ TEST_F(OwnFolder, WhereAGroupCouldTakeItsPlaceItIsUsedWithAWarning) {
   EXPECT_THAT(make_own_folder(project + "/me/torch").caution, IsEmpty());
 }
 
-TEST_F(OwnFolder, AFolderThatIsThereAndOpenToAnybodyIsRefusedWhereverItIs) {
+TEST_F(OwnFolder, RefusesAnExistingWorldWritableFolder) {
   for (const mode_t mode : {0777U, 0757U, 01777U}) {
     const std::string cache = make(fmt::format("cache-{:o}", mode), mode);
     const FolderObjection objection = make_own_folder(cache);
@@ -141,8 +141,8 @@ TEST_F(OwnFolder, AFolderThatIsThereAndOpenToAnybodyIsRefusedWhereverItIs) {
   EXPECT_THAT(make_own_folder(top_ / "link").reason, HasSubstr("others may write to"));
 }
 
-TEST_F(OwnFolder, AFolderThatIsThereAndOpenToAGroupIsUsedWithAWarning) {
-  const std::string cache = make_projects("cache");
+TEST_F(OwnFolder, WarnsOfAnExistingGroupWritableFolder) {
+  const std::string cache = make_group_writable("cache");
   if (cache.empty()) {
     GTEST_SKIP() << "this user is in no project's group";
   }
@@ -153,7 +153,7 @@ TEST_F(OwnFolder, AFolderThatIsThereAndOpenToAGroupIsUsedWithAWarning) {
   EXPECT_THAT(make_own_folder(cache).caution, IsEmpty());
 }
 
-TEST_F(OwnFolder, TheUsersPrivateGroupIsNobodyElse) {
+TEST_F(OwnFolder, AcceptsWriteAccessOfTheUsersPrivateGroup) {
   const std::string home = make("home", 0770);
   if (chown(home.c_str(), static_cast<uid_t>(-1), geteuid()) != 0) {
     GTEST_SKIP() << "this user has no group of its own";
@@ -162,7 +162,7 @@ TEST_F(OwnFolder, TheUsersPrivateGroupIsNobodyElse) {
   EXPECT_THAT(make_own_folder(home).caution, IsEmpty());
 }
 
-TEST_F(OwnFolder, IsNeverMadeForOthersToWriteTo) {
+TEST_F(OwnFolder, IsNeverCreatedGroupOrWorldWritable) {
   const mode_t before = umask(0);
   EXPECT_THAT(make_own_folder(top_ / "a/b").reason, IsEmpty());
   umask(before);
@@ -170,7 +170,7 @@ TEST_F(OwnFolder, IsNeverMadeForOthersToWriteTo) {
   EXPECT_EQ(mode_of(top_ / "a/b"), 0755u);
 }
 
-TEST_F(OwnFolder, AFolderOfSomebodyElseIsRefused) {
+TEST_F(OwnFolder, RefusesAFolderOfAnotherUser) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can make a folder of another user";
   }
@@ -181,7 +181,7 @@ TEST_F(OwnFolder, AFolderOfSomebodyElseIsRefused) {
   EXPECT_TRUE(objection.only_here);
 }
 
-TEST_F(OwnFolder, WhereAGroupMayWriteWhatSomebodyElseMadeIsRefused) {
+TEST_F(OwnFolder, RefusesAnotherUsersFolderInAGroupWritableFolder) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can make a folder of another user";
   }
@@ -195,7 +195,7 @@ TEST_F(OwnFolder, WhereAGroupMayWriteWhatSomebodyElseMadeIsRefused) {
   EXPECT_FALSE(planted.only_here) << "all nodes see a project's folder: one of them tells";
 }
 
-TEST_F(OwnFolder, WhereAGroupMayWriteWhatIsMadeIsClosedToIt) {
+TEST_F(OwnFolder, HasMode0700InAGroupWritableFolder) {
   make("project", 02770);
   const mode_t before = umask(0002);
   EXPECT_THAT(make_own_folder(top_ / "project/me/torch").reason, IsEmpty());
@@ -203,7 +203,7 @@ TEST_F(OwnFolder, WhereAGroupMayWriteWhatIsMadeIsClosedToIt) {
   EXPECT_EQ(mode_of(top_ / "project/me") & 0777, 0700u);
 }
 
-TEST_F(OwnFolder, WhereAGroupMayWriteALinkOfSomebodyElsesIsRefused) {
+TEST_F(OwnFolder, RefusesAnotherUsersLinkInAGroupWritableFolder) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can make a link of another user";
   }
@@ -217,7 +217,7 @@ TEST_F(OwnFolder, WhereAGroupMayWriteALinkOfSomebodyElsesIsRefused) {
   EXPECT_THAT(make_own_folder(link).reason, HasSubstr("project/cache belongs to user 4711"));
 }
 
-TEST_F(OwnFolder, LinksOfTheUsersOwnAreFollowedAndTheirTargetsChecked) {
+TEST_F(OwnFolder, FollowsTheUsersLinksAndChecksTheirTargets) {
   make("real", 0700);
   std::filesystem::create_symlink("real", top_ / "link");
   EXPECT_THAT(make_own_folder(top_ / "link/cache").reason, IsEmpty());
@@ -229,13 +229,13 @@ TEST_F(OwnFolder, LinksOfTheUsersOwnAreFollowedAndTheirTargetsChecked) {
   EXPECT_THAT(make_own_folder(top_ / "loop/cache").reason, HasSubstr("cannot be followed"));
 }
 
-TEST_F(OwnFolder, AFileInTheWayAndARelativePathAreRefused) {
+TEST_F(OwnFolder, RefusesAFileInThePathAndARelativePath) {
   EXPECT_THAT(make_own_folder("/dev/null/cache").reason, HasSubstr("/dev/null"));
   EXPECT_FALSE(make_own_folder("/dev/null/cache").only_here);
   EXPECT_THAT(make_own_folder("cache").reason, HasSubstr("is not an absolute path"));
 }
 
-/// Rank 0 looks for old files besides.
+/// Rank 1, because rank 0 also looks for old files.
 job::JobFacts rank_1() {
   job::JobFacts facts;
   facts.rank = 1;
@@ -243,7 +243,7 @@ job::JobFacts rank_1() {
   return facts;
 }
 
-TEST_F(OwnFolder, WhatSomebodyDidInOneNodesTmpIsAWarningOfThatNode) {
+TEST_F(OwnFolder, RefusalInANodesLocalFolderIsAWarningOfThatNode) {
   const std::filesystem::path exposed = top_ / "exposed";
   std::filesystem::create_directory(exposed);
   std::filesystem::permissions(exposed, std::filesystem::perms::all | std::filesystem::perms::sticky_bit);
@@ -256,7 +256,7 @@ TEST_F(OwnFolder, WhatSomebodyDidInOneNodesTmpIsAWarningOfThatNode) {
   EXPECT_THAT(patch.node_warnings.front(), HasSubstr("TRITON_CACHE_DIR"));
 }
 
-TEST_F(OwnFolder, CachesThatCannotBeMadeAreLeftOut) {
+TEST_F(OwnFolder, UnsetsCacheVariablesWhoseFolderCannotBeCreated) {
   resolve::EnvPatch patch;
   const std::string good = top_ / "good";
   patch.changes = {{"TORCH_HOME", "/dev/null/torch", resolve::Action::Set, "o", "r"},
@@ -271,8 +271,8 @@ TEST_F(OwnFolder, CachesThatCannotBeMadeAreLeftOut) {
   EXPECT_TRUE(std::filesystem::is_directory(good));
 }
 
-TEST_F(OwnFolder, CachesThatAGroupCouldExchangeAreUsedAndToldOnceAFolder) {
-  const std::string project = make_projects("project");
+TEST_F(OwnFolder, WarnsOncePerFolderForGroupWritableCaches) {
+  const std::string project = make_group_writable("project");
   if (project.empty()) {
     GTEST_SKIP() << "this user is in no project's group";
   }
@@ -285,7 +285,7 @@ TEST_F(OwnFolder, CachesThatAGroupCouldExchangeAreUsedAndToldOnceAFolder) {
   EXPECT_THAT(patch.warnings.front(), HasSubstr("TORCH_HOME: " + project + "/me/torch: members of group"));
 }
 
-TEST_F(OwnFolder, OneFolderThatManyCachesLackIsToldOnce) {
+TEST_F(OwnFolder, WarnsOnceWhenSeveralCachesFailForTheSameFolder) {
   const std::string open = make("unsticky", 0777);
   resolve::EnvPatch patch;
   for (const char* const name : {"TORCH_HOME", "HF_HOME", "TRITON_CACHE_DIR"}) {

@@ -59,7 +59,7 @@ TEST_F(PurgeAgeOfFolder, FindsTheOldestFileBelow) {
   EXPECT_TRUE(age->complete);
 }
 
-TEST_F(PurgeAgeOfFolder, TouchesNothing) {
+TEST_F(PurgeAgeOfFolder, DoesNotChangeAccessOrModificationTimes) {
   const std::string path = file("a/old", 80);
   struct stat before {};
   struct stat after {};
@@ -70,7 +70,7 @@ TEST_F(PurgeAgeOfFolder, TouchesNothing) {
   EXPECT_EQ(before.st_mtim.tv_sec, after.st_mtim.tv_sec);
 }
 
-TEST_F(PurgeAgeOfFolder, EndsAtItsLimits) {
+TEST_F(PurgeAgeOfFolder, StopsAtItsFileAndTimeLimits) {
   for (int i = 0; i < 100; ++i) {
     file("f" + std::to_string(i), 1);
   }
@@ -107,7 +107,7 @@ TEST_F(PurgeAgeOfFolder, TheWarningFollowsTheSettings) {
   EXPECT_EQ(purge_warning(settings, Environment()), std::nullopt) << "no SCRATCH";
 }
 
-TEST_F(PurgeAgeOfFolder, OnlyRankZeroLooks) {
+TEST_F(PurgeAgeOfFolder, OnlyRank0SearchesForOldFiles) {
   settings::Settings settings(settings::launch_table());
   ASSERT_TRUE(settings.set("scratch.purge-days", "90", "test"));
   Environment environment;

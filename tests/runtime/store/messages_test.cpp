@@ -9,7 +9,7 @@ using testing::ElementsAre;
 
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
-TEST(StoreMessages, ARequestArrivesAsItWasSent) {
+TEST(StoreMessages, RequestIsUnchangedAfterEncodeAndParse) {
   const Request sent{Operation::CompareSet, {std::string("a\0b\n", 4)}, {"", std::string(70'000, '\xff')}, kLeast};
   const std::string bytes = encode(0xfedc'ba98'7654'3210, sent);
   EXPECT_EQ(bytes.size(), encoded_size(sent));
@@ -22,7 +22,7 @@ TEST(StoreMessages, ARequestArrivesAsItWasSent) {
   EXPECT_EQ(got->content.number, kLeast);
 }
 
-TEST(StoreMessages, AnAnswerArrivesAsItWasSent) {
+TEST(StoreMessages, AnswerIsUnchangedAfterEncodeAndParse) {
   const Answer sent{Answer::Status::Refused,
                     {std::make_shared<const std::string>("x"), std::make_shared<const std::string>()},
                     -7,
@@ -36,7 +36,7 @@ TEST(StoreMessages, AnAnswerArrivesAsItWasSent) {
   EXPECT_THAT(got->content.values, ElementsAre(testing::Pointee(std::string("x")), testing::Pointee(std::string())));
 }
 
-TEST(StoreMessages, NoneIsReadThatIsCutShortOrGoesOn) {
+TEST(StoreMessages, RejectsTruncatedAndOverlongMessages) {
   const std::string request = encode(1, Request{Operation::Set, {"key", "other"}, {"value", ""}});
   const std::string answer =
       encode(1, Answer{.values = {std::make_shared<const std::string>("value")}, .refusal = "why"});
@@ -50,7 +50,7 @@ TEST(StoreMessages, NoneIsReadThatIsCutShortOrGoesOn) {
   EXPECT_FALSE(parse_answer(answer + "x"));
 }
 
-TEST(StoreMessages, NoneIsReadWhoseOperationLacksKeysOrValues) {
+TEST(StoreMessages, RejectsRequestsWithAWrongNumberOfKeysOrValues) {
   const auto is_read = [](const Request& request) { return parse_request(encode(1, request)).has_value(); };
   EXPECT_TRUE(is_read({Operation::Set, {}, {}}));
   EXPECT_FALSE(is_read({Operation::Set, {"key"}, {}}));
@@ -71,7 +71,7 @@ TEST(StoreMessages, NoneIsReadWhoseOperationLacksKeysOrValues) {
   EXPECT_FALSE(is_read({.operation = Operation::Count, .quiet = true})) << "its answer is all that it is for";
 }
 
-TEST(StoreMessages, AnAnswerCannotSayWhatIsOnlyKnownHere) {
+TEST(StoreMessages, RejectsAnswersWithALocalStatus) {
   EXPECT_TRUE(parse_answer(encode(1, Answer{.status = Answer::Status::Refused})));
   EXPECT_FALSE(parse_answer(encode(1, Answer{.status = Answer::Status::TimedOut})));
   EXPECT_FALSE(parse_answer(encode(1, Answer{.status = Answer::Status::Gone})));

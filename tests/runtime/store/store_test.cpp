@@ -65,7 +65,7 @@ std::set<int> open_descriptors() {
   return open;
 }
 
-TEST(Store, ProgramsThatThisOneStartsInheritNothingOfIt) {
+TEST(Store, AllDescriptorsAreCloseOnExec) {
   const std::set<int> before = open_descriptors();
   World world(2);
   const auto one = world.client(1);
@@ -77,7 +77,7 @@ TEST(Store, ProgramsThatThisOneStartsInheritNothingOfIt) {
   }
 }
 
-TEST(Store, EveryRankSeesWhatAnyHasSet) {
+TEST(Store, EveryRankReadsTheValuesOfAllRanks) {
   World world(3);
   const auto one = world.client(1);
   const auto two = world.client(2);
@@ -90,7 +90,7 @@ TEST(Store, EveryRankSeesWhatAnyHasSet) {
   }
 }
 
-TEST(Store, ManyThreadsWaitOnOneConnectionAndEachGetsItsOwn) {
+TEST(Store, ThreadsOnOneConnectionGetTheirOwnAnswers) {
   constexpr int kThreads = 32;
   World world(3);
   const std::array<std::shared_ptr<Access>, 3> ways{world.server, world.client(1), world.client(2)};
@@ -98,7 +98,7 @@ TEST(Store, ManyThreadsWaitOnOneConnectionAndEachGetsItsOwn) {
   std::atomic<int> right = 0;
   for (int number = 0; number < kThreads; ++number) {
     for (std::size_t way = 0; way < ways.size(); ++way) {
-      // Each waits for the next one's word, the last for the test's.
+      // Each waits for the value of the next one, the last for that of the test.
       threads.emplace_back([&, number, way] {
         const std::string word = get(*ways[way], fmt::format("{} {}", number + 1, way));
         right += word == "value" ? 1 : 0;
@@ -115,7 +115,7 @@ TEST(Store, ManyThreadsWaitOnOneConnectionAndEachGetsItsOwn) {
   EXPECT_EQ(right, kThreads * 3);
 }
 
-TEST(Store, AValueOfManyFramesArrivesWhole) {
+TEST(Store, TransfersAValueOfManyFrames) {
   World world(3);
   const auto one = world.client(1);
   const auto two = world.client(2);
@@ -129,7 +129,7 @@ TEST(Store, AValueOfManyFramesArrivesWhole) {
   EXPECT_EQ(get(*world.server, "large") == value, true);
 }
 
-TEST(Store, ThreadsThatSendAndTakeLargeValuesAtOnceDoNotHoldEachOtherUp) {
+TEST(Store, ConcurrentLargeSetsAndGetsDoNotDeadlock) {
   World world(2);
   const auto one = world.client(1);
   const std::string value(std::size_t{3} << 20, 'x');
@@ -148,7 +148,7 @@ TEST(Store, ThreadsThatSendAndTakeLargeValuesAtOnceDoNotHoldEachOtherUp) {
   EXPECT_EQ(right, 6);
 }
 
-TEST(Store, AWaitEndsAtItsTimeLimitAndLeavesNothingBehind) {
+TEST(Store, WaitEndsAtItsTimeoutWithoutSideEffects) {
   World world(2);
   const auto one = world.client(1);
   for (Access* const access : std::initializer_list<Access*>{world.server.get(), one.get()}) {
@@ -159,7 +159,7 @@ TEST(Store, AWaitEndsAtItsTimeLimitAndLeavesNothingBehind) {
   }
 }
 
-TEST(Store, AWaitEndsWhenItIsInterruptedButWhatIsThereNeedsNone) {
+TEST(Store, WaitCanBeInterruptedUnlessTheKeyExists) {
   World world(2);
   const auto one = world.client(1);
   for (Access* const access : std::initializer_list<Access*>{world.server.get(), one.get()}) {
@@ -178,7 +178,7 @@ TEST(Store, AWaitEndsWhenItIsInterruptedButWhatIsThereNeedsNone) {
   }
 }
 
-TEST(Store, AWaitWithoutEndIsLookedAtEveryHour) {
+TEST(Store, UnlimitedWaitIsCheckedPeriodically) {
   const Patience patience;
   const auto latest = Patience::Clock::now() + std::chrono::hours(2);
   WaitLimit limit(patience);
@@ -186,7 +186,7 @@ TEST(Store, AWaitWithoutEndIsLookedAtEveryHour) {
   EXPECT_FALSE(limit.over());
 }
 
-TEST(Store, WhoReadsForAllGivesUpAndAnotherGoesOnReading) {
+TEST(Store, AnotherThreadContinuesToReadWhenTheReaderTimesOut) {
   World world(2);
   const auto one = world.client(1);
   std::future<std::string> patient = std::async(std::launch::async, [&] { return get(*one, "key"); });
@@ -197,7 +197,7 @@ TEST(Store, WhoReadsForAllGivesUpAndAnotherGoesOnReading) {
   EXPECT_EQ(patient.get(), "value");
 }
 
-TEST(Store, WhenRankZeroIsGoneWhoWaitsAndWhoAsksIsTold) {
+TEST(Store, WaitsAndRequestsFailWhenRank0IsGone) {
   World world(2);
   const auto one = world.client(1);
   std::vector<std::future<Answer>> waits;
@@ -214,7 +214,7 @@ TEST(Store, WhenRankZeroIsGoneWhoWaitsAndWhoAsksIsTold) {
   EXPECT_EQ(world.server->ask({Operation::Count}).status, Status::Gone);
 }
 
-TEST(Store, ARankThatEndsTakesItsWaitsAlongAndNothingElse) {
+TEST(Store, ClosedRankLosesItsWaitsButKeepsItsValues) {
   World world(3);
   auto one = world.client(1);
   const auto two = world.client(2);
@@ -225,7 +225,7 @@ TEST(Store, ARankThatEndsTakesItsWaitsAlongAndNothingElse) {
   EXPECT_EQ(get(*two, "last"), "word");
 }
 
-TEST(Store, TheServerSaysWhoseConnectionIsClosedWhateverThatRankSaidBefore) {
+TEST(Store, ServerSetsLeftAndClosedKeysWhenARankDisconnects) {
   World world(4);
   auto one = world.client(1);
   auto two = world.client(2);
@@ -241,7 +241,7 @@ TEST(Store, TheServerSaysWhoseConnectionIsClosedWhateverThatRankSaidBefore) {
   EXPECT_EQ(get(*three, closed_key(2)), "1");
 }
 
-TEST(Store, WhatARankSaidBeforeItEndedCounts) {
+TEST(Store, RequestsSentBeforeADisconnectAreProcessed) {
   World world(2);
   {
     Socket head = std::move(world.heads[0]);
@@ -251,30 +251,30 @@ TEST(Store, WhatARankSaidBeforeItEndedCounts) {
   EXPECT_EQ(get(*world.server, "last"), "word");
 }
 
-TEST(Store, WhatARankSaidBeforeItEndedCountsThoughAnAnswerNoLongerReachesIt) {
+TEST(Store, RequestsSentBeforeADisconnectAreProcessedWhenAnAnswerFails) {
   World world(3);
   Socket one = std::move(world.heads[0]);
   Socket two = std::move(world.heads[1]);
-  const auto say = [](Socket& head, const Request& request) {
+  const auto send_request = [](Socket& head, const Request& request) {
     const auto deadline = rendezvous::Clock::now() + std::chrono::seconds(10);
     EXPECT_TRUE(head.send_frame('\0' + encode(1, request), deadline));
   };
-  say(one, {Operation::Wait, {"key"}});
-  say(one, {Operation::Set, {"begun"}, {""}});
+  send_request(one, {Operation::Wait, {"key"}});
+  send_request(one, {Operation::Set, {"begun"}, {""}});
   EXPECT_EQ(get(*world.server, "begun"), "");
-  // Here the server's thread hears nobody. When it does again, it has heard of the second rank first.
-  const auto while_nobody_is_heard = [&] {
-    say(two, {Operation::Set, {"key"}, {""}});
-    say(one, {Operation::Set, {"last"}, {"word"}});
+  // Here the server's thread reads no socket; afterwards it handles the second rank first.
+  const auto while_no_socket_is_read = [&] {
+    send_request(two, {Operation::Set, {"key"}, {""}});
+    send_request(one, {Operation::Set, {"last"}, {"word"}});
     one = Socket();
     return true;
   };
-  EXPECT_EQ(world.server->ask({Operation::Wait, {"never"}}, {.interrupted = while_nobody_is_heard}).status,
+  EXPECT_EQ(world.server->ask({Operation::Wait, {"never"}}, {.interrupted = while_no_socket_is_read}).status,
             Status::TimedOut);
   EXPECT_EQ(world.server->ask({Operation::Get, {"last"}}, within(std::chrono::seconds(10))).status, Status::Done);
 }
 
-TEST(Store, WhoSaysWhatNoRankSaysIsHungUpOn) {
+TEST(Store, DisconnectsAPeerThatSendsAnInvalidFrame) {
   const std::string request = encode(1, Request{Operation::Count});
   for (const std::string& frame : {std::string(), std::string("\0", 1), "\2" + request, '\0' + request + "x"}) {
     World world(2);
@@ -288,7 +288,7 @@ TEST(Store, WhoSaysWhatNoRankSaysIsHungUpOn) {
   }
 }
 
-TEST(Store, ARankThatReadsNoAnswersIsNotHeardUntilItDoes) {
+TEST(Store, RequestsOfARankThatReadsNoAnswersArePaused) {
   World world(3);
   const auto two = world.client(2);
   Socket head = std::move(world.heads[0]);
@@ -310,7 +310,7 @@ TEST(Store, ARankThatReadsNoAnswersIsNotHeardUntilItDoes) {
   EXPECT_EQ(two->ask({Operation::Check, {"heard"}}).number, 1);
 }
 
-TEST(Store, ARankThatIsAnsweredWhileItReadsSlowlyIsHeardOn) {
+TEST(Store, SlowReaderGetsAllAnswers) {
   World world(2);
   Socket head = std::move(world.heads[0]);
   const std::string value(std::size_t{1} << 14, 'x');
@@ -350,7 +350,7 @@ TEST(Store, ARequestThatIsTooLongIsRefusedBeforeItIsSent) {
   }
 }
 
-TEST(Store, WhatDoesNotFitIsRefusedAtOnceOrWithWhatIsAskedNext) {
+TEST(Store, FullStoreRefusesTheRequestOrTheNextOneOfThatRank) {
   World world(2, 10'000);
   const auto one = world.client(1);
   EXPECT_EQ(set(*world.server, "key", std::string(10'000, 'x')), Status::Refused);

@@ -44,7 +44,7 @@ struct Asked {
   }
 };
 
-TEST(StoreTable, AnswersWhatNeedsNoWaitAtOnce) {
+TEST(StoreTable, AnswersImmediatelyWithoutAWait) {
   Asked ask;
   EXPECT_THAT(ask(Operation::Check, {"a"}), ElementsAre("1/1: 0"));
   EXPECT_THAT(ask(Operation::Set, {"a", "b"}, {"x", "y"}), ElementsAre("1/2: 0"));
@@ -70,7 +70,7 @@ TEST(StoreTable, AddsAndCompares) {
   EXPECT_THAT(ask(Operation::CompareSet, {"new"}, {"", "x"}), ElementsAre("1/8: 0 x"));
 }
 
-TEST(StoreTable, RefusesToAddToWhatIsNoNumberOrTooMuch) {
+TEST(StoreTable, AddRefusesNonNumbersAndOverflow) {
   Asked ask;
   (void)ask(Operation::Set, {"text", "most"}, {"1 apple", std::to_string(std::numeric_limits<std::int64_t>::max())});
   EXPECT_THAT(ask(Operation::Add, {"text"}, {}, 1), ElementsAre("1/2: refused"));
@@ -78,7 +78,7 @@ TEST(StoreTable, RefusesToAddToWhatIsNoNumberOrTooMuch) {
   EXPECT_THAT(ask(Operation::Get, {"text"}), ElementsAre("1/4: 0 1 apple")) << "nothing has changed";
 }
 
-TEST(StoreTable, WhoWaitsIsAnsweredByWhatBringsTheLastKey) {
+TEST(StoreTable, WaitIsAnsweredWhenItsLastKeyIsSet) {
   Asked ask;
   EXPECT_THAT(ask(Operation::Get, {"a", "b"}), IsEmpty());
   EXPECT_THAT(ask(Operation::Wait, {"b"}), IsEmpty());
@@ -88,7 +88,7 @@ TEST(StoreTable, WhoWaitsIsAnsweredByWhatBringsTheLastKey) {
   EXPECT_THAT(ask(Operation::Add, {"b"}, {}, 1), ElementsAre("1/6: 1", "1/1: 0 x 1"));
 }
 
-TEST(StoreTable, AQuietRequestIsAnsweredOnlyWhereItIsRefused) {
+TEST(StoreTable, QuietRequestIsAnsweredOnlyOnRefusal) {
   Table table(1'000);
   EXPECT_THAT(texts_of(table.take({2, 1}, {Operation::Get, {"a"}})), IsEmpty());
   Request request{Operation::Set, {"a"}, {"x"}};
@@ -98,7 +98,7 @@ TEST(StoreTable, AQuietRequestIsAnsweredOnlyWhereItIsRefused) {
   EXPECT_THAT(texts_of(table.take({1, 2}, request)), ElementsAre("1/2: refused"));
 }
 
-TEST(StoreTable, WhoNoLongerWaitsIsNotAnswered) {
+TEST(StoreTable, CancelledWaitIsNotAnswered) {
   Asked ask;
   const std::size_t empty = ask.table.bytes();
   (void)ask(Operation::Get, {"a"});
@@ -111,14 +111,14 @@ TEST(StoreTable, WhoNoLongerWaitsIsNotAnswered) {
   EXPECT_THAT(ask(Operation::Set, {"a"}, {"x"}), ElementsAre("1/3: 0"));
 }
 
-TEST(StoreTable, OneNumberCannotWaitTwice) {
+TEST(StoreTable, RefusesASecondWaitWithTheSameNumber) {
   Table table(kPlenty);
   EXPECT_THAT(texts_of(table.take({1, 1}, {Operation::Wait, {"a"}})), IsEmpty());
   EXPECT_THAT(texts_of(table.take({1, 1}, {Operation::Wait, {"b"}})), ElementsAre("1/1: refused"));
   EXPECT_THAT(texts_of(table.take({1, 2}, {Operation::Set, {"b", "a"}, {"", ""}})), ElementsAre("1/2: 0", "1/1: 0"));
 }
 
-TEST(StoreTable, HoldsNoMoreThanItMayAndSaysSo) {
+TEST(StoreTable, RefusesRequestsAboveTheMemoryLimit) {
   Table table(10'000);
   const auto ask = [&](const Request& request) { return table.take({1, 1}, request)[0].second; };
   EXPECT_EQ(ask({Operation::Set, {"a"}, {std::string(9'000, 'x')}}).status, Answer::Status::Done);
@@ -139,7 +139,7 @@ TEST(StoreTable, HoldsNoMoreThanItMayAndSaysSo) {
   EXPECT_LE(keys, 10'000 / Table::kEntry) << "keys without values count as well";
 }
 
-/// What a table is to do, said the plain way: after each request all that wait are looked at.
+/// A simple model of the table: after each request every waiting request is checked.
 class Model {
  public:
   std::vector<std::string> take(const Ticket& ticket, const Request& request) {
@@ -252,7 +252,7 @@ class RandomRequests {
   std::mt19937 random_;
 };
 
-TEST(StoreTable, DoesWhatItsModelDoesWhateverIsAsked) {
+TEST(StoreTable, MatchesTheModelForRandomRequests) {
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     RandomRequests random(seed);
     Table table(kPlenty);

@@ -1,7 +1,7 @@
 // checkpoint_kills [--kills=N] [--ranks=N] [--seed=N] [--folder=DIR]: kills -9 a random rank, or all, at a random
-// microsecond of a run that saves a checkpoint every step, and goes on from what it left; N times. After each kill the
-// newest checkpoint must load and verify, and none that was reported committed may be missing or another one's. Prints
-// where the kills fell.
+// microsecond of a run that saves a checkpoint every step, and resumes from what is on disk; N times. After each kill
+// the newest checkpoint must load and verify, and every checkpoint that was reported as committed must be there with
+// its own content. Prints what was in progress at the kills.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostRanks = 8;
 constexpr int kKeep = 3;
 
-/// What a rank is at, for the statistics; in memory that the driver shares.
+/// What a rank is doing, for the statistics; in memory shared with the driver.
 enum Activity : int { Between, Creating, Writing, Sealing, Verifying, Naming, Tidying, kActivities };
 constexpr std::array<const char*, kActivities> kNames{
     "between saves", "creating the structures",   "writing, fsync, reading back", "seal", "reading the seal back",

@@ -66,7 +66,7 @@ struct Training {
     }
   }
 
-  /// One step on images that the generator makes up: generator, momentum and statistics all matter.
+  /// One step on random images: the generator's state, momentum and statistics all matter.
   void step() {
     const at::Tensor images = torch::randn({4, 3, 8, 8});
     const at::Tensor labels = torch::randint(10, {4});
@@ -117,9 +117,9 @@ std::vector<at::Tensor> copies(const Training& training) {
   return tensors;
 }
 
-class CheckpointOf : public testing::TestWithParam<Kind> {};
+class CheckpointWithOptimizer : public testing::TestWithParam<Kind> {};
 
-TEST_P(CheckpointOf, AnInterruptedTrainingGoesOnBitForBit) {
+TEST_P(CheckpointWithOptimizer, ResumesAnInterruptedTrainingBitForBit) {
   const TemporaryFolder folder;
   Training uninterrupted(GetParam(), 1);
   uninterrupted.steps(10);
@@ -129,7 +129,7 @@ TEST_P(CheckpointOf, AnInterruptedTrainingGoesOnBitForBit) {
   ASSERT_TRUE(save(folder.path(), first.state(), {}));
 
   Training second(GetParam(), 999);
-  second.steps(2);  // state of its own, which must vanish
+  second.steps(2);  // its own state, which the load must replace
   TrainingState state = second.state();
   const auto loaded = load("auto", folder.path(), state);
   ASSERT_TRUE(loaded) << loaded.error().message();
@@ -139,7 +139,7 @@ TEST_P(CheckpointOf, AnInterruptedTrainingGoesOnBitForBit) {
   expect_bit_equal(second, uninterrupted);
 }
 
-TEST_P(CheckpointOf, OptionsOfEachGroupComeBack) {
+TEST_P(CheckpointWithOptimizer, RestoresTheOptionsOfEachParameterGroup) {
   const TemporaryFolder folder;
   Training first(GetParam(), 1);
   first.steps(3);
@@ -153,7 +153,7 @@ TEST_P(CheckpointOf, OptionsOfEachGroupComeBack) {
   }
 }
 
-TEST_P(CheckpointOf, BeforeTheFirstStepItHoldsNoMomentsAndLoads) {
+TEST_P(CheckpointWithOptimizer, LoadsWithoutMomentsBeforeTheFirstStep) {
   const TemporaryFolder folder;
   Training first(GetParam(), 1);
   ASSERT_TRUE(save(folder.path(), first.state(), {}));
@@ -165,10 +165,10 @@ TEST_P(CheckpointOf, BeforeTheFirstStepItHoldsNoMomentsAndLoads) {
   expect_bit_equal(first, second);
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizer, CheckpointOf, testing::Values(Kind::Sgd, Kind::AdamW),
+INSTANTIATE_TEST_SUITE_P(Optimizer, CheckpointWithOptimizer, testing::Values(Kind::Sgd, Kind::AdamW),
                          [](const auto& test) { return test.param == Kind::Sgd ? "Sgd" : "AdamW"; });
 
-TEST(Checkpoint, KeepsThePlaceAndStridesOfTheTensorsThatItFills) {
+TEST(Checkpoint, LoadsIntoTheMemoryAndStridesOfExistingTensors) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   ASSERT_TRUE(save(folder.path(), first.state(), {}));
@@ -182,7 +182,7 @@ TEST(Checkpoint, KeepsThePlaceAndStridesOfTheTensorsThatItFills) {
   EXPECT_TRUE(second.net->conv1->weight.requires_grad());
 }
 
-TEST(Checkpoint, NamesTensorsInTheOrderOfPythonsStateDict) {
+TEST(Checkpoint, NamesTensorsInTheOrderOfTheStateDictInPython) {
   std::vector<std::string> keys;
   for (const auto& entry : model::named_state(*Net())) {
     keys.push_back(entry.key());
@@ -191,7 +191,7 @@ TEST(Checkpoint, NamesTensorsInTheOrderOfPythonsStateDict) {
                                 "bn1.num_batches_tracked", "layer1.0.weight", "layer1.0.bias", "fc.weight", "fc.bias"));
 }
 
-TEST(Checkpoint, GivesBackTheProgress) {
+TEST(Checkpoint, RestoresTheProgress) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   first.progress = {3, 12, 345, 768, 0.75, 300, 4, 64, 512, 0xffff'ffff'ffff'fffe};
@@ -228,7 +228,7 @@ TEST(Checkpoint, GivesBackTheProgress) {
   EXPECT_EQ(progress.unrecorded.samples, 32);
 }
 
-TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {
+TEST(Checkpoint, RejectsAnInvalidTrainingPosition) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   first.progress.sample_position = -64;
@@ -241,7 +241,7 @@ TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {
   EXPECT_EQ(loaded.error().kind, ErrorKind::BadData);
 }
 
-TEST(Checkpoint, OfAnotherVersionIsRefusedAndNotSetAsideAsDamaged) {
+TEST(Checkpoint, RejectsAnotherVersionWithoutMarkingItDamaged) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   const TrainingState whole = first.state();
@@ -261,7 +261,7 @@ TEST(Checkpoint, OfAnotherVersionIsRefusedAndNotSetAsideAsDamaged) {
   EXPECT_TRUE(std::filesystem::exists(folder.file("step-00000000.h5")));
 }
 
-TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouched) {
+TEST(Checkpoint, RejectsAnotherModelNamingTheFirstDifferenceAndChangesNothing) {
   const TemporaryFolder folder;
   Training thousand(Kind::Sgd, 1, 1000);
   ASSERT_TRUE(save(folder.path(), thousand.state(), {}));
@@ -279,7 +279,7 @@ TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouc
   }
 }
 
-TEST(Checkpoint, OfAnotherOptimizerIsRefusedAndNothingIsTouched) {
+TEST(Checkpoint, RejectsAnotherOptimizerAndChangesNothing) {
   const TemporaryFolder folder;
   Training sgd(Kind::Sgd, 1);
   sgd.steps(1);
@@ -294,7 +294,7 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefusedAndNothingIsTouched) {
   EXPECT_TRUE(torch::equal(before[0], copies(adamw)[0]));
 }
 
-TEST(Checkpoint, ResumeNeverAndAnEmptyFolderLoadNothing) {
+TEST(Checkpoint, LoadsNothingWithResumeNeverOrAnEmptyFolder) {
   const TemporaryFolder folder;
   Training training(Kind::Sgd, 1);
   TrainingState state = training.state();
@@ -303,7 +303,7 @@ TEST(Checkpoint, ResumeNeverAndAnEmptyFolderLoadNothing) {
   EXPECT_FALSE(load("never", folder.path(), state)->has_value());
 }
 
-TEST(Checkpoint, ThatWasNamedAndIsAbsentIsAnErrorOfResume) {
+TEST(Checkpoint, ReportsAMissingResumeFileAsAnErrorOfResume) {
   Training training(Kind::Sgd, 1);
   TrainingState state = training.state();
   const auto loaded = load("/no/such/checkpoint.h5", "", state);
@@ -313,7 +313,7 @@ TEST(Checkpoint, ThatWasNamedAndIsAbsentIsAnErrorOfResume) {
               HasSubstr("rollcall: --resume: /no/such/checkpoint.h5: No such file or directory"));
 }
 
-TEST(Checkpoint, DamagedNewestGivesTheOneBeforeAndAWarning) {
+TEST(Checkpoint, FallsBackToThePreviousCheckpointWithAWarning) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   first.steps(1);
@@ -333,7 +333,7 @@ TEST(Checkpoint, DamagedNewestGivesTheOneBeforeAndAWarning) {
   EXPECT_TRUE(torch::equal(after_one[0], copies(second)[0]));
 }
 
-TEST(Checkpoint, FolderThatCannotBeCreatedIsAnError) {
+TEST(Checkpoint, ReportsAFolderThatCannotBeCreated) {
   const TemporaryFolder folder;
   format::write_file(folder.file("file"), {});
   Training training(Kind::Sgd, 1);
@@ -351,7 +351,7 @@ TEST(RandomState, ContinuesTheSameSequence) {
   EXPECT_TRUE(torch::equal(torch::randn({5}), expected));
 }
 
-TEST(RandomState, OfAnotherSizeIsRefused) {
+TEST(RandomState, RejectsAStateOfAnotherSize) {
   EXPECT_EQ(set_cpu_rng_state({std::byte{1}, std::byte{2}}).error().kind, ErrorKind::BadData);
 }
 

@@ -22,7 +22,7 @@ os.environ.setdefault("ROLLCALL_BUILD_DIR", str(pathlib.Path(__file__).parents[3
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import own_file_system
 import trainer_ranks
-from kill_trainings import DEADLINE, Wrong, failed_saves, inspect, left_behind, present, reported, told
+from kill_trainings import DEADLINE, Wrong, failed_saves, inspect, left_behind, present, reported, records_of
 from trainer_ranks import SMALL, records
 
 INTERRUPTED, ENDED, LOST_PEER, LEASE_HELD, ANOTHER_TRAINING, NOT_SAVED = 75, 1, 69, 73, 76, 74
@@ -52,8 +52,8 @@ class Campaign:
 
     def wait_for_steps(self, processes, count):
         """Until this submission has done so many steps; records of earlier ones do not count."""
-        before, begun = len(told(self.folder, "step")), time.monotonic()
-        while len(told(self.folder, "step")) < before + count:
+        before, begun = len(records_of(self.folder, "step")), time.monotonic()
+        while len(records_of(self.folder, "step")) < before + count:
             if any(process.poll() is not None for process in processes):
                 raise Wrong("a run ended by itself:\n" + "".join("".join(process.communicate()) for process in processes))
             if time.monotonic() - begun > DEADLINE:
@@ -62,7 +62,7 @@ class Campaign:
         if count == 1:
             self.last_start = time.monotonic() - begun
 
-    def come_to_a_random_moment(self, processes, start_too=True):
+    def wait_for_a_random_moment(self, processes, start_too=True):
         """In the middle of starting, one time in ten; else up to a second after a few steps."""
         if start_too and self.random.random() < 0.1:
             time.sleep(self.random.random() * self.last_start)
@@ -85,12 +85,12 @@ class Campaign:
             raise Wrong(f"{what}: exit codes {got} instead of one of {codes}:\n" + "".join(output))
         return "".join(output)
 
-    # ------------------------------------------------------------ ways to interrupt; each returns where it fell
+    # ------------------------------------------------------------ ways to interrupt; each returns the moment
 
     def stop(self, number, what):
         processes = self.submit()
         try:
-            where = self.come_to_a_random_moment(processes, start_too=False)
+            where = self.wait_for_a_random_moment(processes, start_too=False)
             for process in processes:
                 process.send_signal(number)
             self.reap(processes, [(INTERRUPTED, 0)], what)
@@ -106,7 +106,7 @@ class Campaign:
         return self.stop(signal.SIGTERM, "TERM")
 
     def signal_in_the_start(self):
-        """Before the first step there may be nobody to hear it; the folder is as it was, or a step further."""
+        """Before the first step no handler may be installed yet; the folder is unchanged, or has one step more."""
         processes = self.submit()
         try:
             time.sleep(self.random.random() * self.last_start)
@@ -137,12 +137,12 @@ class Campaign:
         where = self.stop(signal.SIGTERM, "requeue, first start")
         self.environment, self.resume = {**job, "SLURM_RESTART_COUNT": "1"}, (self.random.choice(["--resume=never", "--resume=auto"]),)
         newest = max(present(self.room.folder))
-        resumed = len(told(self.folder, "resume"))
+        resumed = len(records_of(self.folder, "resume"))
         try:
             self.stop(signal.SIGTERM, "requeue, second start")
         finally:
             self.environment, self.resume = {}, ()
-        if [record["global_step"] for record in told(self.folder, "resume")[resumed:]] != [newest]:
+        if [record["global_step"] for record in records_of(self.folder, "resume")[resumed:]] != [newest]:
             raise Wrong("a restarted job did not go on from its own checkpoint")
         return where
 
@@ -150,7 +150,7 @@ class Campaign:
         processes = self.submit()
         victims = self.random.choice([[0], [1], [0, 1]])
         try:
-            where = self.come_to_a_random_moment(processes)
+            where = self.wait_for_a_random_moment(processes)
             for rank in victims:
                 processes[rank].send_signal(signal.SIGKILL)
             wanted = tuple(-signal.SIGKILL if rank in victims else LOST_PEER for rank in range(2))
@@ -164,7 +164,7 @@ class Campaign:
         first = self.submit()
         second = []
         try:
-            where = self.come_to_a_random_moment(first, start_too=False)
+            where = self.wait_for_a_random_moment(first, start_too=False)
             second = self.submit(env={"ROLLCALL_RENDEZVOUS_FOLDER": self.other_rendezvous()})
             output = self.reap(second, [(LEASE_HELD, LEASE_HELD)], "a second submission")
             if output.count("rollcall: ") != 1 or "writes there" not in output:
@@ -198,7 +198,7 @@ class Campaign:
         """Stands still at a random moment for a while: nothing fails. Then the run is stopped."""
         processes = self.submit()
         try:
-            where = self.come_to_a_random_moment(processes, start_too=False)
+            where = self.wait_for_a_random_moment(processes, start_too=False)
             self.room.freeze()
             time.sleep(STALL)  # the stall itself
             self.room.thaw()
@@ -218,7 +218,7 @@ class Campaign:
         """With no room for a checkpoint the run ends by itself after two failed saves; what was there stays."""
         processes = self.submit("--checkpoint-overlap=wait", "--checkpoint-steps=2")
         try:
-            where = self.come_to_a_random_moment(processes, start_too=False)
+            where = self.wait_for_a_random_moment(processes, start_too=False)
             with self.room.filled(CHECKPOINT // 3):
                 output = self.reap(processes, [(NOT_SAVED, NOT_SAVED)], "on a full disk")
         finally:
@@ -227,7 +227,7 @@ class Campaign:
             raise Wrong(f"nothing was said of a full disk:\n{output}")
         return where
 
-    # ------------------------------------------------------------ what is true after each
+    # ------------------------------------------------------------ checks after each interruption
 
     def other_rendezvous(self):
         folder = self.folder / "second"
@@ -243,22 +243,22 @@ class Campaign:
 
     def saved_at_the_end(self, what):
         """A run that was asked to stop has saved its last step."""
-        last, newest = told(self.folder, "step")[-1]["step"], max(present(self.room.folder), default=0)
+        last, newest = records_of(self.folder, "step")[-1]["step"], max(present(self.room.folder), default=0)
         if newest != last:
             raise Wrong(f"{what}: the last step was {last}, and the newest checkpoint is of step {newest}")
 
     def one_interruption(self, way):
-        newest, resumed = max(present(self.room.folder), default=0), len(told(self.folder, "resume"))
-        steps = len(told(self.folder, "step"))
+        newest, resumed = max(present(self.room.folder), default=0), len(records_of(self.folder, "resume"))
+        steps = len(records_of(self.folder, "step"))
         where = getattr(self, way)()
         inspect(self.room.folder, reported(self.folder))
         self.fell[f"{way.replace('_', ' ')}: {where}; left {left_behind(self.room.folder)}"] += 1
-        first = [record["global_step"] for record in told(self.folder, "resume")[resumed:]][:1]
-        trained = len(told(self.folder, "step")) > steps
+        first = [record["global_step"] for record in records_of(self.folder, "resume")[resumed:]][:1]
+        trained = len(records_of(self.folder, "step")) > steps
         if newest and trained and first != [newest]:
             raise Wrong(f"{way}: the newest checkpoint was of step {newest}, and the run resumed from {first}")
 
-    def ends_as_if_nothing_had_been(self):
+    def ends_like_an_uninterrupted_run(self):
         """Two more steps; then compared with a run that nobody interrupted, step by step and bit by bit."""
         newest = max(present(self.room.folder), default=0)
         last = f"--max-steps={newest + 2}"
@@ -311,7 +311,7 @@ def main():
                     except Wrong as wrong:
                         sys.exit(f"seed {options.seed}, interruption {number}, {way}: {wrong}")
                 try:
-                    steps = campaign.ends_as_if_nothing_had_been()
+                    steps = campaign.ends_like_an_uninterrupted_run()
                 except Wrong as wrong:
                     sys.exit(f"seed {options.seed}: {wrong}")
         except own_file_system.Refused as refused:

@@ -35,10 +35,10 @@ DEADLINE = 120
 
 
 class Wrong(Exception):
-    """What must not be."""
+    """A violated expectation."""
 
 
-def told(folder, event):
+def records_of(folder, event):
     """Records of one kind. The last line of metrics.jsonl may be in the middle of being written, or cut off by a kill."""
     path = folder / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
@@ -47,12 +47,12 @@ def told(folder, event):
 
 def reported(folder):
     """Steps whose checkpoints were reported as written."""
-    return [record["step"] for record in told(folder, "checkpoint") if record["written"]]
+    return [record["step"] for record in records_of(folder, "checkpoint") if record["written"]]
 
 
 def failed_saves(folder):
     """Steps whose checkpoints were reported as not written."""
-    return [record["step"] for record in told(folder, "checkpoint") if not record["written"]]
+    return [record["step"] for record in records_of(folder, "checkpoint") if not record["written"]]
 
 
 def present(folder):
@@ -146,7 +146,7 @@ class Campaign:
 
     def one_kill(self):
         newest, before = max(present(self.folder), default=0), reported(self.folder)
-        resumed_before = told(self.folder, "resume")
+        resumed_before = records_of(self.folder, "resume")
         processes = trainer_ranks.start(self.folder, *self.options, "--checkpoint-steps=1",
                                         f"--checkpoint-overlap={self.random.choice(['skip', 'wait'])}")
         try:
@@ -161,13 +161,13 @@ class Campaign:
         self.fell[f"{moment}: left {left_behind(self.folder)}"] += 1
         inspect(self.folder, steps)
         # A run that was killed early may not have come so far as to resume.
-        resumed = [record["global_step"] for record in told(self.folder, "resume")[len(resumed_before):]]
+        resumed = [record["global_step"] for record in records_of(self.folder, "resume")[len(resumed_before):]]
         if resumed not in ([[newest]] if newest and len(steps) > len(before) else [[], [newest]]):
             raise Wrong(f"the newest checkpoint was of step {newest}, and the run resumed from {resumed}")
         self.committed += len(steps) - len(before)
         self.unreported += len(set(present(self.folder)) - set(steps) - {newest})
 
-    def ends_as_if_nothing_had_been(self):
+    def ends_like_an_uninterrupted_run(self):
         """Two more steps; compared with a run that nobody killed, step by step and bit by bit."""
         newest = max(present(self.folder), default=0)
         trainer_ranks.run(self.folder, *self.options, f"--max-steps={newest + 2}")
@@ -198,9 +198,9 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="kill-trainings-") as folder:
         campaign = Campaign(pathlib.Path(folder), options.parallel, options.seed)
         try:
-            for kill in range(1, options.kills + 1):  # noqa: B007 (told where one goes wrong)
+            for kill in range(1, options.kills + 1):  # noqa: B007 (printed on failure)
                 campaign.one_kill()
-            steps = campaign.ends_as_if_nothing_had_been()
+            steps = campaign.ends_like_an_uninterrupted_run()
         except Wrong as wrong:
             sys.exit(f"seed {options.seed}, kill {kill}: {wrong}")
     print(f"{options.kills} kills of a training by 2 ranks (seed {options.seed}, {options.parallel}): none of {campaign.committed} reported "

@@ -64,8 +64,9 @@ Result<MemoryCheckpoint> checkpoint_of(const std::vector<MemoryPart>& parts) {
   return MemoryCheckpoint::of("the memory of ranks", tables);
 }
 
-/// In pieces of random sizes, parts and pieces in any order.
-void show_all(MemoryCheckpoint& checkpoint, const std::vector<MemoryPart>& parts, std::mt19937& chance) {
+/// Delivers all parts in pieces of random sizes and in random order.
+void deliver_in_random_pieces(MemoryCheckpoint& checkpoint, const std::vector<MemoryPart>& parts,
+                              std::mt19937& chance) {
   struct Piece {
     std::uint32_t owner;
     std::uint64_t first;
@@ -87,7 +88,7 @@ void show_all(MemoryCheckpoint& checkpoint, const std::vector<MemoryPart>& parts
   }
 }
 
-TEST(MemoryCheckpoint, GivesWhatWasAskedForHoweverItIsDividedAndShown) {
+TEST(MemoryCheckpoint, ServesReadsForAnyDivisionIntoPartsAndAnyOrderOfPieces) {
   std::mt19937 chance(1);
   for (int round = 0; round < 200; ++round) {
     const std::vector<Tensor> tensors = random_tensors(chance);
@@ -112,7 +113,7 @@ TEST(MemoryCheckpoint, GivesWhatWasAskedForHoweverItIsDividedAndShown) {
         ASSERT_TRUE(checkpoint->read({&request, 1}, format::VerifyLevel::Full, 1));
       }
     }
-    show_all(*checkpoint, parts, chance);
+    deliver_in_random_pieces(*checkpoint, parts, chance);
     EXPECT_EQ(checkpoint->missing(), 0U);
     for (const Asked& one : asked) {
       EXPECT_TRUE(std::ranges::equal(one.got, one.expected));
@@ -120,7 +121,7 @@ TEST(MemoryCheckpoint, GivesWhatWasAskedForHoweverItIsDividedAndShown) {
   }
 }
 
-TEST(MemoryCheckpoint, HasTheValuesOfTheFirstOwnerThatGaveThem) {
+TEST(MemoryCheckpoint, UsesTheValuesOfTheFirstOwner) {
   std::mt19937 chance(2);
   std::vector<MemoryPart> parts = divided(random_tensors(chance), 3, chance);
   Content other;
@@ -135,7 +136,7 @@ TEST(MemoryCheckpoint, HasTheValuesOfTheFirstOwnerThatGaveThem) {
   EXPECT_EQ(checkpoint->find("/progress/step"), nullptr);
 }
 
-TEST(MemoryCheckpoint, SaysWhatHasNotBeenGiven) {
+TEST(MemoryCheckpoint, CountsTheBytesStillMissing) {
   std::mt19937 chance(3);
   const std::vector<MemoryPart> parts = divided(random_tensors(chance), 2, chance);
   auto checkpoint = checkpoint_of(parts);
@@ -145,7 +146,7 @@ TEST(MemoryCheckpoint, SaysWhatHasNotBeenGiven) {
   EXPECT_EQ(checkpoint->missing(), whole.size());
 }
 
-TEST(MemoryCheckpoint, WithAByteInNoPartOrInTwoIsAnError) {
+TEST(MemoryCheckpoint, RejectsPartsWithGapsOrOverlaps) {
   const auto made_of = [](std::initializer_list<std::pair<std::uint64_t, std::uint64_t>> stretches) {
     const Bytes bytes(16);
     std::vector<MemoryPart> parts;
@@ -164,7 +165,7 @@ TEST(MemoryCheckpoint, WithAByteInNoPartOrInTwoIsAnError) {
   EXPECT_FALSE(made_of({{0, 8}}));
 }
 
-TEST(MemoryCheckpoint, OfSomethingElseThanTablesIsAnError) {
+TEST(MemoryCheckpoint, RejectsTruncatedOrContradictoryTables) {
   std::mt19937 chance(4);
   const std::vector<MemoryPart> parts = divided(random_tensors(chance), 1, chance);
   for (std::size_t length = 0; length < parts[0].table_bytes; length += 7) {
@@ -194,7 +195,7 @@ TEST(MemoryPart, IsSoundUntilAnyOfItsBytesChanges) {
   EXPECT_TRUE(part.is_sound());
 }
 
-TEST(MemoryPart, OfANewerStepOrGenerationIsGreater) {
+TEST(MemoryPart, OrdersByGenerationThenStep) {
   EXPECT_LT((PartName{.generation = 1, .step = 9}), (PartName{.generation = 2, .step = 3}));
   EXPECT_LT((PartName{.generation = 2, .step = 3}), (PartName{.generation = 2, .step = 4}));
 }

@@ -1,4 +1,4 @@
-"""A file system of a test's own: one that can stand still, and one that can be full."""
+"""A private file system for a test that can be frozen or filled up."""
 import contextlib
 import fcntl
 import os
@@ -21,7 +21,7 @@ class OwnFileSystem:
         self.descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def freeze(self):
-        """Whoever writes there waits from here on."""
+        """Blocks all writes until thaw()."""
         fcntl.ioctl(self.descriptor, FIFREEZE, 0)
 
     def thaw(self):
@@ -29,7 +29,7 @@ class OwnFileSystem:
 
     @contextlib.contextmanager
     def filled(self, left):
-        """But for so many bytes; what somebody else frees meanwhile is filled too."""
+        """Filled except for `left` bytes; space that is freed meanwhile is filled as well."""
         filler, ended = self.folder / "filler", threading.Event()
 
         def fill(file):

@@ -131,7 +131,7 @@ int load_and_compare(format::RankGroup& group, const std::string& folder, bool s
   return loaded && loaded->has_value() && rank.has_expected_values() ? 0 : 1;
 }
 
-TEST(CheckpointReshard, AnyDivisionGoesOnAsAnyOther) {
+TEST(CheckpointReshard, LoadsForAnyNumberOfRanksWhatAnyOtherNumberSaved) {
   for (const bool writers_shard : {false, true}) {
     for (const std::uint32_t writers : {1U, 2U, 3U, 8U}) {
       const TemporaryFolder folder;
@@ -153,7 +153,7 @@ TEST(CheckpointReshard, AnyDivisionGoesOnAsAnyOther) {
   }
 }
 
-TEST(CheckpointReshard, RanksFallBackTogetherWhereOnlyOneReadsTheDamagedRows) {
+TEST(CheckpointReshard, AllRanksFallBackWhenOneReadsDamagedRows) {
   const TemporaryFolder folder;
   for (const std::int64_t step : {9, 10}) {
     ASSERT_TRUE(all_ended_well(fork_ranks(2, [&](format::RankGroup& group) {
@@ -167,7 +167,7 @@ TEST(CheckpointReshard, RanksFallBackTogetherWhereOnlyOneReadsTheDamagedRows) {
   std::vector<char> bytes = format::file_bytes(newest);
   const auto reader = format::CheckpointReader::open(newest);
   ASSERT_TRUE(reader);
-  bytes[reader->find("/model/scalar")->offset] ^= 1;  // which rank 0 alone has
+  bytes[reader->find("/model/scalar")->offset] ^= 1;  // only rank 0 has this tensor
   format::write_file(newest, bytes);
   EXPECT_TRUE(all_ended_well(
       fork_ranks(3, [&](format::RankGroup& group) { return load_and_compare(group, folder.path(), true); })));

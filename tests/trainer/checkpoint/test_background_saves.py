@@ -1,4 +1,4 @@
-"""Saves in the background: what is left out, what fails, what is kept, and what a new training may begin with."""
+"""Background saves: skipped, failed and retained ones, and --init-from."""
 import contextlib
 import os
 import pathlib
@@ -25,7 +25,7 @@ def obstruct(folder, step):
     (folder / f"step-{step:08d}.h5" / "in the way").mkdir(parents=True)
 
 
-def test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there(tmp_path):
+def test_every_save_is_written_or_skipped_and_the_last_is_written(tmp_path):
     skipping, waiting, sync = tmp_path / "skip", tmp_path / "wait", tmp_path / "sync"
     options = (*OPTIONS, "--max-steps=6", "--checkpoint-steps=1", "--keep-last=9")
     trainer_ranks.run(skipping, *options)
@@ -39,7 +39,7 @@ def test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there(t
         assert differences(one, other) == [], "a copy made during the next step is not the state of its own step"
 
 
-def test_a_save_that_fails_is_a_warning_and_the_next_one_is_made(tmp_path):
+def test_a_failed_save_is_a_warning_and_the_next_one_succeeds(tmp_path):
     obstruct(tmp_path, 2)
     output = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=6", "--checkpoint-steps=2", "--checkpoint-overlap=wait",
                                "--checkpoint-retries=0", "--resume=never")
@@ -56,7 +56,7 @@ def test_too_many_failures_in_a_row_stop_all_ranks(tmp_path):
     assert sum(line.startswith("rollcall: ") and "warning" not in line for line in output.splitlines()) == 1
 
 
-def test_the_newest_the_best_and_one_of_every_so_many_are_kept(tmp_path):
+def test_keep_last_keep_best_and_keep_every_are_combined(tmp_path):
     trainer_ranks.run(tmp_path, *SMALL, "--fake-size=20", "--epochs=8", "--valid-epochs=1", "--keep-last=2", "--keep-best=2",
                       "--keep-every=10", ranks=1)
     saved = steps(tmp_path, "epoch")
@@ -72,8 +72,8 @@ def best_of(validations):
 
 
 @pytest.mark.parametrize("ranks, seed", [(1, 2), (2, 3)])
-def test_the_best_stays_where_the_save_of_a_better_one_fails(tmp_path, ranks, seed):
-    """A better one that was never written neither drives the best away nor stands in the way of the next."""
+def test_the_best_checkpoint_stays_if_saving_a_better_one_fails(tmp_path, ranks, seed):
+    """A better step that was never written neither removes the best checkpoint nor blocks the next best."""
     options = (*SMALL, "--model=resnet18", "--data=fake", f"--seed={seed}", "--fake-size=60", f"--batch-size={16 // ranks}", "--epochs=5",
                "--lr=0.02", "--valid-epochs=1", "--checkpoint-epochs=0", "--checkpoint-steps=5", "--checkpoint-retries=0", "--keep-last=1",
                "--keep-best=1")
@@ -91,7 +91,7 @@ def test_the_best_stays_where_the_save_of_a_better_one_fails(tmp_path, ranks, se
     assert (part / "best.h5").readlink().name == f"step-{best:08d}.h5" and (part / "best.h5").is_file()
 
 
-def test_prune_keeps_what_a_training_with_these_options_keeps(tmp_path):
+def test_prune_keeps_the_same_files_as_training_with_the_same_options(tmp_path):
     options = (*SMALL, "--fake-size=20", "--epochs=8", "--valid-epochs=1")
     rules = ("--keep-last=2", "--keep-best=2", "--keep-every=10")
     thrifty, lavish = tmp_path / "thrifty", tmp_path / "lavish"
@@ -104,7 +104,7 @@ def test_prune_keeps_what_a_training_with_these_options_keeps(tmp_path):
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_training_begins_with_the_model_of_another_and_a_head_of_its_own(tmp_path, parallel):
+def test_init_from_loads_all_but_a_head_with_other_classes(tmp_path, parallel):
     old, new = tmp_path / "old", tmp_path / "new"
     trainer_ranks.run(old, *OPTIONS, "--max-steps=2", "--num-classes=20")
     source = old / "step-00000002.h5"
@@ -129,7 +129,7 @@ def threads_named(process, name):
     return found
 
 
-def test_a_background_save_has_copied_its_step_before_the_next_update(tmp_path):
+def test_a_background_save_copies_its_step_before_the_next_update(tmp_path):
     """The threads that save get hardly any time while the training computes; their checkpoint is of its step all the same."""
     # Of resnet18 there are 134 MB to copy, which a thread that waits for the CPU cannot have done by chance.
     options = (*OPTIONS, "--model=resnet18", "--max-steps=8", "--checkpoint-steps=7", "--checkpoint-overlap=wait", "--log-steps=1",

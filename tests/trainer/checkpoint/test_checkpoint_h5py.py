@@ -49,11 +49,11 @@ def checkpoint(tmp_path_factory):
         yield file
 
 
-def test_crc32c_of_this_test_has_the_check_value():
+def test_crc32c_helper_gives_the_standard_check_value():
     assert crc32c(b"123456789") == 0xE3069283
 
 
-def test_root_attributes_tell_what_the_file_is(checkpoint):
+def test_root_attributes_describe_the_file(checkpoint):
     attributes = dict(checkpoint.attrs)
     assert attributes["format"] == b"rollcall-checkpoint"
     assert attributes["format_version"] == b"1.1"
@@ -74,13 +74,13 @@ def test_tensors_have_their_names_shapes_and_values(checkpoint):
     assert checkpoint["/optimizer/state/layer.0.bias/momentum_buffer"].shape == (2,)
 
 
-def test_bfloat16_is_kept_as_uint16_and_says_so(checkpoint):
+def test_bfloat16_is_stored_as_uint16_with_a_dtype_attribute(checkpoint):
     scale = checkpoint["/model/scale"]
     assert scale.dtype == np.dtype("<u2") and scale.attrs["dtype"] == b"bfloat16"
     assert np.array_equal((scale[()].astype(np.uint32) << 16).view(np.float32), [1, -2])
 
 
-def test_values_are_plain_numbers_and_texts(checkpoint):
+def test_values_are_plain_numbers_and_strings(checkpoint):
     assert checkpoint["/progress/epoch"][()] == 3
     assert checkpoint["/progress/best_metric"][()] == 0.875
     assert checkpoint["/sampler/seed"][()] == 0xFFFFFFFFFFFFFFF0
@@ -89,7 +89,7 @@ def test_values_are_plain_numbers_and_texts(checkpoint):
     assert [k.decode() for k in checkpoint["/model_keys"]][0] == "layer.0.weight"
 
 
-def test_every_checksum_is_right_and_the_manifest_lists_every_data_set(checkpoint):
+def test_checksums_are_correct_and_the_manifest_lists_every_dataset(checkpoint):
     found = {}
     checkpoint.visititems(lambda name, item: found.update({"/" + name: item}) if isinstance(item, h5py.Dataset) else None)
     for name, dataset in found.items():
@@ -102,7 +102,7 @@ def test_every_checksum_is_right_and_the_manifest_lists_every_data_set(checkpoin
         assert listed[name]["bytes"] == len(stored_bytes(dataset)), name
 
 
-def test_a_loader_of_ten_lines_fills_a_torch_model(checkpoint):
+def test_the_documented_loader_returns_a_state_dict(checkpoint):
     torch = pytest.importorskip("torch")
     state_dict = load_state_dict(checkpoint.filename)
     assert list(state_dict) == [k.decode() for k in checkpoint["/model_keys"]]

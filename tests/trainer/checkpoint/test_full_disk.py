@@ -1,4 +1,4 @@
-"""A training whose file system fills up: warnings, no lost checkpoint, and an end after so many failures."""
+"""A training whose file system fills up: warnings, no lost checkpoint, and an exit after --checkpoint-failures failures."""
 import json
 import subprocess
 
@@ -9,11 +9,11 @@ from trainer_ranks import BUILD, PROGRAM, SMALL
 
 pytestmark = pytest.mark.python
 TOOL = BUILD / "trainer" / "rollcall-checkpoint"
-IN_A_SMALL_ROOM = 'mount -t tmpfs -o size=4m none "$0" && tool="$1" && shift && "$@"; code=$?; "$tool" verify "$0" >&2 || exit 99; exit $code'
+SMALL_TMPFS = 'mount -t tmpfs -o size=4m none "$0" && tool="$1" && shift && "$@"; code=$?; "$tool" verify "$0" >&2 || exit 99; exit $code'
 
 
 @pytest.fixture
-def small_room(tmp_path):
+def small_fs(tmp_path):
     """A folder that becomes a file system of 4 MiB in the mount namespace of the command that gets it."""
     tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", str(tmp_path)], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
@@ -23,12 +23,12 @@ def small_room(tmp_path):
     return folder
 
 
-def test_a_full_disk_is_a_warning_until_there_are_too_many(tmp_path, small_room):
+def test_a_full_disk_gives_warnings_until_the_failure_limit(tmp_path, small_fs):
     """Two checkpoints of 1.5 MiB fit; --keep-last=9 makes no room for a third."""
     command = [PROGRAM, *SMALL, "--optimizer=sgd", "--momentum=0", "--data=fake", "--fake-size=80", "--valid-epochs=0", "--checkpoint-epochs=0",
                "--checkpoint-steps=2", "--checkpoint-overlap=wait", "--checkpoint-retries=0", "--checkpoint-failures=2", "--keep-last=9",
-               "--max-steps=60", f"--checkpoint-dir={small_room}", f"--run-dir={tmp_path}", "--log-steps=1"]
-    done = subprocess.run([str(c) for c in ("unshare", "-m", "sh", "-c", IN_A_SMALL_ROOM, small_room, TOOL, *command)], capture_output=True,
+               "--max-steps=60", f"--checkpoint-dir={small_fs}", f"--run-dir={tmp_path}", "--log-steps=1"]
+    done = subprocess.run([str(c) for c in ("unshare", "-m", "sh", "-c", SMALL_TMPFS, small_fs, TOOL, *command)], capture_output=True,
                           text=True, check=False, env=trainer_ranks.environment(tmp_path, 0, 1), timeout=300)
     output = done.stdout + done.stderr
     assert done.returncode == 74, output

@@ -1,4 +1,4 @@
-"""Checkpoints on a file system of which each host keeps pages of its own: NFS, as tests/support/nfs_client.cpp makes it of any."""
+"""Checkpoints on a file system with a page cache per host: NFS, as tests/support/nfs_client.cpp emulates it."""
 import subprocess
 
 import pytest
@@ -15,7 +15,7 @@ CLIENT = BUILD / "tests" / "libnfs_client.so"
 
 
 def hosts(folder, **more):
-    """Each rank is a host with a page cache of its own."""
+    """Environment that makes each rank a host with its own page cache."""
     return {"LD_PRELOAD": str(CLIENT), "NFS_FOLDER": str(folder), **more}
 
 
@@ -26,7 +26,7 @@ def verified(folder):
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 @pytest.mark.parametrize("read_back", ["memory", "device"])
-def test_no_rank_writes_over_what_others_wrote(tmp_path, parallel, read_back):
+def test_no_rank_overwrites_data_of_other_ranks(tmp_path, parallel, read_back):
     options = (*OPTIONS, f"--parallel={parallel}", f"--checkpoint-read-back={read_back}")
     trainer_ranks.run(tmp_path / "nfs", *options, env=hosts(tmp_path / "nfs"))
     trainer_ranks.run(tmp_path / "local", *options)
@@ -38,7 +38,7 @@ def test_no_rank_writes_over_what_others_wrote(tmp_path, parallel, read_back):
     assert {(record["written"], record["tries"]) for record in records(tmp_path / "nfs", "checkpoint")} == {(True, 1)}
 
 
-def test_where_pages_cannot_be_gone_past_a_damaged_file_gets_no_name(tmp_path):
+def test_a_damaged_file_is_not_committed_without_direct_io(tmp_path):
     output = trainer_ranks.run(tmp_path, *OPTIONS, "--parallel=fsdp", "--checkpoint-retries=0", "--checkpoint-failures=9",
                                env=hosts(tmp_path, NFS_REFUSES_DIRECT="1"), code=74)
     assert "reading back what was written failed" in output

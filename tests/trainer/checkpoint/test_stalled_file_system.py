@@ -1,4 +1,4 @@
-"""Checkpoints on a file system that stands still for a while, as Lustre does when a server of it is replaced: really frozen."""
+"""Checkpoints on a file system that stalls for a while, as Lustre does at a server failover: frozen with FIFREEZE."""
 import contextlib
 import pathlib
 import signal
@@ -90,19 +90,19 @@ def train_through_a_stall(tmp_path, room, *options):
 
 
 @pytest.mark.parametrize("overlap", ["skip", "wait"])
-def test_a_stall_longer_than_a_collective_may_take_costs_no_save(tmp_path, room, overlap):
+def test_a_stall_longer_than_the_collective_timeout_loses_no_save(tmp_path, room, overlap):
     output, (begin, end), run = train_through_a_stall(tmp_path, room, f"--collective-timeout={SHORT}", f"--checkpoint-overlap={overlap}")
     assert "was not written" not in output and all(written(run))
     if overlap == "skip":
         assert end > begin + EVERY + 5, "training waited for a save in the background"
 
 
-def test_saving_at_once_waits_as_long(tmp_path, room):
+def test_a_synchronous_save_outlasts_the_stall(tmp_path, room):
     output, _, run = train_through_a_stall(tmp_path, room, f"--collective-timeout={SHORT}", "--checkpoint-mode=sync")
     assert "was not written" not in output and all(written(run))
 
 
-def test_after_a_save_that_took_too_long_the_next_ones_are_made(tmp_path, room):
+def test_saves_continue_after_one_exceeded_the_checkpoint_timeout(tmp_path, room):
     output, _, run = train_through_a_stall(tmp_path, room, f"--checkpoint-timeout={SHORT}", "--checkpoint-retries=0")
     assert written(run).count(False) == 1, output
     assert output.count("was not written") == 1 and "raising --checkpoint-timeout" in output

@@ -61,7 +61,7 @@ TEST(Identity, EverySettingEitherDefinesTheTrainingOrMayChange) {
   }
 }
 
-TEST(Identity, WhereBitsAreNotToDependOnTheRanksTheyDependOnWhoComputesThem) {
+TEST(Identity, ElasticExactAlsoPinsChannelsLastAndOwnKernels) {
   const std::string before = json({{"elastic-exact", "4"}});
   for (const char* const name : {"channels-last", "own-kernels"}) {
     EXPECT_THAT(options(changes(before, with({{"elastic-exact", "4"}, {name, "off"}}))),
@@ -76,26 +76,26 @@ TEST(Identity, ModelDataSeedOptimizerAndScheduleDefineATraining) {
   }
 }
 
-TEST(Identity, TextsThatMeanTheSameNumberAreNoChange) {
+TEST(Identity, EqualNumbersInOtherSpellingsAreNoChange) {
   EXPECT_THAT(changes(json({{"lr", "3e-4"}}), with({{"lr", "0.0003"}})), IsEmpty());
   EXPECT_EQ(changes_text(changes(json({{"lr", "3e-4"}}), with({{"lr", "0.0004"}}))), "--lr was 3e-4 and is 0.0004");
 }
 
-TEST(Identity, TheEndCountsWhereTheScheduleEndsWithIt) {
+TEST(Identity, TheEndDefinesTheTrainingOnlyIfTheScheduleUsesIt) {
   EXPECT_THAT(changes(json({{"epochs", "9"}}), with({{"epochs", "8"}, {"max-steps", "3"}})), IsEmpty());
   const auto found = changes(json({{"epochs", "9"}, {"lr-schedule", "cosine"}}),
                              with({{"epochs", "8"}, {"max-steps", "3"}, {"lr-schedule", "cosine"}}));
   EXPECT_THAT(options(found), ElementsAre("--epochs", "--max-steps"));
 }
 
-TEST(Identity, AFileOfAProgramThatDidNotKnowASettingHadItsDefault) {
+TEST(Identity, SettingsUnknownToAnOlderVersionHadTheirDefault) {
   const std::string old =
       R"({"lr": {"value": "0.1", "origin": "--lr"}, "since-removed": {"value": "1", "origin": "x"}})";
   EXPECT_THAT(changes(old, with({{"lr", "0.1"}})), IsEmpty());
   EXPECT_THAT(options(changes(old, with({{"lr", "0.1"}, {"mixup", "0.2"}}))), ElementsAre("--mixup"));
 }
 
-TEST(Identity, WhatIsNoConfigurationTellsNothing) {
+TEST(Identity, IgnoresInvalidConfigurations) {
   for (const char* const text : {"", "{", "[1]", "7", "{}"}) {
     EXPECT_THAT(changes(text, with({{"lr", "0.7"}})), IsEmpty()) << text;
   }

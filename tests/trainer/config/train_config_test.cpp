@@ -62,7 +62,7 @@ TEST(TrainConfig, BucketReachesDdpInMebibytes) {  // --bucket
   EXPECT_EQ(ddp("bucket", "3").first_bucket_bytes, 1U << 20);
 }
 
-TEST(TrainConfig, AnExactTrainingSkipsDamagedPicturesAlone) {
+TEST(TrainConfig, ElasticExactSkipsOnlyDamagedImages) {
   for (const auto& [exact, bad, expected] :
        {std::tuple("0", "skip", data::BadSamples::Skip), std::tuple("2", "skip", data::BadSamples::SkipDamaged),
         std::tuple("2", "fail", data::BadSamples::Fail)}) {
@@ -113,7 +113,7 @@ Result<TrainConfig> made(const Given& given, const char* file = nullptr) {
   return make_train_config(settings, {});
 }
 
-TEST(TrainConfig, ReplicasAreOfElasticShardedTrainings) {  // --replicate-to, --replicate-steps
+TEST(TrainConfig, ReplicasRequireElasticAndFsdp) {  // --replicate-to, --replicate-steps
   const std::pair<std::string, std::string> fsdp{"parallel", "fsdp"};
   const std::pair<std::string, std::string> elastic{"elastic", "on"};
   const std::pair<std::string, std::string> replicate{"replicate-to", "neighbour"};
@@ -130,7 +130,7 @@ struct WithoutEffect {
   std::string effective;  ///< NAME=VALUE, with which it has one
 };
 
-TEST(TrainConfig, AnOptionWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
+TEST(TrainConfig, RejectsAnOptionWithoutEffectNamingTheRequiredOne) {
   const std::vector<WithoutEffect> all{
       {{{"optimizer", "adamw"}, {"momentum", "0.9"}}, "optimizer=sgd"},
       {{{"nesterov", "on"}}, "optimizer=sgd"},
@@ -163,7 +163,7 @@ TEST(TrainConfig, AnOptionWithoutEffectIsRefusedWithWhatWouldGiveItOne) {
   }
 }
 
-TEST(TrainConfig, AFileMayHaveValuesForOtherChoices) {
+TEST(TrainConfig, AllowsUnusedValuesInAConfigurationFile) {
   EXPECT_TRUE(made({{"momentum", "0.8"}, {"nesterov", "on"}, {"lr-step-epochs", "10"}, {"randaugment-magnitude", "7"}},
                    "config.toml"));
   EXPECT_EQ(made({{"shard-degree", "2"}}, "config.toml").error().setting, "--shard-degree");
@@ -184,7 +184,7 @@ TEST(TrainerTable, TheShortHelpSaysWhatADefaultOfZeroMeans) {
   }
 }
 
-TEST(TrainerTable, CheckpointsPruneHasItsOptions) {
+TEST(TrainerTable, RetentionOptionsEqualThoseOfPrune) {
   const auto commands = checkpoint_tool::all_commands();
   const auto prune = std::ranges::find(commands, "prune", &checkpoint_tool::Command::name);
   for (const char* name : {"keep-last", "keep-best", "keep-every"}) {

@@ -1,4 +1,4 @@
-"""Pictures that cannot be read: left out, counted over all ranks, and the end of a run where they are too many."""
+"""Images that cannot be read: skipped, counted over all ranks, and an error if there are too many."""
 import json
 import shutil
 
@@ -25,8 +25,8 @@ def damage(path):
     path.write_bytes(path.read_bytes()[:200])
 
 
-def take_away(path):
-    """What a file server that is gone looks like: the name is there, its bytes are not."""
+def make_unreadable(path):
+    """As with a lost file server: the name exists, its content does not."""
     path.unlink()
     path.symlink_to(path.with_name("nowhere"))
 
@@ -49,10 +49,10 @@ def errors(text):
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_those_of_all_ranks_are_counted_by_kind_and_told_at_the_end(tmp_path, root, parallel):
+def test_bad_samples_of_all_ranks_are_counted_by_kind_and_reported(tmp_path, root, parallel):
     train, valid = pictures(root, "train"), pictures(root, "val")
     damage(train[0])
-    take_away(train[1])
+    make_unreadable(train[1])
     damage(valid[0])
     text = trainer_ranks.run(tmp_path / "run", *options(root, parallel=parallel, **{"max-bad-samples": 0.2}), ranks=2)
     [epoch] = of(tmp_path / "run", "epoch")
@@ -63,8 +63,8 @@ def test_those_of_all_ranks_are_counted_by_kind_and_told_at_the_end(tmp_path, ro
     assert "skipped images: 2 (1 damaged, 1 unreadable)" in text
 
 
-@pytest.mark.parametrize("spoil, code, action", [(damage, 65, "repairing the data set"), (take_away, 74, "checking the file system")])
-def test_too_many_end_the_run_by_name_and_leave_the_checkpoint_of_before(tmp_path, root, spoil, code, action):
+@pytest.mark.parametrize("spoil, code, action", [(damage, 65, "repairing the data set"), (make_unreadable, 74, "checking the file system")])
+def test_too_many_bad_samples_end_the_run_and_keep_checkpoints(tmp_path, root, spoil, code, action):
     for path in pictures(root, "train")[::4]:
         spoil(path)
     text = trainer_ranks.run(tmp_path / "run", *options(root), ranks=2, code=code)
@@ -78,9 +78,9 @@ def test_too_many_end_the_run_by_name_and_leave_the_checkpoint_of_before(tmp_pat
             assert sums["damaged"][()] + sums["unread"][()] <= 0.05 * count
 
 
-def test_too_many_for_validation_leave_no_model_that_is_called_the_best(tmp_path, root):
+def test_too_many_bad_validation_samples_leave_no_best_checkpoint(tmp_path, root):
     for path in pictures(root, "val")[::4]:
-        take_away(path)
+        make_unreadable(path)
     text = trainer_ranks.run(tmp_path / "run", *options(root), ranks=1, code=74)
     assert "images for validation were skipped" in errors(text)[0]
     assert not (tmp_path / "run" / "best.h5").exists()
@@ -88,12 +88,12 @@ def test_too_many_for_validation_leave_no_model_that_is_called_the_best(tmp_path
 
 @pytest.mark.long
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_too_many_take_no_save_that_is_under_way_along(tmp_path, root, parallel):
-    """All ranks come to the end together; one that ended at once would leave the others' slow save unfinished."""
+def test_too_many_bad_samples_do_not_abort_a_pending_save(tmp_path, root, parallel):
+    """All ranks end together; a rank that exited at once would leave the slow save of the others unfinished."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     for path in pictures(root, "train")[::4]:
-        take_away(path)
+        make_unreadable(path)
     slow = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:delay_enter=1000000"]
     given = options(root, parallel=parallel, **{"checkpoint-mode": "async", "checkpoint-overlap": "skip", "checkpoint-retries": 0})
     trainer_ranks.finish(trainer_ranks.start(tmp_path / "run", *given, ranks=2, prefixes={0: slow}), code=74)
@@ -101,7 +101,7 @@ def test_too_many_take_no_save_that_is_under_way_along(tmp_path, root, parallel)
     assert of(tmp_path / "run", "step")[-1]["step"] > 1
 
 
-def test_the_count_of_an_epoch_goes_on_where_the_run_went_on(tmp_path, root):
+def test_the_bad_sample_count_of_an_epoch_survives_a_resume(tmp_path, root):
     for path in pictures(root, "train")[::4]:
         damage(path)
     given = options(root, **{"max-bad-samples": 0.9})

@@ -1,4 +1,4 @@
-"""What a data set holds and a training does not see is told once at the start, by rank 0; what would be dropped in silence is refused."""
+"""Files of a dataset that a training skips are reported once at the start, by rank 0; silent data loss is rejected."""
 import io
 import tarfile
 
@@ -39,7 +39,7 @@ def samples_of(tree, labels):
     return [(pictures[i % len(pictures)], labels[i % len(labels)]) for i in range(40)]
 
 
-def test_files_of_other_endings_are_told_of_once_by_all_ranks_together(tmp_path, tree):
+def test_files_with_other_extensions_are_reported_once(tmp_path, tree):
     (tree / "train" / "fox" / "1.heic").write_bytes(b"x")
     (tree / "train" / "fox" / "._1.jpg").write_bytes(b"x")
     text = trainer_ranks.run(tmp_path / "run", *options(tree), ranks=2)
@@ -47,14 +47,14 @@ def test_files_of_other_endings_are_told_of_once_by_all_ranks_together(tmp_path,
     assert f"{tree}/train: files whose endings are not those of pictures are left out, 1: 1 .heic (such as fox/1.heic)" in line
 
 
-def test_keys_that_come_twice_end_the_run_by_name(tmp_path, tree):
+def test_duplicate_shard_keys_end_the_run_by_name(tmp_path, tree):
     write_shards(tmp_path / "shards", samples_of(tree, [0, 1, 2]), named=lambda i: f"{i // 3:05}")
     text = trainer_ranks.run(tmp_path / "run", *options(tmp_path / "shards"), ranks=2, code=65)
     [error] = [line for line in text.splitlines() if line.startswith("rollcall: ")]
     assert "a.tar: 00000.jpg: occurs twice in one sample" in error
 
 
-def test_validation_shards_may_lack_the_last_label_and_no_other(tmp_path, tree):
+def test_validation_shards_may_lack_only_the_last_label(tmp_path, tree):
     for name, labels, code in ("last", [0, 1], 0), ("middle", [0, 3], 65):
         write_shards(tmp_path / name / "train", samples_of(tree, [0, 1, 2]))
         write_shards(tmp_path / name / "val", samples_of(tree, labels))
@@ -63,7 +63,7 @@ def test_validation_shards_may_lack_the_last_label_and_no_other(tmp_path, tree):
         assert code == 0 or "it has 3, which the training set lacks" in text
 
 
-def test_names_of_classes_that_were_numbers_are_no_other_data(tmp_path, tree):
+def test_naming_numeric_classes_does_not_change_the_data(tmp_path, tree):
     for part in "train", "val":
         write_shards(tmp_path / "data" / part, samples_of(tree, [0, 1, 2]))
     steps = [options(tmp_path / "data", **{"max-steps": most, "checkpoint-steps": 1}) for most in (1, 2, 3)]

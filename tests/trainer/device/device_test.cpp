@@ -18,7 +18,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-TEST(DeviceIndex, IsTheLocalRankWhereAllAreVisibleAndTheOnlyOneElse) {
+TEST(DeviceIndex, IsTheLocalRankOrTheOnlyVisibleDevice) {
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(*device_index({.local_rank = rank, .local_world_size = 4}, 4), rank);
     EXPECT_EQ(*device_index({.local_rank = rank, .local_world_size = 4}, 8), rank);
@@ -26,7 +26,7 @@ TEST(DeviceIndex, IsTheLocalRankWhereAllAreVisibleAndTheOnlyOneElse) {
   }
 }
 
-TEST(DeviceIndex, FewerDevicesThanRanksAreAnErrorOnAllOfThem) {
+TEST(DeviceIndex, FewerDevicesThanRanksAreAnErrorOnEveryRank) {
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     const auto index = device_index({.asked = "cuda", .local_rank = rank, .local_world_size = 4}, 3);
     ASSERT_FALSE(index) << rank;
@@ -36,12 +36,12 @@ TEST(DeviceIndex, FewerDevicesThanRanksAreAnErrorOnAllOfThem) {
   EXPECT_THAT(device_index({.asked = "cuda"}, 0).error().reason, HasSubstr("no device is visible"));
 }
 
-TEST(DeviceIndex, AnErrorSaysHowEachTaskSeesAllDevices) {
+TEST(DeviceIndex, ErrorAdvisesHowEachTaskSeesAllDevices) {
   EXPECT_THAT(device_index({.local_world_size = 4}, 3).error().action,
               HasSubstr("--gpus-per-node=4 without --gpus-per-task and --gpu-bind"));
 }
 
-TEST(DeviceUuid, IsTheOneThatNvmlKnows) {
+TEST(DeviceUuid, MatchesTheUuidInNvml) {
   const std::array<unsigned char, 16> bytes{0x8e, 0x4c, 0x1b, 0x7a, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0xff};
   const std::string number = "8e4c1b7a-0001-0203-0405-060708090aff";
   constexpr const char* kWhole = "NVIDIA A100-SXM4-40GB";
@@ -58,12 +58,12 @@ TEST(DeviceUuid, IsTheOneThatNvmlKnows) {
             "MIG-GPU-8e4c1b7a-0001-0203-0405-060708090aff/1/0");
 }
 
-TEST(ChooseDevice, IsTheCpuWhereThatIsAskedForOrNothingElseIsThere) {
+TEST(ChooseDevice, IsTheCpuOnRequestOrWithoutGpus) {
   EXPECT_EQ(choose_device({.asked = "cpu", .gpus = 4})->type(), at::kCPU);
   EXPECT_EQ(choose_device({.asked = "auto", .gpus = 0})->type(), at::kCPU);
 }
 
-TEST(ChooseDevice, NamesAreNoPaths) {
+TEST(ChooseDevice, RejectsNamesThatArePaths) {
   for (const char* name : {"", "../x", "a/b", "CUDA", "a.so", "a b"}) {
     const auto device = choose_device({.asked = name});
     ASSERT_FALSE(device) << name;
@@ -72,7 +72,7 @@ TEST(ChooseDevice, NamesAreNoPaths) {
   }
 }
 
-TEST(IdleGpusWarning, SaysThatATrainingIsSlowerThanItsNode) {
+TEST(IdleGpusWarning, WarnsThatGpusAreVisibleButUnused) {
   const Device cpu;
   EXPECT_THAT(idle_gpus_warning({.asked = "auto", .gpus = 4}, cpu), HasSubstr("although 4 GPUs are visible"));
   EXPECT_THAT(idle_gpus_warning({.asked = "auto", .gpus = 1}, cpu), HasSubstr("although 1 GPU is visible"));
@@ -80,7 +80,7 @@ TEST(IdleGpusWarning, SaysThatATrainingIsSlowerThanItsNode) {
   EXPECT_EQ(idle_gpus_warning({.asked = "cpu", .gpus = 4}, cpu), "");
 }
 
-TEST(MissingKernelsWarning, SaysThatGpusComputeInMorePassesThanTheyNeed) {
+TEST(MissingKernelsWarning, WarnsThatOwnKernelsAreUnavailable) {
   const Kernels kernels{};
   const Plugin without = testing_support::silent_plugin(at::kCUDA, nullptr);
   const Plugin with = testing_support::silent_plugin(at::kCUDA, &kernels);
@@ -97,7 +97,7 @@ TEST(MissingKernelsWarning, SaysThatGpusComputeInMorePassesThanTheyNeed) {
   EXPECT_EQ(missing_kernels_warning(Device()), "");
 }
 
-TEST(IdleDevicesWarning, SaysHowToStartARankForEachDevice) {
+TEST(IdleDevicesWarning, AdvisesOneRankPerDevice) {
   const auto warning = [](std::uint32_t ranks, std::uint32_t visible) {
     return train::idle_devices_warning({.asked = "auto", .local_world_size = ranks}, visible);
   };
@@ -115,7 +115,7 @@ TEST(MixedDevicesWarning, NamesTheFirstRankOnAnotherModel) {
               HasSubstr("2 of 4 use H100, but rank 2 on c uses A100"));
 }
 
-TEST(HiddenDevicesWarning, SaysWhatToAskSlurmForWhereNvLinkIsNotUsed) {
+TEST(HiddenDevicesWarning, AdvisesTheSlurmOptionsThatEnableNvLink) {
   using Ranks = std::vector<train::DeviceOfRank>;
   EXPECT_THAT(
       train::hidden_devices_warning({{"a", "H100", 2}, {"a", "H100", 2}, {"b", "H100", 1}, {"b", "H100", 1}}),
@@ -132,7 +132,7 @@ TEST(SlowNetworkWarning, NamesTheFirstRankAndCountsAll) {
               HasSubstr("2 of 3 ranks send over TCP although mlx5_0 on b is an InfiniBand adapter"));
 }
 
-TEST(Device, UsesTheArithmeticThatIsAskedFor) {
+TEST(Device, UsesTheRequestedArithmetic) {
   static const Kernels kKernels{};
   static const Plugin kPlugin = testing_support::silent_plugin(at::kCUDA, &kKernels);
   Device gpu(kPlugin, 0, {});

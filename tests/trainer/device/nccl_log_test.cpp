@@ -16,7 +16,7 @@
 namespace rollcall::device {
 namespace {
 
-// Lines that users of NCCL showed; addresses and names are made up.
+// Log lines published by users of NCCL, with fictitious addresses and names.
 constexpr const char* kInfiniBand =
     "gcn6:1080641:1080641 [0] NCCL INFO Bootstrap : Using eno1np0:192.0.2.6<0>\n"
     "gcn6:1080641:1080641 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\n"
@@ -29,7 +29,7 @@ constexpr const char* kTcp =
     "node0:4744:4763 [0] NCCL INFO Using network Socket\n"
     "node0:4744:4763 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n";
 
-TEST(NcclLog, TellsTheNetwork) {
+TEST(NcclLog, FindsTheNetworkInUse) {
   EXPECT_EQ(network_of(kInfiniBand), "IB");
   EXPECT_EQ(network_of(kTcp), "Socket");
   EXPECT_EQ(network_of(std::string(kInfiniBand) + kTcp), "Socket");  // that of the last communicator
@@ -39,7 +39,7 @@ TEST(NcclLog, TellsTheNetwork) {
   EXPECT_EQ(network_of(""), "");
 }
 
-TEST(NcclLog, KnowsWarnings) {
+TEST(NcclLog, DetectsWarnings) {
   EXPECT_FALSE(has_warning(kTcp));
   EXPECT_TRUE(has_warning("node0:4744:4763 [0] transport/p2p.cc:238 NCCL WARN failed to open CUDA IPC handle : 217"));
 }
@@ -58,7 +58,7 @@ bool in_child(const std::function<bool()>& work) {
   return status == 0;
 }
 
-TEST(NcclLog, IsWhatIsWrittenToTheFileThatNcclIsTold) {
+TEST(NcclLog, ReadsWhatNcclWritesToItsDebugFile) {
   EXPECT_TRUE(in_child([] {
     keep_nccl_log();
     keep_nccl_log();  // of the next world, after a rank was lost
@@ -74,7 +74,7 @@ TEST(NcclLog, IsWhatIsWrittenToTheFileThatNcclIsTold) {
   }));
 }
 
-TEST(NcclLog, IsTheUsersWhereOneOfItsVariablesIsSet) {
+TEST(NcclLog, IsDisabledIfTheUserSetsAnNcclDebugVariable) {
   for (const char* const name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
     EXPECT_TRUE(in_child([name] {
       ::setenv(name, "mine", 1);
@@ -88,7 +88,7 @@ TEST(NcclLog, IsTheUsersWhereOneOfItsVariablesIsSet) {
   }
 }
 
-TEST(NcclLog, KeepsItsEndWhereItIsLong) {
+TEST(NcclLog, KeepsTheLastMebibyteOfALongLog) {
   EXPECT_TRUE(in_child([] {
     keep_nccl_log();
     std::FILE* const file = std::fopen(::getenv("NCCL_DEBUG_FILE"), "w");
@@ -102,7 +102,7 @@ TEST(NcclLog, KeepsItsEndWhereItIsLong) {
   }));
 }
 
-TEST(NcclLog, IsTheUsersWhereAFileOfSettingsOfNcclSaysHow) {
+TEST(NcclLog, IsDisabledIfNcclConfSetsDebugging) {
   const test::TemporaryFolder home;
   std::ofstream(home.file(".nccl.conf")) << "NCCL_IB_HCA=mlx5\nNCCL_DEBUG=WARN\n";
   EXPECT_TRUE(in_child([&home] {
@@ -112,7 +112,7 @@ TEST(NcclLog, IsTheUsersWhereAFileOfSettingsOfNcclSaysHow) {
   }));
 }
 
-TEST(NcclLog, AnInfiniBandAdapterCountsWithAnActivePort) {
+TEST(NcclLog, DetectsInfiniBandAdaptersWithAnActivePort) {
   const test::TemporaryFolder root;
   const auto port = [&root](const std::string& adapter, const std::string& state, const std::string& layer) {
     const std::filesystem::path folder = root.file("sys/class/infiniband/" + adapter + "/ports/1");

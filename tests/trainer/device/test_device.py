@@ -42,7 +42,7 @@ TRAININGS = {
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The folder of a whole training with these options, which is made once for all tests."""
+    """The folder of a complete training with these options, which runs once for all tests."""
     @functools.cache
     def train(ranks, *options):
         folder = tmp_path_factory.mktemp("trained")
@@ -52,7 +52,7 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.parametrize("training", TRAININGS)
-def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, trained, training):
+def test_a_training_on_a_device_is_bit_identical_to_one_on_cpus(tmp_path, trained, training):
     ranks, *options = TRAININGS[training]
     on_cpus, on_device = trained(ranks, "--device=cpu", *options), tmp_path
     trainer_ranks.run(on_device, *DATA, *options, STAND_IN, ranks=ranks)
@@ -78,7 +78,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("training", GRAPHS)
-def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, trained, training):
+def test_steps_in_a_graph_are_bit_identical_to_eager_ones(tmp_path, trained, training):
     """With a validation, which uses the same parameters, between two epochs of graphs."""
     ranks, *options = GRAPHS[training]
     on_cpus, on_device = trained(ranks, "--device=cpu", *options), tmp_path / "device"
@@ -94,7 +94,7 @@ def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, trained, train
     assert replays == [GRAPHS_OF_A_STEP * in_graphs] * ranks and in_graphs > left_out
 
 
-def test_a_step_of_a_graph_whose_gradients_overflow_is_left_out(tmp_path):
+def test_an_overflow_in_a_graph_skips_the_step(tmp_path):
     overflows = EAGER_STEPS + 4
     options = (*DATA, *FLOAT16, STAND_IN, "--optimizer=adamw", "--fake-size=80", "--clip-grad-norm=1")
     for graph in ("off", "on"):
@@ -106,8 +106,8 @@ def test_a_step_of_a_graph_whose_gradients_overflow_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_save_beside_graphs_is_of_one_step(tmp_path, trained, parallel):
-    """It is copied while the device does the next steps; the graph that changes what is copied waits for that."""
+def test_a_save_during_graph_steps_holds_a_single_step(tmp_path, trained, parallel):
+    """It is copied while the device does the next steps; the graph that modifies the copied tensors waits for the copy."""
     options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", f"--checkpoint-steps={EAGER_STEPS + 3}",
                "--checkpoint-overlap=wait")
     file = f"step-{EAGER_STEPS + 3:08}.h5"
@@ -118,11 +118,11 @@ def test_a_save_beside_graphs_is_of_one_step(tmp_path, trained, parallel):
 @pytest.mark.parametrize("options, reason", [(("--device=cpu",), "which cannot capture graphs"),
                                              ((STAND_IN, "--parallel=fsdp", "--cpu-offload"), "the host also computes"),
                                              ((STAND_IN, "--find-unused-parameters"), "examines each step")])
-def test_steps_that_cannot_be_captured_are_an_error_where_that_is_asked_for(tmp_path, options, reason):
+def test_cuda_graph_on_is_an_error_if_steps_cannot_be_captured(tmp_path, options, reason):
     assert reason in refused(tmp_path, *options, GRAPH, code=64, ranks=2)
 
 
-def test_steps_are_not_captured_unless_that_is_asked_for(tmp_path):
+def test_steps_are_not_captured_by_default(tmp_path):
     report = tmp_path / "replays"
     trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--epochs=1", ranks=1, env={"STAND_IN_WAITS": str(report)})
     assert report.read_text().split()[2] == "0" and len(records(tmp_path, "step")) > EAGER_STEPS
@@ -143,7 +143,7 @@ def losses(folder, *options, ranks=1, env=None):
 @pytest.mark.parametrize("ranks, options, tolerance", [
     (1, (), 1e-6), (2, ("--image-dtype=uint8", "--gradient-compression=bf16"), 1e-6), (2, ("--sync-bn",), 1e-6),
     (2, ("--parallel=fsdp", "--sync-bn"), 1e-6), (2, ("--precision=bf16",), 1e-3)], ids=["alone", "levels", "sync-bn", "fsdp", "bf16"])
-def test_a_devices_own_kernels_train_as_libtorchs_operators(tmp_path, ranks, options, tolerance):
+def test_own_kernels_train_like_libtorch_operators(tmp_path, ranks, options, tolerance):
     """Within rounding, and with the same bits each time."""
     of_torch = losses(tmp_path / "torch", *options, ranks=ranks)
     once, again = (losses(tmp_path / name, *options, ranks=ranks, env=KERNELS) for name in ("once", "again"))
@@ -153,20 +153,20 @@ def test_a_devices_own_kernels_train_as_libtorchs_operators(tmp_path, ranks, opt
     assert differences(last(tmp_path / "once"), last(tmp_path / "again")) == []
 
 
-def test_ranks_that_share_statistics_train_as_one_with_all_their_images(tmp_path):
+def test_sync_bn_with_own_kernels_trains_like_one_large_batch(tmp_path):
     together = losses(tmp_path / "together", "--batch-size=8", env=KERNELS)
     assert losses(tmp_path / "shared", "--sync-bn", ranks=2, env=KERNELS) == pytest.approx(together, rel=1e-6)
     apart = losses(tmp_path / "apart", ranks=2, env=KERNELS)
     assert apart[:6] != pytest.approx(together[:6], rel=1e-3)
 
 
-def test_without_its_kernels_a_device_computes_by_libtorchs_operators(tmp_path):
+def test_own_kernels_off_uses_libtorch_operators(tmp_path):
     assert losses(tmp_path / "off", "--own-kernels=off", env=KERNELS) == losses(tmp_path / "none")
 
 
 @pytest.mark.parametrize("options", [("--sync-bn", "--image-dtype=uint8", "--gradient-compression=bf16"),
                                      ("--parallel=fsdp", "--precision=bf16")], ids=["ddp", "fsdp"])
-def test_a_devices_own_kernels_in_a_graph_have_the_bits_of_those_before(tmp_path, options):
+def test_own_kernels_in_a_graph_are_bit_identical_to_eager_ones(tmp_path, options):
     more = (*options, f"--max-steps={EAGER_STEPS + 5}", "--fake-size=200")
     report = tmp_path / "replays"
     before, graph = (losses(tmp_path / name, *more, f"--cuda-graph={name}", ranks=2, env={**KERNELS, "STAND_IN_WAITS": str(report)})
@@ -199,7 +199,7 @@ def test_no_step_waits_for_the_device(tmp_path, options, env):
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_save_waits_for_the_device_a_few_times_whatever_it_has(tmp_path, mode):
+def test_a_save_waits_for_the_device_a_constant_number_of_times(tmp_path, mode):
     few, many = (waits(tmp_path / str(every), 12, "--optimizer=adamw", f"--checkpoint-mode={mode}", f"--checkpoint-steps={every}", env={})
                  for every in (6, 2))
     ranks, more_saves, most = 2, 4, 5
@@ -208,15 +208,15 @@ def test_a_save_waits_for_the_device_a_few_times_whatever_it_has(tmp_path, mode)
     assert 0 < sum(many) - sum(few) <= ranks * more_saves * most
 
 
-def test_a_resumed_training_waits_for_the_device_as_often_as_one_that_begins(tmp_path):
+def test_a_resumed_training_waits_no_more_for_the_device_than_a_new_one(tmp_path):
     begun = waits(tmp_path, 3, "--optimizer=adamw", env={})
     (tmp_path / "waits").unlink()
     resumed = waits(tmp_path, 6, "--optimizer=adamw", env={})
     assert abs(sum(resumed) - sum(begun)) <= 2 * 5
 
 
-def test_memory_that_a_save_copies_to_is_there_before_the_first_one(tmp_path):
-    """The device fails in steps before any save is due."""
+def test_pinned_memory_for_saves_is_allocated_before_the_first_save(tmp_path):
+    """The device fails before any save is due."""
     report = tmp_path / "locks"
     trainer_ranks.run(tmp_path / "fails", *DATA, STAND_IN, "--optimizer=adamw", "--epochs=1000", "--fake-size=4000", code=69,
                       env={"STAND_IN_FAILS": "100", "STAND_IN_WAITS": str(report)})
@@ -228,8 +228,8 @@ def test_memory_that_a_save_copies_to_is_there_before_the_first_one(tmp_path):
 
 
 @pytest.mark.parametrize("graph, seen", [("off", 5), ("on", EAGER_STEPS + 2)])
-def test_a_stopped_training_on_a_device_saves_the_step_that_it_had_done(tmp_path, graph, seen):
-    """It hears of the signal a step later than on CPUs, and nothing is lost or done twice."""
+def test_a_stopped_training_on_a_device_saves_its_last_step(tmp_path, graph, seen):
+    """It handles the signal one step later than on CPUs, and no step is lost or repeated."""
     options = (*DATA, *RANDOM, "--optimizer=adamw", "--image-dtype=uint8", "--epochs=3", "--fake-size=200", f"--cuda-graph={graph}",
                "--valid-epochs=0")  # in which hosts would tell each other
     whole, part = tmp_path / "whole", tmp_path / "part"
@@ -248,7 +248,7 @@ def test_a_stopped_training_on_a_device_saves_the_step_that_it_had_done(tmp_path
 
 @pytest.mark.parametrize("first, then", [("cpu", "stand_in"), ("stand_in", "cpu"), ("stand_in", "stand_in")])
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, trained, parallel, first, then):
+def test_a_checkpoint_resumes_bit_identically_on_another_device(tmp_path, trained, parallel, first, then):
     options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", "--checkpoint-steps=7")
     whole, part = trained(2, f"--device={first}", *options), tmp_path
     shutil.copy(whole / "step-00000007.h5", part)
@@ -260,7 +260,7 @@ def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, trained,
 @pytest.mark.parametrize("how, killed_behind", [(("--parallel=ddp", "--checkpoint-mode=sync"), 3), (("--parallel=fsdp",), 3),
                                                 (("--parallel=fsdp", GRAPH, "--fake-size=200"), EAGER_STEPS + 1)],
                          ids=["ddp", "fsdp", "fsdp in graphs"])
-def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path, how, killed_behind):
+def test_a_killed_training_on_a_device_resumes_bit_identically(tmp_path, how, killed_behind):
     options = (*DATA, *RANDOM, "--optimizer=adamw", "--checkpoint-steps=3", *how)
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, STAND_IN)
@@ -283,7 +283,7 @@ def test_no_step_in_a_graph_waits_for_the_device(tmp_path):
     assert many[1] - few[1] <= 2 * 5 * 2
 
 
-def test_a_rank_says_where_it_computes(tmp_path):
+def test_each_rank_reports_its_device_and_cpus(tmp_path):
     output = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_BUS": "0000:3B:00.0"})
     for rank in (0, 1):
         assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, stand-in-\d+-0, 0000:3B:00\.0, (NUMA node \d+, )?CPUs \d", output, re.M)
@@ -301,7 +301,7 @@ def allowed_cpus(process):
 
 @pytest.mark.skipif(os.geteuid() != 0 or len(os.sched_getaffinity(0)) < 2 or not pathlib.Path("/sys/bus/pci/devices").exists(),
                     reason="needs root, two CPUs and a PCI bus, to tell the trainer of another one")
-def test_workers_run_on_the_cpus_near_the_device(tmp_path):
+def test_workers_run_on_the_cpus_local_to_the_device(tmp_path):
     first = min(os.sched_getaffinity(0))
     other_bus = (f"mount -t tmpfs tmpfs /sys/bus/pci/devices && mkdir /sys/bus/pci/devices/0000:3b:00.0 && "
                  f"echo {first} > /sys/bus/pci/devices/0000:3b:00.0/local_cpulist && exec \"$@\"")
@@ -319,7 +319,7 @@ def test_workers_run_on_the_cpus_near_the_device(tmp_path):
     assert f"with 1 worker on CPUs {first} near its device" in output
 
 
-def test_copies_of_batches_to_a_device_are_in_the_trace(tmp_path):
+def test_the_trace_contains_copies_of_batches_to_the_device(tmp_path):
     output = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--trace-steps=2-3")
     assert "trace-2-3.json" in output
     events = json.loads((tmp_path / "trace-2-3.json").read_text())["traceEvents"]

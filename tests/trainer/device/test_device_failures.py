@@ -1,5 +1,5 @@
-"""Devices that fail, are lost, run out of memory or are refused, on the stand-in device: each is told in one line, with its exit code,
-and nobody waits for ever."""
+"""Devices that fail, are lost, run out of memory or are rejected, on the stand-in device: each gives one error line with its exit code,
+and no rank hangs."""
 import json
 import re
 import shutil
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.python, pytest.mark.long]
                          [("SIGKILL", 50, r": rank 1 on \S+ was lost( in step \d+)? \(its process ended\)"),
                           ("SIGSTOP", 5, r"did not end within 5\.0 s: rank 1 does not respond, but its process is alive")],
                          ids=["killed", "stopped"])
-def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, parallel, graph, how, limit, reason):
+def test_a_lost_rank_is_named_during_a_hanging_device_collective(tmp_path, parallel, graph, how, limit, reason):
     """A device's collective that waits for a lost rank tells nobody: it is seen not to end, aborted, and nothing is saved of it. Whose
     process has ended is named before the limit."""
     options = (*DATA, STAND_IN, "--image-size=32", f"--parallel={parallel}", f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000",
@@ -46,8 +46,8 @@ def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, paral
 
 @pytest.mark.parametrize("graph, env", [("off", {"STAND_IN_FAILS": "100"}), ("on", {"STAND_IN_FAILS": "100"}),
                                         ("on", {"STAND_IN_FAILS_IN_CAPTURE": "1"})], ids=["off", "on", "in capture"])
-def test_a_device_that_fails_is_told_and_ends_no_process_by_a_signal(tmp_path, graph, env):
-    """It is no peer that was lost; the rank whose device is a moment later may say so in its summary, with the reason."""
+def test_a_failed_device_is_reported_with_an_exit_code(tmp_path, graph, env):
+    """No peer is reported as lost; the rank whose device fails a moment later may mention it in its summary, with the reason."""
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=200", code=69, env=env)
     told, = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
     assert re.match(r"rollcall: --device: stand-in-\d+-0: .*fallen off the bus; try nvidia-smi", told), text
@@ -57,15 +57,15 @@ def test_a_device_that_fails_is_told_and_ends_no_process_by_a_signal(tmp_path, g
 @pytest.mark.parametrize("ranks, options, reason", [(1, (), r"--device: stand-in-\d+-0: the device has not completed its work within 5 s"),
                                                     (1, ("--grad-accumulation=6",), r"--device: .* has not completed its work within 5 s"),
                                                     (2, (), r".*did not end within 5\.0 s")], ids=["alone", "accumulation", "two"])
-def test_a_device_that_stands_still_and_says_nothing_is_told(tmp_path, ranks, options, reason):
-    """Nobody waits for it for ever, also where there is no other rank that would miss this one."""
+def test_a_hanging_device_is_reported_after_the_timeout(tmp_path, ranks, options, reason):
+    """No rank hangs, even if there is no other rank to notice."""
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, *options, "--epochs=1000", "--collective-timeout=5", ranks=ranks, code=69,
                              env={"STAND_IN_STANDS_STILL": "2"})
     told, = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
     assert re.match("rollcall: " + reason, told), text
 
 
-def test_a_connection_that_is_lost_while_steps_are_graphs_is_told_in_its_librarys_words(tmp_path):
+def test_a_lost_connection_during_graphs_is_reported_with_its_cause(tmp_path):
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, GRAPH, "--epochs=1000", "--fake-size=4000", code=69,
                              env={"STAND_IN_DISCONNECTS": "100"})
     assert "stand-in: a connection was lost" in text
@@ -73,8 +73,8 @@ def test_a_connection_that_is_lost_while_steps_are_graphs_is_told_in_its_library
 
 @pytest.mark.parametrize("training", [("--parallel=ddp",), ("--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2")],
                          ids=["ddp", "hybrid"])
-def test_groups_of_devices_are_let_go_of_together(tmp_path, training):
-    """By all ranks, when all have come to their end; where they fail nobody waits for the others."""
+def test_device_groups_shut_down_together_or_are_aborted(tmp_path, training):
+    """All ranks shut them down together at the end; after a failure, no rank waits for the others."""
     ranks = 4 if "--shard-degree=2" in training else 2
     report = tmp_path / "groups"
     trainer_ranks.run(tmp_path / "well", *DATA, *training, STAND_IN, "--max-steps=3", ranks=ranks, env={"STAND_IN_GROUPS": str(report)})
@@ -86,26 +86,26 @@ def test_groups_of_devices_are_let_go_of_together(tmp_path, training):
     assert set(report.read_text().splitlines()) == {"aborted"}
 
 
-def test_a_rank_that_the_others_devices_do_not_reach_keeps_nobody_waiting_for_ever(tmp_path):
+def test_an_unreachable_device_is_an_error_after_the_timeout(tmp_path):
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--collective-timeout=10", code=69, env={"STAND_IN_UNREACHABLE": "1"})
     told = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
     assert len(told) == 1 and "connecting of devices" in told[0] and "did not end within 10.0 s" in told[0], text
 
 
-def test_devices_of_different_models_are_told_in_one_warning(tmp_path):
+def test_devices_of_different_models_give_one_warning(tmp_path):
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2", "STAND_IN_NAME": "H100,A100"})
     warning, = [line for line in text.splitlines() if "different models" in line]
     assert "1 of 2 use H100, but rank 1 on " in warning and "uses A100" in warning
 
 
-def test_a_device_that_cannot_run_the_projects_kernels_is_not_given_any(tmp_path):
+def test_own_kernels_are_not_used_on_unsupported_devices(tmp_path):
     old = {**KERNELS, "STAND_IN_COUNT": "2", "STAND_IN_WITHOUT_KERNELS": ",too old"}
     assert "rollcall: --own-kernels: on: rank 1 on " in refused(tmp_path / "one", STAND_IN, code=76, ranks=2, env=old)
     trainer_ranks.run(tmp_path / "off", *DATA, STAND_IN, "--own-kernels=off", "--max-steps=1", env=old)
     trainer_ranks.run(tmp_path / "both", *DATA, STAND_IN, "--max-steps=1", env={**old, "STAND_IN_WITHOUT_KERNELS": "too old"})
 
 
-def test_devices_that_no_rank_takes_are_told_in_one_line(tmp_path):
+def test_idle_devices_give_one_warning(tmp_path):
     output = trainer_ranks.run(tmp_path / "one", *DATA, STAND_IN, "--max-steps=1", ranks=1, env={"STAND_IN_COUNT": "4"})
     told, = [line for line in output.splitlines() if "idle" in line]
     assert "4 devices are visible to this task" in told and told.endswith("try running one rank for each device: srun --ntasks-per-node=4")
@@ -113,7 +113,7 @@ def test_devices_that_no_rank_takes_are_told_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("options", [(), ("--parallel=fsdp",), ("--sync-bn",), ("--cuda-graph=on",)], ids=["ddp", "fsdp", "sync-bn", "graph"])
-def test_memory_of_a_device_that_runs_out_is_told_with_what_takes_less(tmp_path, options):
+def test_out_of_device_memory_suggests_smaller_batches(tmp_path, options):
     """A step in 40 MiB."""
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--image-size=32", "--batch-size=64", "--fake-size=1000", "--max-steps=3",
                              "--valid-epochs=0", "--checkpoint-epochs=0", *options, ranks=2, code=69,
@@ -123,12 +123,12 @@ def test_memory_of_a_device_that_runs_out_is_told_with_what_takes_less(tmp_path,
                      r"--grad-accumulation by the same factor", told), told
 
 
-def test_a_device_that_is_not_there_is_an_error(tmp_path):
+def test_an_unknown_device_type_is_rejected(tmp_path):
     assert "rollcall_nothing.so is not in lib" in refused(tmp_path, "--device=nothing", code=64)
     assert "is not the name of a device type" in refused(tmp_path, "--device=../../tmp/x", code=64)
 
 
-def test_a_plugin_that_cannot_be_opened_or_believed_is_not_used(tmp_path):
+def test_a_broken_or_untrusted_device_plugin_is_rejected(tmp_path):
     """A copy of the program, with other plugins below it."""
     program = tmp_path / "bin" / "rollcall-train"
     folder = next((trainer_ranks.BUILD / "lib").rglob("rollcall_stand_in.so")).parent
@@ -160,11 +160,11 @@ def test_a_plugin_that_cannot_be_opened_or_believed_is_not_used(tmp_path):
 @pytest.mark.parametrize("count, ranks, reason", [("0", 1, "no device is visible to this task"),
                                                   ("2", 3, "3 ranks on this node, and each sees 2 devices"),
                                                   ("broken", 2, "the driver does not answer")])
-def test_too_few_devices_and_what_the_driver_says(tmp_path, count, ranks, reason):
+def test_too_few_devices_or_a_driver_error_is_reported(tmp_path, count, ranks, reason):
     assert reason in refused(tmp_path, STAND_IN, code=69, ranks=ranks, env={"STAND_IN_COUNT": count})
 
 
-def test_a_device_of_one_rank_alone_that_fails_is_told_once(tmp_path):
+def test_a_device_error_on_one_rank_is_reported_once(tmp_path):
     processes = [trainer_ranks.start(tmp_path, *DATA, STAND_IN, ranks=2, env={"STAND_IN_COUNT": count}) for count in ("1", "broken")]
     for process in (processes[0][1], processes[1][0]):
         process.kill()
@@ -173,7 +173,7 @@ def test_a_device_of_one_rank_alone_that_fails_is_told_once(tmp_path):
     assert text.count("rollcall: --device: stand_in: rank 1 on ") == 1 and "the driver does not answer" in text
 
 
-def test_two_ranks_on_one_device_are_told_apart_by_its_uuid(tmp_path):
+def test_two_ranks_on_one_device_are_detected_by_its_uuid(tmp_path):
     error = refused(tmp_path, STAND_IN, code=69, ranks=2, env={"STAND_IN_UUID": "GPU-1"})
     assert "rollcall: --device: GPU-1: ranks 0 and 1 on " in error
 
@@ -190,13 +190,13 @@ def test_ranks_on_different_kinds_of_devices_are_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["gloo", "ucx", "nccl"])
-def test_a_backend_that_does_not_carry_the_devices_tensors_is_refused(tmp_path, backend):
+def test_a_backend_without_support_for_the_device_is_rejected(tmp_path, backend):
     assert f"rollcall: --backend: {backend}: does not carry tensors of the device" in refused(
         tmp_path, STAND_IN, f"--backend={backend}", code=64, ranks=2)
 
 
-def test_a_node_without_a_driver_does_not_leave_the_others_waiting(tmp_path):
-    """Rank 0 has no GPU, so that NCCL has nothing to carry there; rank 1 has one."""
+def test_a_node_without_gpus_fails_all_ranks_with_nccl(tmp_path):
+    """Rank 0 has no GPU, so NCCL cannot work there; rank 1 has one."""
     without, other = (trainer_ranks.start(tmp_path, *DATA, *options, ranks=2)
                       for options in (("--device=cpu", "--backend=nccl"), (STAND_IN,)))
     for unused in (without[1], other[0]):
@@ -206,6 +206,6 @@ def test_a_node_without_a_driver_does_not_leave_the_others_waiting(tmp_path):
     assert re.search("rollcall: --backend: nccl: rank 0 on .*: carries tensors of GPUs, but this training computes on CPUs", text)
 
 
-def test_nccl_without_a_device_is_refused(tmp_path):
+def test_nccl_on_cpus_is_rejected(tmp_path):
     assert "carries tensors of GPUs, but this training computes on CPUs" in refused(
         tmp_path, "--device=cpu", "--backend=nccl", code=64, ranks=2)

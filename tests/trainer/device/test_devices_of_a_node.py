@@ -1,5 +1,5 @@
-"""Trainings whose ranks see all devices of their node, stand-in ones (tests/support/stand_in_device.h): each computes on its own, makes
-nothing on another, and has the bits of one that sees no other."""
+"""Trainings whose ranks see all (stand-in) devices of their node (tests/support/stand_in_device.h): each uses only its own device and is
+bit identical to a training whose ranks see only one."""
 import re
 import shutil
 
@@ -33,8 +33,8 @@ def used(report):
 
 
 @pytest.mark.parametrize("training", TRAININGS)
-def test_each_rank_computes_on_its_own_device_alone(tmp_path, training):
-    """Whoever forgets which one it is, be it a thread, is on the first one. From a checkpoint, with saves, validations and a trace."""
+def test_each_rank_uses_only_its_own_device(tmp_path, training):
+    """Code that does not select the device, also in threads, uses the first one. From a checkpoint, with saves, validations and a trace."""
     env, *options = TRAININGS[training]
     options = [*DATA, STAND_IN, f"--checkpoint-steps={FIRST}", "--trace-steps=8-9", *options]
     one, each, report = tmp_path / "one", tmp_path / "each", tmp_path / "report"
@@ -52,8 +52,8 @@ def test_each_rank_computes_on_its_own_device_alone(tmp_path, training):
     assert records(each, "validation") == records(one, "validation") != []
 
 
-def test_a_rank_that_lives_on_and_a_new_one_are_on_their_own_devices(tmp_path):
-    """The one that lives on meets the other in a thread of its own, which begins on the first device."""
+def test_after_a_regroup_each_rank_uses_its_own_device(tmp_path):
+    """The surviving rank rendezvouses in a separate thread, which starts on the first device."""
     report = tmp_path / "report"
     runs = {}
     for name, count in ("one", 1), ("each", 2):
@@ -73,7 +73,7 @@ def test_a_rank_that_lives_on_and_a_new_one_are_on_their_own_devices(tmp_path):
     assert differences(*(trainer_ranks.checkpoints(run.folder)[-1] for run in runs.values())) == []
 
 
-def test_memory_that_runs_out_on_one_device_is_told(tmp_path):
+def test_out_of_memory_on_one_of_several_devices_is_reported(tmp_path):
     report = tmp_path / "report"
     options = (*DATA, STAND_IN, "--image-size=32", "--batch-size=64", "--fake-size=1000", "--max-steps=3", "--valid-epochs=0")
     text = trainer_ranks.run(tmp_path / "run", *options, "--checkpoint-epochs=0", code=69,
@@ -102,7 +102,7 @@ def instances(folder, of_rank, *, code, env=None):
     return trainer_ranks.finish(processes, code=code)
 
 
-def test_a_rank_takes_the_only_device_that_it_sees_whatever_its_number(tmp_path):
+def test_a_rank_uses_its_only_visible_device(tmp_path):
     text = instances(tmp_path, [("GPU-a", "0000:3b:00.0"), ("GPU-b", "0000:86:00.0")], code=0)
     assert re.search(r"^rank 1 on \S+: stand_in: stand-in, GPU-b, 0000:86:00\.0, ", text, re.M)
 
@@ -110,7 +110,7 @@ def test_a_rank_takes_the_only_device_that_it_sees_whatever_its_number(tmp_path)
 SHARED = [("MIG-a", "0000:3b:00.0"), ("MIG-b", "0000:3b:00.0")]
 
 
-def test_ranks_on_instances_of_one_gpu_are_refused_before_they_are_connected(tmp_path):
+def test_ranks_on_mig_instances_of_one_gpu_are_rejected(tmp_path):
     text = instances(tmp_path, SHARED, code=69)
     error, = [line for line in text.splitlines() if line.startswith("rollcall: ")]
     assert re.match(r"rollcall: --device: MIG-b: ranks 0 and 1 on \S+ use MIG instances of one GPU, 0000:3b:00\.0, which NCCL "
@@ -121,13 +121,13 @@ def test_ranks_on_instances_of_one_gpu_are_refused_before_they_are_connected(tmp
 @pytest.mark.parametrize("of_rank, env", [([("MIG-a", "0000:3b:00.0"), ("MIG-b", "0000:86:00.0")], {}),
                                           ([("GPU-a", "0000:3b:00.0"), ("GPU-b", "0000:3b:00.0")], {}),
                                           (SHARED, {"NCCL_MULTI_RANK_GPU_ENABLE": "1"})], ids=["two GPUs", "no instances", "meant"])
-def test_other_ranks_are_connected(tmp_path, of_rank, env):
+def test_ranks_on_distinct_gpus_or_with_nccl_multi_rank_are_accepted(tmp_path, of_rank, env):
     text = instances(tmp_path, of_rank, code=0, env=env)
     for rank, (uuid, _) in enumerate(of_rank):
         assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, {uuid}, ", text, re.M)
 
 
-def test_two_ranks_that_have_one_device_of_several_are_told(tmp_path):
+def test_two_ranks_on_one_of_several_devices_are_rejected(tmp_path):
     error = refused(tmp_path, STAND_IN, code=69, ranks=2, env={"STAND_IN_COUNT": "2", "STAND_IN_UUID": "GPU-1"})
     assert re.match(r"rollcall: --device: GPU-1: ranks 0 and 1 on \S+ use the same device; try requesting as many GPUs as tasks on a node, "
                     r"all visible to each task: --gpus-per-node=2 without --gpus-per-task and --gpu-bind", error)

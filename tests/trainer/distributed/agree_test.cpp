@@ -11,7 +11,7 @@ using testing_support::Rank;
 using testing_support::RankResult;
 using testing_support::spawn;
 
-TEST(Agree, SaysNothingWhereAllSucceeded) {
+TEST(Agree, ReportsNoFailureIfAllRanksSucceeded) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Result<Agreement> agreement = agree(rank.make_group(), Result<void>());
     MULTIPROC_CHECK(agreement.has_value());
@@ -20,7 +20,7 @@ TEST(Agree, SaysNothingWhereAllSucceeded) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Agree, EveryRankLearnsTheFirstFailureAndOnlyItsOwnerPrints) {
+TEST(Agree, EveryRankGetsTheFirstFailureAndOnlyItsOwnerPrints) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     Result<void> mine;
     if (rank.rank == 1 || rank.rank == 3) {
@@ -36,7 +36,7 @@ TEST(Agree, EveryRankLearnsTheFirstFailureAndOnlyItsOwnerPrints) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Agree, AWorldOfOneAgreesWithItself) {
+TEST(Agree, WorksWithASingleRank) {
   const std::vector<RankResult> ranks = spawn(1, [](Rank&) {
     MULTIPROC_CHECK(agree_or_fail(nullptr, Result<void>()).has_value());
     const Result<Agreement> agreement = agree(nullptr, fail("a", "b", "c", "d", ErrorKind::BadData));
@@ -45,7 +45,7 @@ TEST(Agree, AWorldOfOneAgreesWithItself) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Agree, ALostPeerIsNotTakenForAgreement) {
+TEST(Agree, ReportsALostPeerAsAnError) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     MULTIPROC_CHECK(barrier(group).has_value());

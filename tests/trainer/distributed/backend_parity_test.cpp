@@ -1,4 +1,4 @@
-// Training gives the same over every backend: the collectives of two ranks add the same two numbers.
+// Training gives the same result over every backend: the collectives of two ranks add the same two numbers.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing_support::sharded;
 using testing_support::spawn;
 using testing_support::train;
 
-TEST(BackendParity, TwoRanksTrainBitEqualWithDdpAndFsdpOverEveryBackend) {
+TEST(BackendParity, TwoRanksTrainBitIdenticallyOverEveryBackend) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     Network reference = make_network();
     const auto expected = train(*data_parallel(reference, make_mesh(rank).world), reference, rank.rank);

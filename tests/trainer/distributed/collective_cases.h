@@ -8,8 +8,8 @@
 
 #include "tests/support/multiproc.h"
 
-/// Values for collectives and what a scalar loop makes of them. All are small whole numbers, so that every type holds
-/// them and every order of additions gives the same.
+/// Values for collectives and the results of a scalar loop. All are small integers, exact in every type, so that every
+/// order of additions gives the same result.
 namespace rollcall::testing_support {
 
 using c10d::ReduceOp;

@@ -18,7 +18,7 @@ using testing_support::RankResult;
 using testing_support::Ranks;
 using testing_support::spawn;
 
-TEST(Collectives, AllReduceGivesTheScalarSumOnEveryRank) {
+TEST(Collectives, AllReduceSumsOnEveryRank) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Group group = rank.make_group();
     at::Tensor doubles = torch::arange(1000, torch::kFloat64) * (rank.rank + 1.0);
@@ -33,7 +33,7 @@ TEST(Collectives, AllReduceGivesTheScalarSumOnEveryRank) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Collectives, AllGatherBytesKeepsEachRanksOwnSize) {
+TEST(Collectives, AllGatherBytesSupportsADifferentSizePerRank) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     const Group group = rank.make_group();
     // Rank 0 has nothing to say, the others 7, 14 and 21 bytes.
@@ -50,7 +50,7 @@ TEST(Collectives, AllGatherBytesKeepsEachRanksOwnSize) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Collectives, BroadcastTakesTheRootsValues) {
+TEST(Collectives, BroadcastDistributesTheValuesOfTheRoot) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Group group = rank.make_group();
     for (std::uint32_t root = 0; root < 3; ++root) {
@@ -62,7 +62,7 @@ TEST(Collectives, BroadcastTakesTheRootsValues) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-bool can_be_elsewhere() {
+bool can_unshare_pid_namespace() {
   const pid_t child = fork();
   if (child == 0) {
     _exit(unshare(CLONE_NEWPID) == 0 ? 0 : 1);
@@ -71,8 +71,8 @@ bool can_be_elsewhere() {
   return waitpid(child, &status, 0) == child && status == 0;
 }
 
-/// Runs `work` in a process that sees no other one's PID, as on another host.
-void elsewhere(const std::function<void()>& work) {
+/// Runs `work` in a new PID namespace, as on another host.
+void in_another_pid_namespace(const std::function<void()>& work) {
   MULTIPROC_CHECK(unshare(CLONE_NEWPID) == 0);
   const pid_t child = fork();
   if (child == 0) {
@@ -88,9 +88,9 @@ void elsewhere(const std::function<void()>& work) {
   MULTIPROC_CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-// Gloo's ranks of one host send each other their parts, those of several hosts pass them round: they agree on which.
-TEST(Collectives, RanksGatherAlikeWhetherTheyShareAHostOrNot) {
-  if (!can_be_elsewhere()) {
+// With Gloo, ranks on one host exchange parts directly and ranks on several hosts use a ring: all choose the same way.
+TEST(Collectives, AllGatherGivesTheSameResultOnOneHostAndOnSeveral) {
+  if (!can_unshare_pid_namespace()) {
     GTEST_SKIP() << "this user cannot make a PID namespace";
   }
   for (const bool one_host : {true, false}) {
@@ -109,14 +109,14 @@ TEST(Collectives, RanksGatherAlikeWhetherTheyShareAHostOrNot) {
           MULTIPROC_CHECK(all.view({3, count}).equal(torch::arange(count) + first));
         }
       };
-      one_host || rank.rank != 1 ? gather() : elsewhere(gather);
+      one_host || rank.rank != 1 ? gather() : in_another_pid_namespace(gather);
     });
     EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
   }
 }
 
 // Each rank leaves a file before the barrier; after it, all files must be there.
-TEST(Collectives, NobodyLeavesTheBarrierBeforeAllHaveComeToIt) {
+TEST(Collectives, BarrierBlocksUntilEveryRankArrives) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     const Group group = rank.make_group();
     std::fclose(std::fopen((rank.folder / ("came" + std::to_string(rank.rank))).c_str(), "w"));
@@ -128,7 +128,7 @@ TEST(Collectives, NobodyLeavesTheBarrierBeforeAllHaveComeToIt) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Collectives, AWorldOfOneNeedsNoGroup) {
+TEST(Collectives, SingleRankNeedsNoGroup) {
   const std::vector<RankResult> ranks = spawn(1, [](Rank&) {
     at::Tensor tensor = torch::full({3}, 7.0);
     MULTIPROC_CHECK(all_reduce_sum(nullptr, tensor).has_value());
@@ -140,7 +140,7 @@ TEST(Collectives, AWorldOfOneNeedsNoGroup) {
 }
 
 // The group's timeout is a minute and each rank's alarm two: only a noticed loss ends this test with messages.
-TEST(Collectives, AKilledRankIsAnErrorOnTheOthersNotAHang) {
+TEST(Collectives, AKilledRankIsAnErrorOnTheOtherRanks) {
   Ranks running(3, [](Rank& rank) {
     const Group group = rank.make_group();
     MULTIPROC_CHECK(barrier(group).has_value());

@@ -58,7 +58,7 @@ std::vector<double> train(DataParallel& replica, Branches& network, std::uint32_
   return losses;
 }
 
-TEST(DataParallelOptions, AParameterThatOneRankOrNoneUsesIsFound) {
+TEST(DataParallelOptions, FindUnusedParametersHandlesParametersUsedBySomeRanks) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     Branches network;
@@ -73,7 +73,7 @@ TEST(DataParallelOptions, AParameterThatOneRankOrNoneUsesIsFound) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallelOptions, WithoutSearchAnUnusedParameterIsAnError) {
+TEST(DataParallelOptions, UnusedParameterIsAnErrorWithoutFindUnusedParameters) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     Branches network;
@@ -89,7 +89,7 @@ TEST(DataParallelOptions, WithoutSearchAnUnusedParameterIsAnError) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallelOptions, AStaticGraphMayLeaveParametersOutAndComputesTheSame) {
+TEST(DataParallelOptions, StaticGraphWithUnusedParametersGivesTheSameResult) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     for (const bool with_right : {true, false}) {
@@ -105,7 +105,7 @@ TEST(DataParallelOptions, AStaticGraphMayLeaveParametersOutAndComputesTheSame) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallelOptions, CompressedGradientsAreThoseRoundedToTheType) {
+TEST(DataParallelOptions, CompressionRoundsGradientsToTheType) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
@@ -128,7 +128,7 @@ TEST(DataParallelOptions, CompressedGradientsAreThoseRoundedToTheType) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallelOptions, BuffersAreBroadcastBeforeAStepOrOnlyWhenAsked) {
+TEST(DataParallelOptions, BuffersAreBroadcastEveryStepOrOnRequest) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     std::map<bool, std::uint64_t> collectives;
@@ -148,7 +148,7 @@ TEST(DataParallelOptions, BuffersAreBroadcastBeforeAStepOrOnlyWhenAsked) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallelOptions, BucketsMayBeAsSmallAsAParameter) {
+TEST(DataParallelOptions, BucketSizesChangeCollectivesButNotResults) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     std::map<std::size_t, std::uint64_t> collectives;

@@ -76,7 +76,7 @@ std::vector<at::Tensor> saved_state(const torch::nn::Module& module) {
   return values;
 }
 
-TEST(DataParallel, DifferentInitialWeightsBecomeRankZeros) {
+TEST(DataParallel, InitialWeightsAreBroadcastFromRankZero) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Group group = rank.make_group();
     torch::manual_seed(rank.rank);
@@ -91,7 +91,7 @@ TEST(DataParallel, DifferentInitialWeightsBecomeRankZeros) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallel, RanksWithDifferentDataEndWithEqualParameters) {
+TEST(DataParallel, RanksWithDifferentDataKeepEqualParameters) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     const Group group = rank.make_group();
     torch::manual_seed(1);
@@ -108,7 +108,7 @@ TEST(DataParallel, RanksWithDifferentDataEndWithEqualParameters) {
 }
 
 // Shape, number of dimensions, number of parameters, type and what is trained differ between the ranks in turn.
-TEST(DataParallel, ModelsThatDifferAreTheSameErrorOnEveryRank) {
+TEST(DataParallel, DifferingModelsAreTheSameErrorOnEveryRank) {
   const std::vector<std::function<torch::nn::Sequential()>> others = {
       [] { return small_network(11); }, [] { return torch::nn::Sequential(torch::nn::Linear(3, 4)); },
       [] {
@@ -174,7 +174,7 @@ std::pair<std::vector<at::Tensor>, std::uint64_t> accumulate(const Group& group,
   return {gradients, group->getSequenceNumberForGroup() - before};
 }
 
-TEST(DataParallel, AccumulatedMicroBatchesEqualOneBatchAndTravelOnce) {
+TEST(DataParallel, AccumulatedMicroBatchesEqualOneBatchWithOneReduction) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     const auto [whole, collectives] = accumulate(group, 1);
@@ -190,7 +190,7 @@ TEST(DataParallel, AccumulatedMicroBatchesEqualOneBatchAndTravelOnce) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallel, WarmUpLeavesStateGradientsAndRandomNumbersAsTheyWere) {
+TEST(DataParallel, WarmUpChangesNeitherStateNorGradientsNorRandomNumbers) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();
     torch::nn::Sequential network = small_network();
@@ -268,12 +268,12 @@ void check_known_order_is_bit_exact(Rank& rank) {
   MULTIPROC_CHECK(torch::equal(flat_state(*first), flat_state(*second)));
 }
 
-TEST(DataParallel, AReplicaThatIsToldTheOrderOfGradientsNeedsNoWarmUp) {
+TEST(DataParallel, AKnownGradientOrderMakesWarmUpUnnecessary) {
   const std::vector<RankResult> ranks = spawn(3, check_known_order_is_bit_exact);  // dividing by 3 is not a product
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallel, AResumedRunIsBitEqualToAnUninterruptedOne) {
+TEST(DataParallel, AResumedRunIsBitIdenticalToAnUninterruptedOne) {
   const std::vector<RankResult> ranks = spawn(4, check_resume_is_bit_exact);
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
@@ -310,14 +310,14 @@ void train_without_warnings(Rank& rank, bool channels_last) {
   }
 }
 
-TEST(DataParallel, GradientsLieInTheirBucketsWithoutAWarningInBothMemoryFormats) {
+TEST(DataParallel, GradientsMatchBucketStridesInBothMemoryFormats) {
   for (const bool channels_last : {true, false}) {
     const auto ranks = spawn(2, [&](Rank& rank) { train_without_warnings(rank, channels_last); });
     EXPECT_TRUE(all_succeeded(ranks)) << "channels_last " << channels_last << "\n" << report(ranks);
   }
 }
 
-TEST(DataParallel, AWorldOfOneTrainsThroughTheSameClass) {
+TEST(DataParallel, TrainsWithASingleRank) {
   const std::vector<RankResult> ranks = spawn(1, [](Rank&) {
     torch::manual_seed(1);
     torch::nn::Sequential network = small_network();
@@ -333,7 +333,7 @@ TEST(DataParallel, AWorldOfOneTrainsThroughTheSameClass) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DataParallel, ARankKilledInTheMiddleOfTrainingEndsTheOthersWithAnException) {
+TEST(DataParallel, ARankKilledDuringTrainingIsAnExceptionOnTheOthers) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Group group = rank.make_group();
     torch::nn::Sequential network = small_network();

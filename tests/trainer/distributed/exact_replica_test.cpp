@@ -134,7 +134,7 @@ class ExactReplicas : public ::testing::TestWithParam<std::uint32_t> {};
 // The last with processes that have no virtual rank.
 INSTANTIATE_TEST_SUITE_P(Worlds, ExactReplicas, ::testing::Values(1, 2, 3, 4, 11, 13));
 
-TEST_P(ExactReplicas, AddUpAlongOneTreeAndKeepTheFirstOnesStatistics) {
+TEST_P(ExactReplicas, SumGradientsAlongOneTreeAndKeepBuffersOfVirtualRankZero) {
   const std::vector<RankResult> results = spawn(GetParam(), [](Rank& rank) {
     const Group group = rank.world_size > 1 ? rank.make_group() : nullptr;
     torch::nn::Sequential network = network_of(3 + rank.rank);  // create() makes them rank 0's
@@ -145,7 +145,7 @@ TEST_P(ExactReplicas, AddUpAlongOneTreeAndKeepTheFirstOnesStatistics) {
   EXPECT_TRUE(all_succeeded(results)) << report(results);
 }
 
-TEST(ExactReplica, ParametersOfSeveralTypesAreRefused) {
+TEST(ExactReplica, RejectsParametersOfSeveralTypes) {
   torch::nn::Sequential network = network_of(1);
   network[4]->to(torch::kFloat64);
   const auto replica = ExactReplica::create(network.ptr(), nullptr, {2, 1, true});
@@ -153,14 +153,14 @@ TEST(ExactReplica, ParametersOfSeveralTypesAreRefused) {
   EXPECT_EQ(replica.error().kind, ErrorKind::Mismatch);
 }
 
-TEST(VirtualRanks, AreMadeUpOfTheFewestWholeSubtrees) {
+TEST(VirtualRanks, AreSplitIntoTheFewestCompleteSubtrees) {
   EXPECT_EQ(blocks_of(0, 8), (std::vector<RankBlock>{{0, 8}}));
   EXPECT_EQ(blocks_of(1, 6), (std::vector<RankBlock>{{1, 1}, {2, 2}, {4, 2}, {6, 1}}));
   EXPECT_EQ(blocks_of(4, 3), (std::vector<RankBlock>{{4, 2}, {6, 1}}));
   EXPECT_EQ(blocks_of(3, 0), std::vector<RankBlock>());
 }
 
-TEST(VirtualRanks, AreDividedInOrderAndAsEquallyAsTheyCan) {
+TEST(VirtualRanks, AreDividedInOrderAndEvenly) {
   for (std::int64_t all = 1; all < 12; ++all) {
     for (std::int64_t world_size = 1; world_size < 14; ++world_size) {
       std::int64_t next = 0;

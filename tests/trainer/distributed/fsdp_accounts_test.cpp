@@ -54,7 +54,7 @@ void check_memory(Rank& rank) {
   MULTIPROC_CHECK(held <= 4 * padded / rank.world_size && padded < all + all / 4);
 }
 
-TEST(Fsdp, ARankHoldsItsShardsAndTheTwoLargestBlocks) {
+TEST(Fsdp, PeakMemoryIsTheShardsAndTheTwoLargestBlocks) {
   for (const std::uint32_t world_size : {2U, 4U}) {
     const std::vector<RankResult> ranks = spawn(world_size, check_memory);
     EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -62,7 +62,7 @@ TEST(Fsdp, ARankHoldsItsShardsAndTheTwoLargestBlocks) {
 }
 
 // What travels by itself is received where it is used: without prefetching there is one block beside the root.
-TEST(Fsdp, BlocksThatDivideEvenlyAreNeverThereTwice) {
+TEST(Fsdp, EvenlyDividedBlocksAreGatheredInPlace) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank);
     for (const std::int64_t alone_from_bytes : {std::int64_t{1}, fsdp::Options().alone_from_bytes}) {
@@ -85,7 +85,7 @@ TEST(Fsdp, BlocksThatDivideEvenlyAreNeverThereTwice) {
 }
 
 // Three small blocks take less time than the large one behind them needs to arrive.
-TEST(Fsdp, ALargeBlockIsOnTheWayBeforeTheSmallOnesInFrontOfItCompute) {
+TEST(Fsdp, PrefetchesALargeBlockBeforeTheSmallBlocksAheadOfItCompute) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     fsdp::ShardedModule* module = nullptr;
     std::vector<std::int64_t> gathers;
@@ -134,7 +134,7 @@ void check_traffic(Rank& rank, AfterForward after, std::int64_t alone_from_bytes
   }
 }
 
-TEST(Fsdp, AStepMovesNoMoreBytesThanTheAlgorithmNeeds) {
+TEST(Fsdp, AStepTransfersTheMinimumNumberOfBytes) {
   for (const AfterForward after : {AfterForward::Keep, AfterForward::Shard}) {
     for (const std::int64_t alone_from_bytes : {std::int64_t{1}, fsdp::Options().alone_from_bytes}) {
       const auto ranks = spawn(4, [&](Rank& rank) { check_traffic(rank, after, alone_from_bytes); });

@@ -20,7 +20,7 @@ using testing_support::report;
 using testing_support::sharded;
 using testing_support::spawn;
 
-TEST(Fsdp, AccumulatedGradientsTravelOnceAndAreTheSumOfTheBatches) {
+TEST(Fsdp, AccumulatedGradientsAreReducedOnceAndEqualTheSum) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     Network alone = make_network();
     const auto single = data_parallel(alone, nullptr);
@@ -44,7 +44,7 @@ TEST(Fsdp, AccumulatedGradientsTravelOnceAndAreTheSumOfTheBatches) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Fsdp, GradientsThatTravelInBfloat16AreAccumulatedInFloat32AndRoundedOnce) {
+TEST(Fsdp, Bfloat16ReductionAccumulatesInFloat32AndRoundsOnce) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     Network alone = make_network();
     for (std::int64_t i = 0; i < 3; ++i) {
@@ -68,7 +68,7 @@ TEST(Fsdp, GradientsThatTravelInBfloat16AreAccumulatedInFloat32AndRoundedOnce) {
 }
 
 // With accumulation into the shards no whole gradient outlives its micro-batch, at the price of N reductions.
-TEST(Fsdp, GradientsAccumulatedInShardsAreTheSameAndTravelEachTime) {
+TEST(Fsdp, AccumulationInShardsGivesEqualGradientsWithMoreReductions) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank);
     std::map<bool, std::map<std::string, at::Tensor>> gradients;
@@ -146,7 +146,7 @@ std::vector<double> train_sequential(Replica& replica, torch::nn::Sequential& ne
   return losses;
 }
 
-TEST(Fsdp, AParameterThatTwoBlocksShareIsOneAndGetsBothGradients) {
+TEST(Fsdp, AParameterSharedByTwoBlocksGetsBothGradients) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     torch::nn::Sequential alone = sharing_network();
     const auto names = alone->named_parameters();
@@ -169,7 +169,7 @@ TEST(Fsdp, AParameterThatTwoBlocksShareIsOneAndGetsBothGradients) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Fsdp, ParametersOutsideTheLossGetAGradientOfZero) {
+TEST(Fsdp, UnusedParametersGetAGradientOfZero) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     Network network = make_network();
     const auto replica = sharded(network, make_mesh(rank));

@@ -82,7 +82,7 @@ Result<void> train_capped(const process_group::Mesh& mesh, bool divided) {
   });
 }
 
-TEST(FsdpMemory, WhatDoesNotFitOneRankTrainsOnFourThatDivideIt) {
+TEST(FsdpMemory, AModelTooLargeForOneRankTrainsShardedOnFour) {
   if (!kCanLimit) {
     GTEST_SKIP() << kWhyNot;
   }
@@ -95,7 +95,7 @@ TEST(FsdpMemory, WhatDoesNotFitOneRankTrainsOnFourThatDivideIt) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(FsdpMemory, WithoutDivisionTheErrorNamesFsdp) {
+TEST(FsdpMemory, OutOfMemoryWithoutShardingSuggestsFsdp) {
   if (!kCanLimit) {
     GTEST_SKIP() << kWhyNot;
   }
@@ -111,7 +111,7 @@ TEST(FsdpMemory, WithoutDivisionTheErrorNamesFsdp) {
   EXPECT_TRUE(told) << report(ranks);
 }
 
-TEST(FsdpMemory, MemoryForWholeBlocksIsThatOfAFewBlocksWhateverTheModelsDepth) {
+TEST(FsdpMemory, PoolHoldsAFewBlocksForAnyModelDepth) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     constexpr std::int64_t kBlocks = 100;
     testing_support::Network network = testing_support::make_network({.blocks = kBlocks});

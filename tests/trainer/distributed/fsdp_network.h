@@ -12,10 +12,10 @@
 #include "trainer/model/batch_norm.h"
 #include "trainer/torch.h"
 
-/// A small network with what sharding can trip over, and its training by any Replica.
+/// A small network with the difficult cases of sharding, and its training by any Replica.
 namespace rollcall::testing_support {
 
-/// Channels that no number of ranks divides beside such that 2, 4 and 8 do, a 1x1 convolution, a parameter of one
+/// Channels that no number of ranks divides and others that 2, 4 and 8 divide, a 1x1 convolution, a parameter of one
 /// element and one without dimensions.
 struct OddBlockImpl : torch::nn::Module {
   OddBlockImpl(std::int64_t channels, bool batch_norm) {

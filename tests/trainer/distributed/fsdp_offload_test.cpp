@@ -1,5 +1,5 @@
-// Shards in main memory, which are copied to where the model computes and back: not a bit is another one. On CPUs both
-// places are the same memory, but all copies are made.
+// Shards in main memory, copied to the compute device and back: results are bit identical. On CPUs both places are the
+// same memory, but all copies are made.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -95,20 +95,20 @@ void check_offload_changes_nothing(Rank& rank, const process_group::MeshOptions&
   }
 }
 
-TEST(FsdpOffload, ChangesNoBitOfLossesNormsAndParametersWhateverTheOptions) {
+TEST(FsdpOffload, IsBitIdenticalToNoOffloadForEveryOption) {
   const auto two = spawn(2, [](Rank& rank) { check_offload_changes_nothing(rank, {.reshard_degree = 2}); });
   EXPECT_TRUE(all_succeeded(two)) << report(two);
   const auto four = spawn(4, [](Rank& rank) { check_offload_changes_nothing(rank, {.reshard_degree = 2}); });
   EXPECT_TRUE(all_succeeded(four)) << report(four);
 }
 
-TEST(FsdpOffload, ChangesNoBitWhereDividedModelsAreReplicated) {
+TEST(FsdpOffload, IsBitIdenticalWithHybridSharding) {
   const auto ranks =
       spawn(4, [](Rank& rank) { check_offload_changes_nothing(rank, {.shard_degree = 2, .reshard_degree = 2}); });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(FsdpOffload, ChangesNoBitOfOneRank) {
+TEST(FsdpOffload, IsBitIdenticalOnOneRank) {
   const auto ranks = spawn(1, [](Rank& rank) {
     fsdp::Options options;
     const Outcome expected = train(rank, {}, options);
@@ -120,7 +120,7 @@ TEST(FsdpOffload, ChangesNoBitOfOneRank) {
 
 // A shard goes up once for each all-gather from it, its gradient comes down once a step, and both stay what and where
 // they were for the optimizer.
-TEST(FsdpOffload, AShardGoesUpForEachGatherAndItsGradientComesDownOnce) {
+TEST(FsdpOffload, UploadsAShardPerGatherAndDownloadsItsGradientOnce) {
   for (const AfterForward after : {AfterForward::Keep, AfterForward::Shard, AfterForward::SmallShard}) {
     const std::vector<RankResult> ranks = spawn(2, [&](Rank& rank) {
       Network network = make_network();
@@ -152,7 +152,7 @@ TEST(FsdpOffload, AShardGoesUpForEachGatherAndItsGradientComesDownOnce) {
   }
 }
 
-TEST(FsdpOffload, MemoryForWholeBlocksIsThatOfAFewBlocks) {
+TEST(FsdpOffload, PoolHoldsAFewBlocks) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     constexpr std::size_t kBlocks = 100;
     Network network = make_network({.blocks = kBlocks});

@@ -26,7 +26,7 @@ using testing_support::train;
 using testing_support::train_alone;
 using testing_support::whole_parameters;
 
-/// All ways to order and divide the work that must not change a bit.
+/// All options that order and divide the work differently, none of which may change a bit.
 std::vector<fsdp::Options> every_option() {
   std::vector<fsdp::Options> all;
   for (const AfterForward after : {AfterForward::Keep, AfterForward::Shard, AfterForward::SmallShard}) {
@@ -71,7 +71,7 @@ void check_equal_to_data_parallel(Rank& rank) {
   }
 }
 
-TEST(FsdpParity, TwoRanksAreBitEqualToDataParallelWithBatchNormForEveryOption) {
+TEST(FsdpParity, TwoRanksAreBitIdenticalToDataParallelForEveryOption) {
   const std::vector<RankResult> ranks = spawn(2, check_equal_to_data_parallel);
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
@@ -93,7 +93,7 @@ TEST(FsdpParity, RandomDelaysAroundCollectivesChangeNothing) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-// Longer than any computation between them: what is not waited for would be seen. Each rank is late at other places.
+// Longer than any computation between them: a missing wait would show. Each rank is late at different places.
 TEST(FsdpParity, DelaysOf100MillisecondsBeforeAndAfterCollectivesChangeNothing) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank);
@@ -116,7 +116,7 @@ TEST(FsdpParity, DelaysOf100MillisecondsBeforeAndAfterCollectivesChangeNothing) 
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(FsdpParity, RanksWithTheSameDataAreBitEqualToASingleProcess) {
+TEST(FsdpParity, RanksWithTheSameDataAreBitIdenticalToASingleProcess) {
   for (const std::uint32_t world_size : {2U, 4U}) {
     const std::vector<RankResult> ranks = spawn(world_size, [](Rank& rank) {
       const process_group::Mesh mesh = make_mesh(rank, {.reshard_degree = 2});
@@ -145,19 +145,19 @@ void check_close_to_data_parallel(Rank& rank, const process_group::MeshOptions& 
   }
 }
 
-TEST(FsdpParity, FourAndEightRanksAgreeWithDataParallelWithinPyTorchsTolerance) {
+TEST(FsdpParity, MoreRanksMatchDataParallelWithinTheToleranceOfPyTorch) {
   for (const std::uint32_t world_size : {3U, 4U, 8U}) {
     const auto ranks = spawn(world_size, [](Rank& rank) { check_close_to_data_parallel(rank, {}); });
     EXPECT_TRUE(all_succeeded(ranks)) << world_size << " ranks\n" << report(ranks);
   }
 }
 
-TEST(FsdpParity, ReplicasOfAShardedModelAgreeWithDataParallel) {
+TEST(FsdpParity, HybridShardingMatchesDataParallel) {
   const auto ranks = spawn(4, [](Rank& rank) { check_close_to_data_parallel(rank, {.shard_degree = 2}); });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(FsdpParity, EveryShapeOfMeshIsBitEqualToASingleProcessOnTheSameData) {
+TEST(FsdpParity, EveryMeshShapeIsBitIdenticalToASingleProcess) {
   for (const std::uint32_t shard_degree : {1U, 2U}) {
     const std::vector<RankResult> ranks = spawn(4, [&](Rank& rank) {
       const process_group::Mesh mesh = make_mesh(rank, {.shard_degree = shard_degree});
@@ -168,7 +168,7 @@ TEST(FsdpParity, EveryShapeOfMeshIsBitEqualToASingleProcessOnTheSameData) {
   }
 }
 
-TEST(FsdpParity, ClippedGradientsAreBitEqualToDataParallelAndToASingleProcess) {
+TEST(FsdpParity, ClippedGradientsAreBitIdenticalToDataParallel) {
   constexpr double kMaxNorm = 0.1;
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank);

@@ -44,7 +44,7 @@ std::vector<double> train_with_rounded_gradients(at::ScalarType type) {
   return losses;
 }
 
-TEST(FsdpPrecision, GradientsTravelInTheReduceTypeAndAreAddedUpInTheParameters) {
+TEST(FsdpPrecision, GradientsAreReducedInTheReduceTypeAndAccumulatedInFloat32) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank);
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {

@@ -30,8 +30,8 @@ std::string message_of(const std::function<void()>& work) {
   }
 }
 
-// Reading, copying, saving and writing: never a crash, an empty tensor or silence.
-TEST(Fsdp, UsingAShardedParameterIsAnErrorThatNamesIt) {
+// Reading, copying, saving and writing: never a crash, an empty tensor or a silent result.
+TEST(Fsdp, UseOfAShardedParameterIsAnErrorNamingIt) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     Network network = make_network();
     const auto replica = sharded(network, make_mesh(rank));
@@ -53,7 +53,7 @@ TEST(Fsdp, UsingAShardedParameterIsAnErrorThatNamesIt) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Fsdp, NamesAndTensorsOfTheModuleStayAndShardsKeepTheirShapeButForRows) {
+TEST(Fsdp, KeepsParameterNamesAndTensorsAndShardsByRows) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     Network network = make_network();
     const auto before = network->named_parameters();
@@ -73,7 +73,7 @@ TEST(Fsdp, NamesAndTensorsOfTheModuleStayAndShardsKeepTheirShapeButForRows) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Fsdp, WhatIsGatheredIsWhatWasShardedAndPartsOfItAreTheShards) {
+TEST(Fsdp, GatherRestoresTheParametersAndPartOfGivesTheShards) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     Network network = make_network();
     std::map<std::string, at::Tensor> before;
@@ -91,7 +91,7 @@ TEST(Fsdp, WhatIsGatheredIsWhatWasShardedAndPartsOfItAreTheShards) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Fsdp, EvaluationNeedsNoGradientAndLeavesNothingWhole) {
+TEST(Fsdp, EvaluationUsesNoGradientAndLeavesNothingUnsharded) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const at::Tensor images = torch::ones({2, 3, 6, 6});
     Network alone = make_network();
@@ -109,8 +109,8 @@ TEST(Fsdp, EvaluationNeedsNoGradientAndLeavesNothingWhole) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-// Each rank's statistics are of its own batches until a validation or a checkpoint wants one model.
-TEST(Fsdp, BuffersOfAllRanksBecomeRankZerosAlsoWhereThereAreReplicas) {
+// Each rank's statistics are of its own batches until a validation or a checkpoint needs a single model.
+TEST(Fsdp, SyncBuffersBroadcastsRankZeroAlsoWithHybridSharding) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     Network network = make_network();
     const auto replica = sharded(network, make_mesh(rank, {.shard_degree = 2}));
@@ -126,7 +126,7 @@ TEST(Fsdp, BuffersOfAllRanksBecomeRankZerosAlsoWhereThereAreReplicas) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Fsdp, ARankKilledInTheMiddleOfTrainingEndsTheOthersWithAnException) {
+TEST(Fsdp, ARankKilledDuringTrainingIsAnExceptionOnTheOthers) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank);
     Network network = make_network();
@@ -149,7 +149,7 @@ TEST(Fsdp, ARankKilledInTheMiddleOfTrainingEndsTheOthersWithAnException) {
   EXPECT_EQ(ranks[2].signal, SIGKILL);
 }
 
-TEST(Fsdp, DegreesThatDoNotFitAreTold) {
+TEST(Fsdp, CompletesDegreesAndRejectsThoseThatDoNotFit) {
   using process_group::complete;
   EXPECT_EQ(complete({}, 6)->shard_degree, 6U);
   EXPECT_EQ(complete({.shard_degree = 2}, 6)->replicate_degree, 3U);

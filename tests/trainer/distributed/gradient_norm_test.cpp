@@ -1,4 +1,4 @@
-// The norm of a model's gradients, whoever has which part of them, and what is scaled by it.
+// The norm of a model's gradients, for any distribution of them over ranks, and clipping by it.
 
 #include "trainer/distributed/ddp/replica.h"
 
@@ -26,7 +26,7 @@ at::Tensor with_gradient(std::vector<float> values) {
   return parameter;
 }
 
-TEST(GradientNorm, IsOfAllGradientsTogetherAndWhatIsLongerIsScaledToTheLimit) {
+TEST(GradientNorm, IsTheNormOfAllGradientsWhichAreScaledToTheLimit) {
   const at::Tensor unused = torch::zeros({2}).requires_grad_();
   const std::vector<at::Tensor> parameters{with_gradient({3, 4}), unused, with_gradient({-12}), with_gradient({})};
   EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 6.5, nullptr).item<double>(), 13);
@@ -35,13 +35,13 @@ TEST(GradientNorm, IsOfAllGradientsTogetherAndWhatIsLongerIsScaledToTheLimit) {
   EXPECT_FALSE(unused.grad().defined());
 }
 
-TEST(GradientNorm, LeavesGradientsAloneThatAreShorterThanTheLimit) {
+TEST(GradientNorm, LeavesGradientsBelowTheLimitUnchanged) {
   const std::vector<at::Tensor> parameters{with_gradient({3, 4})};
   EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 5.5, nullptr).item<double>(), 5);
   EXPECT_TRUE(torch::equal(parameters[0].grad(), torch::tensor({3.0F, 4.0F})));
 }
 
-TEST(GradientNorm, OfAGroupIsThatOfTheGradientsOfAllItsRanks) {
+TEST(GradientNorm, OfAGroupCoversTheGradientsOfAllRanks) {
   const auto ranks = spawn(3, [](Rank& rank) {
     const process_group::Group group = rank.make_group();
     const std::vector<std::vector<float>> of_rank{{3}, {4, 0}, {-12}};
@@ -59,7 +59,7 @@ double backward_and_clip(Replica& replica, Network& network) {
   return replica.clip_grad_norm(0.01).item<double>();
 }
 
-TEST(GradientNorm, OfAModelIsTheSameHoweverItIsDivided) {
+TEST(GradientNorm, DoesNotDependOnTheShardDegree) {
   const auto ranks = spawn(4, [](Rank& rank) {
     Network alone = make_network();
     const double expected = backward_and_clip(*data_parallel(alone, nullptr), alone);

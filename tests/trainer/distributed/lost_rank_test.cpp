@@ -1,5 +1,5 @@
-// What the others see when one of four ranks is killed or stopped, on every backend: an error, never a hang, and a
-// smaller group in the same processes.
+// One of four ranks is killed or stopped, on every backend: the others get an error, never a hang, and form a smaller
+// group in the same processes.
 
 #include <gtest/gtest.h>
 #include <fstream>
@@ -71,7 +71,7 @@ void leave_a_collective(Rank& rank) {
   MULTIPROC_CHECK(std::filesystem::exists(left));
 }
 
-TEST(LeaveBehind, WaitsForNoCollectiveThatIsUnderWay) {
+TEST(LeaveBehind, DoesNotWaitForAPendingCollective) {
   Ranks running(2, leave_a_collective);
   const std::vector<RankResult> ranks = running.wait();
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -79,7 +79,7 @@ TEST(LeaveBehind, WaitsForNoCollectiveThatIsUnderWay) {
 
 class LostRank : public testing::TestWithParam<std::string> {};
 
-TEST_P(LostRank, KilledIsAnErrorOnTheOthersWhoGoOn) {
+TEST_P(LostRank, KilledIsAnErrorOnTheOthersWhichRegroup) {
   Ranks running(4, [](Rank& rank) {
     rank.backend = GetParam();
     survive(rank, std::chrono::seconds(60));
@@ -92,7 +92,7 @@ TEST_P(LostRank, KilledIsAnErrorOnTheOthersWhoGoOn) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST_P(LostRank, StoppedIsATimeoutOnTheOthersWhoGoOn) {
+TEST_P(LostRank, StoppedIsATimeoutOnTheOthersWhichRegroup) {
   Ranks running(4, [](Rank& rank) {
     rank.backend = GetParam();
     survive(rank, std::chrono::seconds(3));

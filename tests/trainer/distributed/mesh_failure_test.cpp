@@ -1,4 +1,4 @@
-// What the ranks of a process's other groups hear when one of its groups has failed, or the process itself.
+// A failure of a process or of one of its groups is reported to the ranks of its other groups.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ bool says(const RankResult& rank, const std::string& part) { return rank.message
 
 class MeshFailure : public testing::TestWithParam<std::string> {};
 
-TEST_P(MeshFailure, ARankThatFailedInOneGroupTellsItsOthers) {
+TEST_P(MeshFailure, AFailureInOneGroupIsReportedToOtherGroupsOfTheRank) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     rank.backend = GetParam();
     const Grid grid(rank);
@@ -77,7 +77,7 @@ std::vector<RankResult> with_a_full_disk(const std::string& backend, bool in_wor
   });
 }
 
-TEST_P(MeshFailure, ARankWhoseProgramFailsTellsAllItsGroups) {
+TEST_P(MeshFailure, AFailureOfTheProgramIsReportedToAllGroupsOfTheRank) {
   const std::vector<RankResult> of_its_groups = with_a_full_disk(GetParam(), false);
   EXPECT_TRUE(says(of_its_groups[1], "rank 3 gave up: the disk is full")) << report(of_its_groups);
   EXPECT_TRUE(says(of_its_groups[2], "rank 3 gave up: the disk is full")) << report(of_its_groups);

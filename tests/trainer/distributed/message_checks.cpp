@@ -7,7 +7,7 @@ using testing_support::tensor_of;
 using testing_support::tensor_of_rank;
 using testing_support::value_at;
 
-/// Everybody sends to the right neighbour before anybody receives, twice with the same tag and once with another.
+/// Each rank sends to the next rank before any rank receives, twice with the same tag and once with another.
 void check_ring_of_messages(const GroupMember& place) {
   if (place.size == 1) {
     return;

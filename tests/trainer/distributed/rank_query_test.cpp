@@ -1,5 +1,5 @@
-// Ranks that ask each other where they are, while some are killed, stopped or gone. Timeouts of an hour stand for
-// "not because time was up": the test would not end.
+// Ranks that query each other's progress while some are killed, stopped or gone. Timeouts of an hour prove that a
+// result does not come from a timeout: the test would not end.
 
 #include <gtest/gtest.h>
 #include <fstream>
@@ -34,7 +34,7 @@ void meet(Rank& rank, c10d::Store& store, const std::string& name) {
   }
 }
 
-/// A rank that knows its neighbours, as all others do when this returns.
+/// A rank that watches its host peers, as all others do when the constructor returns.
 struct Member {
   explicit Member(Rank& rank) : store(store_in(rank.folder)) {
     publish_process(*store, rank.rank);
@@ -49,7 +49,7 @@ struct Member {
 
 const RankProgress kInTheFirst{.issued = 1, .ended = 0, .last = "all-reduce 1"};
 
-TEST(RankQuery, AKilledRankIsNamedAlthoughTheTimeoutsAreLong) {
+TEST(RankQuery, NamesAKilledRankBeforeAnyTimeout) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Member member(rank);
     if (rank.rank == 2) {
@@ -62,7 +62,7 @@ TEST(RankQuery, AKilledRankIsNamedAlthoughTheTimeoutsAreLong) {
   EXPECT_TRUE(all_succeeded({ranks[0], ranks[1]})) << report(ranks);
 }
 
-TEST(RankQuery, ThoseOfAnotherHostHearItFromTheKilledRanksNeighbours) {
+TEST(RankQuery, ReportsAKilledRankToOtherHostsThroughItsHostPeers) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Member member(rank);
     if (rank.rank == 2) {
@@ -75,7 +75,7 @@ TEST(RankQuery, ThoseOfAnotherHostHearItFromTheKilledRanksNeighbours) {
   EXPECT_TRUE(all_succeeded({ranks[0], ranks[1]})) << report(ranks);
 }
 
-TEST(RankQuery, AStoppedRankIsWaitedForAndNotLost) {
+TEST(RankQuery, WaitsForAStoppedRank) {
   Ranks running(2, [](Rank& rank) {
     const Member member(rank);
     const RankQuery rank_query(member.store, member.peers, rank.rank, 2);
@@ -100,7 +100,7 @@ TEST(RankQuery, AStoppedRankIsWaitedForAndNotLost) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(RankQuery, AStoppedRankIsToldFromALostOne) {
+TEST(RankQuery, DistinguishesAStoppedRankFromALostOne) {
   Ranks running(2, [](Rank& rank) {
     const Member member(rank);
     if (rank.rank == 1) {
@@ -119,7 +119,7 @@ TEST(RankQuery, AStoppedRankIsToldFromALostOne) {
 }
 
 /// Rank 1 does `last` and ends; what rank 0 then hears of it.
-std::string heard_after_the_end(const std::function<void(const RankQuery&)>& last) {
+std::string report_after_the_end(const std::function<void(const RankQuery&)>& last) {
   const std::vector<RankResult> ranks = spawn(2, [&](Rank& rank) {
     const Member member(rank);
     const RankQuery rank_query(member.store, member.peers, rank.rank, 2);
@@ -145,12 +145,12 @@ TEST(Membership, SaysWhetherTheStepIsDone) {
   EXPECT_EQ(membership.step_text(), "after step 10");
 }
 
-TEST(RankQuery, WhoSaidSomethingBeforeItsProcessEndedIsNotLost) {
-  EXPECT_EQ(heard_after_the_end([](const RankQuery& rank_query) { rank_query.answer(kInTheFirst); }),
+TEST(RankQuery, ARankThatAnsweredOrLeftBeforeItEndedIsNotLost) {
+  EXPECT_EQ(report_after_the_end([](const RankQuery& rank_query) { rank_query.answer(kInTheFirst); }),
             "all ranks have arrived");
-  EXPECT_EQ(heard_after_the_end([](const RankQuery& rank_query) { rank_query.leave(RankProgress{}); }),
+  EXPECT_EQ(report_after_the_end([](const RankQuery& rank_query) { rank_query.leave(RankProgress{}); }),
             "rank 1 has left the group");
-  EXPECT_EQ(heard_after_the_end([](const RankQuery&) {}), "rank 1 was lost (its process ended)");
+  EXPECT_EQ(report_after_the_end([](const RankQuery&) {}), "rank 1 was lost (its process ended)");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void with_store(std::uint32_t world_size, const std::function<void(Rank&, StoreP
   }
 }
 
-TEST(Store, GroupsAreMadeThroughIt) {
+TEST(Store, CreatesGroupsOfEveryBackend) {
   with_store(3, [](Rank& rank, StorePtr& store) {
     for (const std::string& backend : cpu_backends()) {
       const auto own = c10::make_intrusive<c10d::PrefixStore>(backend, store);
@@ -62,7 +62,7 @@ TEST(Store, GroupsAreMadeThroughIt) {
   });
 }
 
-TEST(Store, WhoWaitsIsToldAtOnceThatRankZeroIsGone) {
+TEST(Store, WaitFailsAtOnceWhenRankZeroDies) {
   with_store(3,
              [](Rank& rank, StorePtr& store) {
                std::string what;
@@ -83,7 +83,7 @@ TEST(Store, WhoWaitsIsToldAtOnceThatRankZeroIsGone) {
              {0});
 }
 
-TEST(Store, ARankThatIsKilledIsMissedByNobodyElse) {
+TEST(Store, KeepsServingWhenARankOtherThanZeroIsKilled) {
   with_store(3,
              [](Rank& rank, StorePtr& store) {
                if (rank.rank == 1) {
@@ -102,7 +102,7 @@ TEST(Store, ARankThatIsKilledIsMissedByNobodyElse) {
              {1});
 }
 
-TEST(Store, RankZerosClonesDoNotKeepTheKeys) {
+TEST(Store, ClonesOnRankZeroDoNotKeepTheServerAlive) {
   with_store(2, [](Rank& rank, StorePtr& store) {
     const StorePtr clone = store->clone();
     clone->set(std::to_string(rank.rank), std::string("here"));
@@ -125,7 +125,7 @@ TEST(Store, RankZerosClonesDoNotKeepTheKeys) {
   });
 }
 
-TEST(Store, ItsWaitsEndWhenTheyAreInterruptedAndThoseOfClones) {
+TEST(Store, InterruptsWaitsOfTheStoreAndItsClones) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     std::atomic<bool> over = false;
     rendezvous::Meeting meeting;
@@ -146,7 +146,7 @@ TEST(Store, ItsWaitsEndWhenTheyAreInterruptedAndThoseOfClones) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-/// What came of each of a script's operations.
+/// The results of a sequence of operations.
 class Record {
  public:
   template <typename Operation>
@@ -267,7 +267,7 @@ void check_equal(const std::vector<std::string>& ours, const std::vector<std::st
   }
 }
 
-TEST(Store, DoesWhatTcpStoreDoes) {
+TEST(Store, BehavesLikeTcpStore) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     auto [of_head, of_other] = ConnectedRanks(2).take_both();
     StorePtr server = *connect_store(of_head, 0, 2, seconds(60));
@@ -291,7 +291,7 @@ TEST(Store, DoesWhatTcpStoreDoes) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Store, WhatItDoesNotTakeIsAnError) {
+TEST(Store, RejectsAValueAboveTheSizeLimit) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     rendezvous::Meeting meeting;
     const StorePtr store = *connect_store(meeting, 0, 1, seconds(60));
@@ -306,7 +306,7 @@ TEST(Store, WhatItDoesNotTakeIsAnError) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Store, NothingListensOnceRanksAreConnected) {
+TEST(Store, ClosesTheListenerOnceRanksAreConnected) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     Result<rendezvous::Listener> listener = rendezvous::Listener::on_loopback();
     MULTIPROC_CHECK(listener.has_value());
@@ -320,7 +320,7 @@ TEST(Store, NothingListensOnceRanksAreConnected) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Store, AnUnknownBackendIsRefusedBeforeAnythingIsConnected) {
+TEST(Store, RejectsAnUnknownBackendBeforeConnecting) {
   for (const char* name : {"glo", "GLOO", ""}) {
     const auto group = make_process_group(nullptr, 0, 2, {.backend = name});
     ASSERT_FALSE(group.has_value()) << name;
@@ -328,7 +328,7 @@ TEST(Store, AnUnknownBackendIsRefusedBeforeAnythingIsConnected) {
   }
 }
 
-TEST(Store, MpiIsRefusedWhereItsLauncherStartedNobodyWithoutWaitingForOthers) {
+TEST(Store, RejectsMpiWithoutItsLauncherBeforeWaitingForOthers) {
   const auto group = make_process_group(c10::make_intrusive<c10d::HashStore>(), 0, 2, {.backend = "mpi"});
   ASSERT_FALSE(group.has_value());
   EXPECT_EQ(group.error().setting, "--backend");

@@ -1,4 +1,4 @@
-// Synchronised batch normalisation against one process that has the batches of all ranks, one after the other.
+// Synchronised batch normalisation against one process with the concatenated batches of all ranks.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -138,7 +138,7 @@ void check_cases(std::uint32_t world_size, const std::vector<Case>& cases) {
 
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 
-TEST(SyncBatchNorm, TwoRanksEqualOneProcessOnBothBatches) {
+TEST(SyncBatchNorm, TwoRanksEqualOneProcessWithBothBatches) {
   check_cases(2, {{.batches = {3, 3}},
                   {.batches = {3, 3}, .format = kChannelsLast},
                   {.batches = {5, 1}, .format = kChannelsLast},
@@ -178,7 +178,7 @@ TEST(SyncBatchNorm, SendsOneMessageEachWayAndNoneInEvalMode) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(SyncBatchNorm, SaysThatOneValueIsTooFew) {
+TEST(SyncBatchNorm, RejectsASingleValuePerChannel) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     model::BatchNorm layer = make_layer();
     synchronise_batch_norms(*layer, rank.make_group());

@@ -1,4 +1,4 @@
-"""--backend=mpi: its plugin, every collective under both launchers, training, and what is said where it cannot be."""
+"""--backend=mpi: its plugin, every collective under both launchers, training, and the errors where it is unavailable."""
 
 import json
 import shutil
@@ -54,8 +54,8 @@ def test_every_operation_agrees_with_a_scalar_reference_under_srun(cluster, chec
 
 
 @pytest.mark.parametrize("parallel", [(), ("--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2")])
-def test_training_gives_the_losses_of_gloo(cluster, rollcall_train, tmp_path, parallel):
-    """Of numbers that are added in the same order: 2 ranks a group. Four ranks of one group may round otherwise."""
+def test_training_with_mpi_gives_the_same_losses_as_gloo(cluster, rollcall_train, tmp_path, parallel):
+    """Bit for bit with 2 ranks a group, which add in the same order; four ranks of one group may round differently."""
     losses = {}
     for backend in ("gloo", "mpi"):
         folder = tmp_path / backend
@@ -71,23 +71,23 @@ def test_training_gives_the_losses_of_gloo(cluster, rollcall_train, tmp_path, pa
     assert len(losses["mpi"]) == 3
 
 
-def test_bench_collectives_measures_it_beside_others(cluster, bench):
+def test_bench_collectives_measures_mpi_beside_gloo(cluster, bench):
     result = cluster.run("srun", "--ddp", "--mpi=pmix", "-N2", bench, *BENCH, "--backend=gloo,mpi", "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [(row["backend"], row["correct"]) for row in rows] == [("gloo", True), ("mpi", True)]
 
 
-# ---------------------------------------------------------------- where it cannot be
+# ---------------------------------------------------------------- where MPI is unavailable
 
 
-def test_without_a_launcher_of_mpi_it_is_refused(cluster, bench):
+def test_mpi_backend_without_an_mpi_launcher_is_rejected(cluster, bench):
     result = cluster.run("srun", "--ddp", "--mpi=none", "-N2", bench, *BENCH, "--backend=mpi", check=False)
     assert "rollcall: --backend: mpi: no MPI launcher started this process; try `srun --mpi=pmix --ddp" in result.stderr
     assert "Exited with exit code 64" in result.stderr
 
 
-def test_ranks_of_several_mpi_jobs_are_refused(mpirun, check, tmp_path):
-    """Two mpiruns of one rank each that say they were one world."""
+def test_ranks_of_several_mpi_jobs_are_rejected(mpirun, check, tmp_path):
+    """Two mpiruns of one rank each with the environment of one world."""
     processes = [subprocess.Popen([str(word) for word in mpirun("-np", 1, check, "mpi", tmp_path / "store")], text=True,
                                   env={**clean_environment(), "WORLD_SIZE": "2", "RANK": rank},
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in ("0", "1")]
@@ -95,7 +95,7 @@ def test_ranks_of_several_mpi_jobs_are_refused(mpirun, check, tmp_path):
     assert "rollcall: --backend: mpi: the ranks do not belong to one MPI job: rank 1 is number 0 of 1 in MPI" in errors
 
 
-def test_programs_do_not_link_mpi_and_refuse_it_where_the_plugin_is_absent(bench, tmp_path):
+def test_programs_do_not_link_mpi_and_reject_it_without_the_plugin(bench, tmp_path):
     needed = subprocess.run(["readelf", "-d", bench], capture_output=True, text=True, check=True).stdout
     assert "NEEDED" in needed and "mpi" not in needed.lower()
     shutil.copy(bench, tmp_path / "bench")
@@ -107,7 +107,7 @@ def test_programs_do_not_link_mpi_and_refuse_it_where_the_plugin_is_absent(bench
     assert "rollcall: --backend: mpi: rollcall_mpi.so is not in lib" in errors
 
 
-def test_an_installed_program_finds_the_plugin(bench, mpirun, tmp_path):
+def test_an_installed_program_finds_the_mpi_plugin(bench, mpirun, tmp_path):
     """Where `cmake --install` puts both: PREFIX/bin and PREFIX/lib/rollcall."""
     relative = plugin_file().relative_to(BUILD)
     for source, target in ((bench, tmp_path / "bin" / "bench"), (plugin_file(), tmp_path / relative)):
@@ -120,7 +120,7 @@ def test_an_installed_program_finds_the_plugin(bench, mpirun, tmp_path):
 # ---------------------------------------------------------------- lost ranks
 
 
-def test_a_killed_rank_ends_the_step_at_once(cluster, rollcall_train, tmp_path):
+def test_a_killed_rank_ends_an_mpi_step_at_once(cluster, rollcall_train, tmp_path):
     """Slurm does: by itself where other tasks of the node are PMIx clients, else by --kill-on-bad-exit."""
     script = f"""[ $RANK = 1 ] && (until grep -qs '"step",' {tmp_path}/metrics.jsonl; do sleep 0.05; done; kill -9 $$) &
 exec {rollcall_train} {" ".join(SMALL)} --max-steps=100000 --backend=mpi --checkpoint-dir={tmp_path}"""
@@ -130,7 +130,7 @@ exec {rollcall_train} {" ".join(SMALL)} --max-steps=100000 --backend=mpi --check
     assert "task 1: Killed" in result.stderr
 
 
-def test_a_stopped_rank_is_named_after_the_timeout(cluster, rollcall_train, tmp_path):
+def test_a_stopped_rank_of_an_mpi_step_is_named_after_the_timeout(cluster, rollcall_train, tmp_path):
     script = f"""if [ $RANK = 1 ]; then
   (until grep -qs '"step",' {tmp_path}/metrics.jsonl; do sleep 0.05; done; kill -STOP $$; sleep 20; kill -9 $$) &
 fi

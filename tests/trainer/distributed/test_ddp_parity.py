@@ -47,14 +47,14 @@ def trained(request, tmp_path_factory):
     return asked, parity.run_ranks(asked, folder, world_size), folder
 
 
-def test_all_ranks_end_with_the_same_parameters(trained):
+def test_all_ddp_ranks_end_with_equal_parameters(trained):
     _, ranks, _ = trained
     first = parity.state_of(ranks[0])
     for answer in ranks[1:]:
         assert all(torch.equal(value, first[key]) for key, value in parity.state_of(answer).items())
 
 
-def test_ranks_agree_with_a_single_process_on_the_whole_batch(trained):
+def test_ddp_ranks_match_a_single_process_on_the_whole_batch(trained):
     asked, ranks, folder = trained
     single = parity.run(asked, folder)
     assert_parameters_agree(parity.state_of(ranks[0]), parity.state_of(single), asked["state"])
@@ -62,7 +62,7 @@ def test_ranks_agree_with_a_single_process_on_the_whole_batch(trained):
     torch.testing.assert_close(mean, single["losses"], rtol=1e-4, atol=0)
 
 
-def test_ranks_agree_with_pythons_ddp_on_the_same_data(trained):
+def test_ddp_ranks_match_ddp_of_python_on_the_same_data(trained):
     asked, ranks, folder = trained
     theirs = parity.run_python_ranks(python_rank, asked, folder, len(ranks))
     assert_parameters_agree(parity.state_of(ranks[0]), theirs[0]["state"], asked["state"])

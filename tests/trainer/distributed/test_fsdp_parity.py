@@ -1,8 +1,8 @@
 """Sharded training against Python's fully_shard (FSDP2) on the same weights and data.
 
 PyTorch's own yardstick for FSDP: ten Adam steps at a learning rate of 1e-2, losses within rtol 1.3e-6 and atol 1e-5. In float64:
-both optimizers round differently in their last bit, and such steps amplify that to 1 % in float32. Contiguous weights: Python's
-refuses channels-last ones. BatchNorm is in eval mode. What is bit-equal (our own DDP, a single process) is tested in C++.
+both optimizers round differently in their last bit, and such steps amplify that to 1 % in float32. Contiguous weights: fully_shard
+rejects channels-last ones. BatchNorm is in eval mode. What is bit-equal (our own DDP, a single process) is tested in C++.
 """
 import parity
 import pytest
@@ -51,7 +51,7 @@ def trained(tmp_path_factory):
     return asked, parity.run_ranks(asked, folder, WORLD_SIZE), parity.run_python_ranks(python_rank, asked, folder, WORLD_SIZE)
 
 
-def test_losses_agree_with_pythons_fsdp(trained):
+def test_fsdp_losses_match_fully_shard_of_python(trained):
     _, ours, theirs = trained
     for our_rank, their_rank in zip(ours, theirs):
         expected = torch.tensor(their_rank["losses"], dtype=torch.float64)
@@ -59,7 +59,7 @@ def test_losses_agree_with_pythons_fsdp(trained):
         torch.testing.assert_close(our_rank["losses"], expected, rtol=1.3e-6, atol=1e-5)
 
 
-def test_gathered_parameters_agree_with_pythons(trained):
+def test_gathered_parameters_match_fully_shard_of_python(trained):
     asked, ours, theirs = trained
     state = parity.state_of(ours[0])
     for name, value in theirs[0]["state"].items():

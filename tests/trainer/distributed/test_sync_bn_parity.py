@@ -26,20 +26,20 @@ def trained(request, tmp_path_factory):
     return ours, losses, network
 
 
-def test_losses_are_those_of_one_process_on_the_whole_batch(trained):
+def test_sync_bn_losses_equal_one_process_on_the_whole_batch(trained):
     ours, losses, _ = trained
     mean = torch.stack([answer["losses"] for answer in ours]).mean(0)
     torch.testing.assert_close(mean, torch.tensor(losses, dtype=torch.float64), rtol=1e-8, atol=0)
 
 
-def test_parameters_and_running_statistics_are_too(trained):
+def test_sync_bn_parameters_and_statistics_equal_one_process(trained):
     ours, _, network = trained
     state = parity.state_of(ours[0])
     for name, value in network.state_dict().items():
         torch.testing.assert_close(state[name], value, rtol=1e-6, atol=1e-8, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_running_statistics_are_equal_on_all_ranks(trained):
+def test_sync_bn_running_statistics_are_equal_on_all_ranks(trained):
     ours, _, _ = trained
     first = parity.state_of(ours[0])
     for answer in ours[1:]:

@@ -1,5 +1,5 @@
-// How long anything here may wait, at the most: what is asked of the backends and of the store, and what is decided by
-// a clock that the test brings. No time is measured.
+// Upper bounds of all waits: the timeouts passed to the backends and the store, and decisions by a clock that the test
+// controls. No time is measured.
 
 #include <gtest/gtest.h>
 #include <atomic>
@@ -24,7 +24,7 @@ using testing_support::Rank;
 using testing_support::report;
 using testing_support::spawn;
 
-TEST(TimeLimits, OfGlooAreTheGroups) {
+TEST(TimeLimits, OfGlooIsTheTimeoutOfTheGroup) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     const auto store = c10::make_intrusive<c10d::HashStore>();
     const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, 0, 1);
@@ -51,7 +51,7 @@ class RecordingEngine final : public Engine {
   std::vector<milliseconds>& asked_;
 };
 
-TEST(TimeLimits, OfAnEnginesOperationsAreTheCallersOrTheGroups) {
+TEST(TimeLimits, OfEngineOperationsIsThatOfTheCallOrTheGroup) {
   std::vector<milliseconds> asked;
   const auto backend = c10::make_intrusive<EngineBackend>("recording", std::make_unique<RecordingEngine>(asked), 0, 1,
                                                           milliseconds(7'000));
@@ -68,7 +68,7 @@ TEST(TimeLimits, OfAnEnginesOperationsAreTheCallersOrTheGroups) {
                                               milliseconds(7'000)}));
 }
 
-TEST(TimeLimits, OfQuestionsToTheStoreIsTheRendezvous) {
+TEST(TimeLimits, OfStoreRequestsIsTheRendezvousTimeout) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     rendezvous::Meeting meeting;
     const auto store = connect_store(meeting, 0, 1, milliseconds(23'000));
@@ -77,14 +77,14 @@ TEST(TimeLimits, OfQuestionsToTheStoreIsTheRendezvous) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(TimeLimits, OfAnswersGrowWithHowSeldomRanksLook) {
+TEST(TimeLimits, OfQueriesGrowsWithThePollInterval) {
   EXPECT_EQ(query_timeouts(milliseconds(100)),
             (QueryTimeouts{.one_silent = milliseconds(250), .several_silent = milliseconds(2'000)}));
   EXPECT_EQ(query_timeouts(milliseconds(1'000)),
             (QueryTimeouts{.one_silent = milliseconds(1'150), .several_silent = milliseconds(11'000)}));
 }
 
-TEST(TimeLimits, OfAnswersAreShortWhereOneMayBeLostAndLongWhereMachinesAreBusy) {
+TEST(TimeLimits, OfQueriesIsShortForOneSilentRankAndLongForSeveral) {
   const QueryTimeouts timeouts{.one_silent = milliseconds(1), .several_silent = milliseconds(2)};
   const auto time_to_wait_for = [&](std::vector<RankStatus::Presence> others) {
     std::vector<RankStatus> ranks(1);
@@ -138,7 +138,7 @@ class PendingCollectivesTest : public testing::Test {
   std::shared_ptr<WatchedCollective> collective_;
 };
 
-TEST_F(PendingCollectivesTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
+TEST_F(PendingCollectivesTest, FailsATenthOfASecondAfterAProcessEnded) {
   process_ended(milliseconds(5'000));
   look(milliseconds(5'099));
   EXPECT_FALSE(collective_->has_ended()) << "what it sent may still be on its way";
@@ -146,7 +146,7 @@ TEST_F(PendingCollectivesTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST_F(PendingCollectivesTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelievedASecondLater) {
+TEST_F(PendingCollectivesTest, FailsASecondAfterAProcessEndedIfTheStoreIsSilent) {
   has_left_ = std::nullopt;
   process_ended(milliseconds(5'000));
   look(milliseconds(5'999));
@@ -155,7 +155,7 @@ TEST_F(PendingCollectivesTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelieve
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST_F(PendingCollectivesTest, WhoLeftInGoodOrderIsNotLost) {
+TEST_F(PendingCollectivesTest, DoNotFailWhenAPeerLeftCleanly) {
   has_left_ = true;
   process_ended(milliseconds(5'000));
   for (int second = 5; second < 100; ++second) {
@@ -164,7 +164,7 @@ TEST_F(PendingCollectivesTest, WhoLeftInGoodOrderIsNotLost) {
   EXPECT_FALSE(collective_->has_ended());
 }
 
-TEST_F(PendingCollectivesTest, WhereRanksAreSaidToBeLostNothingIsWaitedForMuchLonger) {
+TEST_F(PendingCollectivesTest, FailASecondAfterTheAgentReportsLostRanks) {
   search_.ranks_are_lost(at(milliseconds(5'000)));
   search_.ranks_are_lost(at(milliseconds(5'900)));  // it is said again and again
   look(milliseconds(5'999));
@@ -175,21 +175,21 @@ TEST_F(PendingCollectivesTest, WhereRanksAreSaidToBeLostNothingIsWaitedForMuchLo
             std::string::npos);
 }
 
-TEST_F(PendingCollectivesTest, WhoIsKnownToBeLostIsNotWaitedForLongerWhatAnybodyElseSays) {
+TEST_F(PendingCollectivesTest, AgentReportDoesNotDelayTheFailureForAnEndedProcess) {
   process_ended(milliseconds(5'000));
   search_.ranks_are_lost(at(milliseconds(5'010)));
   look(milliseconds(5'100));
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST_F(PendingCollectivesTest, WhoTurnsOutToBeLostIsBelievedSoonerThanWhatSomebodyElseSays) {
+TEST_F(PendingCollectivesTest, EndedProcessFailsThemBeforeTheAgentReportDoes) {
   search_.ranks_are_lost(at(milliseconds(5'000)));
   process_ended(milliseconds(5'010));
   look(milliseconds(5'110));
   EXPECT_TRUE(collective_->has_ended());
 }
 
-TEST(MembershipTest, HearsOfTheStoresServerWhoseConnectionsAreClosed) {
+TEST(MembershipTest, LearnsClosedConnectionsFromTheStoreServer) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   Membership membership;
   membership.join(store, 1, 4);
@@ -203,7 +203,7 @@ TEST(MembershipTest, HearsOfTheStoresServerWhoseConnectionsAreClosed) {
   EXPECT_EQ(membership.processes()->await_ended(known, std::chrono::minutes(2), never), std::vector<std::uint32_t>{2});
 }
 
-TEST(MembershipTest, TheFirstReasonToGiveUpStays) {
+TEST(MembershipTest, KeepsTheFirstReasonToGiveUp) {
   Membership membership;
   EXPECT_EQ(membership.gave_up(), std::nullopt);
   membership.give_up("the disk is full");

@@ -1,4 +1,4 @@
-// What the ranks say when a collective does not end.
+// Error messages of the ranks when a collective does not end.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -62,9 +62,9 @@ void wait_for_others(Rank& rank, std::uint32_t others) {
   }
 }
 
-void leave_word(Rank& rank) { std::ofstream(rank.folder / "told" / std::to_string(rank.rank)) << "told"; }
+void mark_failed(Rank& rank) { std::ofstream(rank.folder / "told" / std::to_string(rank.rank)) << "told"; }
 
-TEST(Watchdog, EveryRankNamesTheOneThatSkipsACollectiveAndWhereItIs) {
+TEST(Watchdog, EveryRankNamesTheOneThatSkipsACollective) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     std::filesystem::create_directories(rank.folder / "told");
     const Group group = rank.make_group(kTimeout);
@@ -76,7 +76,7 @@ TEST(Watchdog, EveryRankNamesTheOneThatSkipsACollectiveAndWhereItIs) {
     try {
       tell([&] { all_reduce(group, torch::ones({30})); });
     } catch (...) {
-      leave_word(rank);
+      mark_failed(rank);
       throw;
     }
   });
@@ -88,9 +88,9 @@ TEST(Watchdog, EveryRankNamesTheOneThatSkipsACollectiveAndWhereItIs) {
   EXPECT_TRUE(all_tell(ranks, {0, 2}, what)) << report(ranks);
 }
 
-class WatchdogOver : public testing::TestWithParam<std::string> {};
+class WatchdogWithBackend : public testing::TestWithParam<std::string> {};
 
-TEST_P(WatchdogOver, AStoppedRankIsNamed) {
+TEST_P(WatchdogWithBackend, AStoppedRankIsNamed) {
   Ranks ranks(3, [](Rank& rank) {
     rank.backend = GetParam();
     const Group group = rank.make_group(kTimeout);
@@ -109,7 +109,7 @@ TEST_P(WatchdogOver, AStoppedRankIsNamed) {
       << report(living);
 }
 
-TEST_P(WatchdogOver, ADeadRankIsNamedByAllOthers) {
+TEST_P(WatchdogWithBackend, AllSurvivorsNameADeadRank) {
   const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
     rank.backend = GetParam();
     const Group group = rank.make_group(std::chrono::seconds(100));
@@ -123,10 +123,10 @@ TEST_P(WatchdogOver, ADeadRankIsNamedByAllOthers) {
       << report(ranks);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryBackend, WatchdogOver, testing::ValuesIn(cpu_backends()),
+INSTANTIATE_TEST_SUITE_P(EveryBackend, WatchdogWithBackend, testing::ValuesIn(cpu_backends()),
                          [](const auto& information) { return information.param; });
 
-TEST(Watchdog, ARankThatDiesInTheMiddleOfAMessageIsNamedLongBeforeTheTimeout) {
+TEST(Watchdog, NamesARankThatDiesDuringAMessageBeforeTheTimeout) {
   Ranks ranks(2, [](Rank& rank) {
     // Static: not let go of before the process ends, since Gloo would wait for its timeout.
     static const Group group = rank.make_group(std::chrono::seconds(100));
@@ -156,7 +156,7 @@ TEST(Watchdog, ARankThatDiesInTheMiddleOfAMessageIsNamedLongBeforeTheTimeout) {
       << report(results);
 }
 
-TEST(Watchdog, ARankThatLeftInGoodOrderIsNotMissed) {
+TEST(Watchdog, DoesNotReportARankThatLeftCleanly) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Group group = rank.make_group(std::chrono::seconds(60));
     all_reduce(group, torch::ones({10}));
@@ -185,7 +185,7 @@ std::vector<RankResult> compared(const std::function<void(const Group&, bool odd
   });
 }
 
-TEST(Watchdog, DifferentCallsAreToldWithBothSidesBeforeTheyAreMade) {
+TEST(Watchdog, ReportsDifferingCallsBeforeTheyAreMade) {
   struct Case {
     const char* name;
     std::function<void(const Group&, bool)> work;
@@ -222,7 +222,7 @@ TEST(Watchdog, DifferentCallsAreToldWithBothSidesBeforeTheyAreMade) {
   }
 }
 
-TEST(Watchdog, RanksThatAgreeTrainWithComparisonAsWithout) {
+TEST(Watchdog, ComparisonDoesNotChangeMatchingCalls) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const Group group = rank.make_group(std::chrono::seconds(60), /*compare_calls=*/true);
     for (int i = 0; i < 20; ++i) {
@@ -254,7 +254,7 @@ TEST(RankStatus, TextNamesAtMostEightRanks) {
   EXPECT_EQ(who_is_missing(4, {ranks[0]}), "all ranks have arrived");
 }
 
-TEST(RankStatus, OnlyThoseWhoNeverComeAreGone) {
+TEST(RankStatus, OnlyRanksThatWillNotArriveAreGone) {
   std::vector<RankStatus> ranks(5);
   ranks[1] = here(2, 2, "all-reduce 2");
   EXPECT_EQ(who_is_gone(3, ranks), "");
@@ -271,7 +271,7 @@ TEST(RankStatus, OnlyThoseWhoNeverComeAreGone) {
             "rank 2 on jwb0002 was lost in step 10 (its process ended); rank 4 gave up: the disk is full");
 }
 
-TEST(RankStatus, RanksOfAPartOfTheStepAreCalledByTheirNumbersInIt) {
+TEST(RankStatus, SubgroupRanksAreNamedByTheirGlobalRank) {
   std::vector<RankStatus> column(3);
   column[0] = here(3, 2, "barrier 3");
   column[1].presence = RankStatus::Ended;
@@ -280,7 +280,7 @@ TEST(RankStatus, RanksOfAPartOfTheStepAreCalledByTheirNumbersInIt) {
             "rank 5 was lost (its process ended); rank 9 was lost (its process ended)");
 }
 
-TEST(RankStatus, GoesThroughTheStoreUnharmed) {
+TEST(RankStatus, RoundTripsThroughTheStore) {
   const auto again = parse_rank_status(serialise(here(5, 3, "all-gather 4")));
   ASSERT_TRUE(again);
   EXPECT_EQ(again->presence, RankStatus::Here);
@@ -299,7 +299,7 @@ TEST(RankStatus, GoesThroughTheStoreUnharmed) {
   }
 }
 
-TEST(LibraryText, LeavesOutGloosLocationAndAdviceUnlessDiagnosticsAreOn) {
+TEST(LibraryText, OmitsLocationAndAdviceOfGlooUnlessDebugging) {
   const std::string read_error = "Read error [127.0.0.1]:11165: Connection reset by peer";
   const std::string of_gloo = "[/__w/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:545] " + read_error +
                               ". This is typically caused by a remote worker hanging. GLHF!";
@@ -311,7 +311,7 @@ TEST(LibraryText, LeavesOutGloosLocationAndAdviceUnlessDiagnosticsAreOn) {
   unsetenv("TORCH_DISTRIBUTED_DEBUG");
 }
 
-/// Goes with the process of rank 0, which is killed as soon as it is asked whether anything is there.
+/// The store of a rank 0 that is killed at the first check() of a key.
 class StoreOfAKilledProcess final : public c10d::HashStore {
  public:
   explicit StoreOfAKilledProcess(pid_t holder) : holder_(holder) {}
@@ -328,7 +328,7 @@ class StoreOfAKilledProcess final : public c10d::HashStore {
   pid_t holder_;
 };
 
-TEST(Watchdog, AKilledRankZeroIsLostThoughItsConnectionsCloseBeforeItHasEnded) {
+TEST(Watchdog, DetectsAKilledRankZeroWhoseConnectionsCloseFirst) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     int ends[2];
     MULTIPROC_CHECK(pipe(ends) == 0);

@@ -5,7 +5,7 @@
 namespace rollcall::metrics {
 namespace {
 
-TEST(TimeWaitedForData, IsAFractionOfAllStepsTogether) {
+TEST(DataWaitTime, IsAFractionOfTheSumOfAllSteps) {
   DataWait sum;
   EXPECT_EQ(sum.fraction(), 0);
   EXPECT_EQ(sum.utilisation(), 0);
@@ -15,7 +15,7 @@ TEST(TimeWaitedForData, IsAFractionOfAllStepsTogether) {
   EXPECT_DOUBLE_EQ(sum.utilisation(), 0.5);
 }
 
-TEST(TimeWaitedForData, IsToldWithWhatHelps) {
+TEST(DataWaitTime, IsReportedWithAdvice) {
   const auto told = [](double waited, double loading, int workers, bool cpus_left) {
     return input_bound_advice({.waited = waited, .elapsed = 100, .loading = loading, .workers = workers}, cpus_left);
   };

@@ -36,13 +36,13 @@ class Energy : public testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(Energy, OfANodeWithoutCountersIsNone) {
+TEST_F(Energy, IsZeroOnANodeWithoutCounters) {
   EnergyMeter none = meter();
   EXPECT_EQ(none.covers(), "");
   EXPECT_EQ(none.take(), 0);
 }
 
-TEST_F(Energy, OfProcessorsAndTheirMemoryIsCountedOnce) {
+TEST_F(Energy, CountsProcessorsAndMemoryOnce) {
   write_zone("intel-rapl:0", "package-0", "1000000");
   write_zone("intel-rapl:0:0", "core", "900000");
   write_zone("intel-rapl:0:1", "dram", "500000");
@@ -61,14 +61,14 @@ TEST_F(Energy, OfProcessorsAndTheirMemoryIsCountedOnce) {
   EXPECT_EQ(both.take(), 0);
 }
 
-TEST_F(Energy, GoesOnWhereACounterBeginsAnew) {
+TEST_F(Energy, ContinuesAfterACounterWrapsAround) {
   write_zone("intel-rapl:0", "package-0", "262143000000");
   EnergyMeter rapl = meter();
   write_zone("intel-rapl:0", "package-0", "1000000");
   EXPECT_NEAR(rapl.take(), 1 + 0.32885, 1e-6);
 }
 
-TEST_F(Energy, OfACrayIsTheWholeNodesAlone) {
+TEST_F(Energy, UsesOnlyTheNodeCounterOnACray) {
   write("sys/cray/pm_counters/energy", "5000 J 1600000000000000 us\n");
   write_zone("intel-rapl:0", "package-0", "1000000");
   EnergyMeter node = meter();
@@ -82,7 +82,7 @@ TEST_F(Energy, OfACrayIsTheWholeNodesAlone) {
   EXPECT_EQ(node.take(), 5);
 }
 
-TEST_F(Energy, IsNotCountedWhereTheCounterIsNotForUsers) {
+TEST_F(Energy, IgnoresUnreadableCounters) {
   if (geteuid() == 0) {
     write("sys/class/powercap/intel-rapl:0/name", "package-0\n");  // root may read all that is there
   } else {
@@ -93,7 +93,7 @@ TEST_F(Energy, IsNotCountedWhereTheCounterIsNotForUsers) {
 }
 
 /// tests/support/stand_in_nvml.cpp: two devices whose counters are in a file.
-TEST_F(Energy, OfGpusIsAddedAndSurvivesADriverThatIsLoadedAnew) {
+TEST_F(Energy, SumsOverGpusAndContinuesAfterADriverReload) {
   write_zone("intel-rapl:0", "package-0", "1000000");
   write("gpus", "1000 5000");
   ::setenv("STAND_IN_NVML", (root_ / "gpus").c_str(), 1);
@@ -110,7 +110,7 @@ TEST_F(Energy, OfGpusIsAddedAndSurvivesADriverThatIsLoadedAnew) {
   EXPECT_EQ(EnergyMeter(Nvml::open("libno-such-library.so.1"), root_.string()).covers(), "processors and memory");
 }
 
-TEST_F(Energy, SurvivesACounterThatGoes) {
+TEST_F(Energy, ContinuesAfterACounterDisappears) {
   write_zone("intel-rapl:0", "package-0", "1000000");
   EnergyMeter rapl = meter();
   std::filesystem::remove_all(root_ / "sys");

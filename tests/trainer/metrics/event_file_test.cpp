@@ -31,7 +31,7 @@ class EventFileTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(EventFileTest, BeginsWithItsVersionAndHoldsWhatWasWrittenSoFar) {
+TEST_F(EventFileTest, StartsWithItsVersionAndHoldsAllWrittenEvents) {
   auto file = EventFile::create(folder_ + "/run/tensorboard", 1700000000.5);
   ASSERT_TRUE(file) << file.error().message();
   const std::string begin = framed(encode_file_version(1700000000.5));
@@ -42,7 +42,7 @@ TEST_F(EventFileTest, BeginsWithItsVersionAndHoldsWhatWasWrittenSoFar) {
   EXPECT_EQ(content(*file), begin + framed("first") + framed("second"));
 }
 
-TEST_F(EventFileTest, NamesAreInTheOrderOfTheirTimes) {
+TEST_F(EventFileTest, FileNamesSortByTime) {
   std::vector<std::string> names;
   for (const double time : {999999999.0, 1000000000.0, 1700000000.0}) {
     const auto file = EventFile::create(folder_, time);
@@ -54,14 +54,14 @@ TEST_F(EventFileTest, NamesAreInTheOrderOfTheirTimes) {
   EXPECT_TRUE(names[0].starts_with("events.out.tfevents.0999999999."));
 }
 
-TEST_F(EventFileTest, FolderThatCannotBeMadeIsAnError) {
+TEST_F(EventFileTest, ReportsAFolderThatCannotBeCreated) {
   std::ofstream(folder_ + "/file") << "x";
   const auto file = EventFile::create(folder_ + "/file", 1);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().kind, ErrorKind::CannotCreate);
 }
 
-TEST_F(EventFileTest, AddsNothingToTheFileThatALinkMeans) {
+TEST_F(EventFileTest, DoesNotWriteThroughALink) {
   std::string path;
   {
     const auto file = EventFile::create(folder_, 1);
@@ -76,7 +76,7 @@ TEST_F(EventFileTest, AddsNothingToTheFileThatALinkMeans) {
 }
 
 /// The file may not grow beyond what it has and a part of the next event, as on a disk that is nearly full.
-TEST_F(EventFileTest, AnEventThatWasCutOffIsTakenBack) {
+TEST_F(EventFileTest, TruncatesAPartiallyWrittenEvent) {
   auto file = EventFile::create(folder_, 1);
   ASSERT_TRUE(file->write("first"));
   const std::string before = content(*file);

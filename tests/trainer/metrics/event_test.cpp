@@ -24,12 +24,12 @@ std::string bytes_of(std::string_view hex) {
 
 // The expected bytes are those of tensorboard 2.21's own protocol buffers and of its RecordWriter.
 
-TEST(Event, FileVersionIsFramedAsTensorFlowDoes) {
+TEST(Event, FramesTheFileVersionLikeTensorFlow) {
   EXPECT_EQ(framed(encode_file_version(1.5)),
             bytes_of("1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c"));
 }
 
-TEST(Event, RecordOfNothingHasItsLengthAndBothSums) {
+TEST(Event, FramesAnEmptyRecordWithLengthAndChecksums) {
   EXPECT_EQ(framed(""), bytes_of("000000000000000029039807d8ea82a2"));
 }
 
@@ -42,13 +42,13 @@ TEST(Event, SessionStartHasItsStep) {
   EXPECT_EQ(encode_session_start({1.5, 8}), bytes_of("09000000000000f83f10083a020801"));
 }
 
-TEST(Event, TextIsATensorOfOneStringForThePluginOfTexts) {
+TEST(Event, EncodesTextAsAStringTensorForTheTextPlugin) {
   EXPECT_EQ(encode_text({1.5, 7}, "settings", "| a |\n"),
             bytes_of("09000000000000f83f10072a280a260a0873657474696e67734210080712041202080142067c2061207c0a4a080a060a0"
                      "474657874"));
 }
 
-TEST(Event, ImageHasItsSizeAndTheFile) {
+TEST(Event, EncodesImagesWithSizeAndFile) {
   EXPECT_EQ(encode_image({1.5, 1}, "batch", 200, 3, "PNG..."),
             bytes_of("09000000000000f83f10012a1a0a180a056261746368220f080310c80118032206504e472e2e2e"));
 }
@@ -62,7 +62,7 @@ TEST(Event, HistogramsArePackedDoubles) {
                      "000000f03f0000000000000040"));
 }
 
-TEST(Histogram, SumsAreThoseOfTheNumbers) {
+TEST(Histogram, ComputesTheSums) {
   const std::vector<float> values{1, -2, 0, 4};
   const Histogram histogram = histogram_of(values);
   EXPECT_EQ(histogram.min, -2);
@@ -72,7 +72,7 @@ TEST(Histogram, SumsAreThoseOfTheNumbers) {
   EXPECT_EQ(histogram.sum_of_squares, 21);
 }
 
-TEST(Histogram, BucketsBeginAndEndAtQuartersOfPowersOfTwo) {
+TEST(Histogram, UsesBucketsAtQuartersOfPowersOfTwo) {
   const std::vector<float> values{-1, -1.2F, 0, 1, 1.24F, 1.25F, 3.5F};
   const Histogram histogram = histogram_of(values);
   const double least = std::ldexp(1, -128);  // a quarter of the smallest normal number
@@ -80,7 +80,7 @@ TEST(Histogram, BucketsBeginAndEndAtQuartersOfPowersOfTwo) {
   EXPECT_THAT(histogram.counts, ElementsAre(2, 0, 1, 0, 2, 1, 0, 1));
 }
 
-TEST(Histogram, EveryFiniteNumberIsInABucketThatHoldsIt) {
+TEST(Histogram, PutsEveryFiniteNumberIntoItsBucket) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   for (const float value : {-kLargest, -1e-8F, -1e-44F, -0.0F, 0.0F, 1e-44F, 0.3F, kLargest}) {
     const Histogram histogram = histogram_of({&value, 1});
@@ -92,7 +92,7 @@ TEST(Histogram, EveryFiniteNumberIsInABucketThatHoldsIt) {
   }
 }
 
-TEST(Histogram, NumbersThatAreNotFiniteAreLeftOut) {
+TEST(Histogram, SkipsNonFiniteNumbers) {
   const std::vector<float> values{std::numeric_limits<float>::infinity(), std::nanf(""), 2};
   EXPECT_EQ(histogram_of(values).count, 1);
   EXPECT_EQ(histogram_of(values).sum, 2);
@@ -107,7 +107,7 @@ TEST(Png, IsAFileOfItsSize) {
   EXPECT_EQ(png->substr(16, 8), std::string("\0\0\0\5\0\0\0\2", 8));
 }
 
-TEST(Png, WithoutPixelsThereIsNone) { EXPECT_FALSE(encode_png({}, 0, 0)); }
+TEST(Png, RejectsAnEmptyImage) { EXPECT_FALSE(encode_png({}, 0, 0)); }
 
 Record step_record(double loss) {
   return {{"event", std::string("step")},
@@ -120,12 +120,12 @@ Record step_record(double loss) {
           {"time", 1.5}};
 }
 
-TEST(RecordEvents, StepIsOnePointOfEachCurveThatIsKnown) {
+TEST(RecordEvents, StepGivesAPointOfEachKnownCurve) {
   EXPECT_THAT(events_of(step_record(0.5)),
               ElementsAre(encode_scalars({1.5, 20}, {{"training/loss", 0.5}, {"training/top1", 0.25}})));
 }
 
-TEST(RecordEvents, WhatGpusDoIsACurveEach) {
+TEST(RecordEvents, GpuReadingsGiveACurveEach) {
   const Record record{{"event", std::string("step")},
                       {"step", std::int64_t{20}},
                       {"gpu_load", 0.5},
@@ -140,11 +140,11 @@ TEST(RecordEvents, WhatGpusDoIsACurveEach) {
                   {{"speed/images_per_joule", 2.5}, {"gpu/load", 0.5}, {"gpu/memory_mib", 1024}, {"gpu/watts", 700}})));
 }
 
-TEST(RecordEvents, WhatIsNullInTheRecordIsNoPoint) {
+TEST(RecordEvents, NullValuesGiveNoPoint) {
   EXPECT_THAT(events_of(step_record(std::nan(""))), ElementsAre(encode_scalars({1.5, 20}, {{"training/top1", 0.25}})));
 }
 
-TEST(RecordEvents, NumbersOfAValidationAreCurvesOfTheirOwn) {
+TEST(RecordEvents, ValidationGivesItsOwnCurves) {
   const Record record{{"event", std::string("validation")}, {"step", std::int64_t{8}}, {"loss", 2.0}, {"time", 1.5}};
   EXPECT_THAT(events_of(record), ElementsAre(encode_scalars({1.5, 8}, {{"validation/loss", 2}})));
 }
@@ -158,12 +158,12 @@ TEST(RecordEvents, StartDropsLaterStepsAndShowsTheSettings) {
   EXPECT_THAT(events_of(record), ElementsAre(encode_session_start({1.5, 8}), encode_text({1.5, 7}, "settings", table)));
 }
 
-TEST(RecordEvents, OtherRecordsShowNothing) {
+TEST(RecordEvents, OtherRecordsGiveNoEvents) {
   EXPECT_THAT(events_of({{"event", std::string("epoch")}, {"step", std::int64_t{8}}, {"loss", 2.0}}), ElementsAre());
   EXPECT_THAT(events_of({}), ElementsAre());
 }
 
-TEST(SettingsTable, ValuesStayWhatTheyAre) {
+TEST(SettingsTable, EscapesValuesForMarkdown) {
   const std::string table = settings_table(
       R"({"a":{"value":"x|<b>","origin":""},"b":{"value":"`t``s","origin":"l\nm"},"c":{"value":3},"d":"text"})");
   EXPECT_THAT(table, HasSubstr("| `a` | `x|<b>` |  |\n"));

@@ -28,7 +28,7 @@ class Gpu : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(Gpu, IsTheOneOfItsUuid) {
+TEST_F(Gpu, IsSelectedByUuid) {
   write("0 1000  10 100 1000 50000  80 200 4000 60000");
   auto second = meter("GPU-1", 5);
   ASSERT_TRUE(second);
@@ -43,7 +43,7 @@ TEST_F(Gpu, IsTheOneOfItsUuid) {
   EXPECT_FALSE(GpuMeter::of(nullptr, "GPU-1", 5));
 }
 
-TEST_F(Gpu, WithoutACounterUsesWhatItUsesAtThatMoment) {
+TEST_F(Gpu, WithoutAnEnergyCounterIntegratesItsCurrentPower) {
   write("- -  10 100 1000 50000");
   auto first = meter("GPU-0", 0);
   EXPECT_DOUBLE_EQ(first->take(4).joules, 200);
@@ -53,7 +53,7 @@ TEST_F(Gpu, WithoutACounterUsesWhatItUsesAtThatMoment) {
   EXPECT_DOUBLE_EQ(first->take(7).joules, 50);
 }
 
-TEST_F(Gpu, ThatIsAnInstanceHasMemoryOfItsOwnAndTheWattsOfTheWholeOne) {
+TEST_F(Gpu, MigInstanceHasItsOwnMemoryAndThePowerOfItsGpu) {
   write("0 1000  10 100 1000 50000  80 200 4000 60000  90 70 500 9");
   auto instance = meter("MIG-1", 5);
   ASSERT_TRUE(instance);
@@ -67,7 +67,7 @@ TEST_F(Gpu, ThatIsAnInstanceHasMemoryOfItsOwnAndTheWattsOfTheWholeOne) {
   EXPECT_DOUBLE_EQ(instance->take(8).watts(), 60);
 }
 
-TEST_F(Gpu, SaysNothingOfWhatCannotBeRead) {
+TEST_F(Gpu, UnreadableValuesAreNan) {
   write("- -  - - - -");
   auto first = meter("GPU-0", 0);
   ASSERT_TRUE(first);
@@ -84,7 +84,7 @@ TEST_F(Gpu, SaysNothingOfWhatCannotBeRead) {
   EXPECT_TRUE(std::isnan(some.load()));
 }
 
-TEST_F(Gpu, OfTwoTimesIsTheMeanAndTheMostMemory) {
+TEST_F(Gpu, SumsToTheMeanLoadAndPeakMemory) {
   GpuUse sum;
   EXPECT_TRUE(std::isnan(sum.load()) && std::isnan(sum.watts()));
   sum += {.seconds = 1, .busy_seconds = 1, .joules = 100, .memory = 70, .memory_total = 80};

@@ -35,14 +35,14 @@ class MetricsWriterTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(MetricsWriterTest, WritesOneObjectALineInTheOrderGiven) {
+TEST_F(MetricsWriterTest, WritesOneObjectPerLineInTheGivenOrder) {
   auto writer = MetricsWriter::open(path());
   ASSERT_TRUE(writer) << writer.error().message();
   ASSERT_TRUE(writer->write({{"step", std::int64_t{3}}, {"loss", 0.1}, {"ok", true}, {"host", std::string("a\"b\n")}}));
   EXPECT_EQ(lines(), std::vector<std::string>{R"({"step":3,"loss":0.1,"ok":true,"host":"a\"b\n"})"});
 }
 
-TEST_F(MetricsWriterTest, NumbersThatJsonLacksAreNullAndBytesThatAreNoTextAreReplaced) {
+TEST_F(MetricsWriterTest, WritesNanAsNullAndReplacesInvalidUtf8) {
   auto writer = MetricsWriter::open(path());
   ASSERT_TRUE(writer->write({{"loss", std::nan("")}, {"host", std::string("\xff")}}));
   const auto record = nlohmann::json::parse(lines().at(0));
@@ -57,7 +57,7 @@ TEST_F(MetricsWriterTest, ContinuesAnExistingFile) {
   EXPECT_EQ(lines(), (std::vector<std::string>{R"({"step":1})", R"({"step":2})"}));
 }
 
-TEST_F(MetricsWriterTest, TwoWritersOverwriteNothingOfEachOther) {
+TEST_F(MetricsWriterTest, TwoWritersDoNotOverwriteEachOther) {
   auto first = MetricsWriter::open(path());
   auto second = MetricsWriter::open(path());
   ASSERT_TRUE(first->write({{"step", std::int64_t{1}}}));
@@ -68,7 +68,7 @@ TEST_F(MetricsWriterTest, TwoWritersOverwriteNothingOfEachOther) {
 
 using MakeLink = void (*)(const std::filesystem::path&, const std::filesystem::path&);
 
-TEST_F(MetricsWriterTest, AddsNothingToTheFileThatALinkMeans) {
+TEST_F(MetricsWriterTest, DoesNotWriteThroughALink) {
   std::filesystem::create_directories(folder_ + "/run");
   std::ofstream(folder_ + "/victim") << "mine\n";
   for (const MakeLink make : {MakeLink{std::filesystem::create_symlink}, MakeLink{std::filesystem::create_hard_link}}) {
@@ -81,13 +81,13 @@ TEST_F(MetricsWriterTest, AddsNothingToTheFileThatALinkMeans) {
   }
 }
 
-TEST_F(MetricsWriterTest, ArraysAndObjectsStayWhatTheyAre) {
+TEST_F(MetricsWriterTest, WritesRawArraysAndObjectsUnchanged) {
   auto writer = MetricsWriter::open(path());
   ASSERT_TRUE(writer->write({{"hosts", RawJson{R"(["a",{"b":1}])"}}, {"broken", RawJson{"[1,"}}}));
   EXPECT_EQ(lines(), std::vector<std::string>{R"({"hosts":["a",{"b":1}],"broken":null})"});
 }
 
-TEST_F(MetricsWriterTest, LineThatAKilledWriterLeftUnfinishedStaysByItself) {
+TEST_F(MetricsWriterTest, StartsANewLineAfterAnUnfinishedOne) {
   std::filesystem::create_directories(folder_ + "/run");
   std::ofstream(path()) << R"({"step":1,"lo)";
   auto writer = MetricsWriter::open(path());
@@ -95,7 +95,7 @@ TEST_F(MetricsWriterTest, LineThatAKilledWriterLeftUnfinishedStaysByItself) {
   EXPECT_EQ(lines().at(1), R"({"step":2})");
 }
 
-TEST_F(MetricsWriterTest, FolderThatCannotBeMadeIsAnError) {
+TEST_F(MetricsWriterTest, ReportsAFolderThatCannotBeCreated) {
   std::ofstream(folder_ + "/file") << "x";
   const auto writer = MetricsWriter::open(folder_ + "/file/metrics.jsonl");
   ASSERT_FALSE(writer);
@@ -103,7 +103,7 @@ TEST_F(MetricsWriterTest, FolderThatCannotBeMadeIsAnError) {
 }
 
 /// The file may not grow beyond what it has and half of the next line, as on a disk that is nearly full.
-TEST_F(MetricsWriterTest, ALineThatWasCutOffIsEndedOnceThereIsRoomAgain) {
+TEST_F(MetricsWriterTest, EndsATruncatedLineOnceThereIsSpaceAgain) {
   auto writer = MetricsWriter::open(path());
   ASSERT_TRUE(writer->write({{"step", std::int64_t{1}}}));
   rlimit before{};

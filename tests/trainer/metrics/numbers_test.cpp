@@ -10,7 +10,7 @@
 namespace rollcall::metrics {
 namespace {
 
-TEST(Duration, IsToldInItsTwoLargestUnits) {
+TEST(Duration, IsPrintedInItsTwoLargestUnits) {
   const std::pair<double, const char*> cases[] = {{0, "0 s"},
                                                   {45, "45 s"},
                                                   {59.4, "59 s"},
@@ -28,14 +28,14 @@ TEST(Duration, IsToldInItsTwoLargestUnits) {
   }
 }
 
-TEST(Duration, OfTheRestIsUnknownWithoutARate) {
+TEST(Duration, RemainingIsUnknownWithoutARate) {
   EXPECT_EQ(remaining_seconds(100, std::nullopt), std::nullopt);
   EXPECT_EQ(remaining_seconds(100, 0.0), std::nullopt);
   EXPECT_EQ(remaining_seconds(100, 50.0), 2.0);
   EXPECT_EQ(remaining_seconds(-5, 50.0), 0.0);
 }
 
-TEST(RunningAverage, WeighsEverySampleAlikeWhateverTheBatches) {
+TEST(RunningAverage, WeighsEverySampleEqually) {
   RunningAverage average;
   average += {.loss_sum = 6.0, .correct_top1 = 3, .correct_top5 = 3, .samples = 3};
   average += {.loss_sum = 4.0, .correct_top1 = 0, .correct_top5 = 1, .samples = 1};
@@ -44,7 +44,7 @@ TEST(RunningAverage, WeighsEverySampleAlikeWhateverTheBatches) {
   EXPECT_DOUBLE_EQ(average.top5(), 1.0);
 }
 
-TEST(RunningAverage, OfNothingIsZero) {
+TEST(RunningAverage, IsZeroWhenEmpty) {
   EXPECT_EQ(RunningAverage{}.loss(), 0);
   EXPECT_EQ(RunningAverage{}.top1(), 0);
 }
@@ -55,7 +55,7 @@ TEST(RunningAverage, CountsStayExactWhereDoublesWouldNot) {
   EXPECT_EQ(average.correct_top1, (std::int64_t{1} << 53) + 1);
 }
 
-TEST(Throughput, LeavesOutTheFirstStep) {
+TEST(Throughput, ExcludesTheFirstStep) {
   Throughput throughput;
   EXPECT_EQ(throughput.images_per_second(), std::nullopt);
   throughput.step_done(10.0, 1'000'000);
@@ -64,7 +64,7 @@ TEST(Throughput, LeavesOutTheFirstStep) {
   EXPECT_EQ(throughput.images_per_second(), 32.0);
 }
 
-TEST(Throughput, ForgetsWhatIsOlderThanItsWindow) {
+TEST(Throughput, CoversOnlyItsWindow) {
   Throughput throughput(2);
   throughput.step_done(0, 1);
   throughput.step_done(100, 1);  // a slow one
@@ -73,7 +73,7 @@ TEST(Throughput, ForgetsWhatIsOlderThanItsWindow) {
   EXPECT_EQ(throughput.images_per_second(), 10.0);
 }
 
-TEST(Throughput, PausesAreNotCountedAfterARestart) {
+TEST(Throughput, RestartExcludesAPause) {
   Throughput throughput;
   throughput.step_done(0, 8);
   throughput.step_done(1, 8);
@@ -83,7 +83,7 @@ TEST(Throughput, PausesAreNotCountedAfterARestart) {
   EXPECT_EQ(throughput.images_per_second(), 8.0);
 }
 
-TEST(Throughput, AClockThatStandsStillGivesNoRate) {
+TEST(Throughput, AStoppedClockGivesNoRate) {
   Throughput throughput;
   throughput.step_done(1, 8);
   throughput.step_done(1, 8);

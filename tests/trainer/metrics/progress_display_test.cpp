@@ -76,12 +76,12 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST(ProgressDisplay, TellsEverythingInOneLine) {
+TEST(ProgressDisplay, ShowsEverythingInOneLine) {
   EXPECT_EQ(progress_text(state_at(30)),
             "epoch 2/120  step 30/85  loss 2.3026 (step)  top-1 12.50 % (epoch)  lr 0.0012  512 img/s  ETA 1 h 02 min");
 }
 
-TEST(ProgressDisplay, StepsLeftAreThoseOfThisEpochAndOfAllAfterIt) {
+TEST(ProgressDisplay, CountsRemainingStepsOfAllEpochs) {
   EXPECT_EQ(steps_left(state_at(0)), 119 * 85);
   EXPECT_EQ(steps_left(state_at(30)), 118 * 85 + 55);
   EXPECT_EQ(steps_left(state_at(85)), 118 * 85);
@@ -95,7 +95,7 @@ TEST(ProgressDisplay, StepsLeftAreThoseOfThisEpochAndOfAllAfterIt) {
   EXPECT_EQ(steps_left(limited), 7);
 }
 
-TEST(ProgressDisplay, TellsTheTimeThatWaitedForDataFromOnePercentOn) {
+TEST(ProgressDisplay, ShowsDataWaitFromOnePercent) {
   ProgressState state = state_at(30);
   state.data_wait = 0.009;
   EXPECT_THAT(progress_text(state), Not(HasSubstr("data wait")));
@@ -103,7 +103,7 @@ TEST(ProgressDisplay, TellsTheTimeThatWaitedForDataFromOnePercentOn) {
   EXPECT_THAT(progress_text(state), HasSubstr("512 img/s  data wait 3 %  ETA"));
 }
 
-TEST(ProgressDisplay, SaysWhatGpusDoWhereThatIsKnown) {
+TEST(ProgressDisplay, ShowsGpuReadingsIfKnown) {
   constexpr double kGibibyte = 1 << 30;
   ProgressState state = state_at(30);
   state.gpus = {.load = 0.973, .memory = 71.25 * kGibibyte, .memory_total = 79.6 * kGibibyte, .watts = 683.7};
@@ -112,7 +112,7 @@ TEST(ProgressDisplay, SaysWhatGpusDoWhereThatIsKnown) {
   EXPECT_THAT(progress_text(state), HasSubstr("512 img/s  GPU 70 W  ETA"));
 }
 
-TEST(ProgressDisplay, LeavesOutWhatIsNotKnownYet) {
+TEST(ProgressDisplay, OmitsUnknownValues) {
   ProgressState state = state_at(1);
   state.images_per_second.reset();
   state.remaining_seconds.reset();
@@ -120,7 +120,7 @@ TEST(ProgressDisplay, LeavesOutWhatIsNotKnownYet) {
   EXPECT_THAT(progress_text(state), Not(HasSubstr("ETA")));
 }
 
-TEST(ProgressDisplay, WithoutATerminalItPrintsALineEveryNStepsAndAtTheEpochsEnd) {
+TEST(ProgressDisplay, PrintsALineEveryNStepsWithoutATerminal) {
   const Output output(0);
   ProgressDisplay display(output.writer(), ProgressStyle::Auto, 10);
   EXPECT_EQ(display.style(), ProgressStyle::Lines);
@@ -134,7 +134,7 @@ TEST(ProgressDisplay, WithoutATerminalItPrintsALineEveryNStepsAndAtTheEpochsEnd)
   EXPECT_THAT(text, Not(HasSubstr("\r")));
 }
 
-TEST(ProgressDisplay, ALineEndsWithTheTimeAndTheLastOneOfTheRunIsShown) {
+TEST(ProgressDisplay, LinesEndWithTheTimeAndTheLastStepIsShown) {
   const Output output(0);
   ProgressDisplay display(output.writer(), ProgressStyle::Lines, 50, [] { return std::string("12:00"); });
   ProgressState state = state_at(7);
@@ -149,7 +149,7 @@ TEST(ProgressDisplay, ALineEndsWithTheTimeAndTheLastOneOfTheRunIsShown) {
   EXPECT_THAT(text, testing::StartsWith("epoch 2/120  step 7/85"));
 }
 
-TEST(ProgressDisplay, OnATerminalOneLineIsRedrawnAtMostTenTimesASecond) {
+TEST(ProgressDisplay, RedrawsTheBarAtMostTenTimesASecond) {
   const Output output(160);
   ProgressDisplay display(output.writer(), ProgressStyle::Auto, 10);
   EXPECT_EQ(display.style(), ProgressStyle::Bar);
@@ -163,7 +163,7 @@ TEST(ProgressDisplay, OnATerminalOneLineIsRedrawnAtMostTenTimesASecond) {
   EXPECT_THAT(text, HasSubstr("[###"));
 }
 
-TEST(ProgressDisplay, TheBarNeverWrapsOnANarrowTerminal) {
+TEST(ProgressDisplay, BarNeverWrapsOnANarrowTerminal) {
   for (const unsigned short columns : std::array<unsigned short, 5>{20, 60, 90, 100, 200}) {
     const Output output(columns);
     ProgressDisplay display(output.writer(), ProgressStyle::Bar, 1);
@@ -189,7 +189,7 @@ TEST(ProgressDisplay, MessagesReplaceTheBarAndFinishEndsItsLine) {
   EXPECT_EQ(text.substr(text.size() - 2), "\r\n");
 }
 
-TEST(ProgressDisplay, NoneShowsNothingAtAll) {
+TEST(ProgressDisplay, StyleNonePrintsNothing) {
   const Output output(0);
   ProgressDisplay display(output.writer(), ProgressStyle::None, 1);
   display.step_done(state_at(85), 0);

@@ -49,7 +49,7 @@ nlohmann::json record_after(std::uint32_t ranks, std::int64_t steps) {
   return json;
 }
 
-TEST(RankTimes, EveryRanksSecondsAStepReachRankZero) {
+TEST(RankTimes, RankZeroRecordsTheTimesOfAllRanks) {
   const auto json = record_after(3, 5);
   EXPECT_EQ(json["forward_seconds"], (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(json["data_seconds"], (std::vector<double>{0.5, 0.5, 0.5}));
@@ -61,7 +61,7 @@ TEST(RankTimes, EveryRanksSecondsAStepReachRankZero) {
   EXPECT_TRUE(json["loader_utilisation"][2].is_null()) << "it has no workers";
 }
 
-TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
+TEST(RankTimes, SumsEnergyOfTheMeasuringRanksBetweenRecords) {
   RankTimes first(0, 2);
   RankTimes second(1, 2);
   const auto record_of = [&](std::int64_t step) {
@@ -88,7 +88,7 @@ TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
   EXPECT_EQ(record_of(3), "[null,7]");
 }
 
-/// Two ranks on GPUs, which tell each other of a step after the other.
+/// Two ranks on GPUs, which exchange their values after every step.
 class RanksOnGpus : public testing::Test {
  protected:
   void step() {
@@ -114,7 +114,7 @@ class RanksOnGpus : public testing::Test {
   RankTimes second_{1, 2, true};
 };
 
-TEST_F(RanksOnGpus, TheirLoadMemoryAndWattsReachRankZero) {
+TEST_F(RanksOnGpus, RankZeroRecordsLoadMemoryAndPower) {
   step();
   step();
   EXPECT_EQ(record().count("gpu_load"), 0U) << "nothing was read yet";
@@ -140,7 +140,7 @@ TEST_F(RanksOnGpus, TheirLoadMemoryAndWattsReachRankZero) {
   EXPECT_EQ(first_.gpus().text(), "GPU 50 %  20.0/40.0 GiB  600 W");
 }
 
-TEST_F(RanksOnGpus, TheMostMemoryOfADeviceIsThatOfTheRankThatHadIt) {
+TEST_F(RanksOnGpus, PeakDeviceMemoryNamesItsRank) {
   constexpr double kMebibyte = 1 << 20;
   EXPECT_EQ(first_.most_device_memory(&DeviceMemory::allocated).bytes, 0);
   first_.set_device_memory({30 * kMebibyte, 50 * kMebibyte});
@@ -161,7 +161,7 @@ TEST_F(RanksOnGpus, TheMostMemoryOfADeviceIsThatOfTheRankThatHadIt) {
   EXPECT_EQ(reserved.bytes, 50 * kMebibyte);
 }
 
-TEST_F(RanksOnGpus, WhatOneCannotReadIsNull) {
+TEST_F(RanksOnGpus, UnreadableValuesAreNull) {
   const double none = std::nan("");
   first_.add_gpu({1, none, 100, none, none});
   second_.add_gpu({1, 0.5, none, none, none});
@@ -175,9 +175,9 @@ TEST_F(RanksOnGpus, WhatOneCannotReadIsNull) {
   EXPECT_TRUE(std::isnan(first_.mean_gpu_watts()));
 }
 
-TEST(RankTimes, NothingIsToldBeforeAStepWasDone) { EXPECT_TRUE(record_after(2, 1).is_null()); }
+TEST(RankTimes, RecordsNothingBeforeTheFirstStep) { EXPECT_TRUE(record_after(2, 1).is_null()); }
 
-TEST(RankTimes, ManyRanksTakeTurnsInAMessageOfTheSameLength) {
+TEST(RankTimes, ManyRanksTakeTurnsInAMessageOfConstantLength) {
   constexpr std::uint32_t kRanks = 3 * RankTimes::kSlots;
   EXPECT_EQ(RankTimes(0, kRanks).contribution(1).size(), RankTimes(0, RankTimes::kSlots).contribution(1).size());
   const auto json = record_after(kRanks, 6);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kSecond = 1e-9;
 
-TEST(TraceShares, CommunicationIsExposedWhereNoThreadComputes) {
+TEST(TraceShares, CommunicationIsExposedWhenNoThreadComputes) {
   const TraceShares shares = shares_of({{"step: 7", 1, 0, 100},
                                         {"compute: layer1", 1, 10, 40},
                                         {"collective: all-reduce", 1, 30, 70},
@@ -27,7 +27,7 @@ TEST(TraceShares, CommunicationIsExposedWhereNoThreadComputes) {
   EXPECT_DOUBLE_EQ(shares.exposed, 20 * kSecond);  // 40 to 50 and 60 to 70
 }
 
-TEST(TraceShares, AThreadThatWaitsWithinAComputationComputesNotUnlessAnotherDoes) {
+TEST(TraceShares, WaitsWithinAComputationAreNotCompute) {
   const TraceShares shares = shares_of({{"step: 1", 1, 0, 100},
                                         {"compute: layer1", 1, 0, 100},
                                         {"wait: all-gather", 1, 20, 60},
@@ -37,7 +37,7 @@ TEST(TraceShares, AThreadThatWaitsWithinAComputationComputesNotUnlessAnotherDoes
   EXPECT_DOUBLE_EQ(shares.exposed, 35 * kSecond);
 }
 
-TEST(TraceShares, WhatLiesBetweenStepsDoesNotCount) {
+TEST(TraceShares, IgnoreTimeBetweenSteps) {
   const TraceShares shares = shares_of({{"step: 1", 1, 0, 100},
                                         {"step: 2", 1, 300, 400},
                                         {"compute: layer1", 1, 90, 320},
@@ -48,13 +48,13 @@ TEST(TraceShares, WhatLiesBetweenStepsDoesNotCount) {
   EXPECT_DOUBLE_EQ(shares.exposed, 80 * kSecond);
 }
 
-TEST(TraceShares, CollectivesOfSavesAreNotTheSteps) {
+TEST(TraceShares, IgnoreCollectivesOfSaves) {
   const TraceShares shares = shares_of({{"step: 1", 1, 0, 100}, {"collective: barrier", 9, 0, 100}});
   EXPECT_DOUBLE_EQ(shares.communication, 0);
   EXPECT_DOUBLE_EQ(shares.exposed, 0);
 }
 
-TEST(TraceShares, AgreeWithACountOfEveryNanosecond) {
+TEST(TraceShares, MatchACountOfEveryNanosecond) {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     constexpr std::int64_t kEnd = 60;
@@ -88,7 +88,7 @@ TEST(TraceShares, AgreeWithACountOfEveryNanosecond) {
   }
 }
 
-TEST(ClockOffset, IsOfTheShortestRoundTripWithinItsError) {
+TEST(ClockOffset, UsesTheShortestRoundTrip) {
   constexpr std::int64_t kAhead = 5'000'000;  // rank 0's clock
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
@@ -109,7 +109,7 @@ TEST(ClockOffset, IsOfTheShortestRoundTripWithinItsError) {
 
 std::string thread_name(std::int64_t thread) { return "thread \"" + std::to_string(thread) + "\""; }
 
-TEST(TraceFile, IsJsonWithTheTimesOfRank0) {
+TEST(TraceFile, IsJsonInTheTimeBaseOfRank0) {
   const TracedRank first{0, "a", 0, {{"step: 1", 5, 2'000, 5'500}}};
   const TracedRank second{
       1, "b\\", -1'000, {{"collective: all-reduce of Float [2]", 6, 2'000, 4'000}, {"odd", 6, 3'000, 3'001}}};

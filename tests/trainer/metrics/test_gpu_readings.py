@@ -1,4 +1,4 @@
-"""What a training on a device says of it: NVML's numbers (tests/support/stand_in_nvml.cpp) of the stand-in device."""
+"""What a training reports about its device: NVML's readings (tests/support/stand_in_nvml.cpp) of the stand-in device."""
 import json
 import re
 import subprocess
@@ -28,7 +28,7 @@ def of(records, event):
     return [record for record in records if record["event"] == event]
 
 
-def test_load_memory_and_watts_of_every_ranks_gpu_are_told(tmp_path):
+def test_gpu_load_memory_and_power_of_every_rank_are_recorded(tmp_path):
     text, records = run(tmp_path / "known", f"- -  75 {3 << 30} {8 << 30} 250000")
     assert re.search(r"img/s  GPU 75 %  3\.0/8\.0 GiB  500 W", text), text
     step = of(records, "step")[-1]
@@ -45,7 +45,7 @@ def test_load_memory_and_watts_of_every_ranks_gpu_are_told(tmp_path):
     assert float(told[0]) == pytest.approx(end["images_per_joule"], rel=1e-3)
 
 
-def test_what_nvml_does_not_say_is_in_no_record(tmp_path):
+def test_values_unknown_to_nvml_are_not_recorded(tmp_path):
     text, records = run(tmp_path / "some", "- -  75 - - -")
     assert "  GPU 75 %  " in text and "joule" not in text
     assert {name for record in records for name in record if "gpu" in name or "joule" in name} == {"gpu_load"}
@@ -53,7 +53,7 @@ def test_what_nvml_does_not_say_is_in_no_record(tmp_path):
     assert "GPU" not in text and not any("gpu" in name for record in records for name in record)
 
 
-def test_the_end_says_how_much_memory_of_a_device_was_taken_and_by_whom(tmp_path):
+def test_the_end_reports_peak_device_memory_and_its_rank(tmp_path):
     """The allocator's own numbers: no NVML. With sixteen times the images, activations are most of it."""
     peaks = []
     for batch in (2, 32):
@@ -74,7 +74,7 @@ def test_the_end_says_how_much_memory_of_a_device_was_taken_and_by_whom(tmp_path
 
 
 @pytest.mark.parametrize("env", [{"STAND_IN_FAILS": "30"}, {"STAND_IN_COUNT": "0"}], ids=["in a step", "at the start"])
-def test_a_gpu_that_is_lost_is_named_with_nvmls_words(tmp_path, env):
+def test_a_lost_gpu_is_reported_with_the_nvml_error(tmp_path, env):
     (tmp_path / "libnvidia-ml.so.1").symlink_to(trainer_ranks.BUILD / "tests" / "libstand_in_nvml.so")
     (tmp_path / "numbers").write_text("- -  75 1 2 3  75 lost")
     text = trainer_ranks.run(tmp_path / "run", *TRAINING, code=69,

@@ -1,4 +1,4 @@
-"""Every kind of record of metrics.jsonl, made by real runs: its names in their order, and that the numbers agree with each other."""
+"""Every kind of record of metrics.jsonl, from real runs: its fields in their order, and the consistency of the numbers."""
 import json
 import os
 import pathlib
@@ -48,7 +48,7 @@ def trained(tmp_path_factory):
     return lines(folder)
 
 
-def test_every_record_has_its_names_in_their_order(trained):
+def test_records_have_the_fields_of_the_schema_in_order(trained):
     check_names(trained)
     in_order = [record["event"] for record in trained if record["event"] != "checkpoint"]  # those come when they are done
     assert in_order == ["begin", *["step"] * 5, "epoch", "validation", "step", "step", "validation", "ranks", "end",
@@ -57,7 +57,7 @@ def test_every_record_has_its_names_in_their_order(trained):
     assert times == sorted(times)
 
 
-def test_the_schema_knows_a_wrong_record_from_a_right_one(trained):
+def test_the_schema_rejects_invalid_records(trained):
     validator = pytest.importorskip("jsonschema").Draft202012Validator(SCHEMA)
     step = of(trained, "step")[0]
     validator.validate(step)
@@ -66,7 +66,7 @@ def test_the_schema_knows_a_wrong_record_from_a_right_one(trained):
         assert not validator.is_valid(wrong)
 
 
-def test_a_start_says_what_runs_where_and_by_which_settings(trained):
+def test_a_begin_record_describes_the_run_and_its_settings(trained):
     first, second = of(trained, "begin")
     assert (first["schema"], first["step"], second["step"], first["ranks"], first["nodes"], first["job"]) == (1, 0, 7, 2, 1, "")
     assert (first["model"], first["data"], first["classes"]) == ("resnet20", "fake", 10)
@@ -88,7 +88,7 @@ def test_values_that_may_be_secrets_are_not_recorded(tmp_path):
     assert "SITE_PASS" in text and "abc-123-def" not in text
 
 
-def test_the_parts_of_a_step_are_within_it_and_every_rank_tells_its_own(trained):
+def test_step_times_are_consistent_and_recorded_per_rank(trained):
     for step in of(trained, "step"):
         parts = [step[name] for name in ("forward_seconds", "backward_seconds", "wait_seconds", "optimizer_seconds")]
         assert step["steps"] == 1 and min(parts) > 0 and sum(parts) <= step["seconds"]
@@ -99,8 +99,8 @@ def test_the_parts_of_a_step_are_within_it_and_every_rank_tells_its_own(trained)
         assert all(50 < mib < 50_000 for mib in ranks["peak_memory_mib"])
 
 
-def test_each_rank_says_how_much_its_loader_is_busy_and_what_it_computes(tmp_path):
-    """What rank 0 says of itself among all ranks is what the records of its steps say."""
+def test_loader_utilisation_and_cpu_time_are_recorded_per_rank(tmp_path):
+    """The values of rank 0 in the record of all ranks equal those in the records of its steps."""
     image = pytest.importorskip("PIL.Image")
     for i in range(160):
         folder = tmp_path / "data" / ("train" if i < 152 else "val") / "ab"[i % 2]
@@ -128,7 +128,7 @@ def test_an_epoch_is_the_sum_of_its_steps_over_all_ranks(trained):
     assert any(0 < step["top1"] < step["top5"] < 1 for step in steps)
 
 
-def test_fractions_and_rates_are_possible_ones(trained):
+def test_fractions_and_rates_are_in_range(trained):
     for record in trained:
         for name in ("top1", "top5", "data_wait_fraction"):
             assert 0 <= record.get(name, 0) <= 1
@@ -140,7 +140,7 @@ def test_fractions_and_rates_are_possible_ones(trained):
         assert step["data_wait_seconds"] >= 0 and step["loader_utilisation_of_rank_0"] >= 0
 
 
-def test_validations_checkpoints_resumes_and_ends_say_where_they_are(trained):
+def test_validation_checkpoint_resume_and_end_records_have_their_step(trained):
     assert [(v["epoch"], v["step"]) for v in of(trained, "validation")] == [(1, 5), (1, 7), (2, 10)]
     assert [v["samples"] for v in of(trained, "validation")] == [5, 5, 5]
     steps = [c["step"] for c in of(trained, "checkpoint")]
@@ -151,7 +151,7 @@ def test_validations_checkpoints_resumes_and_ends_say_where_they_are(trained):
     assert [(end["ending"], end["step"]) for end in of(trained, "end")] == [("finished", 7), ("finished", 10)]
 
 
-def test_a_save_that_is_left_out_and_one_that_fails_are_recorded(tmp_path):
+def test_skipped_and_failed_saves_are_recorded(tmp_path):
     (tmp_path / "step-00000001.h5" / "in the way").mkdir(parents=True)
     trainer_ranks.run(tmp_path, *SMALL, "--fake-size=80", "--lr=0.001", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=3",
                       "--checkpoint-steps=1", "--checkpoint-retries=2", "--resume=never", ranks=1)
@@ -163,7 +163,7 @@ def test_a_save_that_is_left_out_and_one_that_fails_are_recorded(tmp_path):
     assert any("the checkpoint of step 1 was not written" in record["text"] for record in of(found, "warning"))
 
 
-def test_steps_whose_gradients_overflow_are_recorded(tmp_path):
+def test_skipped_steps_are_recorded(tmp_path):
     options = (*SMALL, "--fake-size=47", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=4", "--precision=fp16",
                "--model=resnet18", "--log-steps=1", "--lr=1e-6")
     [process] = trainer_ranks.start(tmp_path, *options, ranks=1)
@@ -182,8 +182,8 @@ def test_steps_whose_gradients_overflow_are_recorded(tmp_path):
 
 @pytest.mark.parametrize("given", [("--variables=HF_TOKEN=s3cr3t,OTHER=s3cr3t",), ("--variables", "HF_TOKEN=s3cr3t")],
                          ids=["one-word", "two-words"])
-def test_values_of_further_variables_stand_in_no_file(tmp_path, given):
-    """A run folder is often open to others. The checkpoint still tells all else of the command line, and is gone on from."""
+def test_values_of_variables_are_written_to_no_file(tmp_path, given):
+    """A run folder is often readable by others. The checkpoint still contains the rest of the command line and can be resumed."""
     h5py = pytest.importorskip("h5py")
     options = (*SMALL, "--data=fake", "--fake-size=20", "--valid-epochs=0", "--epochs=9", "--checkpoint-steps=1", *given)
     trainer_ranks.run(tmp_path, *options, "--max-steps=1", ranks=1)
@@ -201,36 +201,36 @@ def test_values_of_further_variables_stand_in_no_file(tmp_path, given):
 QUICK = (*SMALL, "--fake-size=80", "--lr=0.001", "--checkpoint-epochs=0", "--valid-epochs=0", "--epochs=9", "--train-num-workers=0")
 
 
-def steps_told(found):
+def step_records(found):
     return [(record["step"], record["steps"], record["samples"]) for record in of(found, "step")]
 
 
 def test_the_steps_after_the_last_multiple_have_a_record(tmp_path):
-    """Those before the end of a run that goes on later count in one record each, as they were done."""
+    """The steps before the end of a run that is resumed later are in one record."""
     trainer_ranks.run(tmp_path, *QUICK, "--log-steps=3", "--max-steps=5", ranks=1)
     text = trainer_ranks.run(tmp_path, *QUICK, "--log-steps=3", "--max-steps=7", ranks=1)
     found = lines(tmp_path)
     check_names(found)
     images = of(found, "begin")[0]["images_of_step"]
-    assert steps_told(found) == [(3, 3, 3 * images), (5, 2, 2 * images), (6, 1, images), (7, 1, images)]
+    assert step_records(found) == [(3, 3, 3 * images), (5, 2, 2 * images), (6, 1, images), (7, 1, images)]
     assert re.search(r"^progress +step 7 of 7$", text, re.M) and "older rollcall" not in text
 
 
-def test_a_run_that_diverges_between_two_multiples_tells_its_last_steps(tmp_path):
+def test_a_diverged_run_records_its_last_steps(tmp_path):
     options = [option for option in QUICK if not option.startswith("--lr")]
     trainer_ranks.run(tmp_path, *options, "--log-steps=50", "--lr=1e6", "--optimizer=sgd", "--max-skipped-steps=0", ranks=1, code=65)
     found = lines(tmp_path)
-    assert of(found, "failed") and sum(steps for _, steps, _ in steps_told(found)) == of(found, "step")[-1]["step"] > 0
+    assert of(found, "failed") and sum(steps for _, steps, _ in step_records(found)) == of(found, "step")[-1]["step"] > 0
 
 
-def test_a_start_says_by_which_command_line(tmp_path):
+def test_a_begin_record_contains_the_command_line(tmp_path):
     trainer_ranks.run(tmp_path, *QUICK, "--max-steps=1", "--variables=A=s3cr3t", ranks=1, env={"SCRATCH": ""})
     begin, = of(lines(tmp_path), "begin")
     assert begin["command_line"][-2:] == ["--max-steps=1", "--variables=(not shown)"]
     assert isinstance(begin["warnings"], list)
 
 
-def test_lines_of_progress_tell_the_time_the_first_step_and_what_is_a_mean(tmp_path):
+def test_progress_lines_show_time_first_step_and_means(tmp_path):
     text = trainer_ranks.run(tmp_path, *QUICK, "--log-steps=3", "--max-steps=4", "--progress=lines", ranks=1)
     clock = r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\]$"
     assert re.search(r"^first step of this start: step 1 took \d+\.\d\d s  " + clock, text, re.M), text

@@ -1,4 +1,4 @@
-"""Under one of NVIDIA's profilers what a trace shows are NVTX ranges: looked at by a tool that NVTX is told of, on CPUs."""
+"""Under an NVIDIA profiler the spans of a trace are NVTX ranges: checked by a tool injected into NVTX, on CPUs."""
 import json
 
 import pytest
@@ -41,7 +41,7 @@ def of_trace(folder, rank, phase):
             and event["cat"] != "step" and not event["name"].endswith("backward")}
 
 
-def test_spans_collectives_and_nodes_of_the_backward_pass_are_ranges(tmp_path):
+def test_spans_collectives_and_autograd_nodes_are_nvtx_ranges(tmp_path):
     if not (RECORDER.exists() and MARKS.exists()):
         pytest.skip("built where NVTX's headers are")
     trainer_ranks.run(tmp_path, *TRAINING, env={"LD_PRELOAD": MARKS, "NVTX_INJECTION64_PATH": RECORDER, "NVTX_RECORDED": tmp_path / "ranges"})

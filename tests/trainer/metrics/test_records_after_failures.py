@@ -1,4 +1,4 @@
-"""Steps in the records of a training that lost a rank and went on, again and again: each one once, whenever it was lost."""
+"""The records of a training that repeatedly lost a rank and resumed contain each step exactly once."""
 import json
 import random
 import signal
@@ -17,13 +17,13 @@ OPTIONS = ("--model=resnet20", "--image-size=32", "--batch-size=16", "--progress
 
 
 def lines(folder):
-    """A last line without end is being written, or was cut off by a kill."""
+    """An unfinished last line is being written, or was truncated by a kill."""
     path = folder / "metrics.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("}\n")] if path.exists() else []
 
 
 def counted(records):
-    """The records of steps that count: where a run goes on from a checkpoint, what came after that was lost."""
+    """The valid step records: when a run resumes from a checkpoint, later ones are void."""
     steps = []
     for record in records:
         if record["event"] == "resume":
@@ -44,7 +44,7 @@ def lose_rank_1_after_the_save_of(step, folder, *options):
 
 
 @pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.long)])
-def test_each_step_is_in_one_record_whenever_a_rank_was_lost(tmp_path, mode):
+def test_each_step_is_in_exactly_one_record_after_lost_ranks(tmp_path, mode):
     options = ("--checkpoint-steps=2", f"--checkpoint-mode={mode}", "--checkpoint-overlap=wait")
     for step in sorted(random.Random(3).sample(range(2, STEPS, 2), 2)):
         lose_rank_1_after_the_save_of(step, tmp_path, *options)

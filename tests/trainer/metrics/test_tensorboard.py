@@ -1,4 +1,4 @@
-"""What --tensorboard leaves, read back by TensorBoard's own reader: it shows what metrics.jsonl says, of runs that go on as well."""
+"""The files of --tensorboard, read back by TensorBoard's own reader, match metrics.jsonl, also for resumed runs."""
 import io
 import json
 import os
@@ -78,7 +78,7 @@ def trained(request, tmp_path_factory):
     return folder, ranks, options
 
 
-def test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on(trained):
+def test_tensorboard_curves_match_the_records_also_after_a_resume(trained):
     folder, _, _ = trained
     read, records = check_curves(folder, absent={"training/loss_scale"})
     assert len(files(folder)) == 2  # one a start, of rank 0 alone
@@ -88,7 +88,7 @@ def test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on(traine
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of tbparse's use of pandas
-def test_tbparse_reads_the_same(trained):
+def test_tbparse_reads_the_same_values(trained):
     tbparse = pytest.importorskip("tbparse")
     folder, _, _ = trained
     table = tbparse.SummaryReader(str(folder / "tensorboard")).scalars
@@ -96,14 +96,14 @@ def test_tbparse_reads_the_same(trained):
     assert losses == {step: value for _, step, value in points(lines(folder), "step", "loss")}
 
 
-def test_nothing_of_the_training_is_another_number(trained, tmp_path):
+def test_tensorboard_does_not_change_the_training(trained, tmp_path):
     folder, ranks, options = trained
     trainer_ranks.run(tmp_path, *options, ranks=ranks)
     assert not (tmp_path / "tensorboard").exists()
     assert trainer_ranks.differences(folder / "step-00000010.h5", tmp_path / "step-00000010.h5") == []
 
 
-def test_each_start_shows_its_settings(trained):
+def test_tensorboard_shows_the_settings_of_each_start(trained):
     folder, _, _ = trained
     begins = [record for record in lines(folder) if record["event"] == "begin"]
     texts = shown(folder).Tensors("settings")
@@ -115,7 +115,7 @@ def test_each_start_shows_its_settings(trained):
     assert "| `max-steps` | `7` | `--max-steps` |" in texts[0].tensor_proto.string_val[0].decode()
 
 
-def test_histograms_are_of_the_weights_of_that_step_and_their_gradients(trained):
+def test_tensorboard_histograms_match_weights_and_gradients(trained):
     folder, _, _ = trained
     read = shown(folder)
     state = trainer_ranks.model_in(folder / "step-00000010.h5")
@@ -136,8 +136,8 @@ def test_histograms_are_of_the_weights_of_that_step_and_their_gradients(trained)
     assert norm == pytest.approx(min(5, read.Scalars("training/gradient_norm")[-1].value), rel=1e-4)  # as the optimizer saw them
 
 
-def test_images_are_those_that_the_model_sees(tmp_path):
-    """Three pictures of the model's size that nothing is done to."""
+def test_tensorboard_images_are_the_inputs_of_the_model(tmp_path):
+    """Three images of the model's size without augmentation."""
     root, random = tmp_path / "pictures", numpy.random.default_rng(3)
     pictures = [random.integers(0, 256, (32, 32, 3), dtype=numpy.uint8) for _ in range(3)]
     for part in ("train", "val"):
@@ -155,7 +155,7 @@ def test_images_are_those_that_the_model_sees(tmp_path):
     assert not tiles[3].any()
 
 
-def test_shards_are_shown_as_what_they_are(tmp_path):
+def test_tensorboard_histograms_of_shards_are_labelled_by_rank(tmp_path):
     trainer_ranks.run(tmp_path, *SMALL, "--batch-size=4", "--max-steps=2", "--valid-epochs=0", "--parallel=fsdp", "--tensorboard",
                       "--tensorboard-histograms=2")
     read = shown(tmp_path)
@@ -165,7 +165,7 @@ def test_shards_are_shown_as_what_they_are(tmp_path):
         assert (shard.step, shard.histogram_value.num) == (2, 10 * 64 / 2)
 
 
-def test_the_loss_scale_of_fp16_is_a_curve(tmp_path):
+def test_tensorboard_shows_the_loss_scale_of_fp16(tmp_path):
     [process] = trainer_ranks.start(tmp_path, *SMALL, "--batch-size=4", "--max-steps=3", "--valid-epochs=0", "--precision=fp16", "--tensorboard",
                                     ranks=1)
     _, errors = process.communicate(timeout=240)
@@ -175,7 +175,7 @@ def test_the_loss_scale_of_fp16_is_a_curve(tmp_path):
     assert len(read.Scalars("training/loss_scale")) == 3
 
 
-def test_a_killed_run_leaves_what_it_had_written(tmp_path):
+def test_tensorboard_events_of_a_killed_run_are_readable(tmp_path):
     [process] = trainer_ranks.start(tmp_path, *SMALL, "--batch-size=4", "--epochs=1000", "--valid-epochs=0", "--tensorboard", ranks=1)
     records, end = tmp_path / "metrics.jsonl", time.monotonic() + 120
     while not records.exists() or records.read_text().count("\n") < 6:
@@ -188,7 +188,7 @@ def test_a_killed_run_leaves_what_it_had_written(tmp_path):
     assert len(steps) >= 3 and seen in (steps, steps[:-1])  # each is written behind its record
 
 
-def test_a_folder_that_cannot_be_made_ends_the_run_and_a_contradiction_is_refused(tmp_path):
+def test_tensorboard_rejects_an_unusable_folder_and_a_contradiction(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "tensorboard").write_text("in the way")
     told = trainer_ranks.run(tmp_path / "a", *SMALL, "--batch-size=4", "--max-steps=1", "--tensorboard", ranks=1, code=73)
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_made_ends_the_run_and_a_contradiction_is_refuse
     assert "--tensorboard-histograms: 5: has no effect with --tensorboard=off" in told
 
 
-def test_a_full_disk_is_a_warning(tmp_path):
+def test_tensorboard_on_a_full_disk_is_a_warning(tmp_path):
     """Its histograms do not fit; the curves around them do."""
     room = tmp_path / "room"
     room.mkdir()

@@ -1,4 +1,4 @@
-"""What --trace-steps leaves: what each rank did in those steps and no others, in one time base, for Perfetto."""
+"""The trace of --trace-steps: the work of each rank in only those steps, in one time base, for Perfetto."""
 import json
 import re
 import signal
@@ -39,7 +39,7 @@ def record_of(folder):
 
 @pytest.mark.parametrize("options", [("--parallel=ddp", "--backend=gloo"), ("--parallel=ddp", "--backend=ucx"), ("--parallel=fsdp",)],
                          ids=["ddp over gloo", "ddp over ucx", "fsdp"])
-def test_every_rank_part_of_the_model_and_collective_is_in_the_trace(tmp_path, options):
+def test_the_trace_contains_all_ranks_model_parts_and_collectives(tmp_path, options):
     output = trainer_ranks.run(tmp_path, *RUN, "--max-steps=5", "--trace-steps=2-3", "--checkpoint-steps=1",
                                "--checkpoint-overlap=wait", "--clip-grad-norm=1", *options)
     assert f"trace: {tmp_path}/trace-2-3.json, for https://ui.perfetto.dev" in output
@@ -81,7 +81,7 @@ def test_every_rank_part_of_the_model_and_collective_is_in_the_trace(tmp_path, o
         assert name.startswith("broadcast") or (begin <= other_end + slack and other_begin <= end + slack), name
 
 
-def test_a_trace_changes_no_bit_and_one_rank_has_one_too(tmp_path):
+def test_a_trace_does_not_change_the_training_of_one_rank(tmp_path):
     trainer_ranks.run(tmp_path / "plain", *RUN, "--max-steps=4", ranks=1)
     trainer_ranks.run(tmp_path / "traced", *RUN, "--max-steps=4", "--trace-steps=1-4", ranks=1)
     ours, theirs = (trainer_ranks.checkpoints(tmp_path / name)[-1] for name in ("plain", "traced"))
@@ -91,7 +91,7 @@ def test_a_trace_changes_no_bit_and_one_rank_has_one_too(tmp_path):
     assert (record["communication_seconds"], record["exposed_communication_seconds"], record["clock_error_seconds"]) == ([0], [0], 0)
 
 
-def test_a_run_that_begins_or_ends_within_the_range_traces_what_it_does(tmp_path):
+def test_a_run_traces_only_its_own_steps_of_the_range(tmp_path):
     trainer_ranks.run(tmp_path, *RUN, "--max-steps=2", "--trace-steps=2-9")
     assert [name for name, *_ in spans(trace(tmp_path, 2, 2), 1, "step")] == ["2"]
     trainer_ranks.run(tmp_path, *RUN, "--max-steps=4", "--trace-steps=2-9")
@@ -100,8 +100,8 @@ def test_a_run_that_begins_or_ends_within_the_range_traces_what_it_does(tmp_path
     assert sorted(path.name for path in tmp_path.glob("trace-*")) == ["trace-2-2.json", "trace-3-4.json"]
 
 
-def test_the_end_of_an_epoch_is_no_step(tmp_path):
-    """Validation and what else lies between two steps is neither recorded nor counted; nor are all micro-batches one."""
+def test_work_between_two_steps_is_not_traced(tmp_path):
+    """Validation and other work between two steps is neither traced nor counted; micro-batches are traced separately."""
     trainer_ranks.run(tmp_path, *RUN, "--valid-epochs=1", "--epochs=2", "--grad-accumulation=2", "--trace-steps=3-4")
     events, record = trace(tmp_path, 3, 4), record_of(tmp_path)
     assert len(trainer_ranks.records(tmp_path, "validation")) == 2
@@ -117,7 +117,7 @@ def test_the_end_of_an_epoch_is_no_step(tmp_path):
 
 @pytest.mark.skipif(subprocess.run(["unshare", "--time", "--monotonic=1000", "--fork", "true"], check=False).returncode != 0,
                     reason="no clock of its own for a process: unshare --time is refused")
-def test_a_rank_with_a_clock_of_its_own_has_rank_0s_in_the_trace(tmp_path):
+def test_the_trace_corrects_clock_offsets_between_ranks(tmp_path):
     processes = trainer_ranks.start(tmp_path, *RUN, "--max-steps=3", "--trace-steps=1-3", "--backend=gloo",
                                     prefixes={1: ["unshare", "--time", "--monotonic=1000", "--fork", "--kill-child"]})
     trainer_ranks.finish(processes)
@@ -140,7 +140,7 @@ def test_an_interrupted_run_ends_without_its_trace(tmp_path):
     assert list(tmp_path.glob("trace-*")) == []
 
 
-def test_a_range_without_a_step_is_told(tmp_path):
+def test_a_trace_range_without_executed_steps_is_a_warning(tmp_path):
     output = trainer_ranks.run(tmp_path, *RUN, "--max-steps=1", "--trace-steps=7-9")
     assert output.count("rollcall: warning: --trace-steps: 7-9: this run executed none of these steps") == 1, output
 
@@ -178,7 +178,7 @@ def test_the_energy_of_a_node_is_measured_once(tmp_path):
     assert begun["energy_of"] == "processors and memory"
 
 
-def test_a_trace_that_cannot_be_written_is_told_and_the_training_goes_on(tmp_path):
+def test_a_trace_that_cannot_be_written_is_a_warning(tmp_path):
     (tmp_path / "trace-1-1.json").mkdir()
     output = trainer_ranks.run(tmp_path, *RUN, "--max-steps=2", "--trace-steps=1")
     assert re.search(r"rollcall: warning: .*trace-1-1\.json: cannot be written: ", output), output
@@ -186,6 +186,6 @@ def test_a_trace_that_cannot_be_written_is_told_and_the_training_goes_on(tmp_pat
 
 
 @pytest.mark.parametrize("given", ["0-3", "5-4", "x", "3-", "-3", "1-1001", "2-3-4", "1.5"])
-def test_what_is_no_range_is_refused(tmp_path, given):
+def test_an_invalid_trace_range_is_rejected(tmp_path, given):
     output = trainer_ranks.run(tmp_path, *RUN, f"--trace-steps={given}", ranks=1, code=64)
     assert f"rollcall: --trace-steps: {given}: is not a range of at most 1000 steps, counted from 1; try --trace-steps=100-104" in output

@@ -12,14 +12,14 @@ namespace {
 
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 
-/// Statistics that are shared with nobody: those of this batch alone, as LibTorch's.
+/// Statistics that are not shared: those of this batch alone, as in LibTorch.
 class Alone final : public StatisticsRanks {
  public:
   at::Tensor gather(const at::Tensor& mine) override { return mine.unsqueeze(0); }
   void add_up(at::Tensor& /*sums*/) override {}
 };
 
-void share_with_nobody(torch::nn::Module& module) {
+void use_own_statistics(torch::nn::Module& module) {
   for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
     if (auto* const batch_norm = child->as<BatchNormImpl>()) {
       batch_norm->share_statistics(c10::make_intrusive<Alone>());
@@ -56,7 +56,7 @@ Answer run(const Case& wanted, Epilogue epilogue, at::ScalarType type, bool shar
     layer->to(at::kDouble);
   }
   if (shared) {
-    share_with_nobody(*layer);
+    use_own_statistics(*layer);
   }
   const at::Tensor y = epilogue == Epilogue::None   ? layer->forward(x)
                        : epilogue == Epilogue::Relu ? layer->relu(x)
@@ -88,7 +88,7 @@ void expect_close(const Answer& ours, const Answer& exact, double tolerance) {
   EXPECT_LT(error(ours.variance, exact.variance), tolerance);
 }
 
-TEST(SharedBatchNorm, EqualsLibTorchsOperatorsWithinRounding) {
+TEST(SharedBatchNorm, MatchesLibTorchWithinRounding) {
   // Channels below, at and beyond a vector; rows that no block divides.
   for (const Case& wanted : {Case{2, 1, 3}, Case{3, 5, 7}, Case{2, 16, 9}, Case{4, 67, 13}, Case{2, 2048, 2}}) {
     for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {
@@ -99,7 +99,7 @@ TEST(SharedBatchNorm, EqualsLibTorchsOperatorsWithinRounding) {
   }
 }
 
-TEST(SharedBatchNorm, EqualsLibTorchsOperatorsOnAnyNumberOfThreadsAndItselfEachTime) {
+TEST(SharedBatchNorm, MatchesLibTorchReproduciblyOnAnyNumberOfThreads) {
   const int before = at::get_num_threads();
   // Fewer parts than threads, and as many of which the last one is smaller.
   for (const Case& wanted : {Case{3, 256, 9}, Case{5, 256, 17}}) {
@@ -127,7 +127,7 @@ TEST(SharedBatchNorm, ComputesBfloat16InFloat32) {
   }
 }
 
-TEST(SharedBatchNorm, EvaluatesAsLibTorchDoes) {
+TEST(SharedBatchNorm, EvaluatesLikeLibTorch) {
   const torch::NoGradGuard no_grad;
   BatchNorm layer(5);
   layer->running_mean.uniform_(-1, 1);
@@ -135,22 +135,22 @@ TEST(SharedBatchNorm, EvaluatesAsLibTorchDoes) {
   layer->eval();
   const at::Tensor x = torch::randn({2, 5, 4, 4}).contiguous(kChannelsLast);
   const at::Tensor alone = layer->add_relu(x, x);
-  share_with_nobody(*layer);
+  use_own_statistics(*layer);
   EXPECT_TRUE(torch::equal(layer->add_relu(x, x), alone));
 }
 
-TEST(SharedBatchNorm, KeepsNotANumberVisible) {
+TEST(SharedBatchNorm, PropagatesNan) {
   BatchNorm layer(3);
-  share_with_nobody(*layer);
+  use_own_statistics(*layer);
   at::Tensor x = torch::randn({2, 3, 4, 4}).contiguous(kChannelsLast);
   x[0][1][0][0] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(layer->relu(x).select(1, 1).isnan().all().item<bool>());
   EXPECT_FALSE(layer->relu(x).select(1, 0).isnan().any().item<bool>());
 }
 
-TEST(SharedBatchNorm, DoesNotWriteIntoAGradientThatOthersHave) {
+TEST(SharedBatchNorm, DoesNotModifyTheIncomingGradient) {
   BatchNorm layer(4);
-  share_with_nobody(*layer);
+  use_own_statistics(*layer);
   const at::Tensor x = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast).requires_grad_();
   const at::Tensor gradient = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast);
   const at::Tensor before = gradient.clone();
@@ -158,14 +158,14 @@ TEST(SharedBatchNorm, DoesNotWriteIntoAGradientThatOthersHave) {
   EXPECT_TRUE(torch::equal(gradient, before));
 }
 
-TEST(SharedBatchNorm, AResNetsStateAndLossesStayTheSame) {
+TEST(SharedBatchNorm, KeepsStateAndLossesOfAResNet) {
   std::vector<std::vector<double>> losses;
   for (const bool shared : {false, true}) {
     torch::manual_seed(3);
     ResNet network = *make_model("resnet18", {.num_classes = 10});
     use_channels_last(*network);
     if (shared) {
-      share_with_nobody(*network);
+      use_own_statistics(*network);
     }
     const at::Tensor images = torch::randn({4, 3, 64, 64}).contiguous(kChannelsLast);
     const at::Tensor labels = torch::tensor({1, 2, 3, 4}, at::kLong);

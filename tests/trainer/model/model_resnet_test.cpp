@@ -34,7 +34,7 @@ TEST(ResNet, EveryDepthHasItsPublishedNumberOfParameters) {
   }
 }
 
-TEST(ResNet, StateIsOrderedAndNamedAsPythonsStateDict) {
+TEST(ResNet, StateHasNamesAndOrderOfTheStateDictInPython) {
   const std::vector<std::string> keys = state_keys(*made("resnet18"));
   ASSERT_EQ(keys.size(), 122U);
   const std::vector<std::string> first = {"conv1.weight",         "bn1.weight",      "bn1.bias",
@@ -92,7 +92,7 @@ TEST(ResNet, TheSameSeedGivesTheSameWeights) {
   EXPECT_TRUE(torch::equal(made("resnet18")->parameters()[0], made("resnet18")->parameters()[0]));
 }
 
-TEST(ResNet, AnUnknownNameIsAnErrorThatSuggestsTheNearest) {
+TEST(ResNet, RejectsAnUnknownNameSuggestingTheNearest) {
   const Result<ResNet> network = make_model("resnet5O");
   ASSERT_FALSE(network.has_value());
   EXPECT_EQ(network.error().message(), "rollcall: --model: resnet5O: is not a known model; try --model=resnet50");
@@ -100,7 +100,7 @@ TEST(ResNet, AnUnknownNameIsAnErrorThatSuggestsTheNearest) {
   EXPECT_EQ(make_model("resnet50", {.num_classes = 0}).error().setting, "--num-classes");
 }
 
-TEST(UseChannelsLast, KeepsValuesAndGivesGradientsTheStridesOfTheirParameters) {
+TEST(UseChannelsLast, KeepsValuesAndGradientsMatchParameterStrides) {
   ResNet network = made("resnet50", {.num_classes = 3});
   const at::Tensor before = network->named_parameters()["layer1.0.conv2.weight"].detach().clone();
   use_channels_last(*network);

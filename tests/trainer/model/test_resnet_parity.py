@@ -1,4 +1,4 @@
-"""Our ResNets against torchvision's: names, initial values, outputs, and losses of training."""
+"""Our ResNets against those of torchvision: names, initial values, outputs, and training losses."""
 import math
 
 import parity
@@ -19,7 +19,7 @@ def one_thread():
 
 
 @pytest.mark.parametrize("name", DEPTHS)
-def test_state_has_torchvisions_names_order_shapes_and_types(name, tmp_path):
+def test_resnet_state_matches_torchvision(name, tmp_path):
     ours = parity.state_of(parity.run(parity.request(name), tmp_path))
     with torch.device("meta"):
         theirs = reference.networks.make(name, num_classes=10).state_dict()
@@ -35,7 +35,7 @@ def standard_deviations_agree(ours, theirs):
 
 @pytest.mark.parametrize("zero_init_residual", [False, True])
 @pytest.mark.parametrize("name", ["resnet20", "resnet18", "resnet50"])
-def test_initial_values_are_drawn_as_torchvisions(name, zero_init_residual, tmp_path):
+def test_resnet_initialisation_matches_torchvision(name, zero_init_residual, tmp_path):
     asked = parity.request(name, zero_init_residual=zero_init_residual, num_classes=1000)
     ours = parity.state_of(parity.run(asked, tmp_path))
     torch.manual_seed(1)
@@ -60,7 +60,7 @@ def close(ours, theirs):
 @pytest.mark.parametrize("train_mode", [True, False])
 @pytest.mark.parametrize("channels_last", [True, False])
 @pytest.mark.parametrize("name, pixels", [pytest.param("resnet50", 64, marks=pytest.mark.long), ("resnet20", 32)])
-def test_a_resnet_gives_torchvisions_outputs_and_losses(name, pixels, channels_last, train_mode, tmp_path):
+def test_resnet_outputs_and_losses_match_torchvision(name, pixels, channels_last, train_mode, tmp_path):
     images, labels = parity.batches(steps=5, size=8, pixels=pixels)
     rate = 0.01 if train_mode else 1e-4  # nothing normalises in eval mode: larger steps explode
     asked = parity.request(name, channels_last=channels_last, train_mode=train_mode, lr=rate)

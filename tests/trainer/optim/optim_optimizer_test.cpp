@@ -44,7 +44,7 @@ TEST(Optimizer, SgdFollowsItsRecurrenceWithMomentumAndDecayOfWeightsOnly) {
   }
 }
 
-TEST(Optimizer, AdamWDecaysWeightsButNoBiases) {
+TEST(Optimizer, AdamWDecaysWeightsButNotBiases) {
   auto parameters = weight_and_bias();
   const auto optimizer = make_optimizer({.learning_rate = 0.1, .weight_decay = 0.5}, parameters);
   ASSERT_TRUE(optimizer.has_value());
@@ -67,8 +67,8 @@ TEST(Optimizer, DecayAllDecaysBiasesToo) {
   }
 }
 
-// LibTorch takes a value that is also its own default for one that was not set: 0.01 for AdamW, 0 for SGD.
-TEST(Optimizer, EachGroupHasItsWeightDecayAlsoWhereItIsLibTorchsDefault) {
+// LibTorch treats a value that equals its default as unset: 0.01 for AdamW, 0 for SGD.
+TEST(Optimizer, EachGroupHasItsWeightDecayEvenIfItIsTheDefault) {
   const auto adamw = make_optimizer({.name = "adamw", .weight_decay = 0.01}, weight_and_bias());
   const auto sgd = make_optimizer({.name = "sgd", .weight_decay = 0.01}, weight_and_bias());
   const auto decay = [](const auto& optimizer, std::size_t group, auto kind) {
@@ -92,7 +92,7 @@ TEST(Optimizer, SetLearningRateReachesEveryGroup) {
   }
 }
 
-TEST(Optimizer, LearningRatesAreFloat32AndSavedAsPeopleWriteThem) {
+TEST(Optimizer, LearningRatesAreFloat32AndSavedAsShortDecimals) {
   for (const auto& [name, kind] : kOptimizers) {
     const auto optimizer = make_optimizer({.name = std::string(name)}, weight_and_bias());
     set_learning_rate(**optimizer, 0.004);
@@ -109,7 +109,7 @@ TEST(Optimizer, AModelWithoutBiasesGetsOneGroup) {
   EXPECT_EQ((*make_optimizer({}, parameters))->param_groups().size(), 1U);
 }
 
-TEST(Optimizer, NumbersOutOfRangeAreErrorsThatNameTheOption) {
+TEST(Optimizer, RejectsNumbersOutOfRangeByOption) {
   const std::vector<std::pair<OptimizerOptions, std::string>> table = {
       {{.name = "adam"}, "--optimizer"},
       {{.learning_rate = -1}, "--lr"},
@@ -151,7 +151,7 @@ TEST(ScaleOptimParams, OneRankChangesNothing) {
 }
 
 // 1 - 10 (1 - 0.9) is 0 on paper and 2e-16 in floating point.
-TEST(ScaleOptimParams, RefusesTheWorldAtWhichABetaWouldVanish) {
+TEST(ScaleOptimParams, RejectsAWorldSizeAtWhichABetaWouldVanish) {
   EXPECT_TRUE(scale_optim_params({}, 9).has_value());
   for (const std::uint32_t world_size : {10U, 11U, 1000U}) {
     const auto scaled = scale_optim_params({}, world_size);

@@ -23,7 +23,7 @@ TEST(Schedule, WarmUpIsLinearAndReachesTheValueAtItsLastStep) {
   }
 }
 
-TEST(Schedule, WithoutWarmUpTheFirstStepHasTheFullValue) {
+TEST(Schedule, FirstStepHasTheFullValueWithoutWarmUp) {
   EXPECT_DOUBLE_EQ(learning_rate({.learning_rate = 0.8}, 0), 0.8);
 }
 
@@ -77,7 +77,7 @@ TEST(Schedule, WarmUpStartsAtItsFraction) {
   EXPECT_DOUBLE_EQ(learning_rate(options, 9), 0.8);
 }
 
-TEST(Schedule, NamesAreParsedAndOthersRefused) {
+TEST(Schedule, ParsesKnownNamesAndRejectsOthers) {
   EXPECT_EQ(*parse_schedule("none"), ScheduleKind::None);
   EXPECT_EQ(*parse_schedule("cosine"), ScheduleKind::Cosine);
   EXPECT_EQ(*parse_schedule("step"), ScheduleKind::Step);

@@ -13,7 +13,7 @@
 namespace rollcall::precision {
 namespace {
 
-TEST(Autocast, ComputesConvolutionsInItsTypeAndLeavesNoTrace) {
+TEST(Autocast, ComputesConvolutionsInItsTypeAndRestoresTheState) {
   device::avoid_unusable_amx();
   torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, 8, 3));
   const at::Tensor x = torch::randn({1, 3, 8, 8});
@@ -34,7 +34,7 @@ TEST(Autocast, ComputesConvolutionsInItsTypeAndLeavesNoTrace) {
   EXPECT_EQ(conv(x).scalar_type(), at::kFloat);
 }
 
-TEST(Autocast, KeepsNoCopiesOfWeights) {
+TEST(Autocast, DisablesTheWeightCache) {
   ASSERT_TRUE(at::autocast::is_autocast_cache_enabled());
   {
     const Autocast autocast(at::kBFloat16);
@@ -43,13 +43,13 @@ TEST(Autocast, KeepsNoCopiesOfWeights) {
   EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
 }
 
-TEST(Autocast, TypesAreThoseOfTheirNames) {
+TEST(Autocast, MapsNamesToTypes) {
   EXPECT_EQ(compute_type("bf16"), at::kBFloat16);
   EXPECT_EQ(compute_type("fp16"), at::kHalf);
   EXPECT_EQ(compute_type("fp32"), std::nullopt);
 }
 
-TEST(Autocast, TheCheckOfOperatorsLeavesTheRandomNumbersAlone) {
+TEST(Autocast, CheckOfOperatorsDoesNotChangeTheRandomState) {
   device::avoid_unusable_amx();
   torch::manual_seed(1);
   const Result<void> checked = check_operators(at::kBFloat16);
@@ -59,7 +59,7 @@ TEST(Autocast, TheCheckOfOperatorsLeavesTheRandomNumbersAlone) {
   EXPECT_TRUE(torch::equal(drawn, torch::randn({4})));
 }
 
-TEST(Autocast, AnOperatorThatDoesNotExistIsAnErrorWithAWayOut) {
+TEST(Autocast, MissingOperatorIsAnErrorWithAdvice) {
   const Result<void> checked = check_operators(at::kComplexFloat);
   ASSERT_FALSE(checked);
   EXPECT_NE(checked.error().message().find("--precision"), std::string::npos);
@@ -114,7 +114,7 @@ struct Trained {
   void set_gradient(float value) { parameter.mutable_grad() = torch::tensor({1.0F, 2.0F, value}); }
 };
 
-TEST(LossScaler, DividesHalvesOnOverflowAndDoublesAfter2000GoodSteps) {
+TEST(LossScaler, UnscalesHalvesOnOverflowAndDoublesAfter2000GoodSteps) {
   LossScaler scaler(true, {.scale = 4, .good_steps = 1998});
   Trained trained;
   const auto step = [&](float value) {
@@ -136,7 +136,7 @@ TEST(LossScaler, DividesHalvesOnOverflowAndDoublesAfter2000GoodSteps) {
   EXPECT_EQ(scaler.state(), (LossScale{.scale = 2, .good_steps = 0}));
 }
 
-TEST(Finite, IsExactAlsoWhereANormOverflows) {
+TEST(Finite, IsExactEvenIfANormOverflows) {
   const float inf = std::numeric_limits<float>::infinity();
   const at::Tensor good = torch::ones({3, 5});
   const auto with = [&](std::initializer_list<float> numbers) {
@@ -151,7 +151,7 @@ TEST(Finite, IsExactAlsoWhereANormOverflows) {
   EXPECT_TRUE(all_finite({torch::full({4}, 60000, at::kHalf)}));
 }
 
-TEST(Finite, NamesTheFirstAndLeavesAbsentAndEmptyGradientsOut) {
+TEST(Finite, NamesTheFirstNonFiniteAndSkipsAbsentAndEmptyGradients) {
   torch::OrderedDict<std::string, at::Tensor> named;
   named.insert("a", torch::ones({2}));
   named.insert("empty", torch::ones({0, 3}));
@@ -167,7 +167,7 @@ TEST(Finite, NamesTheFirstAndLeavesAbsentAndEmptyGradientsOut) {
   EXPECT_EQ(gradients_of(optimizer).size(), 1U);
 }
 
-TEST(LossScaler, PassesEverythingThroughWhereItIsOff) {
+TEST(LossScaler, ChangesNothingIfDisabled) {
   LossScaler scaler(false);
   Trained trained;
   trained.set_gradient(std::numeric_limits<float>::infinity());
@@ -177,7 +177,7 @@ TEST(LossScaler, PassesEverythingThroughWhereItIsOff) {
   EXPECT_EQ(scaler.state(), LossScale{});
 }
 
-TEST(LossScaler, LeavesEmptyShardsAlone) {
+TEST(LossScaler, AcceptsEmptyShards) {
   LossScaler scaler(true);
   at::Tensor shard = torch::zeros({0, 3}).requires_grad_();
   shard.mutable_grad() = torch::zeros({0, 3});

@@ -38,7 +38,7 @@ def python_rank(asked, answer, store, rank, world_size):
 
 @pytest.mark.parametrize("precision", TYPES)
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_losses_and_weights_are_those_of_pythons_autocast_and_scaler(precision, ranks, tmp_path):
+def test_mixed_precision_is_bit_identical_to_autocast_and_grad_scaler(precision, ranks, tmp_path):
     model, pixels, rate = NETWORKS[precision]
     images, labels = parity.batches(1, PER_RANK * ranks, pixels)
     images, labels = images.expand(STEPS, -1, -1, -1, -1).contiguous(), labels.expand(STEPS, -1).contiguous()
@@ -56,7 +56,7 @@ def test_losses_and_weights_are_those_of_pythons_autocast_and_scaler(precision, 
             assert torch.equal(state[name], value) and not torch.equal(value, asked["state"][name]), name
 
 
-def test_the_scaler_goes_through_the_same_states(tmp_path):
+def test_the_loss_scaler_has_the_same_states_as_grad_scaler(tmp_path):
     overflows = torch.zeros(4200, dtype=torch.bool)
     overflows[[0, 1, 5, 100, 2099, 2100, 4150]] = True
     ours = parity.run({"overflows": overflows}, tmp_path)

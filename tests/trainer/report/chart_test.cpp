@@ -32,7 +32,7 @@ TEST(Ticks, AreRoundNumbersWithinTheAxis) {
   EXPECT_TRUE(ticks(1, 1, 5).empty());
 }
 
-TEST(Ticks, EndForEveryRange) {
+TEST(Ticks, AreFewForEveryRange) {
   constexpr double kMost = std::numeric_limits<double>::max();
   EXPECT_LE(ticks(0.01, 0.01 + 2e-18, 5).size(), 11U);
   EXPECT_LE(ticks(1e15, 1e15 + 0.25, 5).size(), 11U);
@@ -47,13 +47,13 @@ TEST(ChartTest, DrawsThePointsAndDescribesThem) {
   EXPECT_THAT(html, testing::Not(HasSubstr("class=\"band")));  // each point is one value
 }
 
-TEST(ChartTest, ValuesThatAreAllAlikeAreALine) {
+TEST(ChartTest, EqualValuesGiveALine) {
   EXPECT_THAT(chart_html(chart_of({0.01, 0.01, 0.01 + 2e-18})), HasSubstr("class=\"line c0\""));
   EXPECT_THAT(chart_html(chart_of({0, 0})), HasSubstr("class=\"line c0\""));
   EXPECT_THAT(chart_html(chart_of({5})), HasSubstr("class=\"line c0\""));
 }
 
-TEST(ChartTest, NamesEndNoScript) {
+TEST(ChartTest, NamesCannotCloseTheScript) {
   const std::string html = chart_html(chart_of({1, 2}, "</script><b>\xff"));
   const std::string data = html.substr(html.find("application/json"));
   EXPECT_EQ(data.find("</script>"), data.find("</script></figure>"));

@@ -7,20 +7,20 @@
 namespace rollcall::report {
 namespace {
 
-std::vector<RankStep> all_alike(std::size_t ranks, double seconds) {
+std::vector<RankStep> equal_ranks(std::size_t ranks, double seconds) {
   return std::vector<RankStep>(ranks, RankStep{.data = 0, .forward = seconds});
 }
 
-/// As a run of some minutes records them.
+/// Adds the records of a run of some minutes.
 void add_often(RankGrid& grid, const std::vector<RankStep>& ranks) {
   for (std::int64_t step = 1; step <= 5; ++step) {
     grid.add(step, ranks);
   }
 }
 
-TEST(RankGrid, NamesTheRankThatHoldsUpTheOthersAndWhy) {
+TEST(RankGrid, NamesTheStragglerAndTheCause) {
   RankGrid grid;
-  auto ranks = all_alike(5, 0.1);
+  auto ranks = equal_ranks(5, 0.1);
   ranks[3].data = 0.05;
   add_often(grid, ranks);
   const auto slow = grid.straggler();
@@ -32,9 +32,9 @@ TEST(RankGrid, NamesTheRankThatHoldsUpTheOthersAndWhy) {
   EXPECT_NEAR(*grid.cell(2, 0), 0.1, 1e-9);
 }
 
-TEST(RankGrid, ARankWithALargerShareIsNoStraggler) {
+TEST(RankGrid, IgnoresRanksWithLargerShares) {
   RankGrid grid;
-  auto ranks = all_alike(3, 0.1);
+  auto ranks = equal_ranks(3, 0.1);
   ranks[0].forward = 0.2;
   grid.set_equal_shares(false);
   add_often(grid, ranks);
@@ -43,9 +43,9 @@ TEST(RankGrid, ARankWithALargerShareIsNoStraggler) {
   EXPECT_EQ(grid.straggler()->rank, 0U);
 }
 
-TEST(RankGrid, APauseMakesNoStraggler) {
+TEST(RankGrid, IgnoresASinglePause) {
   RankGrid grid;
-  auto ranks = all_alike(4, 0.1);
+  auto ranks = equal_ranks(4, 0.1);
   for (std::int64_t step = 1; step <= 100; ++step) {
     ranks[2].forward = step <= 4 ? 2.0 : 0.1;
     grid.add(step, ranks);
@@ -55,21 +55,21 @@ TEST(RankGrid, APauseMakesNoStraggler) {
   EXPECT_FALSE(grid.straggler());
 }
 
-TEST(RankGrid, RanksThatAreAlikeHaveNoStraggler) {
+TEST(RankGrid, FindsNoStragglerAmongSimilarRanks) {
   RankGrid grid;
-  auto ranks = all_alike(4, 0.1);
+  auto ranks = equal_ranks(4, 0.1);
   ranks[1].forward = 0.105;
   grid.add(1, ranks);
   EXPECT_FALSE(grid.straggler());
   RankGrid alone;
-  alone.add(1, all_alike(1, 0.1));
+  alone.add(1, equal_ranks(1, 0.1));
   EXPECT_FALSE(alone.straggler());
   EXPECT_FALSE(RankGrid().straggler());
 }
 
-TEST(RankGrid, ThousandsOfRanksAreSixtyFourRowsWithTheSlowestOfEach) {
+TEST(RankGrid, GroupsThousandsOfRanksInto64RowsByTheSlowest) {
   RankGrid grid;
-  auto ranks = all_alike(4096, 0.1);
+  auto ranks = equal_ranks(4096, 0.1);
   ranks[4095].forward = 0.4;
   add_often(grid, ranks);
   EXPECT_EQ(grid.rows(), 64U);
@@ -79,10 +79,10 @@ TEST(RankGrid, ThousandsOfRanksAreSixtyFourRowsWithTheSlowestOfEach) {
   EXPECT_EQ(grid.straggler()->rank, 4095U);
 }
 
-TEST(RankGrid, ALongRunKeepsAllItsRecordsInFewColumns) {
+TEST(RankGrid, MergesRecordsOfALongRunIntoFewColumns) {
   RankGrid grid;
   for (std::int64_t step = 1; step <= 10'000; ++step) {
-    grid.add(step, all_alike(2, step > 5'000 ? 0.2 : 0.1));
+    grid.add(step, equal_ranks(2, step > 5'000 ? 0.2 : 0.1));
   }
   EXPECT_LE(grid.columns().size(), RankGrid::kColumns);
   std::int64_t records = 0;
@@ -97,9 +97,9 @@ TEST(RankGrid, ALongRunKeepsAllItsRecordsInFewColumns) {
   EXPECT_NEAR(*grid.cell(1, grid.columns().size() - 1), 0.2, 1e-9);
 }
 
-TEST(RankGrid, ARankThatToldNothingHasNoValue) {
+TEST(RankGrid, RanksWithoutReadingsHaveNoValue) {
   RankGrid grid;
-  auto ranks = all_alike(3, 0.1);
+  auto ranks = equal_ranks(3, 0.1);
   ranks[1].forward = std::nan("");
   grid.add(1, ranks);
   EXPECT_FALSE(grid.cell(1, 0));

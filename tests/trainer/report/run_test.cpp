@@ -80,7 +80,7 @@ TEST_F(RunTest, EnergyIsTheSumOfAllNodesAndStarts) {
   EXPECT_THAT(summary_text(read(begin(100) + step(1, 111) + end(120))), testing::Not(HasSubstr("kWh")));
 }
 
-TEST_F(RunTest, WhatGpusDidIsToldWhereItIsKnown) {
+TEST_F(RunTest, ReportsGpuReadingsIfRecorded) {
   const auto on_gpus = [](int number, double time, double watts) {
     std::string text = step(number, time);
     return text.replace(text.find(R"("time")"), 0,
@@ -101,7 +101,7 @@ TEST_F(RunTest, WhatGpusDidIsToldWhereItIsKnown) {
   EXPECT_THAT(page_html({on_cpus}), testing::Not(HasSubstr("GPU")));
 }
 
-TEST_F(RunTest, ATraceIsLinkedAndSummedUp) {
+TEST_F(RunTest, LinksAndSummarisesATrace) {
   const auto trace = [](const std::string& file, const char* exposed) {
     return fmt::format(
                R"({{"event":"trace","file":"{}","first_step":2,"last_step":3,"seconds":[2,2],"compute_seconds":[1,1],)"
@@ -132,7 +132,7 @@ TEST_F(RunTest, ATraceIsLinkedAndSummedUp) {
   EXPECT_THAT(strange.notes, testing::Contains("some records of traces are invalid"));
 }
 
-TEST_F(RunTest, ARestartedRunIsOneWhoseLostStepsCountOnce) {
+TEST_F(RunTest, CountsRepeatedStepsOfARestartedRunOnce) {
   const RunOfTest run = read(begin(100) + step(1, 111) + step(2, 112) + step(3, 113) + begin(200, 1) + resume(1) +
                              step(2, 211) + step(3, 212) + step(4, 213) + end(220));
   EXPECT_EQ(run.step, 4);
@@ -157,7 +157,7 @@ TEST_F(RunTest, ARestartedRunIsOneWhoseLostStepsCountOnce) {
   EXPECT_THAT(run.notes, IsEmpty());
 }
 
-TEST_F(RunTest, ValidationsThatNoLongerCountAreNotTheBest) {
+TEST_F(RunTest, IgnoresVoidValidationsForTheBest) {
   const auto valid = [](int step, double top1, double time) {
     return fmt::format(
         R"({{"event":"validation","epoch":1,"step":{},"loss":2,"top1":{},"top5":1,"samples":5,"seconds":1,)"
@@ -176,7 +176,7 @@ TEST_F(RunTest, ValidationsThatNoLongerCountAreNotTheBest) {
   EXPECT_EQ(read(first + begin(200, 0)).best_top1, -1);
 }
 
-TEST_F(RunTest, ImagesThatWereLeftOutAreToldOnceEach) {
+TEST_F(RunTest, CountsSkippedImagesOnce) {
   const auto with_bad = [](std::string record, int bad) {
     return record.insert(record.find(R"("learning_rate")"), fmt::format(R"("bad_samples":{},)", bad));
   };
@@ -186,7 +186,7 @@ TEST_F(RunTest, ImagesThatWereLeftOutAreToldOnceEach) {
   EXPECT_THAT(summary_text(run), HasSubstr("3 images skipped"));
 }
 
-TEST_F(RunTest, ReplicasAndChangesOfTheWorldAreTold) {
+TEST_F(RunTest, ReportsReplicasAndRegroups) {
   const auto replica = [](int step, bool complete) {
     return fmt::format(
         R"({{"event":"replica","step":{},"complete":{},"bytes":2097152,"stall_seconds":0.25,"seconds":0.5,"time":113}})"
@@ -213,7 +213,7 @@ TEST_F(RunTest, ReplicasAndChangesOfTheWorldAreTold) {
   EXPECT_THAT(summary_text(read(begin(100) + step(1, 111))), Not(HasSubstr("memory of peers")));
 }
 
-TEST_F(RunTest, TheTimeOfAllStartsIsAccountedFor) {
+TEST_F(RunTest, TimeBudgetAddsUpToTheWallTime) {
   const RunOfTest run = read(
       begin(100) + step(1, 111) + step(2, 112) +
       R"({"event":"checkpoint","step":2,"written":true,"tries":1,"stall_seconds":0.5,"durable_seconds":3,"time":113})"
@@ -233,7 +233,7 @@ TEST_F(RunTest, TheTimeOfAllStartsIsAccountedFor) {
   EXPECT_THAT(advice(run).front(), HasSubstr("of the time went into 1 start: "));
 }
 
-TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
+TEST_F(RunTest, NotesUnfinishedAndUnreadableLines) {
   const RunOfTest run = read(begin(1) + "not json\n" + step(1, 12) + "[1,2]\n" + R"({"event":"step","st)");
   EXPECT_EQ(run.step, 1);
   EXPECT_FALSE(run.ended());
@@ -243,14 +243,14 @@ TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
   EXPECT_THAT(state_of(run), HasSubstr("no end is recorded"));
 }
 
-TEST_F(RunTest, ANewerSchemaUnknownEventsAndAClockThatJumpedAreTold) {
+TEST_F(RunTest, NotesNewerSchemaUnknownEventsAndClockJumps) {
   const RunOfTest run = read(begin(1000, 0, 2) + step(1, 1002) + R"({"event":"dance","time":500})" + "\n" + end(1003));
   EXPECT_THAT(run.notes, ElementsAre(HasSubstr("schema 2"), HasSubstr("unknown event, dance"),
                                      HasSubstr("the clock went backwards 1 time:")));
   EXPECT_EQ(run.wall_seconds(), 3);
 }
 
-TEST_F(RunTest, AnEmptyFileAndForeignOnesHaveAReportThatSaysSo) {
+TEST_F(RunTest, ReportsEmptyAndForeignFiles) {
   EXPECT_THAT(read("").notes, ElementsAre(HasSubstr("the file is empty")));
   const RunOfTest foreign = read("a,b\n1,2\n");
   EXPECT_THAT(foreign.notes, testing::Contains(HasSubstr("no line of the file is a record")));
@@ -258,7 +258,7 @@ TEST_F(RunTest, AnEmptyFileAndForeignOnesHaveAReportThatSaysSo) {
   EXPECT_THAT(summary_text(foreign), HasSubstr("nothing recorded yet"));
 }
 
-TEST_F(RunTest, NumbersOfAllKindsDoNoHarm) {
+TEST_F(RunTest, ToleratesExtremeAndInvalidNumbers) {
   const RunOfTest run =
       read(begin(1) +
            R"({"event":"step","step":1,"loss":null,"top1":1e308,"samples":-1,"seconds":1e300,"steps":1,"time":1e300})"
@@ -278,7 +278,7 @@ TEST_F(RunTest, NumbersOfAllKindsDoNoHarm) {
   EXPECT_THAT(curves_csv({run}), HasSubstr("first_step"));
 }
 
-TEST_F(RunTest, TextsOfARunAreNoMarkup) {
+TEST_F(RunTest, EscapesTextsOfARun) {
   const std::string evil = R"(<script>alert(1)</script><img src=x onerror=\"a\">)";
   const RunOfTest run = read(R"({"event":"begin","schema":1,"step":0,"model":")" + evil + R"(","hosts":[")" + evil +
                              R"("],"settings":{")" + evil + R"(":{"value":")" + evil + R"(","origin":"x"}},"time":1})" +
@@ -291,14 +291,14 @@ TEST_F(RunTest, TextsOfARunAreNoMarkup) {
   EXPECT_THAT(summary_text(run), testing::Not(HasSubstr("\x1b")));
 }
 
-TEST_F(RunTest, WhatCannotBeReadIsAnError) {
+TEST_F(RunTest, UnreadableFilesAreErrors) {
   EXPECT_EQ(read_run(folder_ + "/none").error().kind, ErrorKind::NoInput);
   EXPECT_EQ(read_run(folder_).error().kind, ErrorKind::NoInput);
   ::mkfifo((folder_ + "/fifo").c_str(), 0600);
   EXPECT_EQ(read_run(folder_ + "/fifo").error().kind, ErrorKind::NoInput);
 }
 
-TEST_F(RunTest, ReadingEndsWhenItMayNotGoOn) {
+TEST_F(RunTest, ReadingStopsOnRequest) {
   std::ofstream file(folder_ + "/metrics.jsonl");
   for (int i = 1; i <= 20'000; ++i) {
     file << step(i, i);
@@ -310,8 +310,8 @@ TEST_F(RunTest, ReadingEndsWhenItMayNotGoOn) {
   EXPECT_THAT(run->notes, testing::Contains(HasSubstr("too long to read all of it here")));
 }
 
-/// Where others may write, they could have put links of these names there.
-TEST_F(RunTest, AReportIsWrittenThroughNoLink) {
+/// In a folder that others may write to, links with these names may exist.
+TEST_F(RunTest, DoesNotWriteTheReportThroughALink) {
   const std::string path = folder_ + "/report.html";
   std::ofstream(folder_ + "/victim") << "mine";
   std::filesystem::create_symlink(folder_ + "/victim", path + ".tmp-" + std::to_string(::getpid()));
@@ -324,7 +324,7 @@ TEST_F(RunTest, AReportIsWrittenThroughNoLink) {
   EXPECT_EQ(text, "page");
 }
 
-TEST_F(RunTest, ATrainingsReportIsAFileAndTenLines) {
+TEST_F(RunTest, WritesAPageAndASummaryOfTenLines) {
   static_cast<void>(read(begin(100) + step(1, 111) + end(120)));
   const std::string text = report_of_run(folder_, 10);
   EXPECT_EQ(std::ranges::count(text, '\n'), 10) << text;  // with where the page is

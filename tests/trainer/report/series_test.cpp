@@ -19,7 +19,7 @@ TEST(Series, KeepsEachValueWhileThereIsRoom) {
   EXPECT_EQ(series.most(), 4);
 }
 
-TEST(Series, MillionsOfValuesAreFewPointsWithEveryPeakAndTheSameSum) {
+TEST(Series, MergesMillionsOfValuesKeepingPeaksAndSum) {
   Series series(100);
   constexpr std::int64_t kSteps = 1'000'000;
   double sum = 0;
@@ -44,7 +44,7 @@ TEST(Series, MillionsOfValuesAreFewPointsWithEveryPeakAndTheSameSum) {
   EXPECT_EQ(count, kSteps);
 }
 
-TEST(Series, ValuesThatAreNoNumbersArePassedOver) {
+TEST(Series, IgnoresNonFiniteValues) {
   Series series;
   series.add(1, std::nan(""));
   series.add(2, HUGE_VAL);
@@ -53,7 +53,7 @@ TEST(Series, ValuesThatAreNoNumbersArePassedOver) {
   EXPECT_EQ(series.most(), 0);
 }
 
-TEST(Series, ForgetsTheStepsThatAreDoneAgain) {
+TEST(Series, ForgetsRepeatedSteps) {
   Series series;
   for (std::int64_t step = 1; step <= 10; ++step) {
     series.add(step, 1);

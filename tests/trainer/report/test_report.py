@@ -1,4 +1,4 @@
-"""The page that a training leaves, and rollcall-report: of a real run, of two, of records that are damaged; in a browser where one is there."""
+"""The report page of a training, and rollcall-report: of a real run, of two, of damaged records; in a browser if available."""
 import html.parser
 import json
 import os
@@ -23,7 +23,7 @@ OPTIONS = (*SMALL, "--num-classes=10", "--fake-size=47", "--epochs=2", "--valid-
 
 
 class Page(html.parser.HTMLParser):
-    """What of a page a test asks for; fails where elements are not closed in their order."""
+    """The parts of a page that tests check; records elements that are not closed in order."""
 
     def __init__(self, text):
         super().__init__()
@@ -91,7 +91,7 @@ def trained(tmp_path_factory):
     return folder, trainer_ranks.run(folder, *OPTIONS)
 
 
-def test_a_training_leaves_a_page_and_prints_what_matters(trained):
+def test_a_training_writes_a_report_page_and_prints_a_summary(trained):
     folder, printed = trained
     text = (folder / "report.html").read_text()
     page = Page(text)
@@ -103,7 +103,7 @@ def test_a_training_leaves_a_page_and_prints_what_matters(trained):
     assert re.search(r"^run .*: finished$", printed, re.M) and re.search(r"^progress +step 10 of 10$", printed, re.M)
 
 
-def test_the_page_has_what_the_record_has(trained):
+def test_the_report_page_matches_the_records(trained):
     folder, _ = trained
     page = Page((folder / "report.html").read_text())
     steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines() if '"event":"step"' in line]
@@ -123,7 +123,7 @@ def test_the_page_has_what_the_record_has(trained):
     assert ["lr", "0.001", "--lr"] in page.table("setting")
 
 
-def test_a_page_fetches_nothing_and_names_its_drawings(trained):
+def test_a_report_page_is_self_contained_and_accessible(trained):
     folder, _ = trained
     page = Page((folder / "report.html").read_text())
     assert not [e for e in page.elements if {"src", "href", "action"} & e[1].keys() or e[0] in ("img", "link", "iframe", "object")]
@@ -135,7 +135,7 @@ def test_a_page_fetches_nothing_and_names_its_drawings(trained):
     assert not [tag for tag, attributes in page.elements if tag == "th" and "scope" not in attributes]
 
 
-def test_without_a_report_there_is_none_and_a_failed_one_is_no_failure(tmp_path):
+def test_report_off_writes_none_and_a_failed_report_is_no_error(tmp_path):
     quiet = (*SMALL, "--fake-size=47", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=1")
     assert "goodput" not in trainer_ranks.run(tmp_path / "off", *quiet, "--report=off", ranks=1)
     assert not (tmp_path / "off" / "report.html").exists()
@@ -143,7 +143,7 @@ def test_without_a_report_there_is_none_and_a_failed_one_is_no_failure(tmp_path)
     assert "no report: report: " in trainer_ranks.run(tmp_path / "on", *quiet, ranks=1)
 
 
-def test_text_json_and_csv_say_the_same(tmp_path):
+def test_report_text_json_and_csv_agree(tmp_path):
     run = make_run(tmp_path / "run", "--steps=2000", "--ranks=8", "--ranks-every=10")
     text, found = report("--text", run).stdout, json.loads(report("--json", run).stdout)
     assert len(text.splitlines()) == 10 and max(map(len, text.splitlines())) < 250
@@ -157,7 +157,7 @@ def test_text_json_and_csv_say_the_same(tmp_path):
     assert not (run / "report.html").exists()
 
 
-def test_runs_side_by_side_show_where_they_differ(tmp_path):
+def test_a_report_of_two_runs_shows_their_differences(tmp_path):
     one = make_run(tmp_path / "one", "--steps=500")
     other = make_run(tmp_path / "other", "--steps=700", "--lr=0.4")
     report(f"--output={tmp_path}/both.html", one, other)
@@ -168,7 +168,7 @@ def test_runs_side_by_side_show_where_they_differ(tmp_path):
     assert [line["n"] for line in page.charts()["Loss: training"]["lines"]] == ["one", "other"]
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_shown(tmp_path):
+def test_unreadable_runs_are_reported_and_the_others_shown(tmp_path):
     run = make_run(tmp_path / "run", "--steps=50")
     with open(run / "metrics.jsonl", "a", encoding="utf-8") as file:
         file.write('{"event":"step","step":51,"lo')
@@ -204,7 +204,7 @@ def write_records(folder, *records):
     return folder
 
 
-def test_the_last_step_is_that_of_the_end_though_none_was_recorded(tmp_path):
+def test_progress_uses_the_end_record_if_no_step_was_recorded(tmp_path):
     end = {"event": "end", "ending": "finished", "step": 2, "data_wait_fraction": 0, "time": 1010}
     text = report("--text", write_records(tmp_path, {**BEGIN, "max_steps": 2}, end)).stdout
     assert re.search("^progress +step 2 of 2$", text, re.M) and "older rollcall" not in text, text
@@ -212,7 +212,7 @@ def test_the_last_step_is_that_of_the_end_though_none_was_recorded(tmp_path):
     assert "older rollcall" in report("--text", write_records(tmp_path, BEGIN, {**step_record(1), "seconds": None}, end)).stdout
 
 
-def test_a_run_that_renews_its_lease_runs_and_another_one_does_not(tmp_path):
+def test_the_state_of_a_run_follows_its_lease(tmp_path):
     def state():
         return re.search("^run +(.*)$", report("--text", run).stdout, re.M).group(1).split(": ", 1)[1]
     run = write_records(tmp_path, BEGIN, step_record(1))
@@ -232,7 +232,7 @@ def test_a_run_that_renews_its_lease_runs_and_another_one_does_not(tmp_path):
     (2, (1.0, 1.6), 100, True, False),         # which of two is normal?
     (3, (1.0, 1.0, 1.6), 3, False, False),     # a pause
     (3, (1.0, 1.0, 1.6), 100, True, True)])
-def test_a_node_is_left_out_for_good_reasons_only(tmp_path, hosts, forward, records, named, left_out):
+def test_excluding_a_node_is_advised_only_for_clear_stragglers(tmp_path, hosts, forward, records, named, left_out):
     begin = {**BEGIN, "ranks": hosts, "nodes": hosts, "hosts": list("abc")[:hosts], "ranks_of_hosts": [1] * hosts, "epochs": 1000}
     lines = [record for i in range(1, records + 1)
              for record in (step_record(i, seconds=9.0), ranks_record(i, 1000 + 9 * i, *[9 * own for own in forward]))]
@@ -243,7 +243,7 @@ def test_a_node_is_left_out_for_good_reasons_only(tmp_path, hosts, forward, reco
 
 
 @pytest.mark.parametrize("settings, told", [({"checkpoint-mode": "async"}, False), ({"checkpoint-mode": "sync"}, True)])
-def test_nobody_is_advised_to_do_what_is_done_already(tmp_path, settings, told):
+def test_advice_does_not_repeat_settings_in_use(tmp_path, settings, told):
     save = {"event": "checkpoint", "step": 2, "written": True, "tries": 1, "stall_seconds": 5, "durable_seconds": 6, "time": 1008}
     begin = {**BEGIN, "settings": {name: {"value": value, "origin": "default"} for name, value in settings.items()}}
     text = report("--text", write_records(tmp_path, begin, step_record(1), step_record(2), save)).stdout
@@ -268,7 +268,7 @@ def test_a_loss_with_a_spike_has_a_logarithmic_axis(tmp_path):
     assert not axis()
 
 
-def test_a_page_has_results_first_epochs_and_times_the_command_line_and_warnings(tmp_path):
+def test_a_report_page_shows_results_epochs_command_line_and_warnings(tmp_path):
     begin = {**BEGIN, "command_line": ["--lr=0.1", "--data=<x>"], "warnings": ["SCRATCH is not set"], "model": "a\u202eb\u2066c"}
     warning = {"event": "warning", "text": "the checkpoint of step 9 was not written", "time": 1007}
     ranks = ranks_record(5, 1005, 1.0, 1.01)
@@ -287,7 +287,7 @@ def test_a_page_has_results_first_epochs_and_times_the_command_line_and_warnings
 
 
 @pytest.mark.parametrize("steps_of_epoch, told", [(5, True), (4, False)])
-def test_several_runs_beside_each_other_have_epochs_where_these_are_alike(tmp_path, steps_of_epoch, told):
+def test_a_report_of_several_runs_marks_epochs_only_if_equal(tmp_path, steps_of_epoch, told):
     runs = [write_records(tmp_path / name, {**BEGIN, "steps_of_epoch": steps}, *[step_record(i) for i in range(1, 11)])
             for name, steps in (("a", 5), ("b", steps_of_epoch))]
     text = report("--output=-", *runs).stdout
@@ -307,7 +307,7 @@ def browse(page, folder, *options):
 
 
 # What a person does: points at the loss, steps on with a key, drags a range, shows all again.
-PERSON = """<script>
+USER_ACTIONS = """<script>
 const svg = document.querySelector('#loss > svg'), told = {}, figure = document.getElementById('loss');
 const box = svg.getBoundingClientRect(), pixels = box.width / 720;
 const at = (x, y) => ({clientX: box.left + x * pixels, clientY: box.top + y * pixels, bubbles: true});
@@ -343,7 +343,7 @@ def test_a_browser_shows_values_zooms_and_reports_no_error(tmp_path, size):
     run = make_run(tmp_path / "run", "--steps=5000", "--ranks=8", "--ranks-every=20")
     report(run)
     page = tmp_path / "used.html"
-    page.write_text((run / "report.html").read_text().replace("</body>", PERSON + "</body>"))
+    page.write_text((run / "report.html").read_text().replace("</body>", USER_ACTIONS + "</body>"))
     dom = browse(page, tmp_path, "--dump-dom", f"--window-size={size}")
     told = json.loads(html.unescape(re.search(r'<pre id="result">(.*?)</pre>', dom).group(1)))
     assert re.match(r"step \d+ \(epoch [\d.]+, \d+ min \d\d s\)\n"
@@ -357,7 +357,7 @@ def test_a_browser_shows_values_zooms_and_reports_no_error(tmp_path, size):
 
 @needs_chromium
 @pytest.mark.parametrize("size", ["1280,900", "390,844"])
-def test_pages_of_one_and_two_runs_fit_screens_and_draw_something(tmp_path, size):
+def test_report_pages_render_on_wide_and_narrow_screens(tmp_path, size):
     one, two = make_run(tmp_path / "one", "--steps=300"), make_run(tmp_path / "two", "--steps=400", "--lr=0.2")
     for name, runs in (("one", (one,)), ("both", (one, two))):
         report(f"--output={tmp_path}/{name}.html", *runs)

@@ -42,9 +42,9 @@ std::pair<float, float> range_in(const std::string& path, const std::string& ten
   return {};
 }
 
-// The loop calls before_update() between a save and the optimizer's next step. Whoever changes the parameter without it
-// changes what is being copied.
-TEST(CheckpointWriter, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
+// The loop calls before_update() between a save and the next optimizer step. Without it, the update would change
+// parameters that are still being copied.
+TEST(CheckpointWriter, BackgroundSaveHoldsItsOwnStepIfTheUpdateWaits) {
   const TemporaryFolder folder;
   const config::CheckpointConfig config{.background = true};
   CheckpointWriter writer(config, kAlone);
@@ -69,7 +69,7 @@ TEST(CheckpointWriter, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
   }
 }
 
-TEST(CheckpointWriter, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
+TEST(CheckpointWriter, SkipsOnlySkippableSavesDuringAnotherSave) {
   const config::CheckpointConfig config{.background = true};
   CheckpointWriter writer(config, kAlone);
   EXPECT_FALSE(writer.may_save(Urgency::MaySkip, true));
@@ -80,7 +80,7 @@ TEST(CheckpointWriter, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
   EXPECT_TRUE(CheckpointWriter(patient, kAlone).may_save(Urgency::MaySkip, true));
 }
 
-TEST(CheckpointWriter, LeavesNoFileOutForACopyInMemory) {
+TEST(CheckpointWriter, ReplicatingToAPeerSkipsNoFileSave) {
   const TemporaryFolder folder;
   for (const bool background : {true, false}) {
     const config::CheckpointConfig config{.background = background};
@@ -103,7 +103,7 @@ TEST(CheckpointWriter, LeavesNoFileOutForACopyInMemory) {
   }
 }
 
-TEST(CheckpointWriter, GivesUpAfterSoManyFailuresInARowAndASuccessBeginsAnew) {
+TEST(CheckpointWriter, GivesUpAtTheLimitOfConsecutiveFailures) {
   const TemporaryFolder folder;
   const config::CheckpointConfig config{.background = false, .retries = 0, .most_failures = 2};
   CheckpointWriter writer(config, kAlone);

@@ -16,7 +16,7 @@ using process_group::Membership;
 Error disk_full() { return fail("checkpoint", "", "disk full", "", ErrorKind::InputOutput); }
 Error peer_lost() { return fail("process group", "", "a peer was lost", "", ErrorKind::PeerLost); }
 
-/// Three ranks of which each tells what it meets.
+/// Three ranks, each with its own failure report.
 class FailureReportTest : public testing::Test {
  protected:
   explicit FailureReportTest(c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>())
@@ -49,7 +49,7 @@ class FailureReportTest : public testing::Test {
   bool captured_ = false;
 };
 
-TEST_F(FailureReportTest, IsToldByTheFirstRankThatHasOne) {
+TEST_F(FailureReportTest, IsPrintedByTheFirstRankThatFails) {
   EXPECT_EQ(of(2, disk_full()), to_int(ExitCode::InputOutput));
   EXPECT_EQ(of(1, fail("loss", "nan", "is not finite", "", ErrorKind::BadData)), to_int(ExitCode::BadData));
   const std::string lines = told();
@@ -58,14 +58,14 @@ TEST_F(FailureReportTest, IsToldByTheFirstRankThatHasOne) {
   EXPECT_EQ(lines.find("is not finite"), std::string::npos) << lines;
 }
 
-TEST_F(FailureReportTest, IsToldOnceByARankThatMeetsItTwice) {
+TEST_F(FailureReportTest, IsPrintedOnceByARankThatReportsItTwice) {
   of(1, disk_full());
   of(1, disk_full());
   const std::string lines = told();
   EXPECT_EQ(lines.find("disk full"), lines.rfind("disk full")) << lines;
 }
 
-TEST_F(FailureReportTest, ARankThatMissesAnotherEndsWithThatOnesCodeAndKnowsTheCause) {
+TEST_F(FailureReportTest, PeerLossExitsWithTheCodeAndCauseOfTheFailedRank) {
   EXPECT_EQ(of(0, fail("--backend", "mpi", "", "", ErrorKind::Usage)), to_int(ExitCode::Usage));
   const FailureReport::Reported other = reports_.at(1).report_once(peer_lost());
   EXPECT_EQ(other.exit_code, to_int(ExitCode::Usage));
@@ -73,7 +73,7 @@ TEST_F(FailureReportTest, ARankThatMissesAnotherEndsWithThatOnesCodeAndKnowsTheC
   reports_.at(1).shutdown_grace();
 }
 
-TEST_F(FailureReportTest, AFailedDeviceIsTheCauseThoughAnotherRankIsFirstToMissItsRank) {
+TEST_F(FailureReportTest, NamesAFailedDeviceEvenIfAPeerReportsTheLossFirst) {
   memberships_.at(2)->device_fails(fail("--device", "", "fell off the bus", "", ErrorKind::DeviceLost));
   const FailureReport::Reported other = reports_.at(1).report_once(peer_lost());
   EXPECT_EQ(other.cause.kind, ErrorKind::DeviceLost);
@@ -86,7 +86,7 @@ TEST_F(FailureReportTest, AFailedDeviceIsTheCauseThoughAnotherRankIsFirstToMissI
   EXPECT_EQ(lines.find("a peer was lost"), std::string::npos) << lines;
 }
 
-TEST_F(FailureReportTest, OfALostPeerThatSaidNothingTheFirstWhoMissesItTells) {
+TEST_F(FailureReportTest, OfAPeerLostSilentlyIsPrintedByTheFirstRankToNotice) {
   of(1, peer_lost());
   of(0, peer_lost());
   reports_.at(1).shutdown_grace();
@@ -97,7 +97,7 @@ TEST_F(FailureReportTest, OfALostPeerThatSaidNothingTheFirstWhoMissesItTells) {
   reports_.at(0).shutdown_grace();
 }
 
-TEST(FailureReport, WhereTheStoreIsGoneWithRankZerosNodeEachOtherNodeTells) {
+TEST(FailureReport, EachNodePrintsOnceIfTheStoreWasLost) {
   testing::internal::CaptureStderr();
   for (const std::uint32_t rank : {2U, 3U}) {  // two nodes of two ranks: rank 1 went with rank 0
     FailureReport report(rank, rank % 2, "node1");
@@ -109,7 +109,7 @@ TEST(FailureReport, WhereTheStoreIsGoneWithRankZerosNodeEachOtherNodeTells) {
   EXPECT_EQ(lines.find("(rank 3"), std::string::npos) << lines;
 }
 
-/// A store whose askers wait until the test lets them.
+/// A store that blocks requests until the test releases them.
 class SlowStore : public c10d::HashStore {
  public:
   std::vector<std::uint8_t> compareSet(const std::string& key, const std::vector<std::uint8_t>& expected,
@@ -126,12 +126,12 @@ class SlowStore : public c10d::HashStore {
   std::promise<void> may_ask;
 };
 
-class WithASlowStore : public FailureReportTest {
+class FailureReportWithSlowStore : public FailureReportTest {
  protected:
-  WithASlowStore() : FailureReportTest(c10::make_intrusive<SlowStore>()) {}
+  FailureReportWithSlowStore() : FailureReportTest(c10::make_intrusive<SlowStore>()) {}
 };
 
-TEST_F(WithASlowStore, RankZeroServesTheStoreUntilAllHaveAskedForTheCause) {
+TEST_F(FailureReportWithSlowStore, RankZeroServesTheStoreUntilAllRanksReadTheCause) {
   auto& store = static_cast<SlowStore&>(*store_);
   EXPECT_EQ(of(1, disk_full()), to_int(ExitCode::InputOutput));
   EXPECT_EQ(of(0, disk_full()), to_int(ExitCode::InputOutput));

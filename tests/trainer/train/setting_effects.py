@@ -1,4 +1,4 @@
-"""What settings of the trainer do beside numbers, shown by running the program: functions of rows of test_trainer_settings.py."""
+"""Effects of trainer settings other than on numbers, proved by running the program: functions for rows of test_trainer_settings.py."""
 import contextlib
 import functools
 import json
@@ -141,7 +141,7 @@ def channels_last(tmp_path, trees):
 
 
 def parallel(tmp_path, _trees):
-    """fsdp's own settings are refused with the others, and ddp's with fsdp; none is for one rank."""
+    """Settings of fsdp are rejected with ddp and none, and those of ddp with fsdp; none requires a single rank."""
     for kind, foreign in (("ddp", "--reduce-dtype=bf16"), ("fsdp", "--bucket=1"), ("none", "--reduce-dtype=bf16")):
         assert f"--parallel={kind}" in train(tmp_path / f"{kind} refused", f"--parallel={kind}", foreign, ranks=1, code=64)
     outputs = [train(tmp_path / kind, f"--parallel={kind}", "--max-steps=1", ranks=2) for kind in ("ddp", "fsdp")]
@@ -166,7 +166,7 @@ def wait_for(condition, what, seconds=60):
 
 
 def collective_timeout(tmp_path, _trees):
-    """A rank that is stopped is an error on the other after so many seconds, and not before."""
+    """A stopped rank is an error on the other one after the timeout, and not before."""
     processes = trainer_ranks.start(tmp_path, *SMALLEST, "--progress=none", "--log-steps=1", "--collective-timeout=2", ranks=2)
     try:
         metrics = tmp_path / "metrics.jsonl"
@@ -224,7 +224,7 @@ def rank_seconds(tmp_path, _trees):
 
 
 def checkpoint_stage(tmp_path, _trees):
-    """The file is first made below the stage; nothing stays there."""
+    """The file is first written in the stage; nothing is left there."""
     stage, trace = tmp_path / "stage", tmp_path / "trace"
     stage.mkdir()
     (tmp_path / "a").mkdir()
@@ -251,7 +251,7 @@ def index_dir(tmp_path, trees):
 
 
 def checkpoint_read_back(tmp_path, _trees):
-    """Past the kernel's memory: with O_DIRECT, or after the kernel was told to forget."""
+    """Bypasses the page cache: with O_DIRECT, or after POSIX_FADV_DONTNEED."""
     def trace_of(value):
         trace, folder = tmp_path / f"trace {value}", tmp_path / value
         folder.mkdir()

@@ -5,7 +5,7 @@
 namespace rollcall::train {
 namespace {
 
-TEST(TimeLimit, IsNearSoManySecondsBeforeTheEndAndStaysSo) {
+TEST(TimeLimit, IsNearFromTheConfiguredSecondsBeforeTheEnd) {
   TimeLimit limit(60, 1000, {});
   EXPECT_FALSE(limit.near(939));
   EXPECT_TRUE(limit.near(940));
@@ -13,7 +13,7 @@ TEST(TimeLimit, IsNearSoManySecondsBeforeTheEndAndStaysSo) {
   EXPECT_EQ(TimeLimit(60, 1000, {}).seconds_left(900), 40);
 }
 
-TEST(TimeLimit, IsAskedForAgainBeforeItEndsARun) {
+TEST(TimeLimit, IsQueriedAgainBeforeItEndsARun) {
   int asked = 0;
   TimeLimit limit(60, 1000, [&](double /*now*/) {
     ++asked;
@@ -27,18 +27,18 @@ TEST(TimeLimit, IsAskedForAgainBeforeItEndsARun) {
   EXPECT_EQ(asked, 2);
 }
 
-TEST(TimeLimit, OfSlurmThatDoesNotAnswerStaysWhatItWas) {
+TEST(TimeLimit, KeepsTheKnownLimitIfSlurmDoesNotAnswer) {
   TimeLimit limit(60, 1000, [](double /*now*/) { return std::nullopt; });
   EXPECT_TRUE(limit.near(950));
 }
 
-TEST(TimeLimit, WithoutAnEndIsNeverNear) {
+TEST(TimeLimit, IsNeverNearWithoutAnEndTime) {
   TimeLimit limit(60, std::nullopt, {});
   EXPECT_FALSE(limit.near(1e12));
   EXPECT_FALSE(TimeLimit().near(1e12));
 }
 
-TEST(TimeLimit, TellsHowMuchNoticeARunHas) {
+TEST(TimeLimit, ReturnsTheNoticePeriod) {
   EXPECT_EQ(TimeLimit(60, 1000, {}).notice(), 60);
   EXPECT_EQ(TimeLimit(60, std::nullopt, {}).notice(), std::nullopt);
   const Environment job(std::map<std::string, std::string, std::less<>>{{"SLURM_JOB_ID", "5"}});
@@ -48,7 +48,7 @@ TEST(TimeLimit, TellsHowMuchNoticeARunHas) {
   EXPECT_EQ(time_limit_of_job({}, Environment(), 0, warnings).notice(), std::nullopt);
 }
 
-TEST(SlowSave, IsWarnedOfWhereItTakesMoreThanHalfOfTheNotice) {
+TEST(SlowSave, WarnsIfItTakesMoreThanHalfTheNotice) {
   EXPECT_EQ(slow_save_warning(60, 120, false), "");
   EXPECT_EQ(slow_save_warning(1e9, std::nullopt, false), "");
   EXPECT_THAT(slow_save_warning(61, 120, false), testing::HasSubstr("try --signal=USR1@300 in the batch script"));

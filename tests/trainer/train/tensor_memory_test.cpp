@@ -12,7 +12,7 @@
 namespace rollcall::train {
 namespace {
 
-/// Whether `holds` is true in a process that keeps the memory of its tensors; it lasts for the process.
+/// Whether `holds` is true in a child process that calls keep_tensor_memory(), which lasts for the process.
 bool where_memory_is_kept(const std::function<bool()>& holds) {
   const pid_t child = fork();
   if (child == 0) {
@@ -32,7 +32,7 @@ constexpr bool kOwnMalloc =
 constexpr bool kOwnMalloc = false;
 #endif
 
-TEST(TensorMemory, AFreedTensorsPlaceBetweenOthersServesTheNextOfItsSize) {
+TEST(TensorMemory, ReusesAFreedBlockForATensorOfTheSameSize) {
   if (kOwnMalloc) {
     GTEST_SKIP() << "AddressSanitizer has an allocator of its own";
   }
@@ -53,7 +53,7 @@ TEST(TensorMemory, AFreedTensorsPlaceBetweenOthersServesTheNextOfItsSize) {
   }));
 }
 
-TEST(TensorMemory, TensorsAreAlignedAndMayBeEmptyOrGrow) {
+TEST(TensorMemory, AlignsTensorsAndSupportsEmptyAndGrowingOnes) {
   EXPECT_TRUE(where_memory_is_kept([] {
     for (std::int64_t size = 0; size < 300; ++size) {
       at::Tensor tensor = torch::ones({size}, at::kByte);
@@ -69,7 +69,7 @@ TEST(TensorMemory, TensorsAreAlignedAndMayBeEmptyOrGrow) {
   }));
 }
 
-TEST(TensorMemory, ConvolutionsFindMemoryOfTheirOwn) {
+TEST(TensorMemory, ServesRawAllocationsOfConvolutions) {
   EXPECT_TRUE(where_memory_is_kept([] {
     const at::Tensor images = torch::ones({2, 3, 16, 16}).contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor weight = torch::ones({4, 3, 3, 3}).requires_grad_();
@@ -81,7 +81,7 @@ TEST(TensorMemory, ConvolutionsFindMemoryOfTheirOwn) {
   }));
 }
 
-TEST(TensorMemory, AnAllocationThatFailsIsToldAsOne) {
+TEST(TensorMemory, ReportsAFailedAllocationAsOutOfMemory) {
   if (kOwnMalloc) {
     GTEST_SKIP() << "AddressSanitizer has an allocator of its own";
   }

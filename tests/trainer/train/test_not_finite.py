@@ -1,4 +1,4 @@
-"""Numbers that are not finite: a step is left out, a diverged model is told, and neither takes the place of what was good."""
+"""Non-finite numbers: the step is skipped, a diverged model is reported, and neither replaces a good checkpoint."""
 import json
 
 import pytest
@@ -35,7 +35,7 @@ def make_gradients_overflow(path):
 
 
 @pytest.mark.parametrize("ranks, parallel", [(1, "ddp"), (2, "ddp"), (2, "fsdp")])
-def test_steps_without_finite_gradients_are_left_out_and_then_end_the_run(tmp_path, ranks, parallel):
+def test_non_finite_gradients_skip_steps_and_end_the_run_at_the_limit(tmp_path, ranks, parallel):
     given = options(parallel=parallel, **LARGE)
     trainer_ranks.run(tmp_path, *given, "--max-steps=1", ranks=ranks)
     first = trainer_ranks.checkpoints(tmp_path)[-1]
@@ -50,7 +50,7 @@ def test_steps_without_finite_gradients_are_left_out_and_then_end_the_run(tmp_pa
     assert (weight(saved[0]) == weight(saved[1])).all()
 
 
-def test_any_number_of_them_may_be_allowed(tmp_path):
+def test_max_skipped_steps_of_zero_allows_any_number(tmp_path):
     given = options(**LARGE, **{"checkpoint-steps": 0})
     trainer_ranks.run(tmp_path, *given, "--max-steps=1", ranks=1)
     make_gradients_overflow(trainer_ranks.checkpoints(tmp_path)[-1])
@@ -59,7 +59,7 @@ def test_any_number_of_them_may_be_allowed(tmp_path):
 
 
 def test_a_diverged_model_is_an_error_and_not_a_result(tmp_path):
-    """The loss of the last step is the one before its update: validation finds out, and the file of before stays."""
+    """The loss of the last step precedes its update: validation detects the divergence, and the previous file stays."""
     given = options(**{"valid-epochs": 1, "keep-last": 1, "keep-best": 0, "checkpoint-steps": 0})
     trainer_ranks.run(tmp_path, *given, "--max-steps=1", ranks=1)
     text = trainer_ranks.run(tmp_path, *given, "--lr=1e6", "--resume=continue-with-changes", "--max-steps=2", ranks=1, code=65)
@@ -68,7 +68,7 @@ def test_a_diverged_model_is_an_error_and_not_a_result(tmp_path):
     assert "end" not in [json.loads(line)["event"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()[-2:]]
 
 
-def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+def test_non_finite_weights_are_not_saved(tmp_path):
     """Loss and gradients are finite, and the step is not."""
     given = options(**LARGE)
     trainer_ranks.run(tmp_path, *given, "--max-steps=1", ranks=1)
@@ -83,8 +83,8 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
 @pytest.mark.parametrize("ranks, parallel", [(1, "ddp"), (2, "ddp"), (2, "fsdp")])
 @pytest.mark.parametrize("name, told", [("optimizer/state/{}/exp_avg_sq", "optimizer/state/fc.weight/exp_avg_sq"),
                                         ("model/layer3/2/bn2/running_var", "layer3.2.bn2.running_var")])
-def test_moments_and_statistics_that_are_not_finite_are_not_saved(tmp_path, name, told, ranks, parallel):
-    """Of a weight with an infinite moment the loss tells nothing: it is never changed again."""
+def test_non_finite_moments_and_statistics_are_not_saved(tmp_path, name, told, ranks, parallel):
+    """An infinite moment does not show in the loss: its weight is never changed again."""
     given = options(optimizer="adamw", parallel=parallel)
     trainer_ranks.run(tmp_path, *given, "--max-steps=1", ranks=ranks)
     with h5py.File(trainer_ranks.checkpoints(tmp_path)[-1], "r+") as file:
@@ -96,7 +96,7 @@ def test_moments_and_statistics_that_are_not_finite_are_not_saved(tmp_path, name
     assert [path.name for path in trainer_ranks.checkpoints(tmp_path)] == ["step-00000001.h5"]
 
 
-def test_what_a_run_that_went_on_from_a_diverged_model_advises(tmp_path):
+def test_resuming_a_diverged_model_advises_an_earlier_checkpoint(tmp_path):
     trainer_ranks.run(tmp_path, *options(), "--max-steps=2", ranks=1)
     with h5py.File(trainer_ranks.checkpoints(tmp_path)[-1], "r+") as file:
         file["model/fc/weight"][0, :] = 1e38

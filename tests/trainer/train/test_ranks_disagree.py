@@ -1,4 +1,4 @@
-"""Ranks that were started with different settings or files: no training that looks as if all were well."""
+"""Ranks that were started with different settings or files are rejected."""
 import shutil
 
 import pytest
@@ -27,26 +27,26 @@ def with_rank_1_given(folder, *more, env=(), code=0, options=OPTIONS):
     ("--resume=/none.h5", "--resume: /none.h5: ", "rank 0 has auto"),
     ("--init-from=/none.h5", "--init-from: /none.h5: ", "rank 0 has no value"),
 ])
-def test_another_setting_on_one_rank_is_told_by_name_before_anything_is_written(tmp_path, parallel, more, named, values):
+def test_a_differing_setting_on_one_rank_is_rejected_by_name(tmp_path, parallel, more, named, values):
     text = with_rank_1_given(tmp_path, more, code=76, options=(*OPTIONS, f"--parallel={parallel}"))
     [line] = [line for line in text.splitlines() if line.startswith("rollcall: ")]
     assert line.startswith("rollcall: " + named) and "rank 1 on " in line and values in line and "; try " in line
     assert not trainer_ranks.checkpoints(tmp_path) and not (tmp_path / "metrics.jsonl").exists()
 
 
-def test_a_variable_of_one_node_counts_as_well(tmp_path):
+def test_a_differing_environment_variable_is_rejected(tmp_path):
     assert "--weight-decay: 0.3: " in with_rank_1_given(tmp_path, env=["ROLLCALL_WEIGHT_DECAY=0.3"], code=76)
 
 
-def test_what_is_a_nodes_own_and_other_spellings_may_differ(tmp_path):
+def test_per_node_settings_and_spellings_may_differ(tmp_path):
     with_rank_1_given(tmp_path, "--lr=1e-2", "--train-num-workers=0", "--prefetch=3", "--progress=none")
     assert trainer_ranks.checkpoints(tmp_path)
 
 
 @pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
 @pytest.mark.parametrize("option", ["--init-from", "--resume"])
-def test_another_file_under_the_name_is_told_and_not_trained_with(tmp_path, option, parallel):
-    """As with copies on the nodes' own disks, one of them older."""
+def test_a_different_file_under_the_same_path_is_rejected(tmp_path, option, parallel):
+    """As with copies on node-local disks, one of them outdated."""
     for seed in (1, 2):
         trainer_ranks.run(tmp_path / str(seed), *OPTIONS, f"--seed={seed}")
     mine, other = (trainer_ranks.checkpoints(tmp_path / str(seed))[-1] for seed in (1, 2))

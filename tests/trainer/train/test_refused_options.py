@@ -1,4 +1,4 @@
-"""What rollcall-train refuses at its start, or says of it: values that would train somewhere else, or not at all."""
+"""What rollcall-train rejects or reports at its start: values that would train in another place, or not at all."""
 import os
 import subprocess
 
@@ -18,14 +18,14 @@ def train(folder, *options, **variables):
 
 
 @pytest.mark.parametrize("name, possible", [(".", "run"), ("..", "run"), ("a/b", "a_b"), ("../a", ".._a"), ("a b", "a_b")])
-def test_a_name_that_is_no_folder_of_its_own_is_refused(tmp_path, name, possible):
+def test_a_run_name_that_is_no_folder_name_is_rejected(tmp_path, name, possible):
     code, _, error = train(tmp_path, *ONE_STEP, f"--run-name={name}")
     assert code == 64 and error == f"rollcall: --run-name: {name}: cannot be the name of a folder; try --run-name={possible}\n", error
     assert not (tmp_path / "scratch").exists()
 
 
 @pytest.mark.parametrize("scratch", ["~/x", "x"])
-def test_a_scratch_that_is_no_absolute_path_is_refused(tmp_path, scratch):
+def test_a_relative_scratch_path_is_rejected(tmp_path, scratch):
     code, _, error = train(tmp_path, *ONE_STEP, SCRATCH=scratch)
     assert code == 64 and f"SCRATCH is {scratch}, which is not an absolute path; try " in error, error
     assert ("SCRATCH=$HOME/x, without quotes" in error) == scratch.startswith("~")
@@ -33,12 +33,12 @@ def test_a_scratch_that_is_no_absolute_path_is_refused(tmp_path, scratch):
 
 
 @pytest.mark.parametrize("options, code", [(("--data=/no/such",), 66), (("--trace-steps=3-1",), 64)])
-def test_a_dry_run_refuses_what_training_would(tmp_path, options, code):
+def test_a_dry_run_rejects_what_training_rejects(tmp_path, options, code):
     found, out, error = train(tmp_path, "--dry-run", *options)
     assert found == code and "DONE" not in out and error.startswith("rollcall: " + options[0].split("=")[0]), out + error
 
 
-def test_a_dry_run_takes_the_shards_that_training_takes(tmp_path):
+def test_a_dry_run_accepts_the_shard_patterns_of_training(tmp_path):
     for number in range(2):
         (tmp_path / f"train-00{number}.tar").write_bytes(bytes(1024))
     for pattern in "train-{000..001}.tar", "train-*.tar", "train-[0-9]*.tar", "train-000.tar":
@@ -49,18 +49,18 @@ def test_a_dry_run_takes_the_shards_that_training_takes(tmp_path):
         assert code == 66 and "DONE" not in out and reason in error, pattern + out + error
 
 
-def test_a_dry_run_prints_no_time_of_a_clock(tmp_path):
+def test_a_dry_run_prints_no_timestamps(tmp_path):
     code, out, error = train(tmp_path, "--dry-run", "--data=fake")
     assert code == 0 and out.splitlines()[0] == "DONE rank 0", out + error
 
 
-def test_a_picture_that_shrinks_to_a_pixel_is_no_lack_of_memory(tmp_path):
+def test_an_image_size_too_small_is_not_reported_as_out_of_memory(tmp_path):
     options = [option for option in ONE_STEP if not option.startswith(("--model", "--image-size", "--batch-size"))]
     code, out, error = train(tmp_path, *options, "--model=resnet18", "--image-size=8", "--batch-size=1", "--train-num-workers=0")
     assert code == 64 and "one value for each channel" in error and "lowering --batch-size" not in error, out + error
 
 
-def test_a_long_value_is_not_told_whole(tmp_path):
+def test_a_long_value_is_truncated_in_the_error(tmp_path):
     code, _, error = train(tmp_path, "--epochs=" + 120_000 * "9")
     assert code == 64 and error.startswith("rollcall: --epochs: 999") and "(120000 bytes)" in error and len(error) < 2000
 

@@ -1,4 +1,4 @@
-"""--save-before-limit: a run ends by itself, with a checkpoint, before the job's end that Slurm tells."""
+"""--save-before-limit: a run saves a checkpoint and exits before the job's time limit in Slurm."""
 import time
 
 import pytest
@@ -9,7 +9,7 @@ from trainer_ranks import SMALL, checkpoints, records
 pytestmark = [pytest.mark.python, pytest.mark.long]
 
 
-def test_all_ranks_save_and_end_before_the_limit_that_rank_0_knows(tmp_path):
+def test_all_ranks_save_and_exit_before_the_limit_known_to_rank_0(tmp_path):
     end = {"SLURM_JOB_END_TIME": str(int(time.time()) + 66)}
     output = trainer_ranks.run(tmp_path, *SMALL, "--epochs=1000", "--log-steps=1", "--valid-epochs=0", "--save-before-limit=60",
                                env=end, code=75)
@@ -23,8 +23,8 @@ def test_an_unknown_limit_is_a_warning(tmp_path):
     assert "no time limit" in output
 
 
-def test_a_save_that_takes_half_of_the_notice_is_warned_of_once(tmp_path):
-    """The notice is a thousandth of a second, which no file is written in."""
+def test_a_save_slower_than_half_the_notice_is_one_warning(tmp_path):
+    """The notice is 1 ms, too short to write any file."""
     end = {"SLURM_JOB_END_TIME": str(int(time.time()) + 3600)}
     output = trainer_ranks.run(tmp_path, *SMALL, "--max-steps=3", "--valid-epochs=0", "--checkpoint-steps=1", "--checkpoint-mode=sync",
                                "--save-before-limit=0.001", env=end)

@@ -44,14 +44,14 @@ def rank_ended_with(code, result):
 
 @pytest.mark.parametrize("mpi", ["none", "pmix"])
 @pytest.mark.parametrize("ddp", ["--ddp", None])
-def test_ranks_meet_with_and_without_plugin_and_pmix(train, mpi, ddp):
+def test_rendezvous_works_with_and_without_plugin_and_pmix(train, mpi, ddp):
     env = {} if ddp else {"ROLLCALL_SITE_CONFIG": str(SOURCE / "site_config" / "minicluster.toml")}
     result = train("--dry-run", srun=(f"--mpi={mpi}",), ddp=ddp, env=env, check=True)
     assert result.stdout.count("DONE ") == 4
     assert f"rendezvous {'pmix' if mpi == 'pmix' else 'address'} " in result.stdout
 
 
-def test_the_start_can_be_traced_stage_by_stage(train):
+def test_trace_startup_lists_every_stage(train):
     stages = ["fork, exec, dynamic link", "library constructors", "settings", "bootstrap", "rendezvous", "store", "process group",
               "first collective"]
     table = train("--dry-run", "--trace-startup", check=True).stdout
@@ -68,7 +68,7 @@ def test_rendezvous_through_a_file_needs_neither_pmix_nor_a_port(train, tmp_path
     assert not list(tmp_path.glob("*.endpoint"))
 
 
-def test_two_steps_at_once_do_not_disturb_each_other(cluster, rollcall_train):
+def test_two_concurrent_steps_do_not_interfere(cluster, rollcall_train):
     script = f"""#!/bin/sh
 srun --ddp --overlap -N2 -n2 --ntasks-per-node=1 {rollcall_train} --dry-run &
 srun --ddp --overlap -N2 -n2 --ntasks-per-node=1 {rollcall_train} --dry-run &
@@ -86,7 +86,7 @@ def test_trains_and_writes_metrics_and_a_checkpoint(train, tmp_path):
     assert "finished" in result.stdout
 
 
-def test_training_is_the_same_whatever_the_number_of_workers(train, tmp_path):
+def test_training_does_not_depend_on_the_number_of_workers(train, tmp_path):
     losses = []
     for workers in (0, 3):
         train(*SMALL, "--max-steps=3", f"--train-num-workers={workers}", f"--checkpoint-dir={tmp_path}/w{workers}/c", check=True)
@@ -113,7 +113,7 @@ BAD_INPUT = [
 
 
 @pytest.mark.parametrize("options,env,code,names", [b[1:] for b in BAD_INPUT], ids=[b[0] for b in BAD_INPUT])
-def test_bad_input_is_one_line_from_one_rank_and_ends_the_step(train, tmp_path, options, env, code, names):
+def test_bad_input_gives_one_error_line_and_ends_the_step(train, tmp_path, options, env, code, names):
     began = time.monotonic()
     result = train(*options, env=env, ddp=None if "WORLD_SIZE" in env else "--ddp")
     messages = MESSAGE.findall(result.stderr)
@@ -135,7 +135,7 @@ def test_empty_class_is_named(train, tmp_path, digits):
     assert len(MESSAGE.findall(result.stderr)) == 1 and "train/b" in result.stderr
 
 
-def test_a_corrupt_image_is_named_counted_and_skipped_or_fails(train, tmp_path, digits):
+def test_a_corrupt_image_is_skipped_with_a_warning_or_fails(train, tmp_path, digits):
     tree = tmp_path / "images"
     images = sorted(digits.rglob("train/3/*.png"))[:40]
     for part in ("train", "val"):
@@ -177,7 +177,7 @@ def test_head_name_that_does_not_resolve_is_named(train):
     assert len(messages) == 1 and re.search(r"nosuch-jwb\d+\.invalid", messages[0])  # whichever node Slurm gave
 
 
-def test_checkpoint_of_another_model_is_refused(train, tmp_path):
+def test_a_checkpoint_of_another_model_is_rejected(train, tmp_path):
     train(*SMALL, "--max-steps=1", check=True)
     before = checkpoints(tmp_path)
     result = train(*SMALL, "--max-steps=2", "--model=resnet18")
@@ -189,7 +189,7 @@ def test_checkpoint_of_another_model_is_refused(train, tmp_path):
     assert checkpoints(tmp_path) == before
 
 
-def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(train, tmp_path):
+def test_a_damaged_checkpoint_falls_back_to_the_previous_one(train, tmp_path):
     train(*SMALL, "--max-steps=4", "--checkpoint-steps=2", check=True)
     newest = checkpoints(tmp_path)[-1]
     with newest.open("r+b") as file:
@@ -202,7 +202,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(train, tmp
 
 
 class RunningStep:
-    """An srun in the background whose ranks say where they are."""
+    """An srun in the background whose ranks report their progress."""
 
     def __init__(self, cluster, rollcall_train, folder, options, ranks=2, job="running"):
         self.log = folder / "running.out"
@@ -253,7 +253,7 @@ def test_a_signal_saves_a_checkpoint_at_the_next_step_and_ends_with_75(cluster, 
     assert checkpoints(tmp_path)[-1].name == f"step-{last:08d}.h5"
 
 
-def test_a_run_saves_and_ends_by_itself_before_the_time_limit(train, tmp_path):
+def test_a_run_saves_and_exits_before_the_time_limit(train, tmp_path):
     # Slurm 22.05 sets no SLURM_JOB_END_TIME: squeue is asked. Limits are whole minutes.
     result = train(*SMALL, "--epochs=1000", "--save-before-limit=112", srun=("--time=2",), ranks=2)
     assert result.returncode == 75, result.stderr
@@ -262,14 +262,14 @@ def test_a_run_saves_and_ends_by_itself_before_the_time_limit(train, tmp_path):
     assert checkpoints(tmp_path)[-1].name == f"step-{last:08d}.h5"
 
 
-def test_an_element_of_an_array_knows_its_own_time_limit(cluster, rollcall_train, tmp_path):
-    """To squeue one element's number is the whole array's as well."""
+def test_an_array_task_uses_its_own_time_limit(cluster, rollcall_train, tmp_path):
+    """squeue takes the job ID of one array task for the whole array, too."""
     script = f"#!/bin/sh\n{rollcall_train} {' '.join(SMALL)} --epochs=1000 --save-before-limit=112\n"
     output = cluster.batch(script, "--array=0-1", "-n1", "--time=2", env={"SCRATCH": str(tmp_path), "OMP_NUM_THREADS": "1"})
     assert "time limit is near" in output, output
 
 
-def test_a_killed_rank_ends_the_step_at_once_and_is_told_once(cluster, rollcall_train, tmp_path):
+def test_a_killed_rank_ends_the_step_with_at_most_one_message(cluster, rollcall_train, tmp_path):
     step = RunningStep(cluster, rollcall_train, tmp_path, [*SMALL, "--epochs=1000"])
     step.wait_for_step(2, tmp_path)
     os.kill(step.rank_pids()[0], signal.SIGKILL)
@@ -294,7 +294,7 @@ def test_a_stopped_rank_is_named_once_and_the_step_ends(cluster, rollcall_train,
     assert "did not end within 3.0 s" in messages[0] and "it is stopped" in messages[0]
 
 
-def test_training_goes_on_with_its_collectives_compared(train):
+def test_training_runs_with_debug_collectives(train):
     train(*SMALL, "--max-steps=2", "--debug=collectives", "--parallel=fsdp", ranks=2, check=True)
 
 
@@ -310,7 +310,7 @@ def differing_tensors(path, other_path):
 
 
 @pytest.mark.parametrize("ranks, more", [(2, ["--sync-bn"]), (4, []), (4, ["--parallel=fsdp"])], ids=["2-sync-bn", "4", "4-fsdp"])
-def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluster, rollcall_train, train, tmp_path, ranks, more):
+def test_a_killed_and_resumed_run_is_bit_identical(cluster, rollcall_train, train, tmp_path, ranks, more):
     pytest.importorskip("h5py")
     options = [*SMALL, *more, "--epochs=2", "--fake-size=100", "--train-num-workers=2", "--checkpoint-steps=3"]
     train(*options, f"--checkpoint-dir={tmp_path}/whole/c", ranks=ranks, check=True)
@@ -329,7 +329,7 @@ def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluste
     assert differing_tensors(whole, again) == []
 
 
-def test_a_checkpoint_goes_on_with_another_kind_of_parallelism_and_other_ranks(train, tmp_path):
+def test_resume_with_other_parallelism_and_other_ranks(train, tmp_path):
     def run(folder, parallel, steps, ranks=2):
         result = train(*SMALL, f"--parallel={parallel}", "--fake-size=40", "--valid-epochs=1", "--clip-grad-norm=1", f"--max-steps={steps}",
                        f"--checkpoint-dir={tmp_path}/{folder}", "--optimizer=adamw", ranks=ranks, check=True)
@@ -346,7 +346,7 @@ def test_a_checkpoint_goes_on_with_another_kind_of_parallelism_and_other_ranks(t
 
 
 @pytest.mark.parametrize("parallel", [["--parallel=ddp"], ["--parallel=fsdp", "--accumulate=shards"]], ids=" ".join)
-def test_a_step_may_be_several_batches(train, tmp_path, parallel):
+def test_grad_accumulation_counts_several_batches_as_one_step(train, tmp_path, parallel):
     def run(folder, steps):
         return train(*SMALL, *parallel, "--fake-size=120", "--grad-accumulation=3", f"--max-steps={steps}",
                      f"--checkpoint-dir={tmp_path}/{folder}/c", ranks=2, check=True).stdout
@@ -362,7 +362,7 @@ def test_a_step_may_be_several_batches(train, tmp_path, parallel):
 
 
 @pytest.mark.long
-def test_run_sbatch_does_not_start_a_job_for_ever_that_comes_to_no_checkpoint(cluster, rollcall_train, tmp_path):
+def test_run_sbatch_stops_requeueing_a_job_without_checkpoints(cluster, rollcall_train, tmp_path):
     env = {"SCRATCH": str(tmp_path), "OMP_NUM_THREADS": "1", "PATH": f"{rollcall_train.parent}:{os.environ['PATH']}"}
     job = cluster.run("sbatch", "--parsable", "--ntasks-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/%x-%j.out",
                       SOURCE / "sbatch_templates" / "run.sbatch", *SMALL, "--max-steps=100000", "--checkpoint-epochs=0",
@@ -389,7 +389,7 @@ def test_run_sbatch_does_not_start_a_job_for_ever_that_comes_to_no_checkpoint(cl
     assert output.count(f"rollcall: job: {job}: was started 5 times at step 0, and no start recorded a step") == 1
 
 
-def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rollcall_train, tmp_path):
+def test_run_sbatch_requeues_an_interrupted_job_until_it_finishes(cluster, rollcall_train, tmp_path):
     env = {"SCRATCH": str(tmp_path), "OMP_NUM_THREADS": "1", "PATH": f"{rollcall_train.parent}:{os.environ['PATH']}"}
     job = cluster.run("sbatch", "--parsable", "--ntasks-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/%x-%j.out",
                       SOURCE / "sbatch_templates" / "run.sbatch", *SMALL, "--max-steps=40", env=env).stdout.strip()
@@ -405,7 +405,7 @@ def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rol
 
 
 @pytest.mark.parametrize("front, warned", [([], 1), (["exec"], 1), (["srun", "--ddp", "-n2"], 0)])
-def test_a_training_without_srun_in_a_job_of_two_nodes_is_warned_once(cluster, rollcall, rollcall_train, front, warned):
+def test_training_without_srun_in_a_two_node_job_warns_once(cluster, rollcall, rollcall_train, front, warned):
     launcher = [rollcall, "exec", "--"] if front == ["exec"] else front
     result = cluster.run("salloc", "-N2", *launcher, rollcall_train, "--dry-run")
     lines = [line for line in result.stderr.splitlines() if line.startswith("rollcall: ")]

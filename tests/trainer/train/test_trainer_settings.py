@@ -1,4 +1,4 @@
-"""Every setting of the trainer is proved: what it changes is shown, and equals the reference where numbers are its point.
+"""Every setting of the trainer is tested: its effect is shown, and equals the reference where it changes numbers.
 
 TABLE has a row for each setting of `rollcall-train --print-config`; a setting without one fails. A row is one of
 - Numbers or Pixels: a short training with the setting changed equals the reference's with the same change (reference/), and the
@@ -39,7 +39,7 @@ class Numbers:
 
 
 def rounded(change, around=None, ranks=1, tolerance=whole_training.ROUNDED):
-    """Numbers whose last bits are other ones in torch's C++ and Python."""
+    """Numbers whose last bits differ between torch's C++ and Python."""
     return Numbers(change, around or {}, ranks, tolerance, each_step=True)
 
 
@@ -121,7 +121,7 @@ TABLE = {
     "dct-scaling": setting_effects.dct_scaling,
     "bad-samples": setting_effects.bad_samples,
     "max-bad-samples": Elsewhere(
-        "tests/trainer/data/test_bad_samples.py", "test_too_many_end_the_run_by_name_and_leave_the_checkpoint_of_before"),
+        "tests/trainer/data/test_bad_samples.py", "test_too_many_bad_samples_end_the_run_and_keep_checkpoints"),
     "auto-augment": Pixels({"auto-augment": "trivial"}, tolerance=2e-3),
     "randaugment-ops": Pixels({"randaugment-ops": 1}, {"auto-augment": "randaugment"}, tolerance=2e-3),
     "randaugment-magnitude": Pixels({"randaugment-magnitude": 25}, {"auto-augment": "randaugment"}, tolerance=2e-3),
@@ -167,12 +167,12 @@ TABLE = {
     "precision": Numbers({"precision": "bf16"}),
     "label-smoothing": Numbers({"label-smoothing": 0.3}),
     "parallel": setting_effects.parallel,
-    "elastic": Elsewhere("tests/trainer/train/elastic/test_elastic_training.py", "test_a_killed_rank_costs_no_step_and_no_bit"),
+    "elastic": Elsewhere("tests/trainer/train/elastic/test_elastic_training.py", "test_a_killed_rank_is_replaced_with_bit_identical_results"),
     "replicate-to": Elsewhere(
-        "tests/trainer/train/elastic/test_elastic_replicas.py", "test_a_killed_rank_costs_the_steps_since_the_last_copy_and_no_bit"),
-    "replicate-steps": Elsewhere("tests/trainer/train/elastic/test_elastic_replicas.py", "test_what_was_saved_since_goes_before_a_copy"),
-    "elastic-exact": Elsewhere("tests/trainer/train/elastic/test_elastic_exact.py", "test_every_number_of_ranks_ends_with_the_same_bits"),
-    "elastic-exact-threads": Elsewhere("tests/trainer/train/elastic/test_elastic_exact.py", "test_threads_are_part_of_the_training"),
+        "tests/trainer/train/elastic/test_elastic_replicas.py", "test_a_killed_rank_repeats_only_the_steps_since_the_last_replica"),
+    "replicate-steps": Elsewhere("tests/trainer/train/elastic/test_elastic_replicas.py", "test_a_checkpoint_newer_than_the_replica_is_used"),
+    "elastic-exact": Elsewhere("tests/trainer/train/elastic/test_elastic_exact.py", "test_any_number_of_ranks_gives_bit_identical_results"),
+    "elastic-exact-threads": Elsewhere("tests/trainer/train/elastic/test_elastic_exact.py", "test_elastic_exact_threads_defines_the_result"),
     "gradient-compression": Numbers({"gradient-compression": "bf16"}, {"batch-size": 4}, ranks=2),
     "find-unused-parameters": Elsewhere("tests/trainer/config/train_config_test.cpp", "FindUnusedParameters"),
     "static-graph": Elsewhere("tests/trainer/config/train_config_test.cpp", "StaticGraph"),
@@ -187,48 +187,48 @@ TABLE = {
     "accumulate": Elsewhere("tests/trainer/config/train_config_test.cpp", "Accumulate"),
     "cpu-offload": Elsewhere("tests/trainer/config/train_config_test.cpp", "CpuOffload"),
     "sync-bn": rounded({"sync-bn": True}, {"batch-size": 4}, ranks=2, tolerance=1e-3),
-    "tf32": Elsewhere("tests/trainer/device/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
-    "deterministic": Elsewhere("tests/trainer/device/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
-    "cuda-graph": Elsewhere("tests/trainer/device/test_device.py", "test_steps_in_a_graph_have_the_bits_of_those_before"),
-    "own-kernels": Elsewhere("tests/trainer/device/test_device.py", "test_without_its_kernels_a_device_computes_by_libtorchs_operators"),
-    "device": Elsewhere("tests/trainer/device/test_device.py", "test_a_training_on_a_device_has_the_bits_of_one_on_cpus"),
+    "tf32": Elsewhere("tests/trainer/device/device_test.cpp", "UsesTheRequestedArithmetic"),
+    "deterministic": Elsewhere("tests/trainer/device/device_test.cpp", "UsesTheRequestedArithmetic"),
+    "cuda-graph": Elsewhere("tests/trainer/device/test_device.py", "test_steps_in_a_graph_are_bit_identical_to_eager_ones"),
+    "own-kernels": Elsewhere("tests/trainer/device/test_device.py", "test_own_kernels_off_uses_libtorch_operators"),
+    "device": Elsewhere("tests/trainer/device/test_device.py", "test_a_training_on_a_device_is_bit_identical_to_one_on_cpus"),
     "backend": setting_effects.backend,
     "collective-timeout": setting_effects.collective_timeout,
     "checkpoint-dir": setting_effects.checkpoint_dir,
     "checkpoint-epochs": setting_effects.checkpoint_epochs,
     "checkpoint-steps": setting_effects.checkpoint_steps,
     "keep-last": setting_effects.keep_last,
-    "keep-best": Elsewhere(BACKGROUND_SAVES, "test_the_newest_the_best_and_one_of_every_so_many_are_kept"),
-    "keep-every": Elsewhere(BACKGROUND_SAVES, "test_the_newest_the_best_and_one_of_every_so_many_are_kept"),
-    "checkpoint-mode": Elsewhere(BACKGROUND_SAVES, "test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there"),
+    "keep-best": Elsewhere(BACKGROUND_SAVES, "test_keep_last_keep_best_and_keep_every_are_combined"),
+    "keep-every": Elsewhere(BACKGROUND_SAVES, "test_keep_last_keep_best_and_keep_every_are_combined"),
+    "checkpoint-mode": Elsewhere(BACKGROUND_SAVES, "test_every_save_is_written_or_skipped_and_the_last_is_written"),
     "checkpoint-stage": setting_effects.checkpoint_stage,
     "index-dir": setting_effects.index_dir,
-    "checkpoint-overlap": Elsewhere(BACKGROUND_SAVES, "test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there"),
+    "checkpoint-overlap": Elsewhere(BACKGROUND_SAVES, "test_every_save_is_written_or_skipped_and_the_last_is_written"),
     "checkpoint-read-back": setting_effects.checkpoint_read_back,
-    "checkpoint-retries": Elsewhere(BACKGROUND_SAVES, "test_a_save_that_fails_is_a_warning_and_the_next_one_is_made"),
+    "checkpoint-retries": Elsewhere(BACKGROUND_SAVES, "test_a_failed_save_is_a_warning_and_the_next_one_succeeds"),
     "checkpoint-failures": Elsewhere(BACKGROUND_SAVES, "test_too_many_failures_in_a_row_stop_all_ranks"),
     "checkpoint-timeout": Elsewhere(
-        "tests/trainer/checkpoint/test_stalled_file_system.py", "test_after_a_save_that_took_too_long_the_next_ones_are_made"),
+        "tests/trainer/checkpoint/test_stalled_file_system.py", "test_saves_continue_after_one_exceeded_the_checkpoint_timeout"),
     "run-name": Elsewhere(
-        "tests/trainer/train/run_folder/test_one_training_one_folder.py", "test_each_element_of_a_job_array_has_a_folder_and_a_name_decides"),
-    "lease-timeout": Elsewhere("tests/trainer/train/run_folder/test_lease.py", "test_a_holder_elsewhere_is_judged_by_its_renewals"),
+        "tests/trainer/train/run_folder/test_one_training_one_folder.py", "test_array_tasks_get_own_folders_unless_a_run_name_is_given"),
+    "lease-timeout": Elsewhere("tests/trainer/train/run_folder/test_lease.py", "test_a_holder_on_another_host_is_judged_by_its_renewals"),
     "max-skipped-steps": Elsewhere(
-        "tests/trainer/train/test_not_finite.py", "test_steps_without_finite_gradients_are_left_out_and_then_end_the_run"),
+        "tests/trainer/train/test_not_finite.py", "test_non_finite_gradients_skip_steps_and_end_the_run_at_the_limit"),
     "save-before-limit": Elsewhere(
-        "tests/trainer/train/test_save_before_limit.py", "test_all_ranks_save_and_end_before_the_limit_that_rank_0_knows"),
+        "tests/trainer/train/test_save_before_limit.py", "test_all_ranks_save_and_exit_before_the_limit_known_to_rank_0"),
     "resume": setting_effects.resume,
     "verify": setting_effects.verify,
-    "init-from": Elsewhere(BACKGROUND_SAVES, "test_a_training_begins_with_the_model_of_another_and_a_head_of_its_own"),
+    "init-from": Elsewhere(BACKGROUND_SAVES, "test_init_from_loads_all_but_a_head_with_other_classes"),
     "valid-epochs": Numbers({"valid-epochs": 2}, {"epochs": 2}),
     "run-dir": setting_effects.run_dir,
     "benchmark-epochs": setting_effects.benchmark_epochs,
     "progress": setting_effects.progress,
     "log-steps": Numbers({"log-steps": 3}),
     "rank-seconds": setting_effects.rank_seconds,
-    "tensorboard": Elsewhere(TENSORBOARD, "test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on"),
-    "trace-steps": Elsewhere("tests/trainer/metrics/test_trace.py", "test_every_rank_part_of_the_model_and_collective_is_in_the_trace"),
-    "tensorboard-histograms": Elsewhere(TENSORBOARD, "test_histograms_are_of_the_weights_of_that_step_and_their_gradients"),
-    "report": Elsewhere("tests/trainer/report/test_report.py", "test_without_a_report_there_is_none_and_a_failed_one_is_no_failure"),
+    "tensorboard": Elsewhere(TENSORBOARD, "test_tensorboard_curves_match_the_records_also_after_a_resume"),
+    "trace-steps": Elsewhere("tests/trainer/metrics/test_trace.py", "test_the_trace_contains_all_ranks_model_parts_and_collectives"),
+    "tensorboard-histograms": Elsewhere(TENSORBOARD, "test_tensorboard_histograms_match_weights_and_gradients"),
+    "report": Elsewhere("tests/trainer/report/test_report.py", "test_report_off_writes_none_and_a_failed_report_is_no_error"),
 }
 
 
@@ -243,7 +243,7 @@ def image_dtype(tmp_path, trees):
 
 
 def exif_orientation(tmp_path, _trees):
-    """Pictures that are turned by what their files say."""
+    """Images that are rotated by their EXIF orientation."""
     from PIL import Image
     root = small_trainings.make_tree(tmp_path / "tree", train=4, valid=2)
     for i, path in enumerate(sorted(root.rglob("*.jpeg")) + sorted(root.rglob("*.JPG"))):
@@ -263,7 +263,7 @@ LONG = {name for name, row in TABLE.items() if isinstance(row, Pixels) and name 
 
 
 @pytest.mark.parametrize("setting", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in TABLE])
-def test_the_setting_does_what_it_says(setting, tmp_path, trees):
+def test_each_setting_has_its_documented_effect(setting, tmp_path, trees):
     row = TABLE[setting]
     if isinstance(row, Numbers):
         prove_numbers(row, tmp_path, trees)
@@ -291,7 +291,7 @@ def test_every_setting_of_the_trainer_has_a_row():
     assert TABLE.keys() - names == set(), "rows of settings that are gone"
 
 
-def test_the_defaults_are_the_references():
+def test_the_defaults_equal_those_of_the_reference():
     """The reference's defaults are written by hand: a default that changes by accident is noticed."""
     values = printed_settings()
     for name, default in reference.training.DEFAULTS.items():

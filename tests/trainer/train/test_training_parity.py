@@ -1,4 +1,4 @@
-"""Whole trainings of rollcall-train against the same training in Python (reference/): every record, all weights, all moments.
+"""Complete trainings of rollcall-train against the same training in Python (reference/): every record, all weights, all moments.
 
 Real files, several epochs with validation; nothing is shared with the program but the files. On pictures that need no resizing both
 sides see the same bits, and SGD is equal to the last bit. AdamW is not: torch's C++ and Python optimizers round differently, so there
@@ -54,7 +54,7 @@ def tiny_pictures(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_training_is_the_references(tmp_path, pictures, name):
+def test_a_training_equals_the_reference(tmp_path, pictures, name):
     ranks, settings = CASES[name]
     ours, theirs = whole_training.both(
         tmp_path, {**settings, "data": str(pictures)}, ranks, ROUNDED.get(name, whole_training.SAME), each_step=name in ROUNDED)
@@ -65,38 +65,38 @@ def test_a_training_is_the_references(tmp_path, pictures, name):
 
 @pytest.mark.parametrize("precision", ["bf16", *(pytest.param(name, marks=pytest.mark.long) for name in ("fp32", "fp16"))])
 @pytest.mark.parametrize("parallel, ranks", [("ddp", 1), ("ddp", 2), ("fsdp", 2)])
-def test_precisions_are_pythons_autocast_and_scaler(tmp_path, tiny_pictures, precision, parallel, ranks):
+def test_precisions_equal_autocast_and_grad_scaler_of_python(tmp_path, tiny_pictures, precision, parallel, ranks):
     settings = {**TINY, "data": str(tiny_pictures), "batch-size": 4, "precision": precision, "parallel": parallel}
     whole_training.both(tmp_path, settings, ranks)
 
 
-def test_gradients_are_clipped_after_the_loss_scale_is_taken_out(tmp_path, tiny_pictures):
-    """The norm is added up in another type than Python's: its last bit is another one."""
+def test_gradients_are_clipped_after_unscaling(tmp_path, tiny_pictures):
+    """The norm is summed in another type than in Python, so its last bit differs."""
     settings = {**TINY, "data": str(tiny_pictures), "precision": "fp16", "clip-grad-norm": 2.0}
     whole_training.both(tmp_path, settings, tolerance=whole_training.ROUNDED, each_step=True)
 
 
-def test_a_training_on_pictures_of_all_sizes_is_the_references(tmp_path):
-    """Crops, resizes and the validation's centre are torchvision's up to float32's rounding."""
+def test_a_training_on_images_of_all_sizes_equals_the_reference(tmp_path):
+    """Crops, resizes and the centre crop of validation equal torchvision up to rounding of float32."""
     tree = small_trainings.make_tree(tmp_path / "tree")
     whole_training.both(tmp_path / "run", {**SMALL, "optimizer": "sgd", "lr": 0.002, "data": str(tree)}, tolerance=2e-3)
 
 
-def test_steps_whose_gradients_are_not_finite_are_left_out_as_pythons_scaler_does(tmp_path, tiny_pictures):
+def test_steps_with_non_finite_gradients_are_skipped_like_grad_scaler(tmp_path, tiny_pictures):
     """Batches of two: means over so few pictures, times the first scale, are beyond fp16 at any weights. It is halved until they fit."""
     settings = {**TINY, "data": str(tiny_pictures), "model": "resnet18", "precision": "fp16", "batch-size": 2, "lr": 0.001}
     ours, theirs = whole_training.both(tmp_path, settings)
     assert theirs.skipped_steps > 2 and ours.loss_scale < 65536 / 4
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(tmp_path, pictures):
+def test_a_non_finite_loss_ends_the_training(tmp_path, pictures):
     settings = {**SGD, "data": str(pictures), "model": "resnet18", "lr": 1e6}
     printed = trainer_ranks.run(tmp_path, *small_trainings.options(settings), ranks=1, code=65)
     assert "rollcall: loss:" in printed and "there is no checkpoint yet; try lowering --lr, or --warmup-epochs=1" in printed
     assert not trainer_ranks.checkpoints(tmp_path)
 
 
-def test_the_best_checkpoint_is_the_one_of_the_best_validation(tmp_path, pictures):
+def test_the_best_checkpoint_follows_the_best_validation(tmp_path, pictures):
     """best.h5 and /progress follow the highest top-1 of the reference's validations, the earliest where two are equal."""
     import h5py
     settings = {**SGD, "data": str(pictures), "batch-size": 16, "epochs": 6}
@@ -111,7 +111,7 @@ def test_the_best_checkpoint_is_the_one_of_the_best_validation(tmp_path, picture
         assert max(json.loads(file["progress/best"][()]), key=lambda entry: entry["metric"])["step"] == best
 
 
-def test_the_references_own_schedule_is_torchs():
+def test_the_lr_schedule_of_the_reference_equals_torch():
     """The reference's learning rates against torch.optim.lr_scheduler."""
     schedulers = torch.optim.lr_scheduler
     for changed, make in {

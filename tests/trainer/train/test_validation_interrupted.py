@@ -1,4 +1,4 @@
-"""A stop during validation: the epoch is saved before it, the signal is heard within a batch, and the validation is done again."""
+"""A stop during validation: the epoch is saved before it, the signal takes effect within a batch, and the validation is repeated."""
 import json
 import os
 import shutil
@@ -50,7 +50,7 @@ def stop_in_validation(folder, options, ranks, number):
 
 
 @pytest.mark.parametrize("parallel, ranks, number", [("ddp", 1, signal.SIGTERM), ("ddp", 2, signal.SIGUSR1), ("fsdp", 2, signal.SIGTERM)])
-def test_a_signal_during_validation_loses_nothing(tmp_path, pictures, parallel, ranks, number):
+def test_a_signal_during_validation_saves_and_repeats_the_validation(tmp_path, pictures, parallel, ranks, number):
     import h5py
     options = small_trainings.options({**SETTINGS, "data": str(pictures), "parallel": parallel})
     whole, part = tmp_path / "whole", tmp_path / "part"
@@ -70,7 +70,7 @@ def test_a_signal_during_validation_loses_nothing(tmp_path, pictures, parallel, 
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_validation_that_no_job_comes_to_the_end_of_is_not_requeued_for_ever(tmp_path, pictures, ranks):
+def test_requeues_of_a_validation_that_never_ends_are_limited(tmp_path, pictures, ranks):
     """All but the first have all of their time for it. One or two may have been preempted; three were too short. Who submits
     again has changed something."""
     options = small_trainings.options({**SETTINGS, "data": str(pictures)})
@@ -89,8 +89,8 @@ def test_a_validation_that_no_job_comes_to_the_end_of_is_not_requeued_for_ever(t
     assert len(of_kind(tmp_path, "validation")) == 2 and len(of_kind(tmp_path, "epoch")) == 2
 
 
-def test_an_epoch_is_durable_before_its_validation_has_ended(tmp_path, pictures):
-    """A job that is killed while it validates has lost no step."""
+def test_an_epoch_is_saved_before_its_validation(tmp_path, pictures):
+    """A job that is killed during validation loses no step."""
     options = small_trainings.options({**SETTINGS, "data": str(pictures), "checkpoint-mode": "sync", "progress": "lines"})
     process = trainer_ranks.start(tmp_path, *options, ranks=1)[0]
     end = time.monotonic() + 120
@@ -103,7 +103,7 @@ def test_an_epoch_is_durable_before_its_validation_has_ended(tmp_path, pictures)
     assert "resumed from" in trainer_ranks.run(tmp_path, *options, "--max-steps=3", ranks=1)
 
 
-def test_a_run_that_max_steps_ends_is_validated(tmp_path, pictures):
+def test_a_run_ended_by_max_steps_is_validated(tmp_path, pictures):
     """In the middle of an epoch, at its end, and again when more steps are asked for."""
     options = small_trainings.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "epochs": 9})
     for steps, validated in ((1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5])):
@@ -112,7 +112,7 @@ def test_a_run_that_max_steps_ends_is_validated(tmp_path, pictures):
 
 
 @pytest.mark.parametrize("batch_size", [4, 8], ids=["in mid-epoch", "at an epoch's end"])
-def test_a_run_that_is_stopped_at_its_last_step_is_validated_by_the_next(tmp_path, pictures, batch_size):
+def test_the_next_run_validates_a_run_stopped_at_its_last_step(tmp_path, pictures, batch_size):
     settings = {**SETTINGS, "data": str(pictures), "batch-size": batch_size, "max-steps": 1}
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *small_trainings.options(settings), ranks=1)
@@ -125,8 +125,8 @@ def test_a_run_that_is_stopped_at_its_last_step_is_validated_by_the_next(tmp_pat
     assert len(of_kind(whole, "validation")) == 1
 
 
-def test_a_validation_that_is_due_is_left_out_where_none_is_wanted_any_more(tmp_path, pictures):
-    """A run whose validation cannot be done, of a broken picture, say, goes on without it."""
+def test_a_due_validation_is_skipped_with_valid_epochs_zero(tmp_path, pictures):
+    """A run whose validation fails, for example on a broken image, can continue without it."""
     options = small_trainings.options({**SETTINGS, "data": str(pictures)})
     stop_in_validation(tmp_path, options, 1, signal.SIGTERM)
     trainer_ranks.run(tmp_path, *options, "--valid-epochs=0", ranks=1)
@@ -134,7 +134,7 @@ def test_a_validation_that_is_due_is_left_out_where_none_is_wanted_any_more(tmp_
     assert [step for step, *_ in of_kind(tmp_path, "epoch")] == [2, 4]
 
 
-def test_an_epoch_whose_last_step_alone_was_saved_is_ended_by_the_next_run(tmp_path, pictures):
+def test_the_next_run_ends_an_epoch_saved_at_its_last_step(tmp_path, pictures):
     """A kill between the save of an epoch's last step and that of its end leaves such a file."""
     options = small_trainings.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "checkpoint-steps": 2, "checkpoint-epochs": 0})
     trainer_ranks.run(tmp_path / "before", *options, "--max-steps=3", ranks=1)
@@ -145,8 +145,8 @@ def test_an_epoch_whose_last_step_alone_was_saved_is_ended_by_the_next_run(tmp_p
     assert [step for step, *_ in of_kind(tmp_path / "after", "validation")] == [2]
 
 
-def test_the_last_state_is_saved_though_an_earlier_save_was_one_failure_too_many(tmp_path, pictures):
-    """The first file of the run does not get its name; the disk is well again when the run ends."""
+def test_the_final_save_is_made_after_too_many_failed_saves(tmp_path, pictures):
+    """The rename of the run's first checkpoint fails; the disk works again when the run ends."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     options = small_trainings.options({**SETTINGS, "data": str(pictures), "epochs": 1, "checkpoint-steps": 2, "checkpoint-mode": "sync",

@@ -27,19 +27,19 @@ int at_first(std::uint32_t cpus, std::uint32_t compute_cpus, std::uint64_t memor
   return workers_at_first(std::nullopt, {cpus, compute_cpus, memory}, kMebibyte);
 }
 
-TEST(WorkersAtFirst, AreOneForEachCpuThatDoesNotComputeAndAtLeastOne) {
+TEST(InitialWorkers, AreOnePerCpuNotUsedForComputeAndAtLeastOne) {
   EXPECT_EQ(at_first(16, 8), 8);
   EXPECT_EQ(at_first(8, 1), 7);
   EXPECT_EQ(at_first(2, 2), 1);
   EXPECT_EQ(at_first(1, 4), 1);
 }
 
-TEST(WorkersAtFirst, AreTheNumberAskedFor) {
+TEST(InitialWorkers, AreTheRequestedNumber) {
   EXPECT_EQ(workers_at_first(0, {16, 1, kPlenty}, kMebibyte), 0);
   EXPECT_EQ(workers_at_first(24, {2, 1, 0}, kMebibyte), 24);
 }
 
-TEST(WorkersAtFirst, ReadNoMoreAheadThanAnEighthOfTheMemoryHolds) {
+TEST(InitialWorkers, ReadAheadAtMostAnEighthOfTheMemory) {
   EXPECT_EQ(at_first(16, 1, 8 * 7 * kBatch), 3);      // 3 * 2 + 1 batches
   EXPECT_EQ(at_first(16, 1, 8 * 7 * kBatch - 1), 2);  // 6 batches: 2 * 2 + 1
   EXPECT_EQ(at_first(16, 1, 0), 1);
@@ -61,12 +61,12 @@ class CpusNear : public testing::Test {
   test::TemporaryFolder root;
 };
 
-TEST_F(CpusNear, AreThoseOfTheTaskThatTheKernelNames) {
+TEST_F(CpusNear, AreTheLocalCpusOfTheDeviceInTheTaskMask) {
   near("8-11,24-27");
   EXPECT_THAT(of({6, 7, 8, 9, 24}), ElementsAre(8, 9, 24));
 }
 
-TEST_F(CpusNear, AreNoneWhereItMakesNoDifferenceOrIsUnknown) {
+TEST_F(CpusNear, AreEmptyIfUnknownOrWithoutEffect) {
   EXPECT_THAT(of({0, 1}), IsEmpty());  // no such device
   near("0-3");
   EXPECT_THAT(of({0, 1}), IsEmpty());  // all of the task's
@@ -76,7 +76,7 @@ TEST_F(CpusNear, AreNoneWhereItMakesNoDifferenceOrIsUnknown) {
   EXPECT_THAT(of({0, 8}), IsEmpty());
 }
 
-TEST(CpusOfWorkers, AreNearOnesWhereEachWorkerHasOne) {
+TEST(CpusOfWorkers, AreLocalIfThereIsOnePerWorker) {
   EXPECT_THAT(cpus_of_workers({8, 9}, 2, 1), ElementsAre(8, 9));
   EXPECT_THAT(cpus_of_workers({8, 9}, 3, 1), IsEmpty());
   EXPECT_THAT(cpus_of_workers({8, 9}, 1, 2), ElementsAre(8, 9));
@@ -84,7 +84,7 @@ TEST(CpusOfWorkers, AreNearOnesWhereEachWorkerHasOne) {
   EXPECT_THAT(cpus_of_workers({}, 1, 1), IsEmpty());
 }
 
-TEST(BytesReadAhead, AreTheRings) {
+TEST(BytesReadAhead, EqualTheSizeOfTheRingBuffers) {
   data::LoaderOptions options = kMebibyte;
   options.workers = 3;
   EXPECT_EQ(bytes_read_ahead(options), 7 * kBatch);
@@ -102,7 +102,7 @@ NodeShare share(const char* cpus_on_node, std::uint32_t ranks, bool on_gpu = fal
   return share_of_node(environment, ranks, on_gpu);
 }
 
-TEST(ShareOfNode, IsAnEqualPartOfTheStepsCpusAndNotMoreThanThisProcessMayUse) {
+TEST(ShareOfNode, IsAnEqualPartOfTheCpusWithinTheProcessMask) {
   EXPECT_EQ(share("1000000", 1).cpus, number_of_cpus());
   EXPECT_EQ(share("1000000", 1000000).cpus, 1U);
   EXPECT_EQ(share("1000000", 2000000).cpus, 1U);
@@ -126,7 +126,7 @@ int tuned(WorkerTuning& tuning, double waited, double loading, int* steps = null
   return 0;
 }
 
-TEST(WorkerTuning, WantsAsManyWorkersAsLoadAFifthFasterThanTheRankComputes) {
+TEST(WorkerTuning, AddsWorkersUntilLoadingIsAFifthFasterThanCompute) {
   WorkerTuning tuning(1, 64);
   int steps = 0;
   EXPECT_EQ(tuned(tuning, 0.08, 0.1, &steps), 6);  // 100 ms of loading in 20 ms of computing
@@ -134,7 +134,7 @@ TEST(WorkerTuning, WantsAsManyWorkersAsLoadAFifthFasterThanTheRankComputes) {
   EXPECT_EQ(tuned(tuning, 0.01, 0.1), 7);          // still waiting: at least one more
 }
 
-TEST(WorkerTuning, LeavesARunAloneThatDoesNotWait) {
+TEST(WorkerTuning, AddsNoneIfTheRunDoesNotWait) {
   WorkerTuning tuning(1, 64);
   EXPECT_EQ(tuned(tuning, 0.004, 0.5), 0);
 }
@@ -157,7 +157,7 @@ TEST(WorkerTuning, EndsAfterTheFirstWindows) {
   EXPECT_EQ(tuned(tuning, 0.01, 0.0), 0);
 }
 
-TEST(WorkerTuning, LooksForAtLeastASecond) {
+TEST(WorkerTuning, MeasuresForAtLeastASecond) {
   WorkerTuning tuning(1, 64);
   int steps = 0;
   while (!tuning.after_step(0.005, 0.01, 0.01)) {

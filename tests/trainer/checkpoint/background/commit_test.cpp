@@ -35,13 +35,13 @@ class Commit : public testing::Test {
   std::optional<std::int64_t> last_own_step_;  ///< of the next save
 };
 
-TEST_F(Commit, DropsFormerCheckpointsOnceTheNewOneIsThere) {
+TEST_F(Commit, RemovesOlderCheckpointsAfterTheNewOne) {
   ASSERT_TRUE(save(10));
   ASSERT_TRUE(save(20));
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(20)));
 }
 
-TEST_F(Commit, ThatFailsDropsNothing) {
+TEST_F(Commit, RemovesNothingWhenItFails) {
   ASSERT_TRUE(save(10));
   ASSERT_TRUE(format::write_checkpoint(folder_.file(checkpoint_name(5)), SampleContent(5).content, {}));
   fs::create_directories(folder_.file(checkpoint_name(20)) + "/in the way");
@@ -52,8 +52,8 @@ TEST_F(Commit, ThatFailsDropsNothing) {
   EXPECT_TRUE(format::verify_file(folder_.file(checkpoint_name(5)), format::VerifyLevel::Full));
 }
 
-/// As a run that stood still in the middle of a save, while another one took its folder, went on and saved.
-class CommitOfAnotherRunsFolder : public Commit {
+/// A run that was suspended in the middle of a save, while another run took over its folder and saved there.
+class CommitAfterLosingTheLease : public Commit {
  protected:
   /// A save of step 20 in whose course the folder is lost: so many times it is still found to be this run's.
   Result<void> save_and_lose(int times_ours, const std::string& stage = "") {
@@ -71,7 +71,7 @@ class CommitOfAnotherRunsFolder : public Commit {
   }
 };
 
-TEST_F(CommitOfAnotherRunsFolder, ChangesNothingThere) {
+TEST_F(CommitAfterLosingTheLease, ChangesNothingInTheFolder) {
   ASSERT_TRUE(save(30));
   const Result<void> lost = save_and_lose(0);
   ASSERT_FALSE(lost);
@@ -79,14 +79,14 @@ TEST_F(CommitOfAnotherRunsFolder, ChangesNothingThere) {
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(30)));
 }
 
-TEST_F(CommitOfAnotherRunsFolder, GivesNoFileItsNameThere) {
+TEST_F(CommitAfterLosingTheLease, RenamesNoFileIntoTheFolder) {
   const Result<void> lost = save_and_lose(1);
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().setting, "lease");
   EXPECT_THAT(folder_.names(), ElementsAre());
 }
 
-TEST_F(CommitOfAnotherRunsFolder, PublishesNoStagedFileThere) {
+TEST_F(CommitAfterLosingTheLease, PublishesNoStagedFile) {
   const TemporaryFolder stage;
   const Result<void> lost = save_and_lose(1, stage.path());
   ASSERT_FALSE(lost);
@@ -94,13 +94,13 @@ TEST_F(CommitOfAnotherRunsFolder, PublishesNoStagedFileThere) {
   EXPECT_THAT(folder_.names(), ElementsAre());
 }
 
-TEST_F(CommitOfAnotherRunsFolder, SetsNothingAsideAndRemovesNothingThere) {
+TEST_F(CommitAfterLosingTheLease, NeitherSupersedesNorRemovesFiles) {
   ASSERT_TRUE(save(10));
   EXPECT_TRUE(save_and_lose(2)) << "the file has its name: it is saved";
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(10), checkpoint_name(20)));
 }
 
-TEST_F(Commit, KeepsTheBestAndPointsToIt) {
+TEST_F(Commit, KeepsTheBestAndLinksToIt) {
   ASSERT_TRUE(save(10, 10));
   ASSERT_TRUE(save(20, 10));
   ASSERT_TRUE(save(30, 10));
@@ -111,7 +111,7 @@ TEST_F(Commit, KeepsTheBestAndPointsToIt) {
   EXPECT_EQ(fs::read_symlink(folder_.file("best.h5")), checkpoint_name(40));
 }
 
-TEST_F(Commit, TheFirstOfARunPutsAsideWhatIsOfAnotherTraining) {
+TEST_F(Commit, FirstOfARunSupersedesNewerStepsOfAnotherTraining) {
   ASSERT_TRUE(save(10));
   ASSERT_TRUE(save(20));
   last_own_step_ = 10;
@@ -119,7 +119,7 @@ TEST_F(Commit, TheFirstOfARunPutsAsideWhatIsOfAnotherTraining) {
   EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(20) + ".superseded", checkpoint_name(30)));
 }
 
-TEST_F(Commit, WhatCannotBePutAsideIsNotReplaced) {
+TEST_F(Commit, FailsIfAnOldCheckpointCannotBeSuperseded) {
   ASSERT_TRUE(save(10));
   const std::string sound = folder_.file(checkpoint_name(10));
   // What something is mounted on cannot be renamed.

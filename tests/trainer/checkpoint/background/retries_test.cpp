@@ -25,7 +25,7 @@ struct Tried {
   std::vector<double> pauses;
 };
 
-TEST(Retries, ArePausedForTwiceAsLongEachTime) {
+TEST(Retries, DoubleThePauseEachTime) {
   const Tried tried(3, {.retries = 3, .first_pause = std::chrono::duration<double>(0.5)});
   EXPECT_TRUE(tried.outcome.written);
   EXPECT_EQ(tried.outcome.step, 5);
@@ -34,7 +34,7 @@ TEST(Retries, ArePausedForTwiceAsLongEachTime) {
   EXPECT_THAT(tried.outcome.failures, ElementsAre("disk full", "disk full", "disk full"));
 }
 
-TEST(Retries, EndWithTheLastErrorAfterAsManyAsThereMayBe) {
+TEST(Retries, EndWithTheLastErrorAtTheLimit) {
   const Tried tried(9, {.retries = 2});
   EXPECT_EQ(tried.outcome.written.error().reason, "disk full");
   EXPECT_EQ(tried.tries, 3);
@@ -42,7 +42,7 @@ TEST(Retries, EndWithTheLastErrorAfterAsManyAsThereMayBe) {
   EXPECT_THAT(tried.outcome.failures, ElementsAre("disk full", "disk full"));
 }
 
-TEST(Retries, AreNotMadeWhereThereAreNoneOrNoTimeForThem) {
+TEST(Retries, StopAtALimitOfZeroOrWhenThePauseIsRefused) {
   const Tried none(9, {.retries = 0});
   EXPECT_EQ(none.tries, 1);
   EXPECT_THAT(none.pauses, IsEmpty());

@@ -38,8 +38,8 @@ bool holds_only(const format::TensorView& view, float value) {
   return !values.empty() && std::all_of(values.begin(), values.end(), [&](float v) { return v == value; });
 }
 
-// Under ThreadSanitizer this is the proof that the training may change what it changes when it does.
-TEST(BackgroundSaver, SavesTheStateOfItsStepWhileTheTrainingGoesOn) {
+// Under ThreadSanitizer this proves that the training may modify its tensors at these moments.
+TEST(BackgroundSaver, SavesTheStateOfItsStepDuringFurtherTraining) {
   BackgroundSaver saver(kAtOnce);
   Training training;
   constexpr int kSaves = 20;
@@ -76,7 +76,7 @@ TEST(BackgroundSaver, WritesOnlyWhenAllIsCopied) {
   EXPECT_TRUE(outcome->written) << outcome->written.error().message();
 }
 
-TEST(BackgroundSaver, IsBusyUntilTheWriteIsDoneAndTellsHowItWentOnce) {
+TEST(BackgroundSaver, IsBusyUntilWrittenAndReturnsTheOutcomeOnce) {
   BackgroundSaver saver(kAtOnce);
   const Training training;
   std::promise<void> go_on;
@@ -96,7 +96,7 @@ TEST(BackgroundSaver, IsBusyUntilTheWriteIsDoneAndTellsHowItWentOnce) {
   EXPECT_FALSE(saver.take_outcome());
 }
 
-TEST(BackgroundSaver, WritesWhatADeviceCopiesOnceItIsThere) {
+TEST(BackgroundSaver, WritesDeviceCopiesAfterTheyArrive) {
   BackgroundSaver saver(kAtOnce);
   Training training;
   std::vector<float> host(training.parameter.size(), 0);
@@ -124,7 +124,7 @@ TEST(BackgroundSaver, WritesWhatADeviceCopiesOnceItIsThere) {
   EXPECT_TRUE(outcome->written) << outcome->written.error().message();
 }
 
-TEST(BackgroundSaver, WritesNothingWhereADeviceFailedToCopy) {
+TEST(BackgroundSaver, WritesNothingIfADeviceCopyFailed) {
   BackgroundSaver saver(kAtOnce);
   const Training training;
   LiveContent live = training.live();
@@ -141,7 +141,7 @@ TEST(BackgroundSaver, WritesNothingWhereADeviceFailedToCopy) {
 
 Error disk_full() { return fail("checkpoint", "", "disk full", "", ErrorKind::InputOutput); }
 
-TEST(BackgroundSaver, TriesAgainAndTellsTheReasons) {
+TEST(BackgroundSaver, RetriesAndReturnsTheReasons) {
   BackgroundSaver saver(kAtOnce);
   const Training training;
   int tries = 0;
@@ -154,7 +154,7 @@ TEST(BackgroundSaver, TriesAgainAndTellsTheReasons) {
   EXPECT_EQ(outcome->failures, std::vector<std::string>(2, "disk full"));
 }
 
-TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereWhatIsGoneDoesNotComeBack) {
+TEST(BackgroundSaver, GivesUpAfterTheLastRetryAndAtOnceOnALostPeerOrDevice) {
   BackgroundSaver saver(kAtOnce);
   const Training training;
   int tries = 0;
@@ -178,7 +178,7 @@ TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereWhatIsGoneDoesNotComeB
   }
 }
 
-TEST(BackgroundSaver, DoesNotPauseForARetryWhenItIsGoing) {
+TEST(BackgroundSaver, DestructorInterruptsTheRetryPause) {
   const Training training;
   std::promise<void> failed;
   {

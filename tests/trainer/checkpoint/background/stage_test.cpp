@@ -46,7 +46,7 @@ class Stage : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Stage, IsEmptyAgainOnceTheCheckpointIsInItsFolder) {
+TEST_F(Stage, IsEmptyAfterTheCommit) {
   const float number = 1;
   format::Content content;
   content.tensors.push_back(
@@ -58,7 +58,7 @@ TEST_F(Stage, IsEmptyAgainOnceTheCheckpointIsInItsFolder) {
   EXPECT_EQ(files(folder_.path()), 1U);
 }
 
-TEST_F(Stage, ThatARunWasKilledWithIsPublishedByTheNext) {
+TEST_F(Stage, OfAKilledRunIsPublishedByTheNext) {
   write(folder_.path(), 10);
   write(stage_.path(), 20);
   const auto published = publish_left_over(stage_.path(), folder_.path());
@@ -68,7 +68,7 @@ TEST_F(Stage, ThatARunWasKilledWithIsPublishedByTheNext) {
   EXPECT_EQ(files(stage_.path()), 0U);
 }
 
-TEST_F(Stage, IsPublishedThoughAnotherUserHasPutANewerOneThere) {
+TEST_F(Stage, IsPublishedDespiteANewerCheckpointOfAnotherUser) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a file of another user";
   }
@@ -80,7 +80,7 @@ TEST_F(Stage, IsPublishedThoughAnotherUserHasPutANewerOneThere) {
   EXPECT_EQ(published->step, 20);
 }
 
-TEST_F(Stage, OfACheckpointThatArrivedOrIsDamagedIsCleared) {
+TEST_F(Stage, PublishedOrDamagedCheckpointsAreRemoved) {
   write(folder_.path(), 10);
   write(stage_.path(), 10);
   std::ofstream(stage_.path() + "/" + format::checkpoint_name(30)) << "torn";
@@ -91,7 +91,7 @@ TEST_F(Stage, OfACheckpointThatArrivedOrIsDamagedIsCleared) {
   EXPECT_EQ(files(stage_.path()), 0U);
 }
 
-TEST_F(Stage, OfATrainingThatWasGivenUpIsNotPublishedOverItsSuccessor) {
+TEST_F(Stage, OlderThanTheCheckpointsInTheFolderIsNotPublished) {
   write(stage_.path(), 1000);
   const std::time_t then = std::time(nullptr);
   while (std::time(nullptr) == then) {  // a checkpoint tells its time in seconds
@@ -105,7 +105,7 @@ TEST_F(Stage, OfATrainingThatWasGivenUpIsNotPublishedOverItsSuccessor) {
   EXPECT_EQ(steps(folder_.path()), std::vector<std::int64_t>{900});
 }
 
-TEST_F(Stage, HoldsOnlyTheNewestOfThoseThatCouldNotBeCopied) {
+TEST_F(Stage, KeepsOnlyTheNewestUnpublishedCheckpoint) {
   format::SingleRank alone;
   const Result<void> refused = fail("checkpoint", "", "is not ours for a while", "", ErrorKind::InputOutput);
   for (const std::int64_t step : {10, 20, 30}) {
@@ -120,7 +120,7 @@ TEST_F(Stage, HoldsOnlyTheNewestOfThoseThatCouldNotBeCopied) {
   EXPECT_EQ(files(folder_.path()), 0U);
 }
 
-TEST_F(Stage, KeepsWhatCouldNotBeCopiedUntilTheNextIsWholeThoughNothingWasSavedYet) {
+TEST_F(Stage, KeepsAnUnpublishedCheckpointUntilTheNextIsComplete) {
   format::SingleRank alone;
   write(stage_.path(), 7);  // another run's
   int asked = 0;
@@ -141,7 +141,7 @@ TEST_F(Stage, KeepsWhatCouldNotBeCopiedUntilTheNextIsWholeThoughNothingWasSavedY
   EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{10});
 }
 
-TEST_F(Stage, KeepsWhatCannotBePublished) {
+TEST_F(Stage, KeepsACheckpointThatCannotBePublished) {
   write(stage_.path(), 20);
   fs::create_directories(fs::path(folder_.path()) / format::checkpoint_name(20) / "in the way");
   EXPECT_FALSE(publish(stage_.path(), folder_.path(), 20));
@@ -149,7 +149,7 @@ TEST_F(Stage, KeepsWhatCannotBePublished) {
   EXPECT_EQ(files(folder_.path()), 1U) << "a temporary file is left";
 }
 
-TEST_F(Stage, HasAFolderForEachFolderOfCheckpoints) {
+TEST_F(Stage, HasASubfolderForEachCheckpointFolder) {
   EXPECT_EQ(staging_folder("/dev/shm", "/scratch/a"), staging_folder("/dev/shm", "/scratch/b/../a"));
   EXPECT_NE(staging_folder("/dev/shm", "/scratch/a"), staging_folder("/dev/shm", "/scratch/b"));
 }

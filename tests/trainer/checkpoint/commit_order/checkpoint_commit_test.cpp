@@ -94,7 +94,7 @@ void expect_sealed_and_named(const std::vector<TracedCall>& trace) {
               ElementsAre("rename" + kTemporary + " run/step-00000002.h5", "fsync all/run"));
 }
 
-TEST_P(CheckpointCommit, OfOneRank) {
+TEST_P(CheckpointCommit, SyncsAndVerifiesBeforeTheRename) {
   const SampleContent sample(2);
   testing_support::start_trace();
   const auto written =
@@ -123,7 +123,7 @@ format::Content rows_of(const std::vector<std::int32_t>& values, std::uint32_t r
   return content;
 }
 
-TEST_P(CheckpointCommit, OfSeveralRanksIsSealedOnceAllOfThemHaveSyncedTheirRows) {
+TEST_P(CheckpointCommit, IsSealedAfterAllRanksSyncedTheirRows) {
   constexpr std::uint32_t kRanks = 3;
   const std::vector<std::int32_t> values(kRanks * 100'000, 7);
   testing_support::start_trace();
@@ -158,7 +158,7 @@ TEST_P(CheckpointCommit, OfSeveralRanksIsSealedOnceAllOfThemHaveSyncedTheirRows)
 INSTANTIATE_TEST_SUITE_P(ReadBack, CheckpointCommit, testing::Values(ReadBack::Memory, ReadBack::Device),
                          [](const auto& tested) { return tested.param == ReadBack::Memory ? "Memory" : "Device"; });
 
-/// A save of step 2 with the leavings of others around it; its calls but for reads.
+/// The calls, without reads, of a save of step 2 in a folder with other checkpoints.
 std::vector<std::string> calls_of_save(const background::Destination& destination) {
   const SampleContent sample(2);
   format::SingleRank alone;
@@ -181,7 +181,7 @@ class CheckpointCommitWithOthers : public CheckpointCommit {
   }
 };
 
-TEST_F(CheckpointCommitWithOthers, FormerOnesGoOnceTheNewOnesNameIsDurable) {
+TEST_F(CheckpointCommitWithOthers, RemovesOlderCheckpointsAfterTheNewNameIsDurable) {
   const std::vector<std::string> calls =
       calls_of_save({.folder = run(), .step = 2, .best_step = 2, .retention = {.keep_last = 1}});
   EXPECT_THAT(from_call(calls, "rename" + kTemporary + " run/step-00000002.h5"),
@@ -190,7 +190,7 @@ TEST_F(CheckpointCommitWithOthers, FormerOnesGoOnceTheNewOnesNameIsDurable) {
                           "unlink run/step-00000001.h5", "fsync all/run"));
 }
 
-TEST_F(CheckpointCommitWithOthers, StagedOnesGoOnceTheCopysNameIsDurable) {
+TEST_F(CheckpointCommitWithOthers, RemovesTheStagedFileAfterTheNameOfItsCopyIsDurable) {
   const std::vector<std::string> calls =
       calls_of_save({.folder = run(), .step = 2, .retention = {.keep_last = 1}, .staging_dir = stage()});
   EXPECT_THAT(
@@ -201,7 +201,7 @@ TEST_F(CheckpointCommitWithOthers, StagedOnesGoOnceTheCopysNameIsDurable) {
                   "unlink run/step-00000001.h5", "fsync all/run"));
 }
 
-TEST_F(CheckpointCommitWithOthers, AStagedOneStaysWhereItsCopyIsNotTheSame) {
+TEST_F(CheckpointCommitWithOthers, KeepsTheStagedFileIfItsCopyDiffers) {
   const std::vector<std::int32_t> values(100'000, 7);
   ASSERT_TRUE(format::write_checkpoint(stage() + "/" + checkpoint_name(2), rows_of(values, 0, 1), {}));
   testing_support::inject(testing_support::Call::Write, 1, testing_support::Fault::Flipped);

@@ -1,4 +1,4 @@
-// A packed file is on the device, read back, before it has its name.
+// A packed file is synced and read back before it is renamed.
 
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing_support::calls_of;
 
-TEST(PackCommit, PicturesAreOnTheDeviceBeforeTheyAreReadBackAndAllIsBeforeTheFileHasItsName) {
+TEST(PackCommit, SyncsBeforeReadingBackAndBeforeTheRename) {
   const test::TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   std::filesystem::create_directories(folder.file("all/run"));

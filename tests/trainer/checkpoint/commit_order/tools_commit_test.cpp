@@ -1,5 +1,4 @@
-// What rollcall-checkpoint writes or removes is on the device before it says so, and before anything
-// has its name.
+// rollcall-checkpoint syncs what it writes or removes before it reports success and before any rename.
 
 #include <gmock/gmock.h>
 
@@ -50,7 +49,7 @@ class ToolsCommit : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ToolsCommit, ExportedFilesAreOnTheDeviceBeforeTheyHaveTheirName) {
+TEST_F(ToolsCommit, ExportSyncsBeforeTheRename) {
   for (const std::string name : {"model.safetensors", "model.pt"}) {
     EXPECT_THAT(calls_of_command({"export", from(10), out(name)}),
                 ElementsAre("unlink run/" + name + ".tmp", "write run/" + name + ".tmp", "fsync run/" + name + ".tmp",
@@ -71,13 +70,13 @@ void expect_checkpoint_committed(const std::vector<std::string>& calls, const st
               ElementsAre("fsync run/" + name + ".tmp", "rename run/" + name + ".tmp run/" + name, "fsync all/run"));
 }
 
-TEST_F(ToolsCommit, ImportedAndMergedCheckpointsAreOnTheDeviceBeforeTheyHaveTheirName) {
+TEST_F(ToolsCommit, ImportAndMergeSyncBeforeTheRename) {
   ASSERT_FALSE(calls_of_command({"export", from(10), out("model.pt")}).empty());
   expect_checkpoint_committed(calls_of_command({"import", out("model.pt"), out("imported.h5")}), "imported.h5");
   expect_checkpoint_committed(calls_of_command({"merge", out("merged.h5"), from(10), from(20)}), "merged.h5");
 }
 
-TEST_F(ToolsCommit, RemovalsAreOnTheDeviceOnceAtTheEnd) {
+TEST_F(ToolsCommit, PruneSyncsTheFolderOnceAtTheEnd) {
   EXPECT_THAT(
       calls_of_command({"prune", "--progress=none", "--keep-last=1", "--keep-best=0", folder_.file("all/from")}),
       ElementsAre("unlink from/" + checkpoint_name(10), "unlink from/" + checkpoint_name(20), "fsync all/from"));

@@ -41,13 +41,13 @@ struct LargeContent {
 };
 
 /// A folder with a committed checkpoint of step 1, into which step 2 is going to be written.
-class WithFaults : public testing::TestWithParam<ReadBack> {
+class CheckpointWithFaults : public testing::TestWithParam<ReadBack> {
  protected:
-  WithFaults() {
+  CheckpointWithFaults() {
     EXPECT_TRUE(write_checkpoint(path(1), first.content, {}));
     inject(Call::Rename, 0, Fault::Error);
   }
-  ~WithFaults() override { stop(); }
+  ~CheckpointWithFaults() override { stop(); }
 
   [[nodiscard]] std::string path(std::int64_t step) const { return folder.file(checkpoint_name(step)); }
 
@@ -58,7 +58,7 @@ class WithFaults : public testing::TestWithParam<ReadBack> {
     return stop();
   }
 
-  /// Either step 2 is there, whole, or an error was told and step 1 is as it was, alone.
+  /// Either step 2 is complete, or an error was returned and only step 1 exists, unchanged.
   void expect_all_or_nothing(const std::string& what) {
     const auto found = load_latest(folder.path());
     ASSERT_TRUE(found) << what << ": " << found.error().message();
@@ -75,7 +75,7 @@ class WithFaults : public testing::TestWithParam<ReadBack> {
   Result<void> outcome;
 };
 
-TEST_P(WithFaults, EveryWriteThatFailsIsAnErrorAndTheFormerCheckpointStays) {
+TEST_P(CheckpointWithFaults, EveryFailedWriteIsAnErrorAndThePreviousCheckpointStays) {
   const std::size_t writes = write_with(Call::Write, 0, Fault::Error, 0);
   ASSERT_GE(writes, 10U);
   expect_all_or_nothing("no fault");
@@ -93,7 +93,7 @@ TEST_P(WithFaults, EveryWriteThatFailsIsAnErrorAndTheFormerCheckpointStays) {
   }
 }
 
-TEST_P(WithFaults, ShortWritesAreContinued) {
+TEST_P(CheckpointWithFaults, ShortWritesAreContinued) {
   const std::size_t writes = write_with(Call::Write, 0, Fault::Error, 0);
   expect_all_or_nothing("no fault");
   for (std::size_t nth = 1; nth <= writes; ++nth) {
@@ -103,7 +103,7 @@ TEST_P(WithFaults, ShortWritesAreContinued) {
   }
 }
 
-TEST_P(WithFaults, WritesThatAreLostOrChangedOnTheWayAreNoticedByReadingBack) {
+TEST_P(CheckpointWithFaults, ReadBackDetectsLostOrCorruptedWrites) {
   const std::size_t writes = write_with(Call::Write, 0, Fault::Error, 0);
   expect_all_or_nothing("no fault");
   std::size_t noticed = 0;
@@ -117,7 +117,7 @@ TEST_P(WithFaults, WritesThatAreLostOrChangedOnTheWayAreNoticedByReadingBack) {
   EXPECT_GE(noticed, writes);  // the others fell into padding, or into what HDF5 wrote anew
 }
 
-TEST_P(WithFaults, EveryFsyncRenameAndAllocationThatFailsIsAnError) {
+TEST_P(CheckpointWithFaults, EveryFailedFsyncRenameOrAllocationIsAnError) {
   for (const Call call : {Call::Sync, Call::Rename, Call::Allocate}) {
     const std::size_t calls = write_with(call, 0, Fault::Error, 0);
     expect_all_or_nothing("no fault");
@@ -140,13 +140,13 @@ TEST_P(WithFaults, EveryFsyncRenameAndAllocationThatFailsIsAnError) {
   }
 }
 
-TEST_P(WithFaults, FileSystemsThatCannotAllocateAreWrittenToAllTheSame) {
+TEST_P(CheckpointWithFaults, SavesWithoutSupportForFallocate) {
   write_with(Call::Allocate, 1, Fault::Error, EOPNOTSUPP);
   EXPECT_TRUE(outcome);
   expect_all_or_nothing("");
 }
 
-TEST_P(WithFaults, ReadsThatFailAreErrorsAndShortOnesAreContinued) {
+TEST_P(CheckpointWithFaults, FailedReadsAreErrorsAndShortReadsAreContinued) {
   inject(Call::Read, 0, Fault::Error);
   ASSERT_TRUE(read_checkpoint(path(1)));
   const std::size_t reads = stop();
@@ -163,7 +163,7 @@ TEST_P(WithFaults, ReadsThatFailAreErrorsAndShortOnesAreContinued) {
 }
 
 // An error of the file system may be gone in a minute; a checkpoint that is set aside for it is lost to the run.
-TEST_P(WithFaults, ReadsThatFailNeitherSetACheckpointAsideNorFallBackToAnEarlierOne) {
+TEST_P(CheckpointWithFaults, FailedReadsNeitherMarkACheckpointDamagedNorFallBack) {
   ASSERT_TRUE(write_checkpoint(path(2), second.content, {}));
   inject(Call::Read, 0, Fault::Error);
   ASSERT_TRUE(load_latest(folder.path()));
@@ -180,7 +180,7 @@ TEST_P(WithFaults, ReadsThatFailNeitherSetACheckpointAsideNorFallBackToAnEarlier
   }
 }
 
-TEST_P(WithFaults, FilesCutAtAnyPageAreNeverLoaded) {
+TEST_P(CheckpointWithFaults, FilesTruncatedAtAnyPageAreNeverLoaded) {
   const std::vector<char> sound = file_bytes(path(1));
   for (std::size_t length = 0; length < sound.size(); length += 4096) {
     write_file(path(2), std::vector<char>(sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(length)));
@@ -189,10 +189,10 @@ TEST_P(WithFaults, FilesCutAtAnyPageAreNeverLoaded) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(ReadBack, WithFaults, testing::Values(ReadBack::Memory, ReadBack::Device),
+INSTANTIATE_TEST_SUITE_P(ReadBack, CheckpointWithFaults, testing::Values(ReadBack::Memory, ReadBack::Device),
                          [](const auto& tested) { return tested.param == ReadBack::Memory ? "Memory" : "Device"; });
 
-TEST(FlippedBits, AnywhereAreFoundOrAreInPadding) {
+TEST(FlippedBits, AreDetectedUnlessInPadding) {
   const TemporaryFolder folder;
   const std::string path = folder.file(checkpoint_name(1));
   const SampleContent sample(5);
@@ -216,7 +216,7 @@ TEST(FlippedBits, AnywhereAreFoundOrAreInPadding) {
   EXPECT_TRUE(verify_file(path, VerifyLevel::Full));
 }
 
-TEST(FullFileSystem, IsAnErrorThatLeavesTheFormerCheckpoint) {
+TEST(FullFileSystem, IsAnErrorAndThePreviousCheckpointStays) {
   const TemporaryFolder folder;
   if (::mount("none", folder.path().c_str(), "tmpfs", 0, "size=3m") != 0) {
     GTEST_SKIP() << "mounting a tmpfs is refused here: " << errno_text(errno);

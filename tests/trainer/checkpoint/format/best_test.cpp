@@ -9,7 +9,7 @@ using testing::ElementsAre;
 using testing::FieldsAre;
 using testing::IsEmpty;
 
-TEST(BestValidations, AreTheHighestAndOfEqualOnesTheEarlier) {
+TEST(BestValidations, AreTheHighestAndAmongEqualsTheEarliest) {
   std::vector<Best> best;
   EXPECT_TRUE(note_validation(best, {10, 0.5}, 3));
   EXPECT_TRUE(note_validation(best, {20, 0.7}, 3));
@@ -21,7 +21,7 @@ TEST(BestValidations, AreTheHighestAndOfEqualOnesTheEarlier) {
   EXPECT_THAT(best, ElementsAre(FieldsAre(20, 0.7), FieldsAre(30, 0.6), FieldsAre(60, 0.6)));
 }
 
-TEST(BestValidations, MayBeOneOrNone) {
+TEST(BestValidations, KeepOneOrNoneByTheLimit) {
   std::vector<Best> best;
   EXPECT_TRUE(note_validation(best, {10, 0.5}, 1));
   EXPECT_FALSE(note_validation(best, {20, 0.5}, 1));
@@ -31,7 +31,7 @@ TEST(BestValidations, MayBeOneOrNone) {
   EXPECT_THAT(best, IsEmpty());
 }
 
-TEST(BestValidations, GoThroughTheirTextUnharmed) {
+TEST(BestValidations, RoundTripThroughJson) {
   const std::vector<Best> best{{345, 0.75}, {12, 0.5}};
   EXPECT_EQ(best_to_json(best), R"([{"step":345,"metric":0.75},{"step":12,"metric":0.5}])");
   EXPECT_THAT(best_from_json(best_to_json(best)), ElementsAre(FieldsAre(345, 0.75), FieldsAre(12, 0.5)));

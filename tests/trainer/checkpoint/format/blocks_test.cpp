@@ -25,7 +25,7 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> extents(const std::vector<B
   return found;
 }
 
-TEST(CheckpointBlocks, PaddingBetweenDataSetsIsWrittenAndBytesOfOthersAreNot) {
+TEST(CheckpointBlocks, WritePaddingBetweenDatasetsButNotBytesOfOtherRanks) {
   EXPECT_THAT(extents(cut_into_blocks({slice(4096, 0, 0, 100, true), slice(4224, 1, 0, 28, true)})),
               ElementsAre(std::pair(4096, 4252)));
   // The second data set begins at 4224, and its first 16 bytes are another rank's.
@@ -36,12 +36,12 @@ TEST(CheckpointBlocks, PaddingBetweenDataSetsIsWrittenAndBytesOfOthersAreNot) {
               ElementsAre(std::pair(4096, 4196), std::pair(4224, 4252)));
 }
 
-TEST(CheckpointBlocks, WiderGapsHoldStructuresAndAreNotTouched) {
+TEST(CheckpointBlocks, LeaveWiderGapsWithHdf5StructuresUntouched) {
   EXPECT_THAT(extents(cut_into_blocks({slice(8192, 1, 0, 8, true), slice(4096, 0, 0, 64, true)})),
               ElementsAre(std::pair(4096, 4160), std::pair(8192, 8200)));
 }
 
-TEST(CheckpointBlocks, LongSlicesAreCutWhereBlocksEnd) {
+TEST(CheckpointBlocks, SplitLongSlicesAtBlockBoundaries) {
   const auto blocks = cut_into_blocks({slice(4096, 0, 0, 2 * kBlockBytes, true)});
   EXPECT_THAT(extents(blocks), ElementsAre(std::pair(4096, kBlockBytes), std::pair(kBlockBytes, 2 * kBlockBytes),
                                            std::pair(2 * kBlockBytes, 2 * kBlockBytes + 4096)));
@@ -57,7 +57,7 @@ ManifestEntry entry_of(std::uint64_t bytes) {
   return entry;
 }
 
-TEST(CheckpointFragments, OfSeveralRanksGiveTheChecksumOfTheWhole) {
+TEST(CheckpointFragments, CombineToTheChecksumOfTheWholeTensor) {
   const auto whole = std::span(kMemory).first(2 * kPieceBytes + 100);
   for (const std::uint64_t cut : {std::uint64_t{1}, kPieceBytes - 1, kPieceBytes, kPieceBytes + 5, 2 * kPieceBytes}) {
     std::vector<Fragment> fragments;
@@ -72,7 +72,7 @@ TEST(CheckpointFragments, OfSeveralRanksGiveTheChecksumOfTheWhole) {
   }
 }
 
-TEST(CheckpointFragments, HolesAndOverlapsAreNoticed) {
+TEST(CheckpointFragments, WithGapsOrOverlapsAreRejected) {
   const auto problem_of = [](const std::vector<Fragment>& fragments) {
     std::vector<ManifestEntry> entries{entry_of(10), entry_of(0)};
     return set_checksums(entries, fragments);

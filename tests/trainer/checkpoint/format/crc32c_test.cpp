@@ -23,14 +23,14 @@ TEST(Crc32c, AgreesWithTheExamplesOfRfc3720) {
   EXPECT_EQ(storage::crc32c(bytes_from(32, [](std::size_t i) { return 31 - static_cast<int>(i); })), 0x113fdb5cU);
 }
 
-TEST(Crc32c, HasTheCheckValueOfTheCatalogue) {
+TEST(Crc32c, GivesTheStandardCheckValue) {
   constexpr std::string_view kCheck = "123456789";
   EXPECT_EQ(storage::crc32c(std::as_bytes(std::span(kCheck))), 0xe3069283U);
 }
 
-TEST(Crc32c, IsZeroForNoBytesAtAll) { EXPECT_EQ(storage::crc32c({}), 0U); }
+TEST(Crc32c, IsZeroForEmptyInput) { EXPECT_EQ(storage::crc32c({}), 0U); }
 
-TEST(Crc32c, OfPiecesEqualsThatOfTheWhole) {
+TEST(Crc32c, CombinesPiecesToTheValueOfTheWhole) {
   const auto bytes = bytes_from(1000, [](std::size_t i) { return static_cast<int>(i * 7 % 251); });
   const std::span<const std::byte> whole(bytes);
   for (std::size_t cut = 0; cut <= bytes.size(); cut += 37) {

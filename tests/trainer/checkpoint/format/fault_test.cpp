@@ -80,7 +80,7 @@ int exit_code_under_limit(rlim_t limit, const std::string& path, const Content& 
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(CheckpointFaults, FullDiskIsAnErrorThatLeavesNothingBehind) {
+TEST(CheckpointFaults, FullDiskIsAnErrorThatLeavesNoTemporaryFile) {
   const TemporaryFolder folder;
   const SampleContent first(1);
   const SampleContent second(2);
@@ -97,7 +97,7 @@ TEST(CheckpointFaults, FullDiskIsAnErrorThatLeavesNothingBehind) {
   EXPECT_EQ(exit_code_under_limit(whole, path, second.content), 0);
 }
 
-TEST(CheckpointFaults, DataThatChangedOnItsWayToTheDiskIsNoticedBeforeTheFileGetsItsName) {
+TEST(CheckpointFaults, CorruptedWritesAreDetectedBeforeTheRename) {
   const TemporaryFolder folder;
   const SampleContent sample(1);
   const std::string temporary = temporary_name(folder.file("a.h5"));
@@ -158,7 +158,7 @@ TEST(CheckpointFaults, EveryFlippedByteIsDetectedOrHarmless) {
   std::exit(0);
 }
 
-TEST(CheckpointFaults, ProgramThatMetDamagedFilesEndsInSilence) {
+TEST(CheckpointFaults, ProcessThatReadDamagedFilesExitsWithoutOutput) {
   const TemporaryFolder folder;
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), SampleContent(5).content, {}));
   EXPECT_EXIT(read_damaged_files_and_exit(folder), testing::ExitedWithCode(0), "^$");
@@ -177,7 +177,7 @@ TEST(CheckpointFaults, EveryTruncationIsDetected) {
   }
 }
 
-TEST(CheckpointFaults, NothingIsPrintedAboutDamagedFiles) {
+TEST(CheckpointFaults, DamagedFilesPrintNothingToStderr) {
   const TemporaryFolder folder;
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), SampleContent(5).content, {}));
   std::vector<char> bytes = file_bytes(folder.file("a.h5"));

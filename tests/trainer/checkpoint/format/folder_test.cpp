@@ -28,7 +28,7 @@ std::int64_t step_in(const LoadedCheckpoint& checkpoint) {
   return std::get<std::int64_t>(checkpoint.loaded.content.values.at("/progress/global_step"));
 }
 
-TEST(CheckpointFolder, ListsItsCheckpointsNewestFirstAndNothingElse) {
+TEST(CheckpointFolder, ListsOnlyCheckpointsNewestFirst) {
   const TemporaryFolder folder;
   for (const char* name : {"step-00000009.h5", "step-00000100.h5", "step-123456789012.h5", "step-00000011.h5.damaged",
                            "step-00000012.h5.tmp-host-1", "step-x.h5", "step-.h5", "best.h5", "metrics.jsonl"}) {
@@ -44,7 +44,7 @@ TEST(CheckpointFolder, ListsItsCheckpointsNewestFirstAndNothingElse) {
   EXPECT_TRUE(list_checkpoints(folder.file("absent"))->empty());
 }
 
-TEST(CheckpointFolder, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
+TEST(CheckpointFolder, ReportsAFolderThatCannotBeListed) {
   const TemporaryFolder folder;
   write_file(folder.file("a file"), {});
   const auto listed = list_checkpoints(folder.file("a file"));
@@ -56,13 +56,13 @@ TEST(CheckpointFolder, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
   EXPECT_EQ(used.error().kind, ErrorKind::InputOutput);
 }
 
-TEST(CheckpointFolder, EmptyAndAbsentFoldersHoldNothingUsable) {
+TEST(CheckpointFolder, LoadsNothingFromEmptyOrMissingFolders) {
   const TemporaryFolder folder;
   EXPECT_EQ(load_latest(folder.path())->path, "");
   EXPECT_EQ(load_latest(folder.file("absent"))->path, "");
 }
 
-TEST(CheckpointFolder, DamagedNewestIsRenamedAndTheOneBeforeIsUsed) {
+TEST(CheckpointFolder, RenamesDamagedCheckpointsAndLoadsTheNewestIntactOne) {
   const TemporaryFolder folder;
   for (const std::int64_t step : {10, 20, 30}) {
     write_sample_step(folder, step);
@@ -77,7 +77,7 @@ TEST(CheckpointFolder, DamagedNewestIsRenamedAndTheOneBeforeIsUsed) {
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5.damaged", "step-00000030.h5.damaged"));
 }
 
-TEST(CheckpointFolder, AByteThatChangedInAnyPieceOfALargeTensorIsFound) {
+TEST(CheckpointFolder, DetectsAChangedByteInAnyPieceOfALargeTensor) {
   const TemporaryFolder folder;
   const std::vector<float> weights(5 * kPieceBytes / 2 / sizeof(float), 1.0F);  // two pieces and a half
   Content content;
@@ -100,7 +100,7 @@ TEST(CheckpointFolder, AByteThatChangedInAnyPieceOfALargeTensorIsFound) {
   }
 }
 
-TEST(CheckpointFolder, WithOnlyDamagedCheckpointsNobodyStartsAfreshUnasked) {
+TEST(CheckpointFolder, FailsIfAllCheckpointsAreDamaged) {
   const TemporaryFolder folder;
   write_sample_step(folder, 10);
   damage(folder.file(checkpoint_name(10)));
@@ -124,7 +124,7 @@ TEST(CheckpointFolder, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(std::get<std::int64_t>(best->content.values.at("/progress/global_step")), 20);
 }
 
-TEST(CheckpointFolder, TheBestStaysUntilItsSuccessorIsThere) {
+TEST(CheckpointFolder, KeepsTheBestUntilABetterOneIsWritten) {
   const TemporaryFolder folder;
   const Retention retention{.keep_last = 1, .best_steps = {30, 10, 20}, .keep_best = 1};
   for (const std::int64_t step : {10, 20}) {
@@ -143,7 +143,7 @@ TEST(CheckpointFolder, TheBestStaysUntilItsSuccessorIsThere) {
   EXPECT_EQ(std::filesystem::read_symlink(folder.file("best.h5")), checkpoint_name(30));
 }
 
-TEST(CheckpointFolder, ALinkToTheBestThatLeadsNowhereGoes) {
+TEST(CheckpointFolder, RemovesADanglingLinkToTheBest) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink(checkpoint_name(10), folder.file("best.h5"));
   write_sample_step(folder, 20);
@@ -151,14 +151,14 @@ TEST(CheckpointFolder, ALinkToTheBestThatLeadsNowhereGoes) {
   EXPECT_THAT(folder.names(), ElementsAre("step-00000020.h5"));
 }
 
-TEST(CheckpointFolder, TheLastOneIsNeverRemoved) {
+TEST(CheckpointFolder, NeverRemovesTheLastCheckpoint) {
   const TemporaryFolder folder;
   write_sample_step(folder, 10);
   tidy_folder(folder.path(), 10, -1, {.keep_last = 0});
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5"));
 }
 
-TEST(CheckpointFolder, CheckpointsOfAnAbandonedRunNeitherHideNorDisplaceThoseOfTheNewOne) {
+TEST(CheckpointFolder, SupersedesNewerStepsOfAnAbandonedRun) {
   const TemporaryFolder folder;
   write_sample_step(folder, 500);
   write_sample_step(folder, 10);
@@ -167,8 +167,8 @@ TEST(CheckpointFolder, CheckpointsOfAnAbandonedRunNeitherHideNorDisplaceThoseOfT
   EXPECT_EQ(step_in(*load_latest(folder.path())), 10);
 }
 
-/// What both ranks of a group make of the folder whose newest file rank 1 reads as damaged.
-std::array<Result<std::optional<UsedCheckpoint>>, 2> with_a_sick_second_rank(const TemporaryFolder& folder) {
+/// The results of both ranks of a group for a folder whose newest file only rank 1 reads as damaged.
+std::array<Result<std::optional<UsedCheckpoint>>, 2> used_when_rank_1_reads_damage(const TemporaryFolder& folder) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
   std::array<Result<std::optional<UsedCheckpoint>>, 2> used{std::optional<UsedCheckpoint>(),
@@ -185,11 +185,11 @@ std::array<Result<std::optional<UsedCheckpoint>>, 2> with_a_sick_second_rank(con
   return used;
 }
 
-TEST(CheckpointFolder, AFileThatOneRankAloneReadsWronglyIsNotSetAside) {
+TEST(CheckpointFolder, KeepsAFileThatOnlyOneRankReadsAsDamaged) {
   const TemporaryFolder folder;
   write_sample_step(folder, 10);
   write_sample_step(folder, 20);
-  for (const Result<std::optional<UsedCheckpoint>>& used : with_a_sick_second_rank(folder)) {
+  for (const Result<std::optional<UsedCheckpoint>>& used : used_when_rank_1_reads_damage(folder)) {
     ASSERT_FALSE(used);
     EXPECT_EQ(used.error().kind, ErrorKind::InputOutput);
     EXPECT_THAT(used.error().message(), HasSubstr("rank 0 reads it without errors"));
@@ -197,7 +197,7 @@ TEST(CheckpointFolder, AFileThatOneRankAloneReadsWronglyIsNotSetAside) {
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
 }
 
-TEST(CheckpointFolder, WhatIsSupersededKeepsAllItsFilesAndNoNameForTheBest) {
+TEST(CheckpointFolder, SupersedeKeepsAllFilesAndRemovesTheLinkToTheBest) {
   const TemporaryFolder folder;
   for (int times = 0; times < 2; ++times) {
     write_sample_step(folder, 10);
@@ -211,7 +211,7 @@ TEST(CheckpointFolder, WhatIsSupersededKeepsAllItsFilesAndNoNameForTheBest) {
   EXPECT_EQ(folder.names().front(), "step-00000010.h5.superseded");
 }
 
-TEST(CheckpointFolder, TemporaryFilesOfDeadWritersAreRemovedAndOthersLeft) {
+TEST(CheckpointFolder, RemovesOnlyTemporaryFilesOfDeadWriters) {
   const TemporaryFolder folder;
   const pid_t dead = ::fork();
   if (dead == 0) {
@@ -234,7 +234,7 @@ TEST(CheckpointFolder, TemporaryFilesOfDeadWritersAreRemovedAndOthersLeft) {
   EXPECT_THAT(folder.names(), testing::UnorderedElementsAre("notes.tmp-x", of_elsewhere, of_living));
 }
 
-TEST(CheckpointFolder, FolderThatCannotBeMadeIsAnError) {
+TEST(CheckpointFolder, ReportsAFolderThatCannotBeCreated) {
   const TemporaryFolder folder;
   write_file(folder.file("file"), {});
   const auto prepared = prepare_folder(folder.file("file/checkpoints"));

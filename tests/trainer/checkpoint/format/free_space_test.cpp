@@ -7,14 +7,14 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(FreeSpace, OfAFolderIsWhatItsFileSystemSays) {
+TEST(FreeSpace, IsReadFromTheFileSystem) {
   const auto space = free_space_at("/");
   ASSERT_TRUE(space);
   EXPECT_TRUE(check_free_space("/", *space, 0));
   EXPECT_FALSE(free_space_at("/nonexistent/folder"));
 }
 
-TEST(FreeSpace, ThatIsTooLittleIsToldWithTheFiguresBeforeAnythingIsWritten) {
+TEST(FreeSpace, ErrorStatesTheRequiredAndTheFreeBytes) {
   constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
   const Result<void> disk = check_free_space("/scratch", {10 * kMebibyte, std::nullopt}, 11 * kMebibyte);
   ASSERT_FALSE(disk);

@@ -74,7 +74,7 @@ bool reads_its_shards(const CheckpointReader& reader, const OddTensors& tensors,
   return true;
 }
 
-TEST(Reshard, WhatAnyNumberOfRanksWroteAnyNumberReads) {
+TEST(Reshard, AnyNumberOfRanksReadsWhatAnyOtherNumberWrote) {
   const TemporaryFolder folder;
   const OddTensors tensors;
   for (std::uint32_t writers = 1; writers <= 8; ++writers) {
@@ -95,7 +95,7 @@ TEST(Reshard, WhatAnyNumberOfRanksWroteAnyNumberReads) {
   EXPECT_EQ(folder.names().size(), 8U);
 }
 
-TEST(Reshard, TheFileIsTheSameWhoeverWroteIt) {
+TEST(Reshard, ChecksumsDoNotDependOnTheNumberOfWriters) {
   const TemporaryFolder folder;
   const OddTensors tensors;
   std::vector<std::vector<std::uint32_t>> checksums;
@@ -115,8 +115,8 @@ TEST(Reshard, TheFileIsTheSameWhoeverWroteIt) {
   EXPECT_EQ(checksums[0], checksums[1]);
 }
 
-/// What one rank gives wrongly becomes the same error on all ranks, and no file.
-TEST(Reshard, BytesThatNobodyOrTwoRanksWroteAreNoticed) {
+/// Wrong content on one rank gives the same error on all ranks, and no file.
+TEST(Reshard, RejectsBytesWrittenByNoRankOrByTwo) {
   const TemporaryFolder folder;
   const OddTensors tensors;
   const auto outcome_with = [&](const std::function<void(Content&)>& change) {
@@ -138,8 +138,8 @@ TEST(Reshard, BytesThatNobodyOrTwoRanksWroteAreNoticed) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-/// As many bytes as the tensor has, in pieces of which each is whole.
-TEST(Reshard, APieceThatTwoRanksWroteForOneThatNobodyWroteIsNoticed) {
+/// The number of bytes is right, and each piece is complete.
+TEST(Reshard, RejectsAPieceWrittenTwiceInPlaceOfAnother) {
   const TemporaryFolder folder;
   const std::vector<std::int32_t> piece(kPieceBytes / sizeof(std::int32_t), 7);
   EXPECT_TRUE(all_ended_well(fork_ranks(2, [&](RankGroup& group) {
@@ -167,7 +167,7 @@ long peak_kib() {
   return 0;
 }
 
-TEST(Reshard, ReadingAShardTakesMemoryOfItsSize) {
+TEST(Reshard, ReadingAShardUsesMemoryForTheShardOnly) {
   const TemporaryFolder folder;
   {
     const std::vector<float> whole(16 << 20, 1.5F);  // 64 MiB

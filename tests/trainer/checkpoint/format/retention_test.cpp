@@ -15,7 +15,7 @@ TEST(Retention, KeepsTheNewest) {
   EXPECT_THAT(superfluous_steps({10, 20}, {.keep_last = 3}), IsEmpty());
 }
 
-TEST(Retention, NeverGivesUpTheOneJustWritten) {
+TEST(Retention, NeverRemovesTheNewestStep) {
   EXPECT_THAT(superfluous_steps({10, 20}, {.keep_last = 0}), ElementsAre(10));
   EXPECT_THAT(superfluous_steps({20}, {.keep_last = -5}), IsEmpty());
   EXPECT_THAT(superfluous_steps({}, {}), IsEmpty());
@@ -26,14 +26,14 @@ TEST(Retention, KeepsTheBest) {
               ElementsAre(10, 30));
 }
 
-TEST(Retention, KeepsSoManyOfTheBestAsHaveACheckpoint) {
+TEST(Retention, KeepBestCountsOnlyStepsWithACheckpoint) {
   const Retention retention{.keep_last = 1, .best_steps = {60, 30, 60, 10, 20}, .keep_best = 2};
   EXPECT_THAT(superfluous_steps({10, 20, 30, 40, 50}, retention), ElementsAre(20, 40));
   EXPECT_THAT(best_of({10, 20, 30, 40, 50}, retention), ElementsAre(30, 10));
   EXPECT_THAT(best_of({10, 60}, retention), ElementsAre(60, 10));
 }
 
-TEST(Retention, AStepThatIsValidatedAgainIsOneOfTheBestOnce) {
+TEST(Retention, CountsARevalidatedStepOnceAmongTheBest) {
   std::vector<Best> best{{10, 0.5}, {20, 0.4}};
   EXPECT_TRUE(note_validation(best, {10, 0.5}, 2));
   ASSERT_EQ(best.size(), 2U);
@@ -41,12 +41,12 @@ TEST(Retention, AStepThatIsValidatedAgainIsOneOfTheBestOnce) {
   EXPECT_EQ(best[1].step, 20);
 }
 
-TEST(Retention, KeepsTheFirstOfEverySoManySteps) {
+TEST(Retention, KeepEveryKeepsTheFirstStepOfEachInterval) {
   EXPECT_THAT(superfluous_steps({5, 7, 9, 12, 19, 25, 26}, {.keep_last = 1, .keep_every = 10}), ElementsAre(7, 9, 19));
 }
 
 // A run that saves every 3 steps ends with the same files whether it tidies after each save or once at the end.
-TEST(Retention, OfEachSaveIsThatOfAllTogether) {
+TEST(Retention, TidyingPerSaveEqualsTidyingAtTheEnd) {
   const Retention retention{.keep_last = 2, .keep_every = 20, .best_steps = {33}};
   std::vector<std::int64_t> all;
   std::vector<std::int64_t> kept;

@@ -29,7 +29,7 @@ void rewrite_manifest(const std::string& path, const std::function<void(std::str
   write_file(path, bytes);
 }
 
-TEST(CheckpointFile, GivesBackWhatWasWritten) {
+TEST(CheckpointFile, ReadsBackWhatWasWritten) {
   const TemporaryFolder folder;
   const SampleContent sample(7);
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), sample.content, {}));
@@ -39,7 +39,7 @@ TEST(CheckpointFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a.h5"});
 }
 
-TEST(CheckpointFile, HoldsEveryElementType) {
+TEST(CheckpointFile, StoresEveryElementType) {
   const TemporaryFolder folder;
   const std::vector<std::byte> bytes(24, std::byte{0x3c});
   Content content;
@@ -54,7 +54,7 @@ TEST(CheckpointFile, HoldsEveryElementType) {
   EXPECT_TRUE(same_content(read->content, content));
 }
 
-TEST(CheckpointFile, TellsWhoWroteItAndWhen) {
+TEST(CheckpointFile, RecordsWriterVersionAndTime) {
   const TemporaryFolder folder;
   ASSERT_TRUE(
       write_checkpoint(folder.file("a.h5"), SampleContent(1).content, {.writer = "w 1", .torch_version = "2.15.0"}));
@@ -67,7 +67,7 @@ TEST(CheckpointFile, TellsWhoWroteItAndWhen) {
   EXPECT_EQ(info.created.size(), std::string("2025-01-31T23:59:59Z").size());
 }
 
-TEST(CheckpointFile, ReplacesAnEarlierOneOfTheSameName) {
+TEST(CheckpointFile, ReplacesAnExistingFileOfTheSameName) {
   const TemporaryFolder folder;
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), SampleContent(1).content, {}));
   const SampleContent second(2);
@@ -100,7 +100,7 @@ TEST(CheckpointFile, RefusesANewerMajorVersion) {
   EXPECT_EQ(examine(folder.file("a.h5"), VerifyLevel::Full).state, FileState::Newer);
 }
 
-TEST(CheckpointFile, WithoutASealIsRefusedAndNotHandedToTheHdf5Library) {
+TEST(CheckpointFile, RejectsAFileWithoutCommitHeader) {
   const TemporaryFolder folder;
   const SampleContent sample(3);
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), sample.content, {}));
@@ -114,7 +114,7 @@ TEST(CheckpointFile, WithoutASealIsRefusedAndNotHandedToTheHdf5Library) {
               testing::HasSubstr("a.h5: has no commit header: another program rewrote the file"));
 }
 
-TEST(CheckpointFile, UnknownFieldsAndKindsOfTheManifestAreIgnored) {
+TEST(CheckpointFile, IgnoresUnknownFieldsAndKindsInTheManifest) {
   const TemporaryFolder folder;
   const SampleContent sample(3);
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), sample.content, {}));
@@ -130,7 +130,7 @@ TEST(CheckpointFile, UnknownFieldsAndKindsOfTheManifestAreIgnored) {
   EXPECT_TRUE(verify_file(folder.file("a.h5"), VerifyLevel::Full));
 }
 
-TEST(CheckpointFile, ValueThatNoMemoryHoldsIsRefusedByName) {
+TEST(CheckpointFile, RejectsAValueLargerThanMemoryByName) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   constexpr std::int64_t kElements = std::int64_t{1} << 40;
@@ -158,7 +158,7 @@ TEST(CheckpointFile, ValueThatNoMemoryHoldsIsRefusedByName) {
               testing::HasSubstr("/sampler/seed has 8796093022208 bytes, more than this process's memory"));
 }
 
-TEST(CheckpointFile, ManifestsThatContradictThemselvesAreRefused) {
+TEST(CheckpointFile, RejectsInconsistentManifests) {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::string, std::string>> changes{
       {R"("shape":[16,3,8,8])", R"("shape":[16,3,8,9])"},
@@ -183,7 +183,7 @@ TEST(CheckpointFile, ManifestsThatContradictThemselvesAreRefused) {
   }
 }
 
-TEST(CheckpointFile, WhatIsNoCheckpointIsNamedAndItsReasonGiven) {
+TEST(CheckpointFile, RejectsFilesThatAreNoCheckpointsWithAReason) {
   const TemporaryFolder folder;
   EXPECT_EQ(read_checkpoint(folder.file("absent.h5")).error().kind, ErrorKind::NoInput);
   EXPECT_EQ(read_checkpoint(folder.path()).error().kind, ErrorKind::NoInput);
@@ -199,7 +199,7 @@ TEST(CheckpointFile, WhatIsNoCheckpointIsNamedAndItsReasonGiven) {
   }
 }
 
-TEST(CheckpointFile, FolderThatDoesNotExistIsAnErrorOnOneLine) {
+TEST(CheckpointFile, ReportsAMissingFolderWhenWriting) {
   const TemporaryFolder folder;
   const auto written = write_checkpoint(folder.file("no/such/a.h5"), SampleContent(1).content, {});
   ASSERT_FALSE(written);

@@ -9,17 +9,17 @@
 #include "trainer/checkpoint/format/hdf5_structures.h"
 #include "trainer/storage/hdf5.h"
 
-// Folders that other users may write to as well.
+// Folders that other users can write to as well.
 namespace rollcall::checkpoint::format {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Owner of what only root can make another user's.
+/// Another user, whose files only root can create.
 constexpr uid_t kAnother = 4711;
 
-TEST(CheckpointFolder, AnotherUsersCheckpointIsRefusedByNameAndStaysAsItIs) {
+TEST(CheckpointFolder, RejectsACheckpointOfAnotherUserWithoutRenamingIt) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a file of another user";
   }
@@ -36,7 +36,7 @@ TEST(CheckpointFolder, AnotherUsersCheckpointIsRefusedByNameAndStaysAsItIs) {
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
 }
 
-TEST(CheckpointFolder, WhatAnotherUserLeftIsNotLookedInto) {
+TEST(CheckpointFolder, DoesNotReadAFileOfAnotherUser) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a file of another user";
   }
@@ -48,7 +48,7 @@ TEST(CheckpointFolder, WhatAnotherUserLeftIsNotLookedInto) {
   EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().kind, ErrorKind::Mismatch);
 }
 
-TEST(CheckpointFolder, AnotherUsersLinkIsRefusedThoughItsTargetIsOwn) {
+TEST(CheckpointFolder, RejectsALinkOfAnotherUserToAnOwnFile) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a link of another user";
   }
@@ -64,7 +64,7 @@ TEST(CheckpointFolder, AnotherUsersLinkIsRefusedThoughItsTargetIsOwn) {
   EXPECT_THAT(used.error().message(), HasSubstr("belongs to user 4711"));
 }
 
-TEST(CheckpointFolder, ACheckpointThatOthersMayWriteIsUsedWithAWarning) {
+TEST(CheckpointFolder, WarnsWhenOthersMayWriteToTheCheckpoint) {
   const TemporaryFolder folder;
   write_sample_step(folder, 10);
   ASSERT_EQ(::chmod(folder.file(checkpoint_name(10)).c_str(), 0646), 0);
@@ -73,7 +73,7 @@ TEST(CheckpointFolder, ACheckpointThatOthersMayWriteIsUsedWithAWarning) {
   EXPECT_THAT(used->warnings, ElementsAre(HasSubstr("step-00000010.h5: everybody may write to it")));
 }
 
-TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointWhateverTheUmask) {
+TEST(CheckpointFolder, CheckpointsAreNotWritableByOthersUnderAnyUmask) {
   const TemporaryFolder folder;
   const mode_t before = ::umask(0);
   write_sample_step(folder, 10);
@@ -81,7 +81,7 @@ TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointWhateverTheUmask) {
   EXPECT_THAT(load_latest(folder.path())->warnings, ElementsAre());
 }
 
-TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointThatIsBeingMade) {
+TEST(CheckpointFolder, TemporaryFilesAreNotWritableByOthersAndCreatedExclusively) {
   const TemporaryFolder folder;
   std::vector<ManifestEntry> none;
   const mode_t before = ::umask(0);
@@ -94,7 +94,7 @@ TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointThatIsBeingMade) {
   EXPECT_THAT(again.error().message(), HasSubstr("cannot be created: File exists"));
 }
 
-TEST(CheckpointFolder, WhatTakesItsPlaceWhileItIsMadeIsNotTouched) {
+TEST(CheckpointFolder, DoesNotFollowALinkThatReplacesTheTemporaryFile) {
   const TemporaryFolder folder;
   Manifest manifest;
   auto made = Hdf5Structures::create(folder.file("a.h5"), {}, manifest.datasets);
@@ -111,7 +111,7 @@ TEST(CheckpointFolder, WhatTakesItsPlaceWhileItIsMadeIsNotTouched) {
   EXPECT_TRUE(std::filesystem::equivalent(path, folder.file("away.h5")));
 }
 
-TEST(CheckpointFolder, ANameThatAnotherUserHasTakenInAStickyFolderIsToldByItsOwner) {
+TEST(CheckpointFolder, NamesTheOwnerOfAConflictingFileInAStickyFolder) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can act for two users";
   }
@@ -133,7 +133,7 @@ TEST(CheckpointFolder, ANameThatAnotherUserHasTakenInAStickyFolderIsToldByItsOwn
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5"));
 }
 
-TEST(CheckpointFolder, WhatOthersLeftInItIsNeitherCountedNorRenamedNorRemoved) {
+TEST(CheckpointFolder, NeitherCountsNorRenamesNorRemovesFilesOfOtherUsers) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a file of another user";
   }
@@ -151,7 +151,7 @@ TEST(CheckpointFolder, WhatOthersLeftInItIsNeitherCountedNorRenamedNorRemoved) {
   EXPECT_EQ(std::filesystem::read_symlink(folder.file("best.h5")), checkpoint_name(8));
 }
 
-TEST(CheckpointFolder, TellsWhoElseCanChangeWhatIsInIt) {
+TEST(CheckpointFolder, ReportsWhoElseCanWriteToIt) {
   const TemporaryFolder folder;
   EXPECT_EQ(exposure(folder.path()), "");
   EXPECT_EQ(exposure(folder.file("absent")), "");
@@ -165,7 +165,7 @@ TEST(CheckpointFolder, TellsWhoElseCanChangeWhatIsInIt) {
   }
 }
 
-TEST(CheckpointFolder, TellsWhoElseCanPutAnotherInItsPlace) {
+TEST(CheckpointFolder, ReportsWhoElseCanReplaceIt) {
   const TemporaryFolder parent;
   const std::string folder = parent.file("run");
   const std::string link = parent.file("link");

@@ -39,11 +39,11 @@ void check(std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides) {
 }
 
 template <typename T>
-class StridedCopyOf : public testing::Test {};
+class StridedCopyOfType : public testing::Test {};
 using Elements = testing::Types<std::uint8_t, std::uint16_t, float, double>;
-TYPED_TEST_SUITE(StridedCopyOf, Elements);
+TYPED_TEST_SUITE(StridedCopyOfType, Elements);
 
-TYPED_TEST(StridedCopyOf, GivesRowMajorOrderWhateverTheLayout) {
+TYPED_TEST(StridedCopyOfType, GivesRowMajorOrderForAnyLayout) {
   check<TypeParam>({}, {});                        // a scalar
   check<TypeParam>({7}, {1});                      // contiguous
   check<TypeParam>({7}, {3});                      // a column
@@ -57,7 +57,7 @@ TYPED_TEST(StridedCopyOf, GivesRowMajorOrderWhateverTheLayout) {
   check<TypeParam>({0, 4}, {4, 1});                // nothing
 }
 
-TEST(StridedCopy, KnowsWhatIsContiguous) {
+TEST(StridedCopy, DetectsContiguousLayouts) {
   EXPECT_TRUE(is_contiguous({2, 3}, {3, 1}));
   EXPECT_TRUE(is_contiguous({2, 1, 3}, {3, 99, 1}));
   EXPECT_TRUE(is_contiguous({}, {}));

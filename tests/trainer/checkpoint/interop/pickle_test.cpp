@@ -22,7 +22,7 @@ const std::string kStorage = "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"s
 /// A tensor of that storage: offset 0, shape [2, 3], strides [3, 1], no gradient, no hooks.
 const std::string kTensor = "ctorch._utils\n_rebuild_tensor_v2\n("s + kStorage + "K\0K\2K\3\x86K\3K\1\x86\x89)tR"s;
 
-TEST(Pickle, AStateDictIsRead) {
+TEST(Pickle, ReadsAStateDict) {
   const auto tree = read("\x80\2}q\0(X\1\0\0\0w"s + kTensor + "X\5\0\0\0epochK\7u."s);
   ASSERT_TRUE(tree) << tree.error().message();
   const auto& dict = *tree->as<PickleDict>(tree->root);
@@ -39,7 +39,7 @@ TEST(Pickle, AStateDictIsRead) {
   EXPECT_EQ(tree->find(dict, "absent"), nullptr);
 }
 
-TEST(Pickle, NumbersTextsAndContainersAreRead) {
+TEST(Pickle, ReadsNumbersStringsAndContainers) {
   const auto tree = read(
       "\x80\2(K\xffM\xff\xffJ\xff\xff\xff\xff\x8a\1\x80\x8a\0\x8a\5\0\0\0\0\1NG\x3f\xf8\0\0\0\0\0\0\x88\x89]q\1(K\1K\2eh\1t."s);
   ASSERT_TRUE(tree) << tree.error().message();
@@ -56,13 +56,13 @@ TEST(Pickle, NumbersTextsAndContainersAreRead) {
   EXPECT_EQ(items[10], items[11]);
 }
 
-TEST(Pickle, OfEqualKeysTheLastCounts) {
+TEST(Pickle, UsesTheLastOfEqualKeys) {
   const auto tree = read("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0aK\2u."s);
   ASSERT_TRUE(tree);
   EXPECT_EQ(*tree->as<std::int64_t>(*tree->find(*tree->as<PickleDict>(tree->root), "a")), 2);
 }
 
-/// Whose the whole pickle is, where it is of nothing that is understood.
+/// The class or function that a pickle without a known value names.
 std::string owner(const std::string& bytes) {
   const auto tree = read("\x80\2" + bytes + ".");
   EXPECT_TRUE(tree) << (tree ? "" : tree.error().message()) << testing::PrintToString(bytes);
@@ -70,7 +70,7 @@ std::string owner(const std::string& bytes) {
   return unknown == nullptr ? "" : tree->names[unknown->name];
 }
 
-TEST(Pickle, WhatCouldRunCodeIsNamedAndNothingElse) {
+TEST(Pickle, NamesObjectsThatCouldRunCodeAndCallsNothing) {
   EXPECT_EQ(owner("cos\nsystem\nX\2\0\0\0id\x85R"s), "os.system");
   EXPECT_EQ(owner("cbuiltins\neval\nX\1\0\0\0001\x85R"s), "builtins.eval");
   EXPECT_EQ(owner("ctorch\nload\n"s), "torch.load");
@@ -86,7 +86,7 @@ TEST(Pickle, WhatCouldRunCodeIsNamedAndNothingElse) {
   EXPECT_THAT(reason("\x80\6."s), HasSubstr("protocol 6"));
 }
 
-TEST(Pickle, ValuesThatAreOfNoUseAreSkipped) {
+TEST(Pickle, SkipsUnusedValues) {
   EXPECT_EQ(owner("\x8a\x09\0\0\0\0\0\0\0\0\1"s), "builtins.int");
   EXPECT_EQ(owner("\x8b\x09\0\0\0\0\0\0\0\0\0\0\0\1"s), "builtins.int");
   for (const std::string& bytes : {"C\2ab"s, "B\2\0\0\0ab"s, "\x8e\2\0\0\0\0\0\0\0ab"s, "\x96\2\0\0\0\0\0\0\0ab"s}) {
@@ -104,7 +104,7 @@ TEST(Pickle, ValuesThatAreOfNoUseAreSkipped) {
            "1."s));  // DUP, POP, POP_MARK
 }
 
-TEST(Pickle, KnownNamesAreCalledOnlyAsTorchSaveCallsThem) {
+TEST(Pickle, AcceptsKnownNamesOnlyWithTheArgumentsOfTorchSave) {
   EXPECT_EQ(owner("ctorch\nFloatStorage\n)R"s), "torch.FloatStorage");
   EXPECT_EQ(owner("ccollections\nOrderedDict\n]\x85R"s), "collections.OrderedDict");
   EXPECT_EQ(owner("ctorch._tensor\n_rebuild_from_type_v2\n)R"s), "torch._tensor._rebuild_from_type_v2");
@@ -117,7 +117,7 @@ TEST(Pickle, KnownNamesAreCalledOnlyAsTorchSaveCallsThem) {
   EXPECT_EQ(reason("\x80\2ccollections\nOrderedDict\n)R}b."s), "");
 }
 
-TEST(Pickle, TensorsOfATypeWithAttributesAreTensors) {
+TEST(Pickle, ReadsTensorSubclassesWithAttributes) {
   const std::string arguments = "("s + kStorage + "K\0K\2K\3\x86K\3K\1\x86\x89)t"s;
   const std::string rebuild = "ctorch._utils\n_rebuild_tensor_v2\n"s;
   const auto from_type = [&](const std::string& function, const std::string& type) {
@@ -131,7 +131,7 @@ TEST(Pickle, TensorsOfATypeWithAttributesAreTensors) {
   EXPECT_EQ(owner(rebuild + negated + "R"s), "torch.Tensor with metadata");
 }
 
-TEST(Pickle, NamesWithoutEndAreRefusedAndTakeNoMemory) {
+TEST(Pickle, RejectsTooManyClassNamesAndTruncatesLongOnes) {
   std::string bytes = "\x80\2("s;
   for (int i = 0; i < 20'000; ++i) {
     bytes += "cm\n" + std::to_string(i) + "\n";
@@ -141,8 +141,8 @@ TEST(Pickle, NamesWithoutEndAreRefusedAndTakeNoMemory) {
   EXPECT_LE(owner("c"s + longest + "\n"s + longest + "\n"s).size(), 200U);
 }
 
-/// Of a value that is referred to again and again, each use copies a shape or a storage's key.
-TEST(Pickle, CopiesWithoutEndAreRefused) {
+/// Each reference to a value copies a shape or the key of a storage.
+TEST(Pickle, RejectsValuesReferencedTooOften) {
   const auto repeated = [](const std::string& begin, const std::string& each) {
     std::string bytes = "\x80\2"s + begin;
     for (int i = 0; i < 10'000; ++i) {
@@ -165,14 +165,14 @@ TEST(Pickle, CopiesWithoutEndAreRefused) {
   EXPECT_EQ(repeated(storage("k"), "h\0Q"s), "");
 }
 
-TEST(Pickle, EveryPrefixIsRefused) {
+TEST(Pickle, RejectsEveryTruncatedPickle) {
   const std::string whole = "\x80\2}q\0(X\1\0\0\0w"s + kTensor + "X\5\0\0\0epochK\7u."s;
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_FALSE(read(whole.substr(0, length))) << length;
   }
 }
 
-TEST(Pickle, DamagedStacksMarksAndMemosAreRefused) {
+TEST(Pickle, RejectsInvalidStacksMarksAndMemos) {
   for (const std::string& bytes : {"."s,
                                    "K\1K\2."s,
                                    "("s,
@@ -216,13 +216,13 @@ TEST(Pickle, DamagedStacksMarksAndMemosAreRefused) {
   }
 }
 
-TEST(Pickle, AValueThatHoldsItselfIsNoTrap) {
+TEST(Pickle, ReadsASelfReferencingList) {
   const auto tree = read("\x80\2]q\0h\0a."s);
   ASSERT_TRUE(tree);
   EXPECT_EQ(tree->as<PickleSequence>(tree->root)->items.front(), tree->root);
 }
 
-TEST(Pickle, WhatIsReferredToOftenIsNotCopiedOften) {
+TEST(Pickle, RejectsManyReferencesWithoutCopyingThem) {
   std::string bytes = "\x80\2("s;
   for (int i = 0; i < 200'000; ++i) {
     bytes += "K\1";
@@ -238,7 +238,7 @@ TEST(Pickle, WhatIsReferredToOftenIsNotCopiedOften) {
       "");
 }
 
-TEST(Pickle, RandomBytesAreRefusedOrRead) {
+TEST(Pickle, SurvivesRandomBytes) {
   std::mt19937 random(1);
   const std::string sound = "\x80\2}q\0(X\1\0\0\0w"s + kTensor + "X\5\0\0\0epochK\7u."s;
   for (int round = 0; round < 20'000; ++round) {

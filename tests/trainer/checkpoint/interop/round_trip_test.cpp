@@ -22,13 +22,13 @@ class ExchangeFile : public testing::TestWithParam<Write> {
   SampleState sample_;
 };
 
-TEST_P(ExchangeFile, EveryTypeAndShapeComesBack) {
+TEST_P(ExchangeFile, RoundTripsEveryTypeAndShape) {
   const auto state = read_state_dict(write(sample_.tensors));
   ASSERT_TRUE(state) << state.error().message();
   EXPECT_TRUE(same_tensors(state->tensors, sample_.tensors));
 }
 
-TEST_P(ExchangeFile, WhatWrappersPutBeforeAllNamesIsTakenOff) {
+TEST_P(ExchangeFile, RemovesTheCommonPrefixOfWrappers) {
   std::vector<StateTensor> wrapped = sample_.tensors;
   for (StateTensor& tensor : wrapped) {
     tensor.key = "module._orig_mod." + tensor.key;
@@ -36,8 +36,8 @@ TEST_P(ExchangeFile, WhatWrappersPutBeforeAllNamesIsTakenOff) {
   EXPECT_TRUE(same_tensors(read_state_dict(write(wrapped))->tensors, sample_.tensors));
 }
 
-/// Each costs a copy of all names.
-TEST_P(ExchangeFile, OfWrappersWithoutEndSomeAreTakenOff) {
+/// Removing a prefix copies all names.
+TEST_P(ExchangeFile, RemovesALimitedNumberOfNestedPrefixes) {
   std::string wrappers;
   for (int i = 0; i < 10; ++i) {
     wrappers += "model.";
@@ -48,7 +48,7 @@ TEST_P(ExchangeFile, OfWrappersWithoutEndSomeAreTakenOff) {
   EXPECT_EQ(state->tensors.front().key, "model.model.w");
 }
 
-TEST_P(ExchangeFile, WhatMostNamesBeginWithIsTakenOffAndTheOthersAreApart) {
+TEST_P(ExchangeFile, RemovesTheMajorityPrefixAndListsOtherTensorsSeparately) {
   std::vector<StateTensor> wrapped = sample_.tensors;
   for (StateTensor& tensor : wrapped) {
     tensor.key = "module.model." + tensor.key;
@@ -65,7 +65,7 @@ TEST_P(ExchangeFile, WhatMostNamesBeginWithIsTakenOffAndTheOthersAreApart) {
   EXPECT_TRUE(same_tensors(read_state_dict(write(wrapped))->tensors, wrapped));
 }
 
-TEST_P(ExchangeFile, EveryCutIsRefused) {
+TEST_P(ExchangeFile, RejectsEveryTruncation) {
   const std::string path = write(sample_.tensors);
   const std::vector<char> whole = format::file_bytes(path);
   for (std::size_t length = 0; length < whole.size(); length += length < 200 ? 1 : 37) {
@@ -76,7 +76,7 @@ TEST_P(ExchangeFile, EveryCutIsRefused) {
   }
 }
 
-TEST_P(ExchangeFile, DamageIsRefusedOrGivesASoundStateDict) {
+TEST_P(ExchangeFile, DamageIsRejectedOrGivesAConsistentStateDict) {
   const std::string path = write(sample_.tensors);
   const std::vector<char> whole = format::file_bytes(path);
   for (std::size_t at = 0; at < whole.size(); at += 11) {
@@ -94,7 +94,7 @@ TEST_P(ExchangeFile, DamageIsRefusedOrGivesASoundStateDict) {
 INSTANTIATE_TEST_SUITE_P(Formats, ExchangeFile, testing::Values(&write_torch_file, &write_safetensors),
                          [](const auto& format) { return format.index == 0 ? "torch" : "safetensors"; });
 
-TEST(ExchangeFiles, OnesThatAreSomethingElseAreNamed) {
+TEST(ExchangeFiles, RejectsOtherFilesWithTheReason) {
   const TemporaryFolder folder;
   const std::string path = folder.file("x");
   const auto reason = [&](std::string_view text) {
@@ -108,7 +108,7 @@ TEST(ExchangeFiles, OnesThatAreSomethingElseAreNamed) {
   EXPECT_EQ(read_state_dict(folder.path()).error().kind, ErrorKind::NoInput);
 }
 
-TEST(ExchangeFiles, OutputHasItsNameOnlyWhenItIsWhole) {
+TEST(ExchangeFiles, OutputIsRenamedOnlyWhenComplete) {
   const TemporaryFolder folder;
   {
     auto out = OutputFile::create(folder.file("out"), false);

@@ -1,4 +1,4 @@
-"""rollcall-checkpoint carries models from and to PyTorch: torch.save's files and safetensors, and no pickle is executed."""
+"""rollcall-checkpoint converts models from and to PyTorch: files of torch.save and safetensors; no pickle is executed."""
 import collections
 import os
 import pickle
@@ -49,7 +49,7 @@ def load(path):
 
 
 @pytest.mark.parametrize("ending", [".pth", ".safetensors"])
-def test_every_type_goes_there_and_back(ending, tmp_path):
+def test_every_dtype_round_trips(ending, tmp_path):
     state = every_type()
     save(state, tmp_path / f"in{ending}")
     tool("import", tmp_path / f"in{ending}", tmp_path / "x.h5")
@@ -58,7 +58,7 @@ def test_every_type_goes_there_and_back(ending, tmp_path):
     same({key: state[key] for key in sorted(state)}, {key: found[key] for key in sorted(found)})
 
 
-def test_exported_torch_files_are_what_torch_save_writes(tmp_path):
+def test_torch_load_reads_exported_files_like_those_of_torch_save(tmp_path):
     torch.save(every_type(), tmp_path / "in.pth")
     tool("import", tmp_path / "in.pth", tmp_path / "x.h5")
     tool("export", "--to=torch", tmp_path / "x.h5", tmp_path / "out")
@@ -71,8 +71,8 @@ def test_exported_torch_files_are_what_torch_save_writes(tmp_path):
     same(torch.load(tmp_path / "again.pth", weights_only=True), every_type())
 
 
-def test_a_file_beyond_four_gigabytes_can_be_told_by_its_directory(tmp_path):
-    """Sizes and places are 64-bit fields in every file, so that a small one proves what a large one needs."""
+def test_exported_archives_use_zip64_entries(tmp_path):
+    """Sizes and offsets are 64-bit fields in every file, so a small file proves that one beyond 4 GiB is readable."""
     torch.save({"w": torch.ones(3)}, tmp_path / "in.pth")
     tool("import", tmp_path / "in.pth", tmp_path / "x.h5")
     tool("export", tmp_path / "x.h5", tmp_path / "out.pth")
@@ -81,7 +81,7 @@ def test_a_file_beyond_four_gigabytes_can_be_told_by_its_directory(tmp_path):
             assert entry.extract_version == 45 and entry.extra[:2] == b"\x01\x00", entry
 
 
-def test_tensors_that_share_or_transpose_their_elements_are_written_out(tmp_path):
+def test_shared_and_strided_tensors_are_exported_with_equal_values(tmp_path):
     whole = torch.arange(12.0).reshape(3, 4)
     state = {"whole": whole, "row": whole[1], "transposed": whole.t(), "every_other": whole[:, ::2], "tied": whole,
              "channels_last": torch.arange(16.0).reshape(1, 2, 2, 4).contiguous(memory_format=torch.channels_last)}
@@ -91,7 +91,7 @@ def test_tensors_that_share_or_transpose_their_elements_are_written_out(tmp_path
     same(dict(torch.load(tmp_path / "out.pth", weights_only=True)), state)
 
 
-def test_state_dicts_are_found_in_what_trainings_save(tmp_path):
+def test_import_finds_the_state_dict_in_a_training_checkpoint(tmp_path):
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(torch.ones(4, 2)).sum().backward()
@@ -114,7 +114,7 @@ class Malicious:
         return os.system, (f"touch {self.path}",)
 
 
-def test_pickles_that_would_run_code_are_refused_and_nothing_runs(tmp_path):
+def test_pickles_that_would_run_code_are_rejected_without_running_it(tmp_path):
     for name, value in {"whole": Malicious(tmp_path / "ran"), "beside": {"w": torch.ones(2), "x": Malicious(tmp_path / "ran")}}.items():
         torch.save(value, tmp_path / f"{name}.pth")
         text = tool("import", tmp_path / f"{name}.pth", tmp_path / "x.h5", code=65)
@@ -126,14 +126,14 @@ def test_pickles_that_would_run_code_are_refused_and_nothing_runs(tmp_path):
     assert not (tmp_path / "ran").exists() and not (tmp_path / "x.h5").exists()
 
 
-def test_files_of_torch_before_1_6_are_named(tmp_path):
+def test_files_of_torch_before_1_6_are_rejected_by_version(tmp_path):
     torch.save({"w": torch.ones(2)}, tmp_path / "old.pth", _use_new_zipfile_serialization=False)
     assert "PyTorch 1.6" in tool("import", tmp_path / "old.pth", tmp_path / "x.h5", code=65)
 
 
 @pytest.mark.parametrize("ending", [".pth", ".safetensors"])
 @pytest.mark.parametrize("name", ["resnet18", "resnet50"])
-def test_torchvisions_weights_give_torchvisions_outputs_in_our_model_and_back(name, ending, tmp_path):
+def test_torchvision_weights_give_equal_outputs_and_round_trip(name, ending, tmp_path):
     torch.manual_seed(3)
     theirs = getattr(torchvision.models, name)(num_classes=10)
     images, labels = parity.batches(steps=1, size=4, pixels=64)
@@ -158,7 +158,7 @@ def test_torchvisions_weights_give_torchvisions_outputs_in_our_model_and_back(na
         assert list(state) == list(theirs.state_dict())
 
 
-def test_a_training_checkpoint_exports_and_loads_strictly(tmp_path):
+def test_an_exported_training_checkpoint_loads_with_strict(tmp_path):
     subprocess.run([parity.TOOL.parent / "write_resnet_sample", tmp_path], check=True, timeout=120)
     tool("export", tmp_path, tmp_path / "out.safetensors")
     torchvision.models.resnet18(num_classes=10).load_state_dict(load(tmp_path / "out.safetensors"), strict=True)

@@ -1,4 +1,4 @@
-"""Weights as the usual trainers of PyTorch save them: told apart from what lies beside them, and nothing of it is executed."""
+"""Weights as the usual PyTorch trainers save them: found among other objects, none of which is executed."""
 import argparse
 import collections
 import json
@@ -69,7 +69,7 @@ def of_lightning():
 
 
 def beside(state):
-    """Everything that Python can put beside weights."""
+    """A checkpoint with all kinds of Python objects beside the weights."""
     return {"model": state, "random": numpy.random.default_rng(1).bit_generator.state, "python": (3, tuple(range(5)), None),
             "seed": 2**64 - 1, "history": numpy.arange(3), "names": {"a", "b"}, "bytes": b"\x00\xff", "counts": collections.Counter("aab"),
             "by_class": collections.defaultdict(list, {1: [2]}), "last": collections.deque([1.5], maxlen=3), "dtype": torch.bfloat16,
@@ -85,7 +85,7 @@ def imported(saved, tmp_path, *options, **how):
 
 
 @pytest.mark.parametrize("made", [of_torchvisions_reference, of_timm, of_lightning])
-def test_what_lies_beside_the_weights_is_skipped(made, tmp_path):
+def test_import_skips_everything_but_the_weights(made, tmp_path):
     model, saved = made()
     text, found = imported(saved, tmp_path)
     assert "resnet20 with 10 classes" in text
@@ -95,7 +95,7 @@ def test_what_lies_beside_the_weights_is_skipped(made, tmp_path):
 @pytest.mark.parametrize("made, key, before, left_out", [
     (of_torchvisions_reference, "model_ema", "module.", ["n_averaged"]), (of_timm, "state_dict", "_orig_mod.", []),
     (of_timm, "state_dict_ema", "", []), (of_lightning, "", "model.", ["criterion.weight"])])
-def test_what_wrappers_put_before_the_names_is_taken_off_and_told(made, key, before, left_out, tmp_path):
+def test_prefixes_of_wrappers_are_removed_and_reported(made, key, before, left_out, tmp_path):
     model, saved = made()
     text, found = imported(saved, tmp_path, f"--key={key}", "--json")
     told = json.loads(text)
@@ -106,8 +106,8 @@ def test_what_wrappers_put_before_the_names_is_taken_off_and_told(made, key, bef
     assert ("left out: " in text) == bool(left_out)
 
 
-def test_a_model_is_found_behind_any_name_of_a_module(tmp_path):
-    """Lightning's modules call it as they like; what lies beside it is told."""
+def test_a_model_is_found_under_any_module_name(tmp_path):
+    """Lightning modules may give the model any name; tensors beside it are reported."""
     model, _ = trained()
     state = {f"net.{key}": value for key, value in model.state_dict().items()} | {"metric.a": torch.ones(2), "metric.b": torch.ones(2)}
     text, found = imported({"state_dict": state}, tmp_path)
@@ -117,13 +117,13 @@ def test_a_model_is_found_behind_any_name_of_a_module(tmp_path):
 
 @pytest.mark.parametrize("names", [("net.", "teacher.net."), ("model.", "ema."), ("", "ema.")])
 @pytest.mark.parametrize("within", [None, "state_dict", "safetensors"])
-def test_of_two_models_in_one_dict_the_user_chooses(names, within, tmp_path):
+def test_key_selects_one_of_two_models_in_a_state_dict(names, within, tmp_path):
     models = [trained()[0].state_dict() for _ in names]
     models[1] = {key: value + 1 for key, value in models[1].items()}
     both = {name + key: value for name, model in zip(names, models) for key, value in model.items()}
     path = tmp_path / ("in.safetensors" if within == "safetensors" else "in.pth")
     save({within: both} if within == "state_dict" else both, path)
-    text, key = told_of(path, tmp_path), names[1][:-1]
+    text, key = import_error(path, tmp_path), names[1][:-1]
     assert "holds several models, whose names have different prefixes: " in text and all(f'"{name}"' in text for name in names)
     assert "try rollcall-checkpoint import --key=" in text
     told = json.loads(tool("import", f"--key={key}", "--json", path, tmp_path / "x.h5"))
@@ -136,17 +136,17 @@ def test_of_two_models_in_one_dict_the_user_chooses(names, within, tmp_path):
     same(dict(imported(linear, tmp_path, "--key=b")[1]), {"w": torch.ones(2), "c.w": torch.ones(2)})
 
 
-def test_tensors_beside_a_dict_of_tensors_are_not_passed_over(tmp_path):
+def test_tensors_beside_a_nested_state_dict_require_a_key(tmp_path):
     one = {f"w{i}": torch.ones(2) for i in range(4)}
     for key in ("optimizer", "state_dict"):
         torch.save({"a": torch.ones(2), "b": torch.zeros(2), key: one}, tmp_path / "in.pth")
-        text = told_of(tmp_path / "in.pth", tmp_path)
+        text = import_error(tmp_path / "in.pth", tmp_path)
         assert f"holds 2 tensors beside the dict {key}; try rollcall-checkpoint import --key={key}" in text
         same(dict(imported({"loss": torch.ones(2), key: one}, tmp_path)[1]), one)  # a metric is no model
         same(dict(imported({"a": torch.ones(2), "b": torch.zeros(2), key: one}, tmp_path, f"--key={key}")[1]), one)
 
 
-def test_a_model_that_is_not_known_keeps_all_its_tensors(tmp_path):
+def test_an_unknown_model_keeps_all_its_tensors(tmp_path):
     inner = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
     average = torch.optim.swa_utils.AveragedModel(inner)
     same(dict(imported(average.state_dict(), tmp_path)[1]), inner.state_dict())
@@ -154,7 +154,7 @@ def test_a_model_that_is_not_known_keeps_all_its_tensors(tmp_path):
     same(dict(imported({"state_dict": state}, tmp_path)[1]), {**inner.state_dict(), "criterion.weight": torch.ones(3)})
 
 
-def test_weights_without_counters_of_batches_or_in_half_precision_are_of_their_model(tmp_path):
+def test_weights_without_batch_counters_or_in_half_are_recognised(tmp_path):
     model, _ = trained()
     bare = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
     for state in (bare, model.half().state_dict()):
@@ -164,7 +164,7 @@ def test_weights_without_counters_of_batches_or_in_half_precision_are_of_their_m
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_whatever_python_puts_beside_weights_is_skipped_in_every_protocol(protocol, tmp_path):
+def test_other_python_objects_are_skipped_in_every_pickle_protocol(protocol, tmp_path):
     state = {"w": torch.arange(6.0).reshape(2, 3), "buffer": torch.nn.Buffer(torch.ones(2)),
              "parameter": torch.nn.Parameter(torch.ones(3))}
     state["parameter"].of_a_program = 1
@@ -172,7 +172,7 @@ def test_whatever_python_puts_beside_weights_is_skipped_in_every_protocol(protoc
     same(dict(found), {key: value.detach() for key, value in state.items()})
 
 
-def test_the_state_dict_is_the_only_one_or_the_one_that_is_named(tmp_path):
+def test_import_takes_the_only_state_dict_or_the_one_given_by_key(tmp_path):
     one, other = {"w": torch.ones(2)}, {"w": torch.zeros(3)}
     same(dict(imported({"net": one, "epoch": 3, "optimizer": {"state": {0: one}}}, tmp_path)[1]), one)
     same(dict(imported({"state": {"model": one, "seed": 1}}, tmp_path)[1]), one)
@@ -183,7 +183,7 @@ def test_the_state_dict_is_the_only_one_or_the_one_that_is_named(tmp_path):
     assert "several state dicts: generator, critic; try rollcall-checkpoint import --key=generator" in text
 
 
-def test_unknown_objects_among_the_weights_are_named_and_nothing_runs(tmp_path):
+def test_unknown_objects_among_the_weights_are_rejected_by_name(tmp_path):
     for name, saved, named in [
             ("object", {"model": {"w": torch.ones(2), "x": Malicious(tmp_path / "ran")}},
              "holds x, which is an object of Python's posix.system"),
@@ -214,7 +214,7 @@ def expect_parameters(found, model):
 
 
 @pytest.mark.parametrize("made", [of_torchvisions_reference, of_timm, of_lightning])
-def test_a_training_begins_with_what_another_trainer_saved(made, tmp_path):
+def test_init_from_loads_checkpoints_of_other_trainers(made, tmp_path):
     model, saved = made()
     torch.save(saved, tmp_path / "in.pth")
     found, text = begun_with(tmp_path / "in.pth", tmp_path / "run")
@@ -223,7 +223,7 @@ def test_a_training_begins_with_what_another_trainer_saved(made, tmp_path):
 
 
 @pytest.mark.parametrize("ending, options, ranks", [(".pth", (), 1), (".safetensors", ("--parallel=fsdp",), 2), (".h5", (), 1)])
-def test_a_training_takes_what_load_state_dict_takes(ending, options, ranks, tmp_path):
+def test_init_from_converts_dtype_prefix_and_head(ending, options, ranks, tmp_path):
     """Half precision, no counters of batches, and a head with other classes; behind the name of a Lightning module."""
     model = trained()[0].half()
     state = {f"net.{key}": value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
@@ -250,8 +250,8 @@ def refused(state, tmp_path, code=76):
 
 
 @pytest.mark.parametrize("before", ["", "net."])
-def test_weights_of_a_larger_network_are_no_smaller_ones(before, tmp_path):
-    """As load_state_dict(strict=True) says. The last layer may be of other parts, where it begins afresh."""
+def test_init_from_rejects_weights_of_a_larger_network(before, tmp_path):
+    """As with load_state_dict(strict=True). Only the last layer may differ; it is then initialised anew."""
     larger = {before + key: value for key, value in reference.networks.SmallImages(5, num_classes=10).state_dict().items()}
     assert "is of another model: layer1.3.conv1.weight is in the file but not in this model" in refused(larger, tmp_path)
     whole = {before + key: value for key, value in trained()[0].state_dict().items()}
@@ -264,8 +264,8 @@ def test_weights_of_a_larger_network_are_no_smaller_ones(before, tmp_path):
 
 
 @pytest.mark.parametrize("names", [("student.", "ema."), ("model.", "ema."), ("", "ema.")])
-def test_of_two_models_in_one_dict_none_is_taken(names, tmp_path):
-    """The second is without counters of batches, and as whole."""
+def test_init_from_rejects_a_state_dict_of_two_models(names, tmp_path):
+    """The second lacks num_batches_tracked and is otherwise complete."""
     student, model = trained()[0].state_dict(), trained()[0]
     bare = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
     both = {**{names[0] + key: value for key, value in student.items()}, **{names[1] + key: value for key, value in bare.items()}}
@@ -278,7 +278,7 @@ def test_of_two_models_in_one_dict_none_is_taken(names, tmp_path):
 
 
 @pytest.mark.parametrize("made, taken, other", [(of_torchvisions_reference, "model", "model_ema"), (of_timm, "state_dict", "state_dict_ema")])
-def test_of_two_dicts_of_a_model_the_taken_one_and_the_other_are_told(made, taken, other, tmp_path):
+def test_the_chosen_state_dict_and_the_other_are_reported(made, taken, other, tmp_path):
     saved = made()[1]
     told = f"{taken} was chosen; the file also holds {other} (rollcall-checkpoint import --key={other})"
     assert told in imported(saved, tmp_path)[0]
@@ -289,7 +289,7 @@ def test_of_two_dicts_of_a_model_the_taken_one_and_the_other_are_told(made, take
     assert "also holds" not in imported(of_lightning()[1], tmp_path)[0]  # a criterion, metrics and moments are no models
 
 
-def test_a_file_that_a_training_cannot_begin_with_tells_what_to_do(tmp_path):
+def test_errors_of_init_from_and_resume_suggest_a_remedy(tmp_path):
     torch.save({"generator": {"w": torch.ones(2)}, "critic": {"w": torch.ones(2)}}, tmp_path / "two.pth")
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/two.pth", ranks=1, code=65)
     assert "--init-from: " in text and "try rollcall-checkpoint import --key=generator" in text
@@ -300,26 +300,26 @@ def test_a_file_that_a_training_cannot_begin_with_tells_what_to_do(tmp_path):
     assert "is of another model: conv1.weight is in this model but not in the file" in text
 
 
-def told_of(path, tmp_path, code=65):
+def import_error(path, tmp_path, code=65):
     return tool("import", path, tmp_path / "x.h5", code=code)
 
 
-def test_files_of_other_kinds_are_named_with_what_makes_them_a_state_dict(tmp_path):
+def test_errors_for_torchscript_suggest_the_conversion(tmp_path):
     model = torch.nn.Linear(2, 2)
     torch.jit.script(model).save(tmp_path / "script.pt")
-    text = told_of(tmp_path / "script.pt", tmp_path)
+    text = import_error(tmp_path / "script.pt", tmp_path)
     assert "is a TorchScript model; try running torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE)" in text
     torch.save(torch.jit.load(tmp_path / "script.pt").state_dict(), tmp_path / "new.pth")  # and so it is
     tool("import", tmp_path / "new.pth", tmp_path / "new.h5")
     with zipfile.ZipFile(tmp_path / "new.pth") as stored, zipfile.ZipFile(tmp_path / "small.pth", "w", zipfile.ZIP_DEFLATED) as small:
         for name in stored.namelist():
             small.writestr(name, stored.read(name))
-    assert "is a compressed or encrypted zip archive" in told_of(tmp_path / "small.pth", tmp_path)
+    assert "is a compressed or encrypted zip archive" in import_error(tmp_path / "small.pth", tmp_path)
 
 
-def test_models_in_several_files_are_named_with_what_makes_them_one(tmp_path):
+def test_errors_for_sharded_checkpoints_suggest_the_conversion(tmp_path):
     torch.distributed.checkpoint.save({"model": torch.nn.Linear(2, 2).state_dict()}, checkpoint_id=tmp_path / "dcp", no_dist=True)
-    text = told_of(tmp_path / "dcp", tmp_path, code=66)
+    text = import_error(tmp_path / "dcp", tmp_path, code=66)
     assert f"try python -m {torch.distributed.checkpoint.format_utils.__name__} dcp_to_torch {tmp_path}/dcp FILE.pth" in text
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/dcp", ranks=1, code=66)
     assert "--init-from: " in text and f"dcp_to_torch {tmp_path}/dcp FILE.pth" in text
@@ -329,23 +329,23 @@ def test_models_in_several_files_are_named_with_what_makes_them_one(tmp_path):
 
     (tmp_path / "zero").mkdir()
     (tmp_path / "zero" / "zero_to_fp32.py").write_text("")
-    assert "zero_to_fp32.py in it" in told_of(tmp_path / "zero", tmp_path, code=66)
+    assert "zero_to_fp32.py in it" in import_error(tmp_path / "zero", tmp_path, code=66)
     part = {"module": {"w": torch.zeros(0)}, "ds_config": {}, "ds_version": "0.18.0", "param_shapes": [{"w": torch.Size([3])}]}
     for name, saved in {"model": part, "optimizer": {"optimizer_state_dict": {"zero_stage": 3}, "ds_version": "0.18.0"}}.items():
         torch.save(saved, tmp_path / f"{name}_states.pt")
-        text = told_of(tmp_path / f"{name}_states.pt", tmp_path)
+        text = import_error(tmp_path / f"{name}_states.pt", tmp_path)
         assert "one rank's part of a DeepSpeed checkpoint; try running the script zero_to_fp32.py" in text
     whole = {"w": torch.ones(3)}
     same(dict(imported({**part, "module": whole}, tmp_path)[1]), whole)  # ZeRO-1 and 2
 
     for name in ("model-00001-of-00003.safetensors", "pytorch_model-00002-of-00003.bin", "model.safetensors.index.json"):
         (tmp_path / name).write_text("{}")
-        assert "of several files of a model" in told_of(tmp_path / name, tmp_path).replace("the several", "several")
+        assert "of several files of a model" in import_error(tmp_path / name, tmp_path).replace("the several", "several")
     torch.save(whole, tmp_path / "model-00001-of-00001.bin")
     tool("import", tmp_path / "model-00001-of-00001.bin", tmp_path / "y.h5")
 
 
-def test_a_ranks_part_of_a_divided_tensor_is_named(tmp_path, monkeypatch):
+def test_a_dtensor_shard_is_rejected_by_name(tmp_path, monkeypatch):
     for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}.items():
         monkeypatch.setenv(name, value)
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
@@ -355,5 +355,5 @@ def test_a_ranks_part_of_a_divided_tensor_is_named(tmp_path, monkeypatch):
         torch.save({"model": {"w": divided}}, tmp_path / "rank0.pth")
     finally:
         torch.distributed.destroy_process_group()
-    text = told_of(tmp_path / "rank0.pth", tmp_path)
+    text = import_error(tmp_path / "rank0.pth", tmp_path)
     assert "holds w, which is an object of Python's torch.distributed.tensor.DTensor" in text and "full_state_dict=True" in text

@@ -49,7 +49,7 @@ std::string refusal_of_file(const std::string& pickle, const std::string& data =
 
 const std::string kWhole = "K\0K\2K\3\x86K\3K\1\x86"s;
 
-TEST(TorchFile, WindowsIntoAStorageAreCutOut) {
+TEST(TorchFile, ReadsViewsOfAStorage) {
   const auto bytes = [](const std::string& window) {
     const Archive archive(Members{{"a/data.pkl", dict_of(tensor(window))}, {"a/data/0", "abcdef"}});
     const auto state = archive.read();
@@ -66,7 +66,7 @@ TEST(TorchFile, WindowsIntoAStorageAreCutOut) {
   EXPECT_EQ(bytes("K\6K\0\x85K\1\x85"s), "");
 }
 
-TEST(TorchFile, WindowsThatLeaveTheirStorageAreRefused) {
+TEST(TorchFile, RejectsViewsBeyondTheirStorage) {
   EXPECT_EQ(refusal_of_file(dict_of(tensor(kWhole))), "");
   for (const std::string& window :
        {"K\1K\2K\3\x86K\3K\1\x86"s, "K\0K\2K\3\x86K\4K\1\x86"s, "K\6))"s, "K\0K\7\x85K\1\x85"s, "K\0K\7\x85K\0\x85"s,
@@ -79,7 +79,7 @@ TEST(TorchFile, WindowsThatLeaveTheirStorageAreRefused) {
   EXPECT_THAT(refusal_of_file(dict_of(tensor(kWhole)), "abc"), HasSubstr("missing"));
 }
 
-TEST(TorchFile, CopiesWithoutEndAreRefused) {
+TEST(TorchFile, RejectsTooManyTensorsOnOneStorage) {
   const std::string big(1 << 16, 'x');
   const auto refusal = [&](const std::string& window, int names) {
     std::string many = "\x80\2}("s;
@@ -97,7 +97,7 @@ TEST(TorchFile, CopiesWithoutEndAreRefused) {
   EXPECT_EQ(refusal(whole, 4), "");  // tied weights
 }
 
-TEST(TorchFile, TheStateDictIsFoundWithinWhatTrainingsSave) {
+TEST(TorchFile, FindsTheStateDictInATrainingCheckpoint) {
   const std::string inner = "}X\1\0\0\0w"s + tensor(kWhole) + "s";
   const std::string pickle =
       "\x80\2}(X\5\0\0\0epochK\3X\5\0\0\0model"s + inner + "X\3\0\0\0ema}X\1\0\0\0v"s + tensor(kWhole) + "su.";
@@ -116,8 +116,8 @@ TEST(TorchFile, TheStateDictIsFoundWithinWhatTrainingsSave) {
   EXPECT_THAT(refusal_of_file("\x80\2K\1."s), HasSubstr("does not hold a dict"));
 }
 
-/// Of a great many dicts, and of one that is there a great many times, each is looked at once at most.
-TEST(TorchFile, DictsWithoutEndAreNoTrap) {
+/// With very many dicts, or one dict referenced very often, each is visited at most once.
+TEST(TorchFile, VisitsEachDictAtMostOnce) {
   const auto with_dicts = [](const std::string& each) {
     std::string pickle = "\x80\2X\1\0\0\0aq\0"s + "0}q\1("s;
     for (int i = 0; i < 100'000; ++i) {
@@ -131,7 +131,7 @@ TEST(TorchFile, DictsWithoutEndAreNoTrap) {
   EXPECT_THAT(refusal_of_file("\x80\2" + std::string(100'000, '}') + "."), HasSubstr("one value"));
 }
 
-TEST(TorchFile, OtherArchivesAreRefused) {
+TEST(TorchFile, RejectsOtherZipArchives) {
   EXPECT_THAT(Archive(Members{{"readme", "text"}}).read().error().reason, HasSubstr("data.pkl"));
   EXPECT_THAT(Archive(Members{}).read().error().reason, HasSubstr("data.pkl"));
   EXPECT_THAT(Archive(Members{{"a/data.pkl", "\x80\2}."s}, {"a/byteorder", "big"}}).read().error().reason,
@@ -139,7 +139,7 @@ TEST(TorchFile, OtherArchivesAreRefused) {
   EXPECT_THAT(Archive(Members{{"a/data.pkl", "x"}, {"a/data.pkl", "x"}}).read().error().reason, HasSubstr("twice"));
 }
 
-TEST(TorchFile, MembersBeginAtMultiplesOf64BytesAndAreChecked) {
+TEST(TorchFile, AlignsMembersTo64BytesAndVerifiesTheirChecksums) {
   const Archive archive(Members{{"a", "1"}, {"bb", "22"}, {"ccc", ""}});
   auto zip = ZipArchive::open(*InputFile::open(archive.path()));
   ASSERT_TRUE(zip) << zip.error().message();

@@ -1,4 +1,4 @@
-// Checkpoints of a training on a device: how often the host waits does not go by the number of tensors.
+// Checkpoints of a training on a device: the number of host synchronisations is independent of the number of tensors.
 
 #include "tests/support/whole_checkpoint.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -90,7 +90,7 @@ void on_a_device(const std::function<void()>& test) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(CheckpointOfADevice, TheHostWaitsOnceForASaveAndOnceForALoad) {
+TEST(DeviceCheckpoint, HostSynchronisesOncePerSaveAndOncePerLoad) {
   for (const int layers : {1, 20}) {
     on_a_device([layers] {
       const test::TemporaryFolder folder;

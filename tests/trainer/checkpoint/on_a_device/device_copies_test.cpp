@@ -1,4 +1,4 @@
-// What copies for a checkpoint promise, one promise at a time, on a device that makes copies as late as it may.
+// The guarantees of checkpoint copies, one per test, on a device that copies as late as it may.
 
 #include "trainer/checkpoint/live_content.h"
 
@@ -28,7 +28,7 @@ void run(const std::function<void()>& test) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DeviceCopies, HaveWhatWasComputedBefore) {
+TEST(DeviceCopies, ContainResultsOfEarlierOperators) {
   run([] {
     DeviceCopies copies;
     for (const bool changes_at_once : {kAtOnce, kByTheOptimizer}) {
@@ -41,7 +41,7 @@ TEST(DeviceCopies, HaveWhatWasComputedBefore) {
   });
 }
 
-TEST(DeviceCopies, WhatChangesAtOnceIsCopiedBeforeTheNextOperator) {
+TEST(DeviceCopies, OfTensorsThatChangeAtOncePrecedeTheNextOperator) {
   run([] {
     DeviceCopies copies;
     const at::Tensor rows = on_device(1);
@@ -53,7 +53,7 @@ TEST(DeviceCopies, WhatChangesAtOnceIsCopiedBeforeTheNextOperator) {
   });
 }
 
-TEST(DeviceCopies, WhatTheOptimizerChangesIsCopiedBeforeWhatComesAfterHoldBack) {
+TEST(DeviceCopies, OfOptimizerTensorsPrecedeWhatFollowsBlockComputeStream) {
   run([] {
     DeviceCopies copies;
     const at::Tensor rows = on_device(1);
@@ -66,7 +66,7 @@ TEST(DeviceCopies, WhatTheOptimizerChangesIsCopiedBeforeWhatComesAfterHoldBack) 
   });
 }
 
-TEST(DeviceCopies, UntilHoldBackTheComputationDoesNotWait) {
+TEST(DeviceCopies, ComputationRunsOnUntilBlockComputeStream) {
   run([] {
     DeviceCopies copies;
     const at::Tensor rows = on_device(1);
@@ -78,7 +78,7 @@ TEST(DeviceCopies, UntilHoldBackTheComputationDoesNotWait) {
   });
 }
 
-TEST(DeviceCopies, TakeTheirMemoryAgainWhereItFits) {
+TEST(DeviceCopies, ReuseTheirMemoryIfItFits) {
   run([] {
     DeviceCopies copies;
     const void* const first = copies.copy("rows", on_device(1), kAtOnce).const_data_ptr();
@@ -94,7 +94,7 @@ TEST(DeviceCopies, TakeTheirMemoryAgainWhereItFits) {
   });
 }
 
-TEST(DeviceCopies, TheHostGoesOnAtOnce) {
+TEST(DeviceCopies, DoNotBlockTheHost) {
   run([] {
     DeviceCopies copies;
     const at::Tensor rows = on_device(1);
@@ -108,7 +108,7 @@ TEST(DeviceCopies, TheHostGoesOnAtOnce) {
   });
 }
 
-TEST(DeviceCopies, InRoomThatWasMadePageLockNothing) {
+TEST(DeviceCopies, PageLockNothingAfterMakeRoom) {
   run([] {
     StateParts parts;
     parts.add("/model/weight", "weight", on_device(1));
@@ -126,7 +126,7 @@ TEST(DeviceCopies, InRoomThatWasMadePageLockNothing) {
   });
 }
 
-TEST(DeviceCopies, NothingToWaitForWhereNothingWasCopied) {
+TEST(DeviceCopies, WaitReturnsAtOnceWithoutCopies) {
   DeviceCopies copies;
   copies.block_compute_stream();
   copies.wait();
@@ -137,7 +137,7 @@ std::vector<float> floats(const format::StridedBytes& values) {
   return {first, first + 2};
 }
 
-TEST(DeviceCopies, CarryTheStateOfATrainingToASave) {
+TEST(DeviceCopies, SnapshotATrainingStateForASave) {
   run([] {
     const at::Tensor parameter = torch::full({2}, 1.0F).to(stand_in::device());
     const at::Tensor statistic = torch::full({2}, 3.0F).to(stand_in::device());

@@ -64,7 +64,7 @@ class ImageTreeOnDisk : public testing::Test {
   fs::path root_;
 };
 
-TEST_F(ImageTreeOnDisk, IsListedInImageFoldersOrder) {
+TEST_F(ImageTreeOnDisk, IsListedInTheOrderOfImageFolder) {
   for (const char* path :
        {"zebra/b.jpg", "zebra/a.JPEG", "zebra/sub/0.png", "Ant/x.PNG.jpg", "Ant/B.jpg", "ant/c.jpg"}) {
     add(path);
@@ -83,7 +83,7 @@ TEST_F(ImageTreeOnDisk, IsListedInImageFoldersOrder) {
   EXPECT_EQ(tree->label(tree->size() - 1), 2U);
 }
 
-TEST_F(ImageTreeOnDisk, WithTrainAndValFoldersIsReadAsTheyStand) {
+TEST_F(ImageTreeOnDisk, UsesTrainAndValFolders) {
   for (const char* valid : {"val", "valid", "validation"}) {
     for (const char* name : {"train/cat/1.jpg", "train/cat/2.png", "train/dog/1.jpg"}) {
       add(name);
@@ -103,7 +103,7 @@ TEST_F(ImageTreeOnDisk, WithTrainAndValFoldersIsReadAsTheyStand) {
   }
 }
 
-TEST_F(ImageTreeOnDisk, WhoseClassIsNotThereAtTheMomentIsAnError) {
+TEST_F(ImageTreeOnDisk, DanglingClassLinkIsAnError) {
   add("a/1.jpg");
   add("b/below/2.jpg");
   fs::create_symlink(root_ / "nowhere", root_ / "c");
@@ -119,7 +119,7 @@ TEST_F(ImageTreeOnDisk, WhoseClassIsNotThereAtTheMomentIsAnError) {
   EXPECT_EQ(tree->size(), 3U);
 }
 
-TEST_F(ImageTreeOnDisk, WithoutOneOfTheTwoPartsIsAnError) {
+TEST_F(ImageTreeOnDisk, MissingTrainOrValFolderIsAnError) {
   for (const char* valid : {"val", "valid", "validation"}) {
     add(std::string(valid) + "/cat/1.jpg");
     expect_error(ExitCode::NoInput, std::string("holds ") + valid + ", but not train");
@@ -160,7 +160,7 @@ TEST_F(ImageTreeOnDisk, AugmentationDependsOnTheEpochInTrainingOnly) {
   }
 }
 
-TEST_F(ImageTreeOnDisk, AugmentationBelongsToThePictureWhereverItStands) {
+TEST_F(ImageTreeOnDisk, AugmentationDependsOnTheImageNotItsPosition) {
   for (const char* name : {"a/0.jpg", "a/1.jpg", "a/2.jpg"}) {
     add(name);  // equal pictures: only the random numbers differ
   }
@@ -200,7 +200,7 @@ TEST_F(ImageTreeOnDisk, WithoutATrainFolderIsSplitBySeed) {
   EXPECT_NE(made(other_seed)->train->describe(0), datasets->train->describe(0));
 }
 
-TEST_F(ImageTreeOnDisk, DamagedFileIsAnErrorThatNamesIt) {
+TEST_F(ImageTreeOnDisk, DamagedFileIsAnErrorNamingIt) {
   add("train/a/1.jpg");
   add("val/a/1.jpg");
   test::write_file(root_ / "train/a/1.jpg", std::vector<std::byte>(100));
@@ -210,7 +210,7 @@ TEST_F(ImageTreeOnDisk, DamagedFileIsAnErrorThatNamesIt) {
   EXPECT_EQ(label.error().value, (root_ / "train/a/1.jpg").string());
 }
 
-TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
+TEST_F(ImageTreeOnDisk, UnusableTreesAreRejectedByName) {
   expect_error(ExitCode::BadData, root_.string() + ": holds no class folder");
   add("train/cat/1.jpg");
   expect_error(ExitCode::NoInput, "train, but not val");
@@ -229,7 +229,7 @@ TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
   expect_error(ExitCode::NoInput, "does not exist");
 }
 
-TEST_F(ImageTreeOnDisk, WhosePartsAreCalledOtherwiseIsNoSetOfTwoClasses) {
+TEST_F(ImageTreeOnDisk, MisnamedTrainAndValFoldersAreNotTakenForClasses) {
   for (const auto& [train, valid] : {std::pair("Train", "Val"), {"TRAIN", "VALIDATION"}, {"Train", "Test"}}) {
     add(std::string(train) + "/cat/1.jpg");
     add(std::string(valid) + "/cat/1.jpg");
@@ -247,7 +247,7 @@ TEST_F(ImageTreeOnDisk, WhosePartsAreCalledOtherwiseIsNoSetOfTwoClasses) {
   EXPECT_TRUE(made(options()));
 }
 
-TEST_F(ImageTreeOnDisk, ThatIsTheWrongFolderIsToldOf) {
+TEST_F(ImageTreeOnDisk, WarnsIfThePathIsALevelTooHigh) {
   const auto warnings = [&] {
     SourceIndices indices;
     EXPECT_TRUE(scan_image_tree(root_.string(), indices));
@@ -267,7 +267,7 @@ TEST_F(ImageTreeOnDisk, ThatIsTheWrongFolderIsToldOf) {
   EXPECT_TRUE(warnings().empty());
 }
 
-TEST_F(ImageTreeOnDisk, FilesThatAreLeftOutAreCountedInOneLine) {
+TEST_F(ImageTreeOnDisk, SkippedFilesAreCountedInOneWarning) {
   for (const char* name : {"a/1.jpg", "a/3.heic", "a/4.HEIC", "a/sub/5.tga", "b/1.jpg", "b/._1.jpg", "b/.DS_Store",
                            "b/LIST", "2.jpg", "notes.txt"}) {
     add(name);
@@ -288,7 +288,7 @@ TEST_F(ImageTreeOnDisk, FilesThatAreLeftOutAreCountedInOneLine) {
   }
 }
 
-TEST_F(ImageTreeOnDisk, WhosePartsHaveOtherClassesSaysWhichEachLacks) {
+TEST_F(ImageTreeOnDisk, DifferingClassesOfTrainAndValAreNamed) {
   for (const char* name : {"train/a/1.jpg", "train/b/1.jpg", "train/c/1.jpg", "val/c/1.jpg", "val/x/1.jpg"}) {
     add(name);
   }
@@ -299,7 +299,7 @@ TEST_F(ImageTreeOnDisk, WhosePartsHaveOtherClassesSaysWhichEachLacks) {
   expect_error(ExitCode::BadData, "it lacks a, b, d0, d1, d2 and 7 more, and has x");
 }
 
-TEST(ClassDifference, IsNoneWhereNumbersLackTheLast) {
+TEST(ClassDifference, IgnoresMissingLastNumericClasses) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(class_difference({"0", "1", "2"}, {"0", "1"}), "");
   EXPECT_EQ(class_difference({"0", "1"}, {"0", "1", "2"}), "has 2, which the training set lacks");
@@ -309,7 +309,7 @@ TEST(ClassDifference, IsNoneWhereNumbersLackTheLast) {
   EXPECT_EQ(class_difference(Names{"cat"}, Names{"cat"}), "");
 }
 
-TEST_F(ImageTreeOnDisk, SettingsOutOfRangeAreRefused) {
+TEST_F(ImageTreeOnDisk, SettingsOutOfRangeAreRejected) {
   DataOptions small_resize = options();
   small_resize.resize_size = 4;
   EXPECT_EQ(made(small_resize).error().setting, "--valid-resize");
@@ -322,7 +322,7 @@ TEST_F(ImageTreeOnDisk, SettingsOutOfRangeAreRefused) {
   EXPECT_EQ(made(ratios).error().setting, "--crop-ratio-min");
 }
 
-TEST(SplitOfSamples, CoversEachSampleOnceInTheRecipesProportions) {
+TEST(SplitOfSamples, CoversEachSampleOnceInTheProportions85To10To5) {
   for (const std::int64_t size : {0, 1, 2, 19, 1000, 12'345}) {
     Split split = split_85_10_5(size, 3);
     std::set<std::int64_t> all(split.train.begin(), split.train.end());
@@ -335,7 +335,7 @@ TEST(SplitOfSamples, CoversEachSampleOnceInTheRecipesProportions) {
   EXPECT_EQ(split_85_10_5(1000, 0).valid.size(), 100U);
 }
 
-TEST(SplitOfSamples, HasAnOrderOfItsOwn) {
+TEST(SplitOfSamples, IsIndependentOfTheEpochOrder) {
   const Permutation first_epoch(1000, 5, 0);
   const Split split = split_85_10_5(1000, 5);
   int same = 0;
@@ -345,7 +345,7 @@ TEST(SplitOfSamples, HasAnOrderOfItsOwn) {
   EXPECT_LT(same, 20);
 }
 
-TEST(FakeData, IsTheRecipesAndTheSameInEveryEpoch) {
+TEST(FakeData, HasTheExpectedSizesAndIsTheSameInEveryEpoch) {
   DataOptions options;
   options.image_size = 16;
   const auto datasets = made(options);

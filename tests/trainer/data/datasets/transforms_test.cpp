@@ -67,7 +67,7 @@ TEST(RandomCropBox, IsAsOftenTallAsWideAndReachesEveryEdge) {
   EXPECT_TRUE(left && top && right && bottom);
 }
 
-TEST(RandomCropBox, ASmallerOneGoesFromTheFirstToTheLastRow) {
+TEST(RandomCropBox, SmallCropsReachEveryPosition) {
   const RandomCrop quarter{.scale_min = 0.25, .scale_max = 0.25, .ratio_min = 1, .ratio_max = 1};
   std::set<int> lefts;
   std::set<int> tops;
@@ -84,7 +84,7 @@ TEST(RandomCropBox, ASmallerOneGoesFromTheFirstToTheLastRow) {
   EXPECT_EQ(*tops.rbegin(), 32);
 }
 
-TEST(RandomCropBox, FallsBackToTheCentreWhereNoTryFits) {
+TEST(RandomCropBox, FallsBackToTheCentreIfNoTryFits) {
   const RandomCrop whole{.scale_min = 1, .scale_max = 1};
   Random random = random_of(0);
   EXPECT_EQ(whole.choose(1000, 10, random), (Box{493, 0, 13, 10}));  // 13 = round(10 * 4 / 3)
@@ -92,7 +92,7 @@ TEST(RandomCropBox, FallsBackToTheCentreWhereNoTryFits) {
   EXPECT_EQ(RandomCrop{}.choose(1, 1, random), (Box{0, 0, 1, 1}));
 }
 
-TEST(TrainTransformOfAnImage, IsAFunctionOfItsRandomNumbers) {
+TEST(TrainImageTransform, IsDeterminedByItsRandomNumbers) {
   const test::RgbImage image = smooth_image(64, 48);
   const TrainTransform transform{.image_size = 32};
   const auto pixels = [&](std::uint64_t sample) {
@@ -103,7 +103,7 @@ TEST(TrainTransformOfAnImage, IsAFunctionOfItsRandomNumbers) {
   EXPECT_NE(pixels(5), pixels(6));
 }
 
-TEST(TrainTransformOfAnImage, FlipsWithItsProbability) {
+TEST(TrainImageTransform, FlipsWithItsProbability) {
   const test::RgbImage image = smooth_image(32, 32);
   TrainTransform transform{.image_size = 32, .crop = {.scale_min = 1, .scale_max = 1, .ratio_min = 1, .ratio_max = 1}};
   transform.flip_probability = 0;
@@ -126,7 +126,7 @@ TEST(TrainTransformOfAnImage, FlipsWithItsProbability) {
   EXPECT_NEAR(flipped, 250, 70);
 }
 
-TEST(TrainTransformOfAnImage, EnlargesTinyImages) {
+TEST(TrainImageTransform, EnlargesTinyImages) {
   const test::RgbImage image = smooth_image(8, 8);
   for (std::uint64_t sample = 0; sample < 200; ++sample) {
     Random random = random_of(sample);
@@ -135,7 +135,7 @@ TEST(TrainTransformOfAnImage, EnlargesTinyImages) {
   }
 }
 
-TEST(TrainTransformOfAnImage, TurnsUpsideDownWithItsProbability) {
+TEST(TrainImageTransform, FlipsVerticallyWithItsProbability) {
   const test::RgbImage image = smooth_image(32, 32);
   TrainTransform transform{.image_size = 32, .crop = {.scale_min = 1, .scale_max = 1, .ratio_min = 1, .ratio_max = 1}};
   transform.flip_probability = 0;
@@ -154,7 +154,7 @@ TEST(TrainTransformOfAnImage, TurnsUpsideDownWithItsProbability) {
   EXPECT_NEAR(turned, 250, 70);
 }
 
-TEST(TrainTransformOfAnImage, ColourOperationsThatChangeNothingOnlyRoundToLevels) {
+TEST(TrainImageTransform, IdentityAugmentationOnlyRoundsToLevels) {
   const test::RgbImage image = smooth_image(90, 70);
   TrainTransform through_levels{.image_size = 48};
   through_levels.augment.policy = AugmentPolicy::RandAugment;
@@ -173,7 +173,7 @@ TEST(TrainTransformOfAnImage, ColourOperationsThatChangeNothingOnlyRoundToLevels
   }
 }
 
-TEST(TrainTransformOfAnImage, AugmentationIsAFunctionOfItsRandomNumbers) {
+TEST(TrainImageTransform, AugmentationIsDeterminedByItsRandomNumbers) {
   const test::RgbImage image = smooth_image(64, 48);
   TrainTransform transform{.image_size = 32};
   transform.augment.policy = AugmentPolicy::TrivialAugmentWide;
@@ -189,7 +189,7 @@ TEST(TrainTransformOfAnImage, AugmentationIsAFunctionOfItsRandomNumbers) {
   }
 }
 
-TEST(TrainTransformOfAnImage, ErasesAfterNormalisation) {
+TEST(TrainImageTransform, ErasesAfterNormalisation) {
   test::RgbImage image = smooth_image(32, 32);
   std::ranges::fill(image.pixels, std::uint8_t{255});
   TrainTransform transform{.image_size = 32};
@@ -201,7 +201,7 @@ TEST(TrainTransformOfAnImage, ErasesAfterNormalisation) {
   EXPECT_LT(zeros, 32 * 32 * 3 / 2);
 }
 
-TEST(HalvedPlan, OfAPictureDecodedAtHalfItsSizeGivesNearlyTheSamePixels) {
+TEST(HalvedPlan, OfAHalfSizeDecodeGivesNearlyTheSamePixels) {
   const test::RgbImage image = smooth_image(401, 301);
   const std::vector<std::byte> file = test::make_jpeg(image.pixels, image.width, image.height);
   ImageDecoder decoder({.dct_scaling = true});
@@ -225,7 +225,7 @@ TEST(HalvedPlan, OfAPictureDecodedAtHalfItsSizeGivesNearlyTheSamePixels) {
   }
 }
 
-TEST(EvalTransformOfAnImage, TakesTheCentreAndNormalises) {
+TEST(EvalImageTransform, TakesTheCentreAndNormalises) {
   test::RgbImage image = smooth_image(40, 20);
   std::ranges::fill(image.pixels, std::uint8_t{0});
   for (int y = 0; y < 20; ++y) {
@@ -242,7 +242,7 @@ TEST(EvalTransformOfAnImage, TakesTheCentreAndNormalises) {
   EXPECT_NEAR(pixels.back(), (1 - 0.406) / 0.225, 1e-5);
 }
 
-TEST(EvalTransformOfAnImage, IsTheSameWhateverTheRandomNumbers) {
+TEST(EvalImageTransform, DoesNotDependOnRandomNumbers) {
   const test::RgbImage image = smooth_image(50, 40);
   const EvalTransform transform{.image_size = 24, .resize_size = 32};
   Random first = random_of(0);

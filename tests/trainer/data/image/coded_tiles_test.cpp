@@ -82,7 +82,7 @@ class CodedTiles : public testing::Test {
   std::unique_ptr<CodedMcu> mcu_ = std::make_unique<CodedMcu>();
 };
 
-TEST_F(CodedTiles, OfAnyNumberAreDecodedAsOneByOne) {
+TEST_F(CodedTiles, DecodeTogetherAsOneByOne) {
   for (std::size_t count = 0; count <= kTiles; ++count) {
     const Decoded together = decode(0, count);
     EXPECT_TRUE(together.sound) << count;
@@ -90,13 +90,13 @@ TEST_F(CodedTiles, OfAnyNumberAreDecodedAsOneByOne) {
   }
 }
 
-TEST_F(CodedTiles, MayBeDecodedInPart) {
+TEST_F(CodedTiles, DecodePartially) {
   for (const int blocks : {0, 6, 12}) {
     EXPECT_EQ(decode(0, kTiles, blocks), one_by_one(kTiles, blocks)) << blocks;
   }
 }
 
-TEST_F(CodedTiles, DamageOfOneIsFoundAndDoesNotReachTheOthers) {
+TEST_F(CodedTiles, DetectDamageOfOneWithoutAffectingOthers) {
   const Decoded intact = decode(0, kTiles);
   for (std::size_t damaged = 0; damaged < kTiles; ++damaged) {
     const std::vector<std::uint8_t> before = bytes_[damaged];
@@ -110,7 +110,7 @@ TEST_F(CodedTiles, DamageOfOneIsFoundAndDoesNotReachTheOthers) {
   }
 }
 
-TEST_F(CodedTiles, OfRubbishStayInTheirMemory) {
+TEST_F(CodedTiles, RandomDataStaysWithinItsMemory) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     for (std::vector<std::uint8_t>& bytes : bytes_) {

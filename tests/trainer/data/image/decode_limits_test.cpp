@@ -1,4 +1,4 @@
-// Files that are made to hurt: absurd sizes, thousands of scans, missing scans, foreign content.
+// Malicious files: absurd sizes, thousands of scans, missing scans, foreign content.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string_view>
@@ -34,7 +34,7 @@ void claim_size(std::vector<std::byte>& jpeg, std::uint8_t frame_marker, int wid
   }
 }
 
-TEST(DecodeLimits, DecompressionBombsAreRefusedByTheirHeader) {
+TEST(DecodeLimits, RejectsDecompressionBombsByTheirHeader) {
   auto jpeg = jpeg_of(16, 16, {});
   claim_size(jpeg, 0xc0, 60000, 60000);
   EXPECT_EQ(reason_of(jpeg), "has 60000 x 60000 pixels, more than 178956970");
@@ -44,7 +44,7 @@ TEST(DecodeLimits, DecompressionBombsAreRefusedByTheirHeader) {
   EXPECT_THAT(reason_of(jpeg), HasSubstr("Empty JPEG image"));
 }
 
-TEST(DecodeLimits, CropOfAHugePictureTakesMemoryOnlyForItself) {
+TEST(DecodeLimits, CropOfAHugeImageUsesMemoryOnlyForTheCrop) {
   auto jpeg = jpeg_of(16, 16, {});
   claim_size(jpeg, 0xc0, 13000, 13000);  // the data ends after the first rows
   ImageDecoder decoder;
@@ -53,7 +53,7 @@ TEST(DecodeLimits, CropOfAHugePictureTakesMemoryOnlyForItself) {
   EXPECT_FALSE(view);
 }
 
-TEST(DecodeLimits, ThousandsOfScansAreRefused) {
+TEST(DecodeLimits, RejectsThousandsOfScans) {
   const auto file = jpeg_of(40, 40, {.one_scan_a_component = true});
   const std::array scan_start{std::byte{0xff}, std::byte{0xda}};
   const auto last = std::find_end(file.begin(), file.end(), scan_start.begin(), scan_start.end());
@@ -70,7 +70,7 @@ TEST(DecodeLimits, ThousandsOfScansAreRefused) {
   EXPECT_THAT(reason_of(with_scans_added(2000)), HasSubstr("More than 100 scans"));
 }
 
-TEST(DecodeLimits, ProgressivePictureWithoutItsLastScansIsSmoothedAsLibjpegDoesIt) {
+TEST(DecodeLimits, IncompleteProgressiveImageIsSmoothedLikeLibjpeg) {
   for (const int missing : {1, 3, 5, 8}) {
     const auto file = test::without_last_scans(jpeg_of(90, 70, kProgressive), missing);
     const test::RgbImage whole = test::plainly_decoded(file);
@@ -86,7 +86,7 @@ TEST(DecodeLimits, ProgressivePictureWithoutItsLastScansIsSmoothedAsLibjpegDoesI
   }
 }
 
-TEST(DecodeLimits, DamageOfEveryKindOfFileIsAnErrorOrPixelsAndPrintsNothing) {
+TEST(DecodeLimits, DamageGivesAnErrorOrPixelsWithoutOutput) {
   std::mt19937 random(8);
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
@@ -117,7 +117,7 @@ TEST(DecodeLimits, DamageOfEveryKindOfFileIsAnErrorOrPixelsAndPrintsNothing) {
   EXPECT_GT(refused, 1500);
 }
 
-TEST(DecodeLimits, FileWithoutItsTablesDoesNotTakeThoseOfTheFileBefore) {
+TEST(DecodeLimits, MissingTablesAreNotTakenFromThePreviousFile) {
   const auto good = jpeg_of(40, 40, {});
   for (const int marker : {0xdb, 0xc4}) {  // quantisation; Huffman, for which libjpeg knows the usual ones
     auto file = good;
@@ -142,7 +142,7 @@ TEST(DecodeLimits, FileWithoutItsTablesDoesNotTakeThoseOfTheFileBefore) {
   }
 }
 
-TEST(DecodeLimits, ForeignContentIsNamedForWhatItIsNot) {
+TEST(DecodeLimits, RejectsForeignContentWithTheReason) {
   constexpr std::string_view kPage = "<!DOCTYPE html><html><body>404</body></html>";
   EXPECT_EQ(reason_of({}), "is empty");
   EXPECT_EQ(reason_of(std::as_bytes(std::span(kPage))),

@@ -12,7 +12,7 @@ namespace {
 
 constexpr DecodeOptions kUpright{.apply_orientation = true};
 
-/// A JPEG that holds `width` x `height` pixels and says how they are turned.
+/// A JPEG of `width` x `height` pixels with an EXIF orientation.
 std::vector<std::byte> turned_jpeg(int width, int height, int orientation, bool big_endian = false) {
   std::mt19937 random(4);
   return test::random_jpeg(
@@ -59,7 +59,7 @@ void expect_crops_of(const EncodedImage& file, const test::RgbImage& expected, i
   }
 }
 
-TEST(Orientation, AllEightAreTurnedUprightWithTheStoredPixels) {
+TEST(Orientation, AllEightAreAppliedWithoutChangingPixels) {
   for (int orientation = 1; orientation <= 8; ++orientation) {
     for (const ImageSize size : {ImageSize{71, 45}, {1, 9}, {30, 1}, {130, 200}}) {
       const auto file = turned_jpeg(size.width, size.height, orientation, orientation % 2 == 0);
@@ -72,14 +72,14 @@ TEST(Orientation, AllEightAreTurnedUprightWithTheStoredPixels) {
   }
 }
 
-TEST(Orientation, IsIgnoredUnlessAskedFor) {
+TEST(Orientation, IsIgnoredByDefault) {
   const auto file = turned_jpeg(40, 20, 6);
   ImageDecoder decoder;
   EXPECT_EQ(*decoder.open({.bytes = file}), (ImageSize{40, 20}));
   EXPECT_EQ(test::copy_of(*decoder.decode({0, 0, 40, 20}), {0, 0, 40, 20}).pixels, test::plainly_decoded(file).pixels);
 }
 
-TEST(Orientation, HalvedPicturesAreTurnedAsWell) {
+TEST(Orientation, IsAppliedToHalfSizeDecodes) {
   const auto file = turned_jpeg(61, 45, 8);
   const test::RgbImage expected = upright(test::plainly_decoded(file, 4), 8);
   ImageDecoder decoder({.apply_orientation = true, .dct_scaling = true});
@@ -97,7 +97,7 @@ TEST(Exif, OrientationIsReadInBothByteOrders) {
   }
 }
 
-TEST(Exif, OrientationIsReadBehindForeignBytesAsLibjpegReadsIt) {
+TEST(Exif, OrientationIsReadAfterForeignBytesLikeLibjpeg) {
   std::vector<std::byte> file = turned_jpeg(40, 30, 6);
   const std::array foreign{std::byte{0}, std::byte{7}, std::byte{0xff}, std::byte{0}, std::byte{9}};
   file.insert(file.begin() + 2, foreign.begin(), foreign.end());
@@ -107,7 +107,7 @@ TEST(Exif, OrientationIsReadBehindForeignBytesAsLibjpegReadsIt) {
   EXPECT_EQ(repacked->orientation, 6);
 }
 
-TEST(Exif, NonsenseMeansAsStored) {
+TEST(Exif, InvalidOrientationsAreIgnored) {
   EXPECT_EQ(exif_orientation({}), 1);
   EXPECT_EQ(exif_orientation(test::make_jpeg(test::smooth_pixels(8, 8, 1), 8, 8)), 1);
   EXPECT_EQ(exif_orientation(turned_jpeg(8, 8, 0)), 1);
@@ -115,7 +115,7 @@ TEST(Exif, NonsenseMeansAsStored) {
   EXPECT_EQ(exif_orientation(turned_jpeg(8, 8, 65535)), 1);
 }
 
-TEST(Exif, CutOrCorruptBlocksNeverCrash) {
+TEST(Exif, TruncatedOrCorruptBlocksNeverCrash) {
   const auto file = turned_jpeg(8, 8, 6);
   for (std::size_t bytes = 0; bytes < 120; ++bytes) {
     const std::vector<std::byte> cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(bytes));

@@ -27,7 +27,7 @@ int largest_difference(const test::RgbImage& image, const std::vector<std::uint8
   return largest;
 }
 
-TEST(Decode, JpegGivesTheCompressedPixelsBack) {
+TEST(Decode, JpegRestoresTheCompressedPixels) {
   using Factors = std::vector<std::array<int, 2>>;
   for (const auto luma : std::vector<std::array<int, 2>>{{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}) {
     for (const bool progressive : {false, true}) {
@@ -55,7 +55,7 @@ TEST(Decode, GreyscaleJpegIsRepeatedInAllThreeChannels) {
 }
 
 // Adobe stores 255 - ink: white paper is (255, 255, 255, 255); cyan lowers the first sample, black the last.
-TEST(Decode, CmykJpegIsInvertedAndMultipliedOut) {
+TEST(Decode, CmykJpegIsConvertedToRgb) {
   const std::vector<std::uint8_t> one_pixel{51, 255, 204, 128};
   std::vector<std::uint8_t> inks;
   for (int i = 0; i < 16 * 16; ++i) {
@@ -87,7 +87,7 @@ TEST(Decode, PngOfEveryKindGivesRgbWithoutLoss) {
   EXPECT_EQ(largest_difference(*palette, {10, 20, 30, 200, 100, 50, 200, 100, 50, 10, 20, 30}), 0);
 }
 
-TEST(Decode, SixteenBitPngIsBroughtTo8Bits) {
+TEST(Decode, SixteenBitPngIsReducedTo8Bits) {
   std::vector<std::uint16_t> levels;
   for (unsigned i = 0; i < 256; ++i) {
     levels.insert(levels.end(), 3, static_cast<std::uint16_t>(i * 257));
@@ -102,7 +102,7 @@ TEST(Decode, SixteenBitPngIsBroughtTo8Bits) {
   }
 }
 
-TEST(Decode, SixteenBitPngWithoutAGammaIsNotTakenForLinearLight) {
+TEST(Decode, SixteenBitPngWithoutGammaIsNotLinearised) {
   std::vector<std::uint16_t> levels;
   for (unsigned i = 0; i < 256; ++i) {
     levels.insert(levels.end(), 3, static_cast<std::uint16_t>(i * 257));
@@ -119,7 +119,7 @@ TEST(Decode, SixteenBitPngWithoutAGammaIsNotTakenForLinearLight) {
   }
 }
 
-TEST(Decode, OneDecoderReadsOneFileAfterAnotherOfAnyFormat) {
+TEST(Decode, OneDecoderReadsFilesOfAlternatingFormats) {
   ImageDecoder decoder;
   for (int i = 0; i < 6; ++i) {
     const int width = 20 + 7 * (i % 3);
@@ -145,7 +145,7 @@ TEST(Decode, AlphaOfAPngIsDroppedNotBlended) {
   EXPECT_EQ(largest_difference(*image, {200, 100, 50, 10, 20, 30}), 0);
 }
 
-TEST(Decode, FormatIsToldByContent) {
+TEST(Decode, FormatIsDetectedByContent) {
   const auto pixels = smooth_pixels(kWidth, kHeight, 4);
   EXPECT_TRUE(decode(make_png(pixels.data(), kWidth, kHeight)));
   EXPECT_TRUE(decode(make_jpeg(pixels, kWidth, kHeight)));
@@ -169,7 +169,7 @@ TEST(Decode, EveryTruncationIsAnError) {
   }
 }
 
-TEST(Decode, CorruptContentNeverCrashesAndPngChecksumsFindIt) {
+TEST(Decode, CorruptContentNeverCrashesAndPngChecksumsDetectIt) {
   const auto pixels = smooth_pixels(kWidth, kHeight, 6);
   std::mt19937 random(7);
   const auto png = make_png(pixels.data(), kWidth, kHeight);
@@ -187,14 +187,14 @@ TEST(Decode, CorruptContentNeverCrashesAndPngChecksumsFindIt) {
   expect_bad_data(broken, "broken.png");
 }
 
-TEST(Decode, ForeignAndEmptyFilesAreRefused) {
+TEST(Decode, ForeignAndEmptyFilesAreRejected) {
   const std::string text = "GIF89a and so on";
   expect_bad_data(std::as_bytes(std::span(text)), "picture.gif");
   EXPECT_NE(decode(std::as_bytes(std::span(text))).error().reason.find("is a damaged GIF file"), std::string::npos);
   expect_bad_data({}, "empty.png");
 }
 
-TEST(Decode, HeaderThatClaimsAGiganticPictureIsRefusedBeforeMemoryIsTaken) {
+TEST(Decode, GiganticSizeInTheHeaderIsRejected) {
   auto jpeg = make_jpeg(smooth_pixels(kWidth, kHeight, 8), kWidth, kHeight);
   for (std::size_t i = 0; i + 9 < jpeg.size(); ++i) {
     if (jpeg[i] == std::byte{0xff} && jpeg[i + 1] == std::byte{0xc0}) {  // SOF0: length, precision, height, width

@@ -38,7 +38,7 @@ CodedSymbol searched(const HuffmanTable& table, std::uint64_t stream) {
   return table.search(stream, table.lookup(stream));
 }
 
-TEST(HuffmanTable, CodeRunAndValueAreFoundInOneStep) {
+TEST(HuffmanTable, LookupFindsCodeRunAndValueInOneStep) {
   HuffmanTable table;
   table.build(small_table({0x03, 0x21, 0x00, 0xf0}), HuffmanTable::Kind::Ac);
   expect_symbol(table.lookup(stream_of("0101")), 4, 1, 5);                   // no zeros, 3 bits 101
@@ -51,7 +51,7 @@ TEST(HuffmanTable, CodeRunAndValueAreFoundInOneStep) {
   expect_symbol(searched(table, stream_of("1111111111111111")), 0, 64, 0);   // no code
 }
 
-TEST(HuffmanTable, SymbolsOfDcAreSizesAlone) {
+TEST(HuffmanTable, DcSymbolsHoldOnlySizes) {
   HuffmanTable table;
   table.build(small_table({0, 11, 2, 15}), HuffmanTable::Kind::Dc);
   expect_symbol(table.lookup(stream_of("0")), 1, 1, 0);
@@ -60,7 +60,7 @@ TEST(HuffmanTable, SymbolsOfDcAreSizesAlone) {
   expect_symbol(searched(table, stream_of("1110000000000000000000000000000")), 31, 1, -32767);
 }
 
-TEST(HuffmanTable, RunWithoutValueEndsTheBlockAsInLibjpeg) {
+TEST(HuffmanTable, RunWithoutValueEndsTheBlockLikeLibjpeg) {
   HuffmanTable table;
   table.build(small_table({0x10, 0x70, 0xe0, 0xf0}), HuffmanTable::Kind::Ac);
   for (const char* bits : {"0", "10", "110"}) {
@@ -100,7 +100,7 @@ TEST(HuffmanTable, LookupAndSearchAgreeOnEveryStream) {
   }
 }
 
-TEST(OwnEntropyDecoder, WorksWithTheLibraryAtHand) { EXPECT_TRUE(own_entropy_decoder_works()); }
+TEST(OwnEntropyDecoder, WorksWithTheInstalledLibjpeg) { EXPECT_TRUE(own_entropy_decoder_works()); }
 
 }  // namespace
 }  // namespace rollcall::data

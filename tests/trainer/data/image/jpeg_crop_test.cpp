@@ -11,7 +11,7 @@ namespace {
 
 using test::JpegKind;
 
-/// With our entropy decoder, where it is for the file, and with libjpeg's alone.
+/// With our entropy decoder, where it supports the file, and with libjpeg's only.
 std::array<ImageDecoder, 2> both_decoders() {
   return {ImageDecoder({.dct_scaling = true}), ImageDecoder({.dct_scaling = true, .own_entropy_decoder = false})};
 }
@@ -41,7 +41,7 @@ std::vector<JpegKind> kinds() {
 INSTANTIATE_TEST_SUITE_P(OfEveryKind, JpegCrop, testing::ValuesIn(kinds()),
                          [](const auto& kind) { return test::identifier(kind.param.name); });
 
-TEST_P(JpegCrop, HasThePixelsOfTheWholePicture) {
+TEST_P(JpegCrop, HasThePixelsOfTheFullDecode) {
   constexpr int kFiles = 16;
   constexpr int kCropsOfAFile = 24;
   auto decoders = both_decoders();
@@ -63,7 +63,7 @@ TEST_P(JpegCrop, HasThePixelsOfTheWholePicture) {
   }
 }
 
-TEST_P(JpegCrop, OfAHalvedPictureHasThePixelsOfTheWholeHalvedPicture) {
+TEST_P(JpegCrop, AtHalfSizeHasThePixelsOfTheFullHalfSizeDecode) {
   auto decoders = both_decoders();
   for (int i = 0; i < 12; ++i) {
     const ImageSize size = test::random_size(random_);
@@ -83,7 +83,7 @@ TEST_P(JpegCrop, OfAHalvedPictureHasThePixelsOfTheWholeHalvedPicture) {
   }
 }
 
-TEST(JpegReduction, IsOfferedOnlyWhereAskedForAndWhereThePictureStaysLargeEnough) {
+TEST(JpegReduction, IsUsedOnlyIfEnabledAndTheImageStaysLargeEnough) {
   const auto file = test::make_jpeg(test::smooth_pixels(90, 70, 1), 90, 70);
   ImageDecoder plain;
   ImageDecoder scaling(DecodeOptions{.dct_scaling = true});

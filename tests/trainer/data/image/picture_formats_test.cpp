@@ -1,4 +1,4 @@
-// WebP, TIFF, GIF, AVIF and BMP: files that are damaged or made to hurt.
+// WebP, TIFF, GIF, AVIF and BMP: damaged and malicious files.
 // tests/trainer/data/image/test_picture_formats.py has their pixels.
 #include <gmock/gmock.h>
 #include <filesystem>
@@ -33,7 +33,7 @@ bool is_decoded(ImageDecoder& decoder, std::span<const std::byte> file) {
   return decoder.decode({0, 0, size->width, size->height}).has_value();
 }
 
-TEST(PictureFormats, AreAllReadAndTheirExtentIsThatOfTheUprightPicture) {
+TEST(PictureFormats, AreAllReadWithTheSizeOfTheUprightImage) {
   const auto files = pictures_of_every_format();
   ASSERT_GE(files.size(), 19U);
   ImageDecoder decoder({.apply_orientation = true});
@@ -51,7 +51,7 @@ TEST(PictureFormats, AreAllReadAndTheirExtentIsThatOfTheUprightPicture) {
   }
 }
 
-TEST(PictureFormats, TiffIsTurnedUnaskedAndACutBmpIsRefused) {
+TEST(PictureFormats, TiffOrientationIsAlwaysAppliedAndTruncatedBmpIsRejected) {
   const auto files = pictures_of_every_format();
   ImageDecoder decoder;
   EXPECT_EQ(*decoder.open({.bytes = files.at("tiff_planes")}), (ImageSize{17, 24}));
@@ -61,7 +61,7 @@ TEST(PictureFormats, TiffIsTurnedUnaskedAndACutBmpIsRefused) {
   EXPECT_FALSE(test::decode(std::span(bmp).first(bmp.size() - 1)));
 }
 
-TEST(PictureFormats, HugePictureIsRefusedByItsHeader) {
+TEST(PictureFormats, HugeImageIsRejectedByItsHeader) {
   auto file = pictures_of_every_format().at("bmp_palette");
   std::fill_n(file.begin() + 18, 8, std::byte{0x40});  // width and height
   const auto image = test::decode(file);
@@ -69,7 +69,7 @@ TEST(PictureFormats, HugePictureIsRefusedByItsHeader) {
   EXPECT_EQ(image.error().reason, "has 1077952576 x 1077952576 pixels, more than 178956970");
 }
 
-TEST(PictureFormats, DamageIsAnErrorOrPixelsAndPrintsNothing) {
+TEST(PictureFormats, DamageGivesAnErrorOrPixelsWithoutOutput) {
   std::mt19937 random(3);
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();

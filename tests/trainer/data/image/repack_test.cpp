@@ -32,7 +32,7 @@ TEST(Repack, KeepsTheCoefficientsOfEveryKindOfFile) {
   }
 }
 
-TEST(Repack, GivesTheLengthOfEveryTile) {
+TEST(Repack, ReturnsTheLengthOfEveryTile) {
   const auto file = plain_jpeg(250, 50, {.factors = {{2, 2}, {1, 1}, {1, 1}}});
   const auto repacked = repack(file);
   ASSERT_TRUE(repacked);
@@ -49,7 +49,7 @@ TEST(Repack, GivesTheLengthOfEveryTile) {
   }
 }
 
-/// What another program sees that decodes the whole file and crops it.
+/// What another program gets when it decodes the complete file and crops it.
 test::RgbImage cropped(const Repacked& repacked) {
   return test::cut_out(test::plainly_decoded(repacked.jpeg), {0, 0, repacked.size.width, repacked.size.height});
 }
@@ -59,7 +59,7 @@ class RepackEdges : public testing::TestWithParam<test::JpegKind> {};
 INSTANTIATE_TEST_SUITE_P(OfEveryKind, RepackEdges, testing::ValuesIn(test::repackable_kinds()),
                          [](const auto& kind) { return test::identifier(kind.param.name); });
 
-TEST_P(RepackEdges, AreTheOriginalsForEveryDecoder) {
+TEST_P(RepackEdges, MatchTheOriginalInEveryDecoder) {
   std::mt19937 random(3);
   constexpr int kMcu = 32;  // the widest; all sizes modulo it
   for (const int more : {0, 5 * kMcu}) {
@@ -73,7 +73,7 @@ TEST_P(RepackEdges, AreTheOriginalsForEveryDecoder) {
   }
 }
 
-TEST(RepackEdges, DifferedWhereInterpolatedRowsWereFilledUp) {
+TEST(RepackEdges, DifferedInFormatBefore11) {
   std::mt19937 random(3);
   const test::JpegKind kind{"", {.factors = {{2, 1}, {1, 1}, {1, 1}}}};
   const auto file = test::random_jpeg(kind, {144, 40}, random);
@@ -87,7 +87,7 @@ std::size_t tile_columns(int width, const std::array<int, 2>& factors) {
   return repacked ? repacked->tile_bytes.size() : 0;
 }
 
-TEST(Repack, ChoosesTilesThatDivideTheRowsOfInterpolatedPictures) {
+TEST(Repack, ChoosesTilesThatDivideRowsWithSubsampledChroma) {
   for (const auto& [mcus, columns] : std::vector<std::pair<int, std::size_t>>{
            {1, 1}, {3, 1}, {4, 1}, {8, 2}, {9, 3}, {10, 2}, {13, 1}, {14, 2}, {17, 17}, {24, 6}, {25, 5}, {32, 8}}) {
     EXPECT_EQ(tile_columns(mcus * 16, {2, 2}), columns) << mcus;
@@ -95,7 +95,7 @@ TEST(Repack, ChoosesTilesThatDivideTheRowsOfInterpolatedPictures) {
   EXPECT_EQ(tile_columns(17 * 8, {1, 1}), 3U);
 }
 
-TEST(Repack, NamesTheTrueWidthWhereChromaIsInterpolated) {
+TEST(Repack, KeepsTheTrueWidthWithSubsampledChroma) {
   for (int width = 1; width < 300; width += 7) {
     const auto repacked = repack(plain_jpeg(width, 20, {.factors = {{2, 2}, {1, 1}, {1, 1}}}));
     ASSERT_TRUE(repacked);
@@ -103,7 +103,7 @@ TEST(Repack, NamesTheTrueWidthWhereChromaIsInterpolated) {
   }
 }
 
-TEST(Repack, DropsMetadataButForTheOrientation) {
+TEST(Repack, DropsMetadataExceptTheOrientation) {
   std::vector<std::byte> exif = test::exif_with_orientation(6, true);
   exif.resize(5000);
   const auto file = plain_jpeg(40, 40, {.exif = exif});
@@ -113,7 +113,7 @@ TEST(Repack, DropsMetadataButForTheOrientation) {
   EXPECT_LT(repacked->jpeg.size() + 4000, file.size());
 }
 
-TEST(Repack, OfARepackedFileIsTheSameFile) {
+TEST(Repack, IsIdempotent) {
   const auto once = repack(plain_jpeg(128, 64));
   ASSERT_TRUE(once);
   const auto twice = repack(once->jpeg);
@@ -129,7 +129,7 @@ void expect_refused(std::span<const std::byte> file, const std::string& reason) 
   EXPECT_THAT(repacked.error().reason, HasSubstr(reason));
 }
 
-TEST(Repack, RefusesWhatItWouldNotGiveBackAsItWas) {
+TEST(Repack, RejectsFilesItCannotReproduceExactly) {
   expect_refused({}, "JPEG");
   expect_refused(plain_jpeg(30, 30, {.arithmetic = true}), "arithmetic");
   std::mt19937 random(1);
@@ -144,7 +144,7 @@ TEST(Repack, RefusesWhatItWouldNotGiveBackAsItWas) {
   expect_refused(test::without_last_scans(plain_jpeg(60, 60, {.progressive = true}), 3), "last scans");
 }
 
-TEST(Repack, NeverCrashesOnDamageAndNeverTakesItForGood) {
+TEST(Repack, RejectsTruncationAndNeverCrashesOnDamage) {
   std::mt19937 random(7);
   const auto file = plain_jpeg(60, 45, {.factors = {{2, 2}, {1, 1}, {1, 1}}, .progressive = true});
   for (std::size_t bytes = 0; bytes + 2 < file.size(); bytes += 5) {

@@ -61,7 +61,7 @@ Resize random_request(std::mt19937& random, const Picture& picture) {
 
 constexpr ChannelAffine kAffine{.scale = {0.0171247F, 0.0175070F, 0.0174292F}, .bias = {-2.1179F, -2.0357F, -1.8044F}};
 
-/// What kernels make of a request, between two guards that must not change.
+/// The output of kernels for a request, between two guards that must not change.
 template <typename Element>
 std::vector<Element> run(const Picture& picture, const Resize& request, const ResizeKernels& kernels) {
   constexpr std::size_t kGuard = 16;
@@ -88,9 +88,9 @@ bool same_bits(const std::vector<Element>& a, const std::vector<Element>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Element)) == 0;
 }
 
-class ResizeOfEveryKind : public testing::TestWithParam<const ResizeKernels*> {};
+class ResizeKernel : public testing::TestWithParam<const ResizeKernels*> {};
 
-TEST_P(ResizeOfEveryKind, GivesTheReferencesBits) {
+TEST_P(ResizeKernel, IsBitIdenticalToTheReference) {
   std::mt19937 random(1);
   const Picture large(641, 517, random);
   const Picture small(7, 5, random);
@@ -105,7 +105,7 @@ TEST_P(ResizeOfEveryKind, GivesTheReferencesBits) {
   }
 }
 
-TEST_P(ResizeOfEveryKind, ReducesAHugePictureToAPixelAndEnlargesAPixel) {
+TEST_P(ResizeKernel, ReducesAHugeImageToAPixelAndEnlargesAPixel) {
   std::mt19937 random(2);
   const Picture picture(4000, 900, random);
   for (const Box& source : {Box{0, 0, 4000, 900}, Box{3999, 899, 1, 1}, Box{0, 899, 4000, 1}, Box{3999, 0, 1, 900}}) {
@@ -118,7 +118,7 @@ TEST_P(ResizeOfEveryKind, ReducesAHugePictureToAPixelAndEnlargesAPixel) {
   }
 }
 
-TEST_P(ResizeOfEveryKind, RoundsBFloat16AndLevelsOfTheFloats) {
+TEST_P(ResizeKernel, RoundsBFloat16AndLevelsFromTheFloats) {
   std::mt19937 random(3);
   const Picture picture(200, 150, random);
   for (int i = 0; i < 200; ++i) {
@@ -137,7 +137,7 @@ TEST_P(ResizeOfEveryKind, RoundsBFloat16AndLevelsOfTheFloats) {
   }
 }
 
-TEST_P(ResizeOfEveryKind, ShowsTheWindowOfTheWhole) {
+TEST_P(ResizeKernel, WindowEqualsTheCropOfTheFullResult) {
   std::mt19937 random(4);
   const Picture picture(120, 90, random);
   Resize request{.source = {3, 5, 100, 80}, .width = 37, .height = 29, .wanted = {0, 0, 37, 29}};
@@ -154,7 +154,7 @@ TEST_P(ResizeOfEveryKind, ShowsTheWindowOfTheWhole) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, ResizeOfEveryKind,
+INSTANTIATE_TEST_SUITE_P(InstructionSets, ResizeKernel,
                          testing::ValuesIn(usable_resize_kernels().begin(), usable_resize_kernels().end()),
                          [](const auto& kernels) { return std::string(kernels.param->name); });
 

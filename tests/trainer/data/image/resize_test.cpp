@@ -79,7 +79,7 @@ TEST(ResizeImage, SameSizeIsACopy) {
   }
 }
 
-TEST(ResizeImage, WhatLiesOutsideTheSourceHasNoInfluence) {
+TEST(ResizeImage, PixelsOutsideTheSourceHaveNoInfluence) {
   test::RgbImage image = random_image(40, 40, 3);
   const Resize request{.source = {10, 10, 20, 20}, .width = 7, .height = 7, .wanted = {0, 0, 7, 7}};
   const auto before = run(image, request);
@@ -121,7 +121,7 @@ TEST(ResizeImage, EachChannelIsScaledAndShifted) {
   }
 }
 
-TEST(ResizeImage, ConstantPictureStaysConstant) {
+TEST(ResizeImage, ConstantImageStaysConstant) {
   test::RgbImage image = random_image(50, 30, 6);
   std::ranges::fill(image.pixels, std::uint8_t{77});
   for (const int size : {1, 7, 29, 224}) {
@@ -132,7 +132,7 @@ TEST(ResizeImage, ConstantPictureStaysConstant) {
   }
 }
 
-TEST(ResizeImage, VerticalFlipTurnsTheRowsRound) {
+TEST(ResizeImage, VerticalFlipReversesTheRows) {
   const test::RgbImage image = random_image(33, 21, 7);
   Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 11, .wanted = {1, 0, 10, 11}};
   const auto straight = run(image, request);
@@ -170,7 +170,7 @@ Box influence(const Resize& request) {
   return box;
 }
 
-TEST(NeededBox, CoversWhatHasInfluenceAndHardlyMore) {
+TEST(NeededBox, CoversAllInfluencingPixelsAndHardlyMore) {
   std::mt19937 random(8);
   const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
   for (int i = 0; i < 5000; ++i) {
@@ -196,7 +196,7 @@ TEST(NeededBox, CoversWhatHasInfluenceAndHardlyMore) {
   }
 }
 
-TEST(HalvedResize, CoversTheSourceAndStaysInThePicture) {
+TEST(HalvedResize, CoversTheSourceAndStaysInTheImage) {
   std::mt19937 random(9);
   const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
   for (int i = 0; i < 2000; ++i) {

@@ -36,7 +36,7 @@ Bytes with_inserted(Bytes file, std::size_t at, std::initializer_list<std::uint8
 
 enum class Outcome { Refused, SamePixels, OtherPixels };
 
-/// What becomes of a file, decoded down to a row, that should look as `good`.
+/// The outcome of decoding a file down to a row, compared with `good`.
 Outcome outcome(const Bytes& file, const Bytes& good, bool own, int rows = 128) {
   ImageDecoder decoder({.own_entropy_decoder = own});
   const Box box{0, 0, 160, rows};
@@ -52,7 +52,7 @@ Outcome outcome(const Bytes& file, const Bytes& good, bool own, int rows = 128) 
   return same ? Outcome::SamePixels : Outcome::OtherPixels;
 }
 
-TEST(SequentialEntropyDecoder, TakesOverWhereOneHuffmanCodedSequentialScanHoldsAll) {
+TEST(SequentialEntropyDecoder, IsUsedForSingleScanHuffmanSequentialFiles) {
   std::mt19937 random(1);
   for (const test::JpegKind& kind : test::jpeg_kinds()) {
     const auto file = test::random_jpeg(kind, {60, 50}, random);
@@ -65,7 +65,7 @@ TEST(SequentialEntropyDecoder, TakesOverWhereOneHuffmanCodedSequentialScanHoldsA
   }
 }
 
-TEST(SequentialEntropyDecoder, FillBytesBeforeMarkersAndForeignBytesAtTheEndAreAllowed) {
+TEST(SequentialEntropyDecoder, AcceptsFillBytesBeforeMarkersAndForeignBytesAtTheEnd) {
   const Bytes good = picture(6);
   for (const bool own : {true, false}) {
     EXPECT_EQ(outcome(good, good, own), Outcome::SamePixels);
@@ -80,7 +80,7 @@ TEST(SequentialEntropyDecoder, FillBytesBeforeMarkersAndForeignBytesAtTheEndAreA
   }
 }
 
-TEST(SequentialEntropyDecoder, RestartThatIsMissingOrWrongOrTooLateIsDamage) {
+TEST(SequentialEntropyDecoder, RejectsMissingWrongOrLateRestartMarkers) {
   const Bytes good = picture(6);
   const std::size_t second = marker_at(good, 0xd1);
   Bytes wrong = good;
@@ -97,7 +97,7 @@ TEST(SequentialEntropyDecoder, RestartThatIsMissingOrWrongOrTooLateIsDamage) {
   }
 }
 
-TEST(SequentialEntropyDecoder, DamageBelowTheLastWantedRowIsSeen) {
+TEST(SequentialEntropyDecoder, DetectsDamageBelowTheLastRequestedRow) {
   const Bytes good = picture(10);  // a row
   Bytes wrong = good;
   wrong[marker_at(good, 0xd6) + 1] = std::byte{0xd3};
@@ -109,7 +109,7 @@ TEST(SequentialEntropyDecoder, DamageBelowTheLastWantedRowIsSeen) {
   }
 }
 
-TEST(SequentialEntropyDecoder, MarkerInsideTheDataIsDamage) {
+TEST(SequentialEntropyDecoder, RejectsAMarkerInsideTheData) {
   const Bytes good = picture(0);
   const std::size_t end = marker_at(good, 0xd9);
   for (const bool own : {true, false}) {
@@ -118,8 +118,8 @@ TEST(SequentialEntropyDecoder, MarkerInsideTheDataIsDamage) {
   }
 }
 
-// Only where the last byte is filled up with ones is what follows no data that flipped bits left over.
-TEST(SequentialEntropyDecoder, DataLeftOverWithinAByteIsDamage) {
+// Bytes after the data are accepted only if the last byte is padded with ones; otherwise flipped bits left them over.
+TEST(SequentialEntropyDecoder, RejectsDataLeftOverWithinAByte) {
   int tried = 0;
   for (unsigned seed = 1; seed <= 12; ++seed) {
     const Bytes good = picture(0, seed);
@@ -139,7 +139,7 @@ TEST(SequentialEntropyDecoder, DataLeftOverWithinAByteIsDamage) {
   EXPECT_GT(tried, 3);
 }
 
-TEST(SequentialEntropyDecoder, EveryTruncationIsRefused) {
+TEST(SequentialEntropyDecoder, RejectsEveryTruncation) {
   for (const int interval : {0, 1, 10}) {
     const Bytes good = picture(interval);
     for (std::size_t bytes = good.size() - 2; bytes > 100; bytes -= std::min<std::size_t>(bytes, 97)) {
@@ -149,7 +149,7 @@ TEST(SequentialEntropyDecoder, EveryTruncationIsRefused) {
   }
 }
 
-TEST(SequentialEntropyDecoder, DataThatLacksItsLastBytesIsDamage) {
+TEST(SequentialEntropyDecoder, RejectsDataWithoutItsLastBytes) {
   const Bytes good = picture(0);
   const auto end = good.begin() + static_cast<std::ptrdiff_t>(marker_at(good, 0xd9));
   for (const int lacking : {8, 20, 50, 100, 200, 400}) {  // the zeros behind them are valid codes, too
@@ -159,8 +159,8 @@ TEST(SequentialEntropyDecoder, DataThatLacksItsLastBytesIsDamage) {
   }
 }
 
-// Flipped bits often make another valid stream: what libjpeg takes for one must give the same pixels.
-TEST(SequentialEntropyDecoder, DamagedFilesAreRefusedOrHaveLibjpegsPixels) {
+// Flipped bits often give another valid stream: what libjpeg accepts must give the same pixels.
+TEST(SequentialEntropyDecoder, DamagedFilesAreRejectedOrMatchLibjpeg) {
   std::mt19937 random(9);
   int refused = 0;
   int decoded = 0;

@@ -26,7 +26,7 @@ std::optional<Stream> unstuffed(const Stream& data) {
 
 bool has_none(const Stream& data) { return has_no_marker(std::as_bytes(std::span(data))); }
 
-TEST(TileData, WithoutAMarkerLosesItsStuffedZeros) {
+TEST(TileData, WithoutAMarkerIsUnstuffed) {
   EXPECT_EQ(unstuffed({}), Stream{});
   EXPECT_EQ(unstuffed({0, 1, 2}), (Stream{0, 1, 2}));
   EXPECT_EQ(unstuffed({1, 0xff, 0, 2, 0, 0xff, 0, 0xff, 0}), (Stream{1, 0xff, 2, 0, 0xff, 0xff}));
@@ -35,8 +35,8 @@ TEST(TileData, WithoutAMarkerLosesItsStuffedZeros) {
   }
 }
 
-// Between a tile's beginning and the marker that ends it, a marker is damage: whatever follows would be another tile's.
-TEST(TileData, WithAMarkerOrHalfOfOneIsRefused) {
+// A marker between the beginning of a tile and its end marker is damage: what follows would belong to another tile.
+TEST(TileData, WithAMarkerOrPartOfOneIsRejected) {
   for (const Stream& data :
        {Stream{0xff}, {1, 2, 0xff}, {0xff, 0xd0}, {1, 0xff, 0xd3, 2, 3}, {1, 0xff, 0, 0xff, 0xd9}, {0xff, 0xff, 0}}) {
     EXPECT_EQ(unstuffed(data), std::nullopt) << testing::PrintToString(data);

@@ -1,4 +1,4 @@
-"""JPEG files that libjpeg warns of though every pixel is there: Pillow's pixels, whatever part is wanted, packed and repacked."""
+"""JPEG files for which libjpeg warns although they are complete: they decode like Pillow in every crop, packed and repacked."""
 import io
 import os
 import pathlib
@@ -100,7 +100,7 @@ def crops():
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_pixels_are_pillows_in_every_part(tmp_path, name):
+def test_jpegs_with_libjpeg_warnings_decode_like_pillow_in_every_crop(tmp_path, name):
     path = tmp_path / "picture.jpg"
     path.write_bytes(KINDS[name])
     expected = np.asarray(Image.open(path).convert("RGB"))
@@ -113,7 +113,7 @@ def test_pixels_are_pillows_in_every_part(tmp_path, name):
         assert np.array_equal(pixels, expected[top:top + height, left:left + width].ravel())
 
 
-def test_all_of_them_are_packed_and_all_but_cmyk_repacked(tmp_path):
+def test_jpegs_with_libjpeg_warnings_are_packed_and_repacked(tmp_path):
     h5py = pytest.importorskip("h5py")
     for i, file in enumerate(KINDS.values()):
         folder = tmp_path / "tree" / "ab"[i % 2]
@@ -129,14 +129,14 @@ def test_all_of_them_are_packed_and_all_but_cmyk_repacked(tmp_path):
 
 
 def damaged(file):
-    """A restart marker of the last rows is another one's."""
+    """A restart marker in the last rows has a wrong number."""
     at = file.rfind(b"\xff\xd5")
     return file[:at] + b"\xff\xd1" + file[at + 2:]
 
 
 @pytest.mark.parametrize("spoil", [damaged, lambda file: with_foreign_bytes(file, 0xD1), lambda file: file[:len(file) * 9 // 10],
                                    lambda file: file[:-2]])
-def test_whether_a_file_is_damaged_does_not_depend_on_the_part(tmp_path, spoil):
+def test_damage_is_detected_independently_of_the_crop(tmp_path, spoil):
     path = tmp_path / "picture.jpg"
     path.write_bytes(encoded(restart_marker_rows=1))
     codes = set()

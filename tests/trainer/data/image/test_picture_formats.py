@@ -1,4 +1,4 @@
-"""WebP, TIFF, GIF, AVIF and BMP: Pillow's pixels, of every kind of file that is taken; the others are refused by name."""
+"""WebP, TIFF, GIF, AVIF and BMP: every supported kind of file decodes like Pillow; the others are rejected by name."""
 import io
 import struct
 import subprocess
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.python
 ORIENTATION = 0x0112
 
 
-def assert_pillows_pixels(path, what=""):
+def assert_decodes_like_pillow(path, what=""):
     picture = Image.open(path)
     assert np.array_equal(dump(np.uint8, "decode", path), np.asarray(picture.convert("RGB")).ravel()), what
     upright = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
@@ -32,40 +32,40 @@ SAVED = {
 
 
 @pytest.mark.parametrize("form", SAVED)
-def test_saved_pictures_have_pillows_pixels(tmp_path, form):
+def test_images_saved_by_pillow_decode_like_pillow(tmp_path, form):
     modes, choices = SAVED[form]
     for mode in modes:
         for i, options in enumerate(choices):
             photo(i, mode, (151, 97)).save(tmp_path / "a", form, **options)
-            assert_pillows_pixels(tmp_path / "a", (mode, options))
+            assert_decodes_like_pillow(tmp_path / "a", (mode, options))
 
 
 @pytest.mark.parametrize("mode, compression", [
     ("1", "group3"), ("1", "group4"), ("L", "jpeg"), ("RGB", "jpeg"), ("RGBA", "jpeg"), ("CMYK", "jpeg"), ("YCbCr", "jpeg"),
     ("YCbCr", "tiff_lzw"), ("YCbCr", "packbits")])
-def test_tiff_of_special_compression_has_pillows_pixels(tmp_path, mode, compression):
+def test_tiff_of_special_compression_decodes_like_pillow(tmp_path, mode, compression):
     photo(3, mode).save(tmp_path / "a", "TIFF", compression=compression)
-    assert_pillows_pixels(tmp_path / "a")
+    assert_decodes_like_pillow(tmp_path / "a")
 
 
 @pytest.mark.parametrize("form", ["WEBP", "TIFF", "AVIF", "PNG"])
-def test_pictures_are_turned_as_exif_says_where_that_is_asked_for(tmp_path, form):
+def test_exif_orientation_is_applied_on_request(tmp_path, form):
     for orientation in range(1, 9):
         exif = Image.Exif()
         exif[ORIENTATION] = orientation
         photo(5, size=(60, 40)).save(tmp_path / "a", form, exif=exif)
-        assert_pillows_pixels(tmp_path / "a", orientation)
+        assert_decodes_like_pillow(tmp_path / "a", orientation)
 
 
 @pytest.mark.parametrize("form", ["WEBP", "GIF", "TIFF", "AVIF"])
-def test_of_several_pictures_the_first_is_taken(tmp_path, form):
+def test_the_first_frame_of_several_is_used(tmp_path, form):
     mode = "P" if form == "GIF" else "RGBA"
     photo(1, mode, (50, 40)).save(tmp_path / "a", form, save_all=True, append_images=[photo(2, mode, (50, 40))])
-    assert_pillows_pixels(tmp_path / "a")
+    assert_decodes_like_pillow(tmp_path / "a")
 
 
 @pytest.mark.parametrize("options", [{}, {"transparency": 3}])
-def test_frame_of_a_gif_may_be_a_part_of_the_canvas_or_exceed_it(tmp_path, options):
+def test_a_gif_frame_may_differ_from_the_canvas(tmp_path, options):
     photo(2, "P", (50, 40)).save(tmp_path / "a", "GIF", interlace=1, **options)
     file = bytearray((tmp_path / "a").read_bytes())
     frame = file.index(b",", 13 + 3 * 256)
@@ -73,7 +73,7 @@ def test_frame_of_a_gif_may_be_a_part_of_the_canvas_or_exceed_it(tmp_path, optio
         file[6:10] = struct.pack("<HH", *canvas)
         file[frame + 1:frame + 5] = struct.pack("<HH", *place)
         (tmp_path / "a").write_bytes(file)
-        assert_pillows_pixels(tmp_path / "a", canvas)
+        assert_decodes_like_pillow(tmp_path / "a", canvas)
 
 
 def bmp_file(bits, header, top_down=False, masks=None, seed=1):
@@ -95,19 +95,19 @@ def bmp_file(bits, header, top_down=False, masks=None, seed=1):
 
 @pytest.mark.parametrize("header", [12, 40, 108, 124])
 @pytest.mark.parametrize("bits", [1, 4, 8, 16, 24, 32])
-def test_bmp_of_every_kind_has_pillows_pixels(tmp_path, bits, header):
+def test_bmp_of_every_kind_decodes_like_pillow(tmp_path, bits, header):
     for top_down in (False, True) if header > 12 else (False,):
         (tmp_path / "a").write_bytes(bmp_file(bits, header, top_down))
-        assert_pillows_pixels(tmp_path / "a", top_down)
+        assert_decodes_like_pillow(tmp_path / "a", top_down)
 
 
 @pytest.mark.parametrize("header", [40, 124])
 @pytest.mark.parametrize("bits, masks", [
     (16, (0xF800, 0x7E0, 0x1F, 0)), (16, (0x7C00, 0x3E0, 0x1F, 0)), (32, (0xFF0000, 0xFF00, 0xFF, 0)),
     (32, (0xFF000000, 0xFF0000, 0xFF00, 0))])
-def test_bmp_with_masks_has_pillows_pixels(tmp_path, bits, masks, header):
+def test_bmp_with_masks_decodes_like_pillow(tmp_path, bits, masks, header):
     (tmp_path / "a").write_bytes(bmp_file(bits, header, masks=masks))
-    assert_pillows_pixels(tmp_path / "a")
+    assert_decodes_like_pillow(tmp_path / "a")
 
 
 def tiff_file(photometric, bits, samples, extras=(), order="<", planar=False, tile=None, orientation=1, size=(50, 37), **tags):
@@ -148,26 +148,26 @@ def tiff_file(photometric, bits, samples, extras=(), order="<", planar=False, ti
     (0, 1, 1, ()), (1, 1, 1, ()), (0, 2, 1, ()), (1, 2, 1, ()), (0, 4, 1, ()), (1, 4, 1, ()), (0, 8, 1, ()), (1, 8, 1, ()), (1, 8, 2, (2,)),
     (2, 8, 3, ()), (2, 16, 3, ()), (2, 8, 4, (0,)), (2, 8, 4, (1,)), (2, 8, 4, (2,)), (2, 8, 5, (2, 0)), (2, 16, 4, (1,)), (2, 16, 4, (2,)),
     (3, 1, 1, ()), (3, 2, 1, ()), (3, 4, 1, ()), (3, 8, 1, ()), (3, 8, 2, (2,)), (5, 8, 4, ()), (5, 8, 5, (0,)), (5, 16, 4, ())])
-def test_tiff_of_every_kind_has_pillows_pixels(tmp_path, photometric, bits, samples, extras, tile, order):
+def test_tiff_of_every_kind_decodes_like_pillow(tmp_path, photometric, bits, samples, extras, tile, order):
     (tmp_path / "a").write_bytes(tiff_file(photometric, bits, samples, extras, order, tile=tile))
-    assert_pillows_pixels(tmp_path / "a")
+    assert_decodes_like_pillow(tmp_path / "a")
 
 
 @pytest.mark.parametrize("tile", [None, (32, 16)])
 @pytest.mark.parametrize("photometric, samples, extras", [(2, 3, ()), (2, 4, (2,)), (5, 4, ())])
-def test_tiff_of_separate_planes_has_pillows_pixels(tmp_path, photometric, samples, extras, tile):
+def test_tiff_of_separate_planes_decodes_like_pillow(tmp_path, photometric, samples, extras, tile):
     (tmp_path / "a").write_bytes(tiff_file(photometric, 8, samples, extras, planar=True, tile=tile))
-    assert_pillows_pixels(tmp_path / "a")
+    assert_decodes_like_pillow(tmp_path / "a")
 
 
-def test_tiff_is_turned_as_its_orientation_says_unasked_as_pillow_does(tmp_path):
+def test_tiff_orientation_is_always_applied_like_pillow(tmp_path):
     for orientation in range(1, 9):
         (tmp_path / "a").write_bytes(tiff_file(2, 8, 3, orientation=orientation))
-        assert_pillows_pixels(tmp_path / "a", orientation)
+        assert_decodes_like_pillow(tmp_path / "a", orientation)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_grey_of_16_bits_keeps_its_upper_8(tmp_path, order):
+def test_16_bit_grey_tiff_keeps_its_upper_8_bits(tmp_path, order):
     (tmp_path / "a").write_bytes(tiff_file(1, 16, 1, order=order))
     levels = np.asarray(Image.open(tmp_path / "a"))
     assert levels.max() > 60000
@@ -178,7 +178,7 @@ def test_grey_of_16_bits_keeps_its_upper_8(tmp_path, order):
     ("1 x 32 bits", tiff_file(1, 32, 1)), ("sample format 3", tiff_file(1, 16, 1, t339=3)), ("interpretation 8", tiff_file(8, 8, 3)),
     ("7 x 8 bits", tiff_file(2, 8, 7, (0,) * 4)),
     ("compression 6", tiff_file(2, 8, 3, t259=6)), ("compression 9999", tiff_file(2, 8, 3, t259=9999))])
-def test_tiff_of_other_kinds_is_refused_by_what_it_is(tmp_path, what, file):
+def test_unsupported_kinds_of_tiff_are_rejected_by_name(tmp_path, what, file):
     (tmp_path / "a").write_bytes(file)
     text = refusal(tmp_path / "a")
     assert "is a TIFF file of an unsupported kind: " in text and what in text
@@ -189,7 +189,7 @@ def with_bytes(file, at, content):
 
 
 def huge_files(folder):
-    """Whose headers claim more pixels than any memory has, or tiles that large."""
+    """Files whose headers claim more pixels than fit into any memory, or tiles that large."""
     yield "60000 x 60000", tiff_file(2, 8, 3).replace(struct.pack("<HHII", 256, 4, 1, 50), struct.pack("<HHII", 256, 4, 1, 60000)).replace(
         struct.pack("<HHII", 257, 4, 1, 37), struct.pack("<HHII", 257, 4, 1, 60000))
     yield "65536 x 65536", tiff_file(2, 8, 3, tile=(32, 16), t322=65536, t323=65536)
@@ -207,14 +207,14 @@ def gif(folder):
     return (folder / "a").read_bytes()
 
 
-def test_sizes_beyond_all_bounds_are_refused_by_the_header(tmp_path):
+def test_huge_sizes_are_rejected_by_the_header(tmp_path):
     for what, file in huge_files(tmp_path):
         (tmp_path / "huge").write_bytes(file)
         assert what in refusal(tmp_path / "huge")
 
 
 @pytest.mark.parametrize("form", ["WEBP", "GIF", "BMP", "AVIF", "TIFF"])
-def test_cut_files_are_damaged_and_nothing_else_is_printed(tmp_path, form):
+def test_truncated_files_give_one_error_line(tmp_path, form):
     photo(1, "P" if form == "GIF" else "RGB", (40, 30)).save(tmp_path / "whole", form)
     file = (tmp_path / "whole").read_bytes()
     for part in (0.2, 0.5, 0.9):
@@ -223,8 +223,8 @@ def test_cut_files_are_damaged_and_nothing_else_is_printed(tmp_path, form):
         assert text.startswith("rollcall: --data: is a damaged ") and text.count("\n") <= 1, text
 
 
-def test_packed_pictures_keep_their_bytes_and_a_shrunk_one_its_orientation(tmp_path):
-    """A TIFF is upright once it is decoded; of the others the orientation goes with the smaller JPEG."""
+def test_packed_images_keep_their_bytes_and_resized_ones_their_orientation(tmp_path):
+    """A TIFF is upright when decoded; for the other formats the orientation is stored with the smaller JPEG."""
     (tmp_path / "tree/a").mkdir(parents=True)
     forms = ("AVIF", "BMP", "GIF", "PNG", "TIFF", "WEBP")
     for form in forms:

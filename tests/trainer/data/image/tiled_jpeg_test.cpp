@@ -28,7 +28,7 @@ class TiledJpegCrop : public testing::TestWithParam<test::JpegKind> {
 INSTANTIATE_TEST_SUITE_P(OfEveryKind, TiledJpegCrop, testing::ValuesIn(test::repackable_kinds()),
                          [](const auto& kind) { return test::identifier(kind.param.name); });
 
-TEST_P(TiledJpegCrop, OfAFileWithFilledRowsHasThePixelsOfTheWholeOriginal) {
+TEST_P(TiledJpegCrop, OfAFileBeforeFormat11HasThePixelsOfTheOriginal) {
   ImageDecoder splice(kSplice);
   ImageDecoder own(kOwn);
   for (int i = 0; i < 12; ++i) {
@@ -50,7 +50,7 @@ TEST_P(TiledJpegCrop, OfAFileWithFilledRowsHasThePixelsOfTheWholeOriginal) {
   }
 }
 
-TEST_P(TiledJpegCrop, HasThePixelsOfTheWholeOriginalWithEitherEntropyDecoder) {
+TEST_P(TiledJpegCrop, HasThePixelsOfTheOriginalWithEitherEntropyDecoder) {
   ImageDecoder splice(kSplice);
   ImageDecoder own(kOwn);
   for (int i = 0; i < 16; ++i) {
@@ -74,7 +74,7 @@ TEST_P(TiledJpegCrop, HasThePixelsOfTheWholeOriginalWithEitherEntropyDecoder) {
   }
 }
 
-TEST_P(TiledJpegCrop, OfAHalvedPictureHasThePixelsOfTheWholeHalvedOriginal) {
+TEST_P(TiledJpegCrop, AtHalfSizeHasThePixelsOfTheHalfSizeOriginal) {
   ImageDecoder splice(kSplice);
   ImageDecoder own(kOwn);
   for (int i = 0; i < 8; ++i) {
@@ -105,7 +105,7 @@ Repacked some_tiles() {
   return *repack(test::random_jpeg({"", {.factors = {{2, 2}, {1, 1}, {1, 1}}}}, {250, 90}, random));
 }
 
-TEST(TiledJpeg, ReadsOnlyTheTilesThatTheBoxNeeds) {
+TEST(TiledJpeg, ReadsOnlyTheTilesOfTheBox) {
   const Repacked intact = some_tiles();
   ImageDecoder decoder;
   ASSERT_TRUE(decoder.open(encoded(intact)));
@@ -130,7 +130,7 @@ TEST(TiledJpeg, ReadsOnlyTheTilesThatTheBoxNeeds) {
   }
 }
 
-TEST(TiledJpeg, TilingThatDoesNotFitTheFileIsRefused) {
+TEST(TiledJpeg, RejectsATilingThatDoesNotFitTheFile) {
   const Repacked good = some_tiles();
   const auto refused = [](const Repacked& repacked) {
     ImageDecoder decoder;
@@ -162,7 +162,7 @@ TEST(TiledJpeg, TilingThatDoesNotFitTheFileIsRefused) {
   }
 }
 
-TEST(TiledJpeg, OrdinaryFileUnderATilingIsRefused) {
+TEST(TiledJpeg, RejectsAnOrdinaryFileWithATiling) {
   Repacked ordinary = some_tiles();
   ordinary.jpeg = test::make_jpeg(test::smooth_pixels(250, 90, 1), 250, 90);
   ImageDecoder decoder;
@@ -171,7 +171,7 @@ TEST(TiledJpeg, OrdinaryFileUnderATilingIsRefused) {
   EXPECT_FALSE(decoder.open(encoded(ordinary)));
 }
 
-TEST(TiledJpeg, EveryTruncationIsRefused) {
+TEST(TiledJpeg, RejectsEveryTruncation) {
   const Repacked good = some_tiles();
   ImageDecoder decoder;
   for (std::size_t bytes = 0; bytes < good.jpeg.size(); bytes += 13) {
@@ -179,7 +179,7 @@ TEST(TiledJpeg, EveryTruncationIsRefused) {
   }
 }
 
-/// What became of damaged files.
+/// Counts of the outcomes of decoding damaged files.
 struct Outcomes {
   int same_pixels = 0;
   int other_pixels = 0;
@@ -210,7 +210,7 @@ Outcomes decode_damaged(const Repacked& good, const DecodeOptions& options, std:
   return outcomes;
 }
 
-TEST(TiledJpeg, AMarkerInsideATileIsDamage) {
+TEST(TiledJpeg, RejectsAMarkerInsideATile) {
   const Repacked good = some_tiles();
   const auto begin = good.jpeg.end() - std::accumulate(good.tile_bytes.begin(), good.tile_bytes.end(), 0);
   const auto second = begin + good.tile_bytes[0];
@@ -241,7 +241,7 @@ TEST(TiledJpeg, DamagedHeaderNeverCrashes) {
 }
 
 #if !defined(ROLLCALL_LIBJPEG_ALONE)  // which is about what is not there then
-TEST(TiledJpeg, OwnEntropyDecoderNoticesMostDamageToTiles) {
+TEST(TiledJpeg, OwnEntropyDecoderDetectsMostDamageToTiles) {
   const Repacked good = some_tiles();
   const auto data = std::accumulate(good.tile_bytes.begin(), good.tile_bytes.end(), std::size_t{0});
   const Outcomes splice = decode_damaged(good, kSplice, good.jpeg.size() - data, good.jpeg.size());

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSize = 6;
 
-/// Pixels and label tell index and epoch; some samples are bad.
+/// Pixels and label encode index and epoch; some samples are bad.
 class NumberedDataset : public Dataset {
  public:
   explicit NumberedDataset(std::int64_t size, std::set<std::int64_t> bad = {}) : size_(size), bad_(std::move(bad)) {}
@@ -89,7 +89,7 @@ std::vector<Batch> read_all(Loader& loader) {
 class LoaderWithWorkers : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Count, LoaderWithWorkers, testing::Values(0, 1, 3, 8));
 
-TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
+TEST_P(LoaderWithWorkers, ReturnsTheSameTensorsInTheOrderOfTheSampler) {
   const auto dataset = std::make_shared<NumberedDataset>(53);
   Sampler sampler = make_sampler(53, 8, true);
   sampler.set_epoch(4);
@@ -117,7 +117,7 @@ TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
   EXPECT_FALSE(loader.next()->has_value());  // and it stays at the end
 }
 
-TEST_P(LoaderWithWorkers, StartsAtAnyStepAndAgain) {
+TEST_P(LoaderWithWorkers, StartsAtAnyStepRepeatedly) {
   Loader loader(std::make_shared<NumberedDataset>(40), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(40, 4), 7));
   const auto rest = read_all(loader);
@@ -131,7 +131,7 @@ TEST_P(LoaderWithWorkers, StartsAtAnyStepAndAgain) {
   EXPECT_TRUE(read_all(loader).empty());
 }
 
-TEST_P(LoaderWithWorkers, IsDestroyedInMidEpochWithoutReadingOn) {
+TEST_P(LoaderWithWorkers, StopsReadingWhenDestroyedMidEpoch) {
   const auto dataset = std::make_shared<NumberedDataset>(10'000);
   {
     Loader loader(dataset, make_options(GetParam(), 4));
@@ -141,7 +141,7 @@ TEST_P(LoaderWithWorkers, IsDestroyedInMidEpochWithoutReadingOn) {
   EXPECT_LE(dataset->reads(), (2 * GetParam() + 1) * 4);
 }
 
-TEST_P(LoaderWithWorkers, WritesTheSameTensorsAgainOnceTheyAreDropped) {
+TEST_P(LoaderWithWorkers, ReusesTensorsThatWereReleased) {
   Loader loader(std::make_shared<NumberedDataset>(400), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(400, 4)));
   std::set<const void*> memory;
@@ -155,7 +155,7 @@ TEST_P(LoaderWithWorkers, WritesTheSameTensorsAgainOnceTheyAreDropped) {
   EXPECT_LE(memory.size(), std::max<std::size_t>(2, 2 * static_cast<std::size_t>(GetParam()) + 1));
 }
 
-TEST_P(LoaderWithWorkers, LeavesTensorsAloneThatSomebodyStillLooksAt) {
+TEST_P(LoaderWithWorkers, DoesNotReuseTensorsWithLiveViews) {
   Loader loader(std::make_shared<NumberedDataset>(200), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(200, 4)));
   at::Tensor view = loader.next()->value().images.select(0, 2).select(0, 1);
@@ -164,7 +164,7 @@ TEST_P(LoaderWithWorkers, LeavesTensorsAloneThatSomebodyStillLooksAt) {
   EXPECT_TRUE(at::equal(view, before));
 }
 
-TEST_P(LoaderWithWorkers, LeavesMemoryAloneThatAnotherTensorShares) {
+TEST_P(LoaderWithWorkers, DoesNotReuseMemorySharedByAnotherTensor) {
   Loader loader(std::make_shared<NumberedDataset>(200), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(200, 4)));
   // Unlike a view it keeps the memory alone, not the tensor that it came from.
@@ -175,7 +175,7 @@ TEST_P(LoaderWithWorkers, LeavesMemoryAloneThatAnotherTensorShares) {
   EXPECT_TRUE(at::equal(other, before));
 }
 
-TEST_P(LoaderWithWorkers, GoesOnToTheNextEpochWithTheSameThreads) {
+TEST_P(LoaderWithWorkers, ContinuesWithTheNextEpochAfterCompleteAndPartialEpochs) {
   Loader loader(std::make_shared<NumberedDataset>(24), make_options(GetParam(), 5));
   for (std::uint64_t epoch = 0; epoch < 50; ++epoch) {
     Sampler sampler = make_sampler(24, 5, true);
@@ -189,7 +189,7 @@ TEST_P(LoaderWithWorkers, GoesOnToTheNextEpochWithTheSameThreads) {
   }
 }
 
-TEST(LoaderThreads, GiveWayToTheThreadsThatCompute) {
+TEST(LoaderThreads, RunAtLowerPriority) {
   const auto dataset = std::make_shared<NumberedDataset>(8);
   Loader loader(dataset, make_options(2, 4));
   ASSERT_TRUE(loader.start(make_sampler(8, 4)));
@@ -197,7 +197,7 @@ TEST(LoaderThreads, GiveWayToTheThreadsThatCompute) {
   EXPECT_GT(dataset->nice, getpriority(PRIO_PROCESS, 0));
 }
 
-TEST(Loader, WorkersRunWhereTheyAreTold) {
+TEST(Loader, WorkersRunOnTheGivenCpus) {
   const std::vector<std::uint32_t> own = cpus_of_this_process();
   const auto dataset = std::make_shared<NumberedDataset>(40);
   LoaderOptions options = make_options(3, 4);
@@ -209,7 +209,7 @@ TEST(Loader, WorkersRunWhereTheyAreTold) {
   EXPECT_EQ(cpus_of_this_process(), own);  // the caller's thread stays where it was
 }
 
-TEST_P(LoaderWithWorkers, Bfloat16BatchesHoldTheRoundedNumbers) {
+TEST_P(LoaderWithWorkers, Bfloat16BatchesAreTheRoundedFloatBatches) {
   LoaderOptions options = make_options(GetParam(), 4);
   const auto dataset = std::make_shared<FakeDataset>(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7}, 1);
   Loader exact(dataset, options);
@@ -223,7 +223,7 @@ TEST_P(LoaderWithWorkers, Bfloat16BatchesHoldTheRoundedNumbers) {
   EXPECT_TRUE(at::equal(batches[1].images, expected[1].images.to(at::kBFloat16)));
 }
 
-TEST_P(LoaderWithWorkers, MixesEachSampleWithTheOneBeforeItAndTellsBothLabels) {
+TEST_P(LoaderWithWorkers, MixUpBlendsEachSampleWithThePreviousAndReturnsBothLabels) {
   LoaderOptions options = make_options(GetParam(), 4);
   const auto dataset = std::make_shared<NumberedDataset>(40);
   Loader plain(dataset, options);
@@ -246,7 +246,7 @@ TEST_P(LoaderWithWorkers, MixesEachSampleWithTheOneBeforeItAndTellsBothLabels) {
   EXPECT_EQ(weights.size(), 10U);
 }
 
-TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
+TEST_P(LoaderWithWorkers, ReplacesABadSampleByTheNextGoodOneAndNamesIt) {
   SamplerOptions in_order;
   in_order.dataset_size = 8;
   in_order.batch_size = 4;
@@ -267,7 +267,7 @@ TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
   EXPECT_NE(batches[0].bad[0].message().find("sample 1: is damaged"), std::string::npos) << batches[0].bad[0].message();
 }
 
-TEST_P(LoaderWithWorkers, ABadSampleThatPadsAnotherBatchIsNamedOnce) {
+TEST_P(LoaderWithWorkers, NamesABadSampleOnceIfItAlsoPadsABatch) {
   SamplerOptions in_order;
   in_order.dataset_size = 7;
   in_order.batch_size = 4;
@@ -293,7 +293,7 @@ void expect_error(Loader& loader, const std::string& value, ExitCode code, const
   EXPECT_FALSE(loader.next()->has_value());  // the epoch is over
 }
 
-TEST_P(LoaderWithWorkers, FailsAtTheFirstBadSampleOfTheFirstBadBatchWhereAsked) {
+TEST_P(LoaderWithWorkers, FailsAtTheFirstBadSampleWithBadSamplesFail) {
   SamplerOptions in_order;
   in_order.dataset_size = 30;
   in_order.batch_size = 10;
@@ -303,7 +303,7 @@ TEST_P(LoaderWithWorkers, FailsAtTheFirstBadSampleOfTheFirstBadBatchWhereAsked) 
   expect_error(loader, "sample 14", ExitCode::BadData);
 }
 
-TEST_P(LoaderWithWorkers, WhereDamagedSamplesAreSkippedTheFileSystemsFailureIsAnError) {
+TEST_P(LoaderWithWorkers, SkipDamagedStillFailsOnFileSystemErrors) {
   SamplerOptions in_order;
   in_order.dataset_size = in_order.batch_size = 10;
   const auto dataset = std::make_shared<NumberedDataset>(10, std::set<std::int64_t>{4});
@@ -316,14 +316,14 @@ TEST_P(LoaderWithWorkers, WhereDamagedSamplesAreSkippedTheFileSystemsFailureIsAn
   expect_error(failing, "sample 4", ExitCode::InputOutput);
 }
 
-TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
+TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenWithSkip) {
   Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(1, 4, true)));
   expect_error(loader, "sample 0", ExitCode::BadData,
                "cannot be used, nor can any other sample of this batch: is damaged");
 }
 
-TEST_P(LoaderWithWorkers, BatchOfWhichTheFileSystemGaveNothingIsNoDamagedData) {
+TEST_P(LoaderWithWorkers, BatchOfUnreadableFilesIsAnInputOutputError) {
   const auto dataset = std::make_shared<NumberedDataset>(2, std::set<std::int64_t>{0, 1});
   dataset->bad_kind = ErrorKind::NoInput;
   Loader loader(dataset, make_options(GetParam(), 2));
@@ -333,7 +333,7 @@ TEST_P(LoaderWithWorkers, BatchOfWhichTheFileSystemGaveNothingIsNoDamagedData) {
   expect_error(loader, "sample 0", ExitCode::InputOutput);
 }
 
-TEST_P(LoaderWithWorkers, ExceptionOfAReaderReachesTheCallerAsAnError) {
+TEST_P(LoaderWithWorkers, ExceptionInADatasetIsReturnedAsAnError) {
   const auto dataset = std::make_shared<NumberedDataset>(20);
   dataset->throws_at = 13;
   Loader loader(dataset, make_options(GetParam(), 5));

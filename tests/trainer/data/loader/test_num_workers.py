@@ -1,4 +1,4 @@
-"""How many workers load the data: chosen while training waits for them, bounded by the memory, and no batch depends on it."""
+"""The number of data loading workers: increased while training waits, bounded by memory, without an effect on batches."""
 import os
 import re
 
@@ -29,7 +29,7 @@ def large_pictures(tmp_path_factory):
     return root
 
 
-def test_auto_takes_more_workers_where_training_waits_and_the_batches_stay_the_same(tmp_path, large_pictures):
+def test_auto_adds_workers_when_training_waits_without_changing_batches(tmp_path, large_pictures):
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         pytest.skip("one CPU: there is none to load with beside the one that computes")
@@ -52,7 +52,7 @@ def test_auto_takes_more_workers_where_training_waits_and_the_batches_stay_the_s
     assert records[0] == records[1] != []
 
 
-def test_batches_that_do_not_fit_into_memory_are_refused_before_any_is_read(tmp_path):
+def test_prefetch_beyond_memory_is_rejected_before_reading(tmp_path):
     output = trainer_ranks.run(tmp_path, "--data=fake", *trainer_ranks.SMALL, "--batch-size=64", "--fake-size=1000", "--image-size=224",
                                "--train-num-workers=1024", "--prefetch=1024", ranks=1, code=64)
     assert re.search(r"rollcall: --train-num-workers: 1024: batches read ahead .* take [\d.]+ TiB, but each rank has [\d.]+ [GT]iB; "

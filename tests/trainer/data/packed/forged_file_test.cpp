@@ -10,7 +10,7 @@
 #include "tests/trainer/data/packed/sample_file.h"
 #include "trainer/data/sources/packed_file.h"
 
-// Packed files of an author who means harm, who makes all checksums right again.
+// Malicious packed files with correct checksums.
 namespace rollcall::data {
 namespace {
 
@@ -99,7 +99,7 @@ class Forger {
   std::mt19937_64 random_{20261129};
 };
 
-/// What a training does with a file: how many samples it gave, or nothing where it was refused.
+/// Reads a file as a training does: the number of samples read, or nothing if the file was rejected.
 std::optional<std::size_t> use(const std::string& path,
                                const std::function<void(std::int64_t, const ImageSource::Sample&)>& see) {
   const auto source = PackedSource::open(path);
@@ -120,7 +120,7 @@ std::optional<std::size_t> use(const std::string& path,
   return samples;
 }
 
-TEST(ForgedPackedFile, IsRefusedOrReadWhateverItsStructuresSay) {
+TEST(ForgedPackedFile, IsRejectedOrReadForAnyStructures) {
   const TemporaryFolder folder;
   test::write_packed(folder.file("sound.h5"), test::three_samples());
   Forger forger(folder.file("sound.h5"));
@@ -140,7 +140,7 @@ TEST(ForgedPackedFile, IsRefusedOrReadWhateverItsStructuresSay) {
   EXPECT_LT(refused, kFiles) << "nothing reached the tables";
 }
 
-TEST(ForgedPackedFile, WhoseTablesNeedMoreMemoryThanThereIsIsRefusedByTheirName) {
+TEST(ForgedPackedFile, RejectsTablesLargerThanMemoryByName) {
   constexpr std::uint64_t kElements = std::uint64_t{1} << 42U;
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
@@ -173,7 +173,7 @@ TEST(ForgedPackedFile, WhoseTablesNeedMoreMemoryThanThereIsIsRefusedByTheirName)
   EXPECT_EQ(source.error().kind, ErrorKind::BadData);
 }
 
-TEST(ForgedPackedFile, DamageGivesTheSameSamplesOrNone) {
+TEST(ForgedPackedFile, DamageGivesTheOriginalSamplesOrNone) {
   const TemporaryFolder folder;
   const auto made = test::three_samples();
   test::write_packed(folder.file("sound.h5"), made);

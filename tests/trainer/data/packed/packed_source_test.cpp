@@ -40,7 +40,7 @@ void expect_sample(const ImageSource& source, std::int64_t index, const MadeSamp
   }
 }
 
-TEST(PackedSource, GivesBackEveryPictureLabelAndTiling) {
+TEST(PackedSource, ReturnsEveryImageLabelAndTiling) {
   const TemporaryFolder folder;
   const auto made = test::three_samples();
   test::write_packed(folder.file("a.h5"), made);
@@ -74,7 +74,7 @@ TEST(PackedSource, CanBeReadByManyThreadsAtOnce) {
   }
 }
 
-TEST(PackedSource, AllocatesNothingOnceItsBuffersAreLargeEnough) {
+TEST(PackedSource, AllocatesNothingOnceBuffersAreLargeEnough) {
   const TemporaryFolder folder;
   test::write_packed(folder.file("a.h5"), test::three_samples());
   const auto source = open(folder.file("a.h5"));
@@ -105,7 +105,7 @@ TEST(PackedSource, ReadsDataBeyondFourGibibytes) {
   expect_sample(*open(path), 0, made, buffer);
 }
 
-TEST(PackedSource, FileCutAtAnyByteIsRefused) {
+TEST(PackedSource, RejectsAFileTruncatedAtAnyByte) {
   const TemporaryFolder folder;
   test::write_packed(folder.file("a.h5"), test::three_samples());
   const auto whole = test::content_of_file(folder.file("a.h5"));
@@ -118,7 +118,7 @@ TEST(PackedSource, FileCutAtAnyByteIsRefused) {
   }
 }
 
-TEST(PackedSource, ChangedByteOfAPictureIsFoundAndTheSampleNamed) {
+TEST(PackedSource, DetectsAChangedByteOfAnImageAndNamesTheSample) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   test::write_packed(path, test::three_samples());
@@ -134,7 +134,7 @@ TEST(PackedSource, ChangedByteOfAPictureIsFoundAndTheSampleNamed) {
   EXPECT_TRUE(source->fetch(1, buffer));
 }
 
-TEST(PackedSource, ChangedByteOfATileLengthIsFound) {
+TEST(PackedSource, DetectsAChangedByteOfATileLength) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   test::write_packed(path, test::three_samples());
@@ -145,7 +145,7 @@ TEST(PackedSource, ChangedByteOfATileLengthIsFound) {
   EXPECT_FALSE(open(path)->fetch(1, buffer));
 }
 
-TEST(PackedSource, FileThatIsCutWhileItIsReadIsAnErrorAndNoCrash) {
+TEST(PackedSource, TruncationWhileReadingIsAnError) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   test::write_packed(path, test::three_samples());
@@ -159,7 +159,7 @@ TEST(PackedSource, FileThatIsCutWhileItIsReadIsAnErrorAndNoCrash) {
   }
 }
 
-TEST(PackedSource, FileThatIsOverwrittenWhileItIsReadIsAnError) {
+TEST(PackedSource, OverwritingWhileReadingIsAnError) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   test::write_packed(path, test::three_samples());
@@ -170,7 +170,7 @@ TEST(PackedSource, FileThatIsOverwrittenWhileItIsReadIsAnError) {
   EXPECT_FALSE(source->fetch(0, buffer));
 }
 
-TEST(PackedSource, FileThatIsReplacedWhileItIsReadStaysTheOldOne) {
+TEST(PackedSource, KeepsReadingTheOldFileAfterAReplacement) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   const auto made = test::three_samples();
@@ -183,7 +183,7 @@ TEST(PackedSource, FileThatIsReplacedWhileItIsReadStaysTheOldOne) {
 }
 
 /// Every byte of the file that is neither data nor unused.
-TEST(PackedSource, ChangedByteOfATableOrStructureNeverGoesUnnoticedAsOtherContent) {
+TEST(PackedSource, ChangedByteOfTablesOrStructuresNeverGivesOtherContent) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   const auto made = test::three_samples();
@@ -209,7 +209,7 @@ TEST(PackedSource, ChangedByteOfATableOrStructureNeverGoesUnnoticedAsOtherConten
   EXPECT_GT(refused, 500U);
 }
 
-TEST(PackedSource, FilesOfOtherKindsAreRefusedWithTheReason) {
+TEST(PackedSource, RejectsOtherKindsOfFilesWithTheReason) {
   const TemporaryFolder folder;
   test::write_content(folder.file("empty.h5"), {});
   test::write_content(folder.file("page.h5"), {'<', 'h', 't', 'm', 'l', '>'});
@@ -231,7 +231,7 @@ void with_file(const std::string& path, const std::function<void(hid_t)>& change
   change(file.get());
 }
 
-TEST(PackedSource, NewerMajorVersionIsRefusedAndANewerMinorOneIsRead) {
+TEST(PackedSource, RejectsANewerMajorVersionAndReadsANewerMinorOne) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   for (const std::string version : {"2.0", "1.9"}) {
@@ -249,7 +249,7 @@ TEST(PackedSource, NewerMajorVersionIsRefusedAndANewerMinorOneIsRead) {
   }
 }
 
-TEST(PackedSource, FileThatWasNeverFinishedIsRefused) {
+TEST(PackedSource, RejectsAnUnfinishedFile) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   test::write_packed(path, test::three_samples());
@@ -259,7 +259,7 @@ TEST(PackedSource, FileThatWasNeverFinishedIsRefused) {
   EXPECT_THAT(refusal(path), HasSubstr("is incomplete: its packing did not finish"));
 }
 
-TEST(PackedSource, TableWithoutAChecksumIsRefused) {
+TEST(PackedSource, RejectsATableWithoutChecksum) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   test::write_packed(path, test::three_samples());
@@ -270,7 +270,7 @@ TEST(PackedSource, TableWithoutAChecksumIsRefused) {
   EXPECT_THAT(refusal(path), HasSubstr(packed_schema::kLabel + std::string(" has a wrong checksum")));
 }
 
-TEST(PackedSource, ReplacedTablesOfAWrongKindAreRefused) {
+TEST(PackedSource, RejectsTablesOfAWrongType) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");
   for (const char* name : {packed_schema::kOffset, packed_schema::kData, packed_schema::kClassNames}) {

@@ -31,11 +31,11 @@ std::string verdict(const std::function<void(PackedColumns&)>& change) {
   return entries ? "" : entries.error().message();
 }
 
-TEST(PackedTables, SoundOnesAreTaken) {
+TEST(PackedTables, AcceptsValidTables) {
   EXPECT_EQ(verdict([](PackedColumns&) {}), "");
 }
 
-TEST(PackedTables, EveryValueThatCannotBeIsRefused) {
+TEST(PackedTables, RejectsEveryImpossibleValue) {
   constexpr auto kMost64 = std::numeric_limits<std::uint64_t>::max();
   constexpr auto kMost32 = std::numeric_limits<std::uint32_t>::max();
   const std::vector<std::pair<std::function<void(PackedColumns&)>, std::string>> changes{
@@ -58,7 +58,7 @@ TEST(PackedTables, EveryValueThatCannotBeIsRefused) {
   }
 }
 
-TEST(PackedTables, TileLengthsThatDoNotFitAreRefused) {
+TEST(PackedTables, RejectsTileLengthsThatDoNotFit) {
   const PackedEntry entry{.offset = 0, .length = 10, .tile_count = 2};
   std::vector<std::uint16_t> lengths;
   std::vector<std::byte> stored(14);

@@ -17,7 +17,7 @@ TEST(PackedWriter, EqualContentGivesEqualFiles) {
   EXPECT_EQ(test::content_of_file(folder.file("a.h5")), test::content_of_file(folder.file("b.h5")));
 }
 
-TEST(PackedWriter, LeavesNothingBesideTheFile) {
+TEST(PackedWriter, LeavesNoTemporaryFiles) {
   const TemporaryFolder folder;
   test::write_packed(folder.file("a.h5"), test::three_samples());
   std::vector<std::string> found;
@@ -27,7 +27,7 @@ TEST(PackedWriter, LeavesNothingBesideTheFile) {
   EXPECT_THAT(found, testing::ElementsAre("a.h5"));
 }
 
-TEST(PackedWriter, WhatAnInterruptedAttemptLeftBehindThePicturesDoesNotMatter) {
+TEST(PackedWriter, OverwritesLeftoversOfAnInterruptedAttempt) {
   const TemporaryFolder folder;
   // Without a sample there is room for data all the same, which nothing is written to.
   for (const auto& samples : {test::three_samples(), decltype(test::three_samples()){}}) {
@@ -45,7 +45,7 @@ TEST(PackedWriter, WhatAnInterruptedAttemptLeftBehindThePicturesDoesNotMatter) {
   }
 }
 
-TEST(PackedWriter, FileWithoutASampleIsSound) {
+TEST(PackedWriter, FileWithoutSamplesIsValid) {
   const TemporaryFolder folder;
   test::write_packed(folder.file("a.h5"), {});
   const auto file = PackedFile::open(folder.file("a.h5"));
@@ -53,7 +53,7 @@ TEST(PackedWriter, FileWithoutASampleIsSound) {
   EXPECT_TRUE(file->entries().empty());
 }
 
-TEST(PackedWriter, TellsWhoWroteItAndWhen) {
+TEST(PackedWriter, RecordsWriterAndTime) {
   const TemporaryFolder folder;
   test::write_packed(folder.file("a.h5"), test::three_samples());
   const auto file = PackedFile::open(folder.file("a.h5"));

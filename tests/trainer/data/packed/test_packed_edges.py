@@ -27,7 +27,7 @@ def swept_sizes():
 
 @functools.cache
 def rough_picture():
-    """So rough that a pixel at the edge tells which neighbours it was made with."""
+    """So rough that a pixel at the edge depends visibly on its neighbours."""
     noise = np.random.default_rng(5).integers(-40, 41, (48, 512, 3))
     levels = np.asarray(picture(11, 512, 48)).astype(int) + noise
     return Image.fromarray(np.clip(levels, 0, 255).astype(np.uint8))
@@ -70,24 +70,24 @@ def differences(packed, root):
     return found
 
 
-def expect_the_originals(packed, root):
+def expect_original_pixels(packed, root):
     found = differences(packed, root)
     different = [(name, columns) for name, _, columns in found if columns]
     assert not different, f"{len(different)} of {len(found)}; the first, with their columns: {different[:5]}"
     return sum(tiled for _, tiled, _ in found)
 
 
-def test_edges_of_every_sampling_and_size_are_the_originals(tmp_path):
+def test_repacked_edges_match_for_every_sampling_and_size(tmp_path):
     save_sweep(tmp_path / "tree")
-    assert expect_the_originals(pack(tmp_path / "tree", "sweep.h5", "--repack"), tmp_path / "tree") == 6 * len(swept_sizes())
+    assert expect_original_pixels(pack(tmp_path / "tree", "sweep.h5", "--repack"), tmp_path / "tree") == 6 * len(swept_sizes())
 
 
-def test_edges_of_grey_restarted_and_turned_pictures_are_the_originals(tmp_path):
+def test_repacked_edges_match_for_grey_restart_and_rotated_images(tmp_path):
     save_others(tmp_path / "tree")
-    assert expect_the_originals(pack(tmp_path / "tree", "others.h5", "--repack"), tmp_path / "tree") == 3 * 16  # all but the inks
+    assert expect_original_pixels(pack(tmp_path / "tree", "others.h5", "--repack"), tmp_path / "tree") == 3 * 16  # all but the inks
 
 
-def test_edges_of_resized_pictures_are_those_that_were_encoded(tmp_path):
+def test_resize_gives_equal_pixels_with_and_without_repack(tmp_path):
     """The same pictures are encoded with and without --repack."""
     save_others(tmp_path / "tree")
     kept = packed_images(pack(tmp_path / "tree", "kept.h5", "--resize=29"))
@@ -109,7 +109,7 @@ def jpegs_of_other_encoders():
     return sorted(found.values())[:200]
 
 
-def test_edges_of_other_encoders_files_are_the_originals(tmp_path, record_property):
+def test_repacked_edges_match_for_files_of_other_encoders(tmp_path, record_property):
     paths = jpegs_of_other_encoders()
     if not paths:
         pytest.skip("no installed package brings a JPEG file along")
@@ -119,4 +119,4 @@ def test_edges_of_other_encoders_files_are_the_originals(tmp_path, record_proper
     for index, path in enumerate(paths):
         (folder / f"{index:03}.jpg").write_bytes(path.read_bytes())
     packed = pack(tmp_path / "tree", "installed.h5", "--repack", "--bad-samples=skip")
-    print(expect_the_originals(packed, tmp_path / "tree"), "repacked of", *paths, sep="\n  ")
+    print(expect_original_pixels(packed, tmp_path / "tree"), "repacked of", *paths, sep="\n  ")

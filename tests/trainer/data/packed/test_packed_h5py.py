@@ -71,11 +71,11 @@ def originals(tree):
     return [path for folder in sorted(tree.iterdir()) for path in sorted(folder.iterdir())]
 
 
-def test_the_printed_class_has_at_most_forty_lines():
+def test_the_documented_dataset_class_has_at_most_forty_lines():
     assert len(printed_code().strip().splitlines()) <= 40
 
 
-def test_original_bytes_labels_and_classes_come_back(tree, kept):
+def test_the_documented_dataset_returns_bytes_labels_and_classes(tree, kept):
     dataset = packed_images(kept)
     files = originals(tree)
     assert len(dataset) == len(files) == 7
@@ -87,7 +87,7 @@ def test_original_bytes_labels_and_classes_come_back(tree, kept):
         assert np.array_equal(image, Image.open(path).convert("RGB"))
 
 
-def test_it_is_torchvisions_image_folder_in_one_file(tree, kept):
+def test_a_packed_file_equals_torchvision_image_folder(tree, kept):
     datasets = pytest.importorskip("torchvision.datasets")
     folder = datasets.ImageFolder(tree)
     dataset = packed_images(kept)
@@ -97,14 +97,14 @@ def test_it_is_torchvisions_image_folder_in_one_file(tree, kept):
         assert np.array_equal(dataset[index][0], folder[index][0])
 
 
-def test_names_are_the_paths_below_the_folder(tree, kept):
+def test_sample_names_are_relative_paths(tree, kept):
     with h5py.File(kept, "r") as file:
         data, bounds = file["name_data"][()].tobytes(), file["name_offset"][()]
         names = [data[a:b].decode() for a, b in zip(bounds, bounds[1:])]
     assert names == [str(path.relative_to(tree)) for path in originals(tree)]
 
 
-def test_attributes_tell_what_the_file_is(kept):
+def test_packed_file_attributes_describe_the_file(kept):
     with h5py.File(kept, "r") as file:
         attributes = dict(file.attrs)
         types = {name: file[name].dtype.str for name in file if name != "class_names"}
@@ -115,7 +115,7 @@ def test_attributes_tell_what_the_file_is(kept):
                      "name_data": "|u1"}
 
 
-def test_repacked_pictures_decode_to_the_same_pixels(tree, repacked):
+def test_repacked_images_decode_to_the_same_pixels(tree, repacked):
     dataset = packed_images(repacked)
     with h5py.File(repacked, "r") as file:
         tiles = file["tile_count"][()]
@@ -124,7 +124,7 @@ def test_repacked_pictures_decode_to_the_same_pixels(tree, repacked):
         assert np.array_equal(dataset[index][0], Image.open(path).convert("RGB")), path
 
 
-def test_tile_lengths_lead_from_marker_to_marker(repacked):
+def test_tile_lengths_match_the_restart_markers(repacked):
     with h5py.File(repacked, "r") as file:
         offset, length, count = (int(file[name][0]) for name in ("offset", "length", "tile_count"))
         stored = file["data"][offset:offset + length + 2 * count].tobytes()
@@ -138,7 +138,7 @@ def test_tile_lengths_lead_from_marker_to_marker(repacked):
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_a_data_loader_with_workers_reads_it(kept, start):
+def test_a_data_loader_with_workers_reads_a_packed_file(kept, start):
     dataset = packed_images(kept, len_of_image)
     dataset[0]  # opens the file in this process too
     if start == "spawn":  # the class of an exec() cannot be pickled: what spawning does to the state, done by hand

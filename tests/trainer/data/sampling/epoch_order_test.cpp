@@ -17,7 +17,7 @@ std::vector<std::int64_t> order_of(const EpochOrderOptions& options, std::uint64
   return samples;
 }
 
-TEST(EpochOrderOfSamples, IsAPermutationWhateverTheWindow) {
+TEST(SampleOrder, IsAPermutationForAnyWindow) {
   for (const std::int64_t size : {1, 2, 63, 64, 65, 1000, 4097}) {
     for (const std::int64_t window : {0, 1, 2, 7, 64, 999, 5000}) {
       std::vector<std::int64_t> samples = order_of({size, 3, true, window}, 2);
@@ -29,7 +29,7 @@ TEST(EpochOrderOfSamples, IsAPermutationWhateverTheWindow) {
   }
 }
 
-TEST(EpochOrderOfSamples, PositionsMayBeAskedForInAnyOrder) {
+TEST(SampleOrder, PositionsMayBeQueriedInAnyOrder) {
   const EpochOrderOptions options{5000, 1, true, 16};
   const std::vector<std::int64_t> straight = order_of(options, 0);
   EpochOrder order(options, 0);
@@ -38,7 +38,7 @@ TEST(EpochOrderOfSamples, PositionsMayBeAskedForInAnyOrder) {
   }
 }
 
-TEST(EpochOrderOfSamples, DiffersFromEpochToEpochAndFromSeedToSeed) {
+TEST(SampleOrder, DiffersFromEpochToEpochAndFromSeedToSeed) {
   EXPECT_NE(order_of({1000, 1, true, 8}, 0), order_of({1000, 1, true, 8}, 1));
   EXPECT_NE(order_of({1000, 1, true, 8}, 0), order_of({1000, 2, true, 8}, 0));
 }
@@ -53,7 +53,7 @@ std::size_t windows_in(const std::vector<std::int64_t>& samples, std::size_t fir
   return seen.size();
 }
 
-TEST(EpochOrderOfSamples, ReadsFromAFewWindowsAtATime) {
+TEST(SampleOrder, ReadsFromAFewWindowsAtATime) {
   const std::vector<std::int64_t> samples = order_of({100'000, 5, true, 50}, 0);
   for (std::size_t first = 0; first + 3200 <= samples.size(); first += 3200) {
     ASSERT_LE(windows_in(samples, first, 3200, 50), 2 * EpochOrder::kMixedWindows + 1);
@@ -61,7 +61,7 @@ TEST(EpochOrderOfSamples, ReadsFromAFewWindowsAtATime) {
   EXPECT_GT(windows_in(order_of({100'000, 5, true, 0}, 0), 0, 3200, 50), 1500U);
 }
 
-TEST(EpochOrderOfSamples, TheWindowsThemselvesComeInAnyOrder) {
+TEST(SampleOrder, ShufflesTheOrderOfWindows) {
   const std::vector<std::int64_t> samples = order_of({100'000, 5, true, 50}, 0);
   double sum = 0;
   for (std::size_t i = 0; i < 3200; ++i) {
@@ -74,7 +74,7 @@ TEST(EpochOrderOfSamples, TheWindowsThemselvesComeInAnyOrder) {
 
 // Classes in a batch of 256 from a file sorted by class, 1000 classes of 100: on average 1000 * (1 - 0.999^256) = 226.3
 // with a full shuffle, and about the 64 windows that are mixed with windows up to a class's size.
-TEST(EpochOrderOfSamples, BatchesOfASortedFileHoldAsManyClassesAsWindowsAreMixed) {
+TEST(SampleOrder, MixesClassesOfASortedFileByTheNumberOfWindows) {
   const auto classes_of_a_batch = [](std::int64_t window) {
     const std::vector<std::int64_t> samples = order_of({100'000, 9, true, window}, 0);
     double sum = 0;

@@ -31,7 +31,7 @@ TEST(KeyedPermutation, IsABijectionForEverySize) {
   }
 }
 
-TEST(KeyedPermutation, DependsOnSeedEpochAndPurposeAndOnNothingElse) {
+TEST(KeyedPermutation, DependsOnlyOnSeedEpochAndPurpose) {
   const auto order = listed(Permutation(1000, 1, 1));
   EXPECT_EQ(listed(Permutation(1000, 1, 1)), order);
   EXPECT_NE(listed(Permutation(1000, 2, 1)), order);
@@ -40,7 +40,7 @@ TEST(KeyedPermutation, DependsOnSeedEpochAndPurposeAndOnNothingElse) {
 }
 
 // Where element 0 of ten lands, over 20,000 epochs: each place 2,000 times, give or take 5 standard deviations (212).
-TEST(KeyedPermutation, PutsAnElementEverywhereEquallyOften) {
+TEST(KeyedPermutation, PlacesAnElementUniformly) {
   std::map<std::int64_t, int> first;
   std::map<std::int64_t, int> last;
   for (std::uint64_t epoch = 0; epoch < 20'000; ++epoch) {
@@ -54,7 +54,7 @@ TEST(KeyedPermutation, PutsAnElementEverywhereEquallyOften) {
   }
 }
 
-TEST(KeyedPermutation, LeavesNoOrderBetweenNeighbours) {
+TEST(KeyedPermutation, LeavesNoOrderBetweenAdjacentElements) {
   const Permutation permutation(10'000, 5, 0);
   int rising = 0;
   int adjacent = 0;
@@ -66,7 +66,7 @@ TEST(KeyedPermutation, LeavesNoOrderBetweenNeighbours) {
   EXPECT_LT(adjacent, 15);  // 2 expected
 }
 
-TEST(KeyedPermutation, ReachesAnyPositionOfAHugeSetAtOnce) {
+TEST(KeyedPermutation, ComputesAnyPositionOfAHugeSetDirectly) {
   const std::int64_t size = std::int64_t{1} << 40;
   const Permutation permutation(size, 1, 0);
   EXPECT_NE(permutation(0), permutation(size - 1));

@@ -9,7 +9,7 @@ namespace rollcall::data {
 namespace {
 
 // kat_vectors of the Random123 distribution, philox4x32 with 10 rounds.
-TEST(KeyedRandom, PhiloxGivesTheKnownAnswers) {
+TEST(KeyedRandom, PhiloxMatchesTheKnownAnswerVectors) {
   using Block = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox4x32({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -17,7 +17,7 @@ TEST(KeyedRandom, PhiloxGivesTheKnownAnswers) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(KeyedRandom, EveryPartOfTheKeyGivesAnotherStream) {
+TEST(KeyedRandom, EveryPartOfTheKeyChangesTheStream) {
   std::set<std::uint64_t> seen;
   const auto draw = [&](Random random) { seen.insert((std::uint64_t{random.bits()} << 32) | random.bits()); };
   for (std::uint64_t i = 0; i < 100; ++i) {
@@ -47,7 +47,7 @@ TEST(KeyedRandom, UniformFillsItsRange) {
   EXPECT_LT(without_low_bits, 5) << "all 53 bits of the fraction are drawn";
 }
 
-TEST(KeyedRandom, BelowTakesEveryValueEquallyOften) {
+TEST(KeyedRandom, BelowIsUniform) {
   Random random(2, Purpose::Augmentation, 0, 0);
   std::array<int, 7> count{};
   for (int i = 0; i < 70'000; ++i) {

@@ -35,7 +35,7 @@ std::int64_t steps_of(const SamplerOptions& chosen, std::int64_t start) {
   return sampler.steps();
 }
 
-TEST(EpochSampler, WithoutShuffleTheOrderIsThatOfTheData) {
+TEST(EpochSampler, KeepsTheOrderOfTheDataWithoutShuffle) {
   SamplerOptions chosen = options(6, 2);
   chosen.shuffle = false;
   const Sampler sampler(chosen);
@@ -43,12 +43,12 @@ TEST(EpochSampler, WithoutShuffleTheOrderIsThatOfTheData) {
   EXPECT_EQ(sampler.steps(), 3);
 }
 
-TEST(EpochSampler, EachEpochHasAnotherOrderTheSameOnEveryRank) {
+TEST(EpochSampler, EachEpochHasAnotherOrderEqualOnAllRanks) {
   EXPECT_EQ(global_batch(options(100, 25, 2), 0, 0, 1), global_batch(options(100, 10, 5), 0, 0, 1));
   EXPECT_NE(global_batch(options(100, 50), 0, 0, 0), global_batch(options(100, 50), 1, 0, 0));
 }
 
-TEST(EpochSampler, AnEpochHoldsWholeStepsOfSeveralBatches) {
+TEST(EpochSampler, CountsStepsOfSeveralBatchesWithAccumulation) {
   SamplerOptions chosen = options(103, 5, 4);
   chosen.accumulation = 2;
   chosen.drop_last = true;
@@ -74,7 +74,7 @@ TEST(EpochSampler, AnEpochHoldsWholeStepsOfSeveralBatches) {
   EXPECT_EQ(last.size(), 20U);
 }
 
-TEST(EpochSampler, ForSeveralRanksItReadsEachOnesBatchesOfAStepInTurn) {
+TEST(EpochSampler, ReadsTheBatchesOfSeveralVirtualRanksInTurn) {
   SamplerOptions chosen = options(103, 3, 5);
   chosen.accumulation = 2;
   chosen.pad = true;
@@ -114,7 +114,7 @@ TEST(EpochSampler, DropLastGivesEveryRankEquallyManyFullBatches) {
   EXPECT_EQ(steps_of(chosen, 0), 0);
 }
 
-TEST(EpochSampler, PaddingWrapsAroundAndEverySampleCountsOnce) {
+TEST(EpochSampler, PaddingWrapsAroundAndCountsEverySampleOnce) {
   for (const std::int64_t size : {1, 3, 19, 20, 21, 103}) {
     SamplerOptions chosen = options(size, 5, 4);
     chosen.pad = true;
@@ -137,7 +137,7 @@ TEST(EpochSampler, PaddingWrapsAroundAndEverySampleCountsOnce) {
   }
 }
 
-TEST(EpochSampler, WithoutDropAndPadTheLastBatchIsShort) {
+TEST(EpochSampler, LastBatchIsShortWithoutDropAndPad) {
   EXPECT_EQ(global_batch(options(23, 5, 4), 0, 0, 1).size(), 3U);
   SamplerOptions last_rank = options(23, 5, 4);
   last_rank.rank = 3;
@@ -145,7 +145,7 @@ TEST(EpochSampler, WithoutDropAndPadTheLastBatchIsShort) {
 }
 
 // Interrupted at random steps and continued with random world and batch sizes, an epoch still reads each sample once.
-TEST(EpochSampler, ResumedWithAnyWorldSizeAnEpochLosesAndRepeatsNoSample) {
+TEST(EpochSampler, ResumeWithAnyWorldSizeReadsEachSampleOnce) {
   std::uint64_t state = 1;
   const auto below = [&](std::uint64_t count) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -178,7 +178,7 @@ TEST(EpochSampler, ResumedWithAnyWorldSizeAnEpochLosesAndRepeatsNoSample) {
   }
 }
 
-TEST(EpochSampler, ResumedEpochGoesOnInTheSameOrder) {
+TEST(EpochSampler, ResumedEpochContinuesInTheSameOrder) {
   const auto second = global_batch(options(60, 5, 2), 3, 0, 1);
   EXPECT_EQ(global_batch(options(60, 5, 2), 3, 10, 0), second);
 }

@@ -48,7 +48,7 @@ void make_shards(const TemporaryFolder& folder, int count) {
   }
 }
 
-TEST(OpenSource, TellsATreeAPackedFileAndShardsApart) {
+TEST(OpenSource, DetectsImageTreesAndPackedFiles) {
   const TemporaryFolder folder;
   touch(folder.file("tree/cat/1.jpg"));
   touch(folder.file("tree/dog/1.png"));
@@ -61,7 +61,7 @@ TEST(OpenSource, TellsATreeAPackedFileAndShardsApart) {
   EXPECT_EQ((*packed)->size(), 3);
 }
 
-TEST(OpenSource, KnowsTheSameDataAgain) {
+TEST(OpenSource, IdentityChangesOnlyIfTheDataChanges) {
   const TemporaryFolder folder;
   const auto identity = [&] { return (*opened(folder.file("tree")))->identity(); };
   for (const char* const name : {"tree/a/1.jpg", "tree/a/2.jpg", "tree/b/3.jpg", "tree/c/4.jpg"}) {
@@ -87,7 +87,7 @@ TEST(OpenSource, KnowsTheSameDataAgain) {
   EXPECT_NE(other_name.picture_names, before.picture_names);
 }
 
-TEST(OpenSource, KnowsATreeAgainInTheFileThatItWasPackedInto) {
+TEST(OpenSource, IdentityOfAPackedFileEqualsThatOfItsTree) {
   const TemporaryFolder folder;
   const std::vector<test::MadeSample> samples = test::three_samples();
   test::write_packed(folder.file("packed.h5"), samples);
@@ -102,14 +102,14 @@ TEST(OpenSource, KnowsATreeAgainInTheFileThatItWasPackedInto) {
   EXPECT_EQ(tree->identity(), (*packed)->identity());
 }
 
-TEST(OpenSource, CountsAShardThatIsNotThereAtTheMoment) {
+TEST(OpenSource, RejectsADanglingLinkToAShard) {
   const TemporaryFolder folder;
   make_shards(folder, 1);
   fs::create_symlink(folder.file("nowhere"), folder.file("shard-01.tar"));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("shard-01.tar: cannot be read: No such file or directory"));
 }
 
-TEST(OpenSource, LeavesOutHiddenAndCompressedShardsAndSaysSo) {
+TEST(OpenSource, SkipsHiddenAndCompressedShardsWithAWarning) {
   const TemporaryFolder folder;
   make_shards(folder, 2);
   fs::create_directory(folder.file("cat"));
@@ -131,7 +131,7 @@ TEST(OpenSource, LeavesOutHiddenAndCompressedShardsAndSaysSo) {
   EXPECT_THAT(refusal(folder.file("*.gz")), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
 }
 
-TEST(OpenSource, RefusesShardsOfTwoPartsInOneFolder) {
+TEST(OpenSource, RejectsTrainAndValidationShardsInOneFolder) {
   for (const char* const other : {"val-000.tar", "imagenet_valid_0.tar", "Validation.1.tar", "test7.tar"}) {
     const TemporaryFolder folder;
     make_shards(folder, 3);
@@ -148,13 +148,13 @@ TEST(OpenSource, RefusesShardsOfTwoPartsInOneFolder) {
   }
 }
 
-TEST(OpenSource, DoesNotWaitForWhoWritesIntoAPipe) {
+TEST(OpenSource, RejectsANamedPipeWithoutBlocking) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo(folder.file("pipe.h5").c_str(), 0600), 0);
   EXPECT_THAT(refusal(folder.file("pipe.h5")), HasSubstr("pipe.h5: cannot be read"));
 }
 
-TEST(OpenSource, TakesShardsAsFolderFilePatternAndRange) {
+TEST(OpenSource, AcceptsShardsAsFolderFilePatternOrRange) {
   const TemporaryFolder folder;
   make_shards(folder, 3);
   const std::vector<std::pair<std::string, std::int64_t>> names{{folder.path(), 3},
@@ -174,7 +174,7 @@ TEST(OpenSource, TakesShardsAsFolderFilePatternAndRange) {
   }
 }
 
-TEST(OpenSource, RangeMayEndAtTheLargestNumberThatThereIs) {
+TEST(OpenSource, RangeMayEndAtTheLargestNumber) {
   const TemporaryFolder folder;
   make_shards(folder, 1);
   fs::rename(folder.file("shard-00.tar"), folder.file("shard-4294967295.tar"));
@@ -183,34 +183,34 @@ TEST(OpenSource, RangeMayEndAtTheLargestNumberThatThereIs) {
   EXPECT_EQ((*source)->size(), 1);
 }
 
-TEST(OpenSource, MissingShardOfARangeIsNoticed) {
+TEST(OpenSource, RejectsARangeWithAMissingShard) {
   const TemporaryFolder folder;
   make_shards(folder, 2);
   EXPECT_THAT(refusal(folder.file("shard-{00..02}.tar")), HasSubstr("shard-02.tar: cannot be read: No such file"));
 }
 
-TEST(OpenSource, SaysWhatIsNotThere) {
+TEST(OpenSource, ReportsMissingFilesAndFolders) {
   const TemporaryFolder folder;
   EXPECT_THAT(refusal(folder.file("nothing")), HasSubstr("does not exist"));
   EXPECT_THAT(refusal(folder.file("*.tar")), HasSubstr("matches no file"));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("holds no class folder"));
 }
 
-TEST(ImageTree, LinkThatLeadsBackToAFolderAboveItIsNamed) {
+TEST(ImageTree, RejectsALinkToAParentFolder) {
   const TemporaryFolder folder;
   touch(folder.file("cat/young/1.jpg"));
   fs::create_directory_symlink("..", folder.file("cat/young/back"));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("cat/young/back: is a link to a folder above it"));
 }
 
-TEST(ImageTree, LinkToTheWholeTreeIsNamed) {
+TEST(ImageTree, RejectsALinkToTheTreeItself) {
   const TemporaryFolder folder;
   touch(folder.file("cat/1.jpg"));
   fs::create_directory_symlink(folder.path(), folder.file("cat/all"));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("is a link to a folder above it"));
 }
 
-TEST(ImageTree, LinksToOtherFoldersAndTwoToTheSameAreFollowed) {
+TEST(ImageTree, FollowsLinksToOtherFoldersEvenTwoToTheSame) {
   const TemporaryFolder folder;
   const TemporaryFolder elsewhere;
   touch(elsewhere.file("1.jpg"));
@@ -222,7 +222,7 @@ TEST(ImageTree, LinksToOtherFoldersAndTwoToTheSameAreFollowed) {
   EXPECT_EQ(tree->size(), 3U);
 }
 
-TEST(ImageTree, NamesMayHoldBlanksLineBreaksAndAnyScript) {
+TEST(ImageTree, NamesMayContainBlanksLineBreaksAndUnicode) {
   const TemporaryFolder folder;
   for (const char* name : {"a b/1 2.jpg", "line\nbreak/x\n.PNG", "鸡/ü.jpeg"}) {
     touch(folder.file(name));

@@ -13,7 +13,7 @@ namespace {
 using test::make_jpeg;
 using test::smooth_pixels;
 
-TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
+TEST(ReadFile, ReturnsTheBytesOrAnError) {
   const std::string path = testing::TempDir() + "rollcall_read_file_test";
   const auto content = make_jpeg(smooth_pixels(8, 8, 9), 8, 8);
   test::write_file(path, content);
@@ -27,7 +27,7 @@ TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
   EXPECT_EQ(read_file(testing::TempDir(), buffer).error().kind, ErrorKind::NoInput);
 }
 
-TEST(ReadFile, RefusesWhatIsTooLargeForAPictureBeforeItTakesMemory) {
+TEST(ReadFile, RejectsATooLargeFileBeforeAllocating) {
   const std::string path = testing::TempDir() + "rollcall_sparse.jpg";
   test::write_file(path, {});
   ASSERT_EQ(::truncate(path.c_str(), off_t{1} << 40), 0);
@@ -40,7 +40,7 @@ TEST(ReadFile, RefusesWhatIsTooLargeForAPictureBeforeItTakesMemory) {
   std::remove(path.c_str());
 }
 
-TEST(ReadFile, NamedPipeIsRefusedInsteadOfWaitedFor) {
+TEST(ReadFile, RejectsANamedPipeWithoutBlocking) {
   const std::string path = testing::TempDir() + "rollcall_pipe.jpg";
   std::remove(path.c_str());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

@@ -67,7 +67,7 @@ class Shard : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(Shard, WhoseSecondHalfWasOverwrittenWithZerosIsTold) {
+TEST_F(Shard, WarnsAboutAnEndOverwrittenWithZeros) {
   TarWriter tar;
   for (int i = 0; i < 20; ++i) {
     tar.add(std::to_string(i) + ".jpg", std::string(200'000, 'x'));
@@ -85,7 +85,7 @@ TEST_F(Shard, WhoseSecondHalfWasOverwrittenWithZerosIsTold) {
   EXPECT_THAT(warnings_, ElementsAre()) << "a large last record";
 }
 
-TEST_F(Shard, WhoseKeyComesTwiceIsRefusedAsByWebDataset) {
+TEST_F(Shard, RejectsDuplicateKeysLikeWebDataset) {
   write({"1.jpg", "1.cls", "1.jpg", "1.cls"});
   EXPECT_THAT(refusal(), HasSubstr("a.tar: 1.jpg: occurs twice in one sample"));
   write({"1.cls", "1.jpg", "1.cls"});
@@ -96,7 +96,7 @@ TEST_F(Shard, WhoseKeyComesTwiceIsRefusedAsByWebDataset) {
   EXPECT_EQ(pictures().size(), 3U);
 }
 
-TEST_F(Shard, WithTwoPicturesOfOneKeyIsRefusedUnlessTheOtherIsCalledOtherwise) {
+TEST_F(Shard, RejectsTwoImagesWithTheSameKey) {
   write({"1.jpg", "1.png", "1.cls"});
   EXPECT_THAT(refusal(), HasSubstr("a.tar: 1.png: is a second picture with this key, besides .jpg"));
   write({"1.jpg", "1.mask.png", "1.cls", "1.txt"});
@@ -104,7 +104,7 @@ TEST_F(Shard, WithTwoPicturesOfOneKeyIsRefusedUnlessTheOtherIsCalledOtherwise) {
   EXPECT_THAT(warnings_, ElementsAre());
 }
 
-TEST_F(Shard, CountsAndNamesSamplesThatItDoesNotGive) {
+TEST_F(Shard, CountsAndNamesSkippedMembers) {
   write({"1.jpg", "1.cls", "2.heic", "2.cls", "3.heic", "3.cls", "4.cls", "5.x.jpg", "5.x.cls", "5.y.jpg", "5.y.cls",
          "6.json", "7.jpg", "7.cls", "7.x.jpg", "7.x.cls"});
   EXPECT_THAT(pictures(), ElementsAre("1.jpg", "7.jpg"));
@@ -117,12 +117,12 @@ TEST_F(Shard, CountsAndNamesSamplesThatItDoesNotGive) {
   EXPECT_THAT(refusal(), HasSubstr("only other files, 1: 1 with a dot in the key"));
 }
 
-TEST_F(Shard, TakesEndingsInAnyCase) {
+TEST_F(Shard, AcceptsExtensionsInAnyCase) {
   write({"1.JPEG", "1.CLS", "2.Png", "2.Cls"});
   EXPECT_THAT(pictures(), ElementsAre("1.JPEG", "2.Png"));
 }
 
-TEST_F(Shard, PassesOverWhatMacosKeepsBesideEachMember) {
+TEST_F(Shard, IgnoresAppleDoubleMembers) {
   write({"./._d", "d/._1.cls", "d/1.cls", "d/._1.jpg", "d/1.jpg", "README", "d/2.jpg", "LICENSE", "d/2.cls"});
   EXPECT_THAT(pictures(), ElementsAre("d/1.jpg", "d/2.jpg"));
   EXPECT_THAT(warnings_, ElementsAre());
@@ -132,7 +132,7 @@ TEST_F(Shard, PassesOverWhatMacosKeepsBesideEachMember) {
   EXPECT_THAT(warnings_[0], HasSubstr("2 hidden by a dot"));
 }
 
-TEST_F(Shard, WithALinkInThePlaceOfAPictureIsRefused) {
+TEST_F(Shard, RejectsALinkInPlaceOfAnImage) {
   for (const char type : {'1', '2'}) {
     TarWriter tar;
     tar.add("1.jpg", "1.jpg");
@@ -146,7 +146,7 @@ TEST_F(Shard, WithALinkInThePlaceOfAPictureIsRefused) {
   }
 }
 
-TEST_F(Shard, WithSparseMembersOrCompressedIsRefusedByThatName) {
+TEST_F(Shard, RejectsSparseMembersAndCompressedShards) {
   const auto run = [&](const std::string& command) {
     ASSERT_EQ(std::system(("cd '" + folder_.path() + "' && " + command).c_str()), 0);
   };
@@ -161,7 +161,7 @@ TEST_F(Shard, WithSparseMembersOrCompressedIsRefusedByThatName) {
   EXPECT_THAT(refusal(), HasSubstr("a.tar: is compressed with zstd"));
 }
 
-TEST_F(Shard, WithOneWrongLabelTakesNoMemoryForTheClassesBelowIt) {
+TEST_F(Shard, RejectsAnAbsurdLabelWithoutAllocatingItsClasses) {
   TarWriter tar;
   tar.add("1.jpg", "x");
   tar.add("1.cls", "9999999");
@@ -176,7 +176,7 @@ TEST_F(Shard, WithOneWrongLabelTakesNoMemoryForTheClassesBelowIt) {
   EXPECT_EQ((*source_)->class_names().size(), 100'000U);
 }
 
-TEST_F(Shard, OfAPartHasItsClassNamesBesideTheParts) {
+TEST_F(Shard, ReadsClassNamesFromTheParentFolder) {
   fs::create_directories(folder_.file("train"));
   fs::create_directories(folder_.file("other"));
   const std::string names = "cat\ndog\n";
@@ -194,7 +194,7 @@ TEST_F(Shard, OfAPartHasItsClassNamesBesideTheParts) {
   EXPECT_THAT((*source_)->class_names(), ElementsAre("0", "1"));
 }
 
-TEST_F(Shard, WhosePicturesAllHaveOneLabelIsToldOf) {
+TEST_F(Shard, WarnsIfAllImagesHaveOneLabel) {
   write({"a/1.jpg", "a/1.cls", "b/1.jpg", "b/1.cls"});
   EXPECT_EQ(pictures().size(), 2U);
   ASSERT_EQ(warnings_.size(), 1U);

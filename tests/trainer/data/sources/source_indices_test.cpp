@@ -24,9 +24,9 @@ using testing::HasSubstr;
 constexpr std::int64_t kLongAfter = std::numeric_limits<std::int64_t>::max();
 
 /// A folder with a file, an index of two samples that depends on both, and a folder to keep it in.
-class KeptIndex : public testing::Test {
+class StoredIndex : public testing::Test {
  protected:
-  KeptIndex() {
+  StoredIndex() {
     fs::create_directory(data_.file("folder"));
     write("folder/shard", "content");
   }
@@ -56,7 +56,7 @@ class KeptIndex : public testing::Test {
   const test::TemporaryFolder kept_;
 };
 
-TEST_F(KeptIndex, IsReadAsItWasMade) {
+TEST_F(StoredIndex, RoundTrips) {
   keep();
   const std::optional<SampleIndex> read_again = read();
   ASSERT_TRUE(read_again);
@@ -74,7 +74,7 @@ TEST_F(KeptIndex, IsReadAsItWasMade) {
   EXPECT_EQ(std::distance(fs::directory_iterator(fs::path(path()).parent_path()), fs::directory_iterator()), 1);
 }
 
-TEST_F(KeptIndex, IsVoidOnceAFolderOrShardHasChanged) {
+TEST_F(StoredIndex, IsInvalidAfterAFolderOrShardChanged) {
   keep();
   write("folder/more", "");
   EXPECT_FALSE(read());
@@ -89,7 +89,7 @@ TEST_F(KeptIndex, IsVoidOnceAFolderOrShardHasChanged) {
   EXPECT_FALSE(read());
 }
 
-TEST_F(KeptIndex, IsNotOfAFileOfTheSameSizeAndTimeWrittenLater) {
+TEST_F(StoredIndex, IsInvalidForARewrittenFileOfEqualSizeAndTime) {
   keep();
   struct stat before {};
   ASSERT_EQ(::stat(data_.file("folder/shard").c_str(), &before), 0);
@@ -99,21 +99,21 @@ TEST_F(KeptIndex, IsNotOfAFileOfTheSameSizeAndTimeWrittenLater) {
   EXPECT_FALSE(read());  // the time of the last change of the inode is the kernel's
 }
 
-TEST_F(KeptIndex, IsNotKeptWhereItsDataChangedJustBefore) {
+TEST_F(StoredIndex, IsNotStoredIfTheDataChangedJustBefore) {
   ASSERT_TRUE(write_index(path(), index(), file_stamp(data_.file("folder")).changed + 900'000'000));
   EXPECT_FALSE(fs::exists(path()));
   ASSERT_TRUE(write_index(path(), index(), file_stamp(data_.file("folder")).changed + 3'000'000'000));
   EXPECT_TRUE(fs::exists(path()));
 }
 
-TEST_F(KeptIndex, IsNotKeptWhereItsDataChangedMeanwhile) {
+TEST_F(StoredIndex, IsNotStoredIfTheDataChangedMeanwhile) {
   const SampleIndex made = index();
   write("folder/shard", "another content");
   ASSERT_TRUE(write_index(path(), made, kLongAfter));
   EXPECT_FALSE(fs::exists(path()));
 }
 
-TEST_F(KeptIndex, IsKeptBesideWhatAKilledWriterLeftWhichIsRemovedLater) {
+TEST_F(StoredIndex, LeftoversOfKilledWritersAreRemovedAfterADay) {
   keep();
   fs::remove(path());
   const std::string left = path() + "." + std::to_string(::getpid());
@@ -127,11 +127,9 @@ TEST_F(KeptIndex, IsKeptBesideWhatAKilledWriterLeftWhichIsRemovedLater) {
   EXPECT_FALSE(fs::exists(left));
 }
 
-TEST_F(KeptIndex, HasANameOfItsUsersOwn) {
-  EXPECT_THAT(path(), HasSubstr("-" + std::to_string(::geteuid()) + ".index"));
-}
+TEST_F(StoredIndex, HasANamePerUser) { EXPECT_THAT(path(), HasSubstr("-" + std::to_string(::geteuid()) + ".index")); }
 
-TEST_F(KeptIndex, IsVoidWhereAnotherFileHasTheNameAndAFolderWithoutTimesHasOtherEntries) {
+TEST_F(StoredIndex, StampsContainInodesAndCountEntriesOfFoldersWithoutTimes) {
   const FileStamp before = file_stamp(data_.file("folder/shard"));
   fs::copy(data_.file("folder/shard"), data_.file("folder/copy"));
   fs::rename(data_.file("folder/copy"), data_.file("folder/shard"));
@@ -142,12 +140,12 @@ TEST_F(KeptIndex, IsVoidWhereAnotherFileHasTheNameAndAFolderWithoutTimesHasOther
   EXPECT_EQ(file_stamp(data_.file("folder")).entries, 3);  // with "." and ".."
 }
 
-TEST_F(KeptIndex, IsOfItsSourceAlone) {
+TEST_F(StoredIndex, IsNotUsedForAnotherSource) {
   keep();
   EXPECT_FALSE(read_index(path(), "tree\n/data"));
 }
 
-TEST_F(KeptIndex, ThatSomebodyElseCouldHaveWrittenIsNotRead) {
+TEST_F(StoredIndex, WritableByOthersIsNotRead) {
   keep();
   ASSERT_EQ(::chmod(path().c_str(), 0664), 0);
   EXPECT_FALSE(read());
@@ -163,7 +161,7 @@ TEST_F(KeptIndex, ThatSomebodyElseCouldHaveWrittenIsNotRead) {
   }
 }
 
-TEST_F(KeptIndex, ThatIsDamagedAnywhereIsNotRead) {
+TEST_F(StoredIndex, DamagedAnywhereIsNotRead) {
   keep();
   std::ifstream file(path(), std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(file), {}};
@@ -180,7 +178,7 @@ TEST_F(KeptIndex, ThatIsDamagedAnywhereIsNotRead) {
   }
 }
 
-TEST_F(KeptIndex, SparesTheNextRunTheLookThroughTheData) {
+TEST_F(StoredIndex, SavesTheNextRunTheScan) {
   keep();
   SourceIndices indices(fs::path(path()).parent_path());
   const auto found =
@@ -191,7 +189,7 @@ TEST_F(KeptIndex, SparesTheNextRunTheLookThroughTheData) {
   EXPECT_EQ(indices.warnings().size(), 1U) << "told again";
 }
 
-TEST_F(KeptIndex, IsMadeWhereNoneIsKeptAndThenKnown) {
+TEST_F(StoredIndex, IsBuiltOnceIfNoneIsStored) {
   SourceIndices indices;
   int times = 0;
   for (int i = 0; i < 2; ++i) {
@@ -203,7 +201,7 @@ TEST_F(KeptIndex, IsMadeWhereNoneIsKeptAndThenKnown) {
   EXPECT_EQ(times, 1);
 }
 
-TEST_F(KeptIndex, ThatCannotBeKeptIsAWarning) {
+TEST_F(StoredIndex, ThatCannotBeStoredIsAWarning) {
   write("folder/shard", "content");
   SampleIndexBuilder builder;
   builder.add({}, "only");
@@ -214,7 +212,7 @@ TEST_F(KeptIndex, ThatCannotBeKeptIsAWarning) {
   EXPECT_THAT(indices.warnings()[0], HasSubstr("cannot be written: Not a directory"));
 }
 
-TEST(TreeIndex, KnowsAllFoldersOfTheTree) {
+TEST(TreeIndex, IsInvalidAfterAFileIsAddedInAnyFolder) {
   const test::TemporaryFolder folder;
   const test::TemporaryFolder kept;
   for (const char* const name : {"tree/a/1.jpg", "tree/a/deep/er/2.jpg", "tree/b/3.jpg"}) {
@@ -236,7 +234,7 @@ TEST(TreeIndex, KnowsAllFoldersOfTheTree) {
   EXPECT_TRUE(changed("tree/README"));  // a class could be new
 }
 
-TEST(TreeIndex, IsGivenUpWhereThatIsAskedFor) {
+TEST(TreeIndex, IndexingStopsOnRequest) {
   const test::TemporaryFolder folder;
   fs::create_directories(folder.file("tree/a"));
   test::write_content(folder.file("tree/a/1.jpg"), {'x'});
@@ -247,7 +245,7 @@ TEST(TreeIndex, IsGivenUpWhereThatIsAskedFor) {
   EXPECT_THAT(tree.error().message(), HasSubstr("indexing was stopped"));
 }
 
-TEST(SharedMemory, IsTheSameInAnotherMappingAndCannotBecomeShorter) {
+TEST(SharedMemory, IsSharedBetweenMappingsAndCannotShrink) {
   auto made = storage::SharedMemory::make(5);
   ASSERT_TRUE(made);
   made->writable()[3] = std::byte{42};

@@ -60,7 +60,7 @@ std::string text_of(const ImageSource::Sample& sample) {
   return {reinterpret_cast<const char*>(sample.image.bytes.data()), sample.image.bytes.size()};
 }
 
-TEST(TarIndex, FindsFilesOfEveryKindOfName) {
+TEST(TarIndex, FindsFilesWithAllKindsOfNames) {
   const std::string longest = std::string(90, 'a') + "/" + std::string(90, 'b') + "/hühner 鸡.jpg";
   TarWriter tar;
   tar.add("plain.jpg", std::string(512, '1'));  // a block without padding
@@ -79,7 +79,7 @@ TEST(TarIndex, FindsFilesOfEveryKindOfName) {
   EXPECT_EQ((*members)[2].bytes, 3U);
 }
 
-TEST(TarIndex, ArchiveWithoutItsEndIsTakenAndOneCutInAMemberIsNot) {
+TEST(TarIndex, AcceptsAMissingEndButRejectsATruncatedMember) {
   const std::string archive = two_pictures().unfinished();
   EXPECT_TRUE(index_of(archive));
   std::size_t refused = 0;
@@ -93,7 +93,7 @@ TEST(TarIndex, ArchiveWithoutItsEndIsTakenAndOneCutInAMemberIsNot) {
   EXPECT_GT(refused, 90U);
 }
 
-TEST(TarIndex, SecondArchiveBehindTheEndIsNotPassedOver) {
+TEST(TarIndex, RejectsASecondArchiveAfterTheEnd) {
   const std::string archive = two_pictures().finished();
   EXPECT_TRUE(index_of(archive + std::string(20 * 512, '\0')));
   EXPECT_TRUE(index_of(archive + std::string(4000, 'x')));  // whatever that is, nobody reads it as an archive
@@ -105,7 +105,7 @@ TEST(TarIndex, SecondArchiveBehindTheEndIsNotPassedOver) {
   EXPECT_FALSE(index_of(archive + std::string(1024, 'x') + archive));  // a part of one was overwritten
 }
 
-TEST(TarIndex, EveryChangedByteOfAHeaderIsFound) {
+TEST(TarIndex, DetectsEveryChangedByteOfAHeader) {
   const std::string archive = two_pictures().finished();
   for (std::size_t at = 512; at < 1024; ++at) {
     std::string changed = archive;
@@ -116,7 +116,7 @@ TEST(TarIndex, EveryChangedByteOfAHeaderIsFound) {
   }
 }
 
-TEST(TarSource, GivesPicturesWithTheirLabels) {
+TEST(TarSource, ReturnsImagesWithTheirLabels) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   TarWriter second;
@@ -139,7 +139,7 @@ TEST(TarSource, GivesPicturesWithTheirLabels) {
   EXPECT_EQ((*source)->describe(2), folder.file("b.tar") + ": data.v2/0003");
 }
 
-TEST(TarSource, TakesClassNamesFromBesideTheShards) {
+TEST(TarSource, ReadsClassNamesBesideTheShards) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   write_text(folder.file("classes.txt"), "cat\nred panda\r\n");
@@ -153,7 +153,7 @@ TEST(TarSource, TakesClassNamesFromBesideTheShards) {
   EXPECT_THAT(opened({folder.file("a.tar")}).error().message(), HasSubstr("is not a JSON list of strings"));
 }
 
-TEST(TarSource, SaysWhatIsWrongWithAShard) {
+TEST(TarSource, ReportsWhatIsWrongWithAShard) {
   const TemporaryFolder folder;
   const auto refusal = [&](const TarWriter& tar) {
     write_text(folder.file("a.tar"), tar.finished());
@@ -178,7 +178,7 @@ TEST(TarSource, SaysWhatIsWrongWithAShard) {
   EXPECT_EQ(opened({folder.file("none.tar")}).error().kind, ErrorKind::NoInput);
 }
 
-TEST(TarSource, OfWhichAnotherNodeHasACutCopyIsNotOpenedThere) {
+TEST(TarSource, RejectsATruncatedCopyOnAnotherNode) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   SourceIndices indices;  // that another rank made
@@ -190,7 +190,7 @@ TEST(TarSource, OfWhichAnotherNodeHasACutCopyIsNotOpenedThere) {
   EXPECT_THAT(cut.error().message(), HasSubstr("a.tar: has 600 bytes here, but "));
 }
 
-TEST(TarSource, ShardThatIsAPipeIsNotWaitedFor) {
+TEST(TarSource, RejectsANamedPipeWithoutBlocking) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo(folder.file("pipe.tar").c_str(), 0600), 0);
   const auto pipe = opened({folder.file("pipe.tar")});
@@ -198,7 +198,7 @@ TEST(TarSource, ShardThatIsAPipeIsNotWaitedFor) {
   EXPECT_EQ(pipe.error().kind, ErrorKind::NoInput);
 }
 
-TEST(FileStamp, OfAnOpenFileIsNotOfWhatHasItsNameByNow) {
+TEST(FileStamp, OfAnOpenFileDiffersFromItsReplacement) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   write_text(folder.file("new"), two_pictures().finished());
@@ -208,7 +208,7 @@ TEST(FileStamp, OfAnOpenFileIsNotOfWhatHasItsNameByNow) {
   EXPECT_NE(file_stamp(folder.file("a.tar"), opened_before.descriptor()), file_stamp(folder.file("a.tar")));
 }
 
-TEST(TarSource, FileOfClassNamesThatIsNoneIsRefused) {
+TEST(TarSource, RejectsAClassNamesFileThatIsNoRegularFile) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   ASSERT_EQ(::mkfifo(folder.file("classes.txt").c_str(), 0600), 0);
@@ -220,7 +220,7 @@ TEST(TarSource, FileOfClassNamesThatIsNoneIsRefused) {
               HasSubstr("classes.txt: cannot be read: is not a regular file"));
 }
 
-TEST(TarSource, ShardThatIsCutWhileItIsReadIsAnError) {
+TEST(TarSource, TruncationWhileReadingIsAnError) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   const auto source = opened({folder.file("a.tar")});

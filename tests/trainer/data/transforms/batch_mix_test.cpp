@@ -61,7 +61,7 @@ TEST(SymmetricBeta, HasItsMeanAndVariance) {
   }
 }
 
-TEST(SymmetricBeta, IsANumberForTinyAlphas) {
+TEST(SymmetricBeta, IsFiniteForTinyAlphas) {
   Random random(1, Purpose::BatchMix, 0, 0);
   int high = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -72,7 +72,7 @@ TEST(SymmetricBeta, IsANumberForTinyAlphas) {
   EXPECT_NEAR(high, 500, 80);
 }
 
-TEST(ChosenMix, IsAFunctionOfSeedEpochAndStep) {
+TEST(ChosenMix, IsDeterminedBySeedEpochAndStep) {
   const AugmentOptions options{.mixup_alpha = 0.2, .cutmix_alpha = 1};
   const auto lambda = [&](std::uint64_t seed, std::uint64_t epoch, std::uint64_t step) {
     return choose_mix(options, {224, 224}, seed, epoch, step).lambda;
@@ -83,7 +83,7 @@ TEST(ChosenMix, IsAFunctionOfSeedEpochAndStep) {
   EXPECT_NE(lambda(1, 2, 3), lambda(2, 2, 3));
 }
 
-TEST(ChosenMix, IsOfTheKindsThatAreOn) {
+TEST(ChosenMix, UsesOnlyTheEnabledKinds) {
   const auto share_of_mixup = [](const AugmentOptions& options) {
     int mixups = 0;
     for (std::uint64_t step = 0; step < 1000; ++step) {
@@ -99,7 +99,7 @@ TEST(ChosenMix, IsOfTheKindsThatAreOn) {
   EXPECT_EQ(choose_mix({}, {32, 32}, 1, 0, 0).kind, BatchMix::Kind::None);
 }
 
-TEST(ChosenMix, LambdaOfACutIsTheAreaThatStays) {
+TEST(ChosenMix, LambdaOfCutMixIsTheRemainingArea) {
   for (std::uint64_t step = 0; step < 1000; ++step) {
     const BatchMix mix = choose_mix({.cutmix_alpha = 1}, {37, 21}, 1, 0, step);
     ASSERT_GE(std::min(mix.box.left, mix.box.top), 0);
@@ -109,7 +109,7 @@ TEST(ChosenMix, LambdaOfACutIsTheAreaThatStays) {
   }
 }
 
-TEST(MixedBatch, MixUpBlendsEachSampleWithTheOneBefore) {
+TEST(MixedBatch, MixUpBlendsEachSampleWithThePrevious) {
   BatchOf<float> batch(3);
   const BatchOf<float> before(3);
   std::vector<std::byte> last;
@@ -134,7 +134,7 @@ TEST(MixedBatch, MixUpOfBFloat16IsRoundedOnce) {
   }
 }
 
-TEST(MixedBatch, CutMixCopiesTheBoxOfTheOneBefore) {
+TEST(MixedBatch, CutMixCopiesTheBoxOfThePrevious) {
   BatchOf<std::uint16_t> batch(4);
   const BatchOf<std::uint16_t> before(4);
   std::vector<std::byte> last;
@@ -150,7 +150,7 @@ TEST(MixedBatch, CutMixCopiesTheBoxOfTheOneBefore) {
   }
 }
 
-TEST(MixedBatch, OneSampleIsItsOwnPartnerAndNoneIsNoMistake) {
+TEST(MixedBatch, AcceptsBatchesOfOneOrNoSample) {
   BatchOf<float> batch(1);
   const BatchOf<float> before(1);
   std::vector<std::byte> last;

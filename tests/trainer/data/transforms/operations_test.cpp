@@ -20,7 +20,7 @@ OwnedUInt8Image pixel_of(std::uint8_t r, std::uint8_t g, std::uint8_t b) {
   return image;
 }
 
-TEST(ToneCurves, BrightnessScalesAndCutsOff) {
+TEST(ToneCurves, BrightnessScalesAndClamps) {
   const ToneCurve curve = ToneCurve::brightness(1.5);
   EXPECT_EQ(curve.channels[0][0], 0);
   EXPECT_EQ(curve.channels[1][101], 151);  // 151.5, its fraction dropped
@@ -52,7 +52,7 @@ TEST(ToneCurves, SolarizeInvertsFromTheThresholdOn) {
   EXPECT_EQ(ToneCurve::solarize(255).channels[1][254], 254);
 }
 
-TEST(ToneCurves, AutocontrastStretchesEachChannelAndLeavesFlatOnes) {
+TEST(ToneCurves, AutocontrastStretchesEachNonConstantChannel) {
   OwnedUInt8Image image(2, 1);
   image.rgbx = {100, 7, 0, 0, 150, 7, 255, 0};
   ToneCurve::autocontrast(image.view()).apply(image.view());
@@ -71,13 +71,13 @@ TEST(ToneCurves, EqualizeSpreadsLevelsEvenly) {
   }
 }
 
-TEST(ToneCurves, EqualizeLeavesAFlatPicture) {
+TEST(ToneCurves, EqualizeLeavesAConstantImage) {
   OwnedUInt8Image image = pixel_of(3, 99, 200);
   ToneCurve::equalize(image.view()).apply(image.view());
   EXPECT_EQ(image.rgb(0, 0), Rgb({3, 99, 200}));
 }
 
-TEST(Saturation, ZeroIsGreyAndOneChangesNothing) {
+TEST(Saturation, ZeroGivesGreyAndOneIsIdentity) {
   OwnedUInt8Image image = pixel_of(200, 100, 50);
   adjust_saturation(image.view(), 1);
   EXPECT_EQ(image.rgb(0, 0), Rgb({200, 100, 50}));
@@ -85,7 +85,7 @@ TEST(Saturation, ZeroIsGreyAndOneChangesNothing) {
   EXPECT_EQ(image.rgb(0, 0), Rgb({124, 124, 124}));  // 0.2989 * 200 + 0.587 * 100 + 0.114 * 50 = 124.18
 }
 
-TEST(Hue, AThirdOfATurnMovesRedToGreenToBlue) {
+TEST(Hue, OneThirdTurnsRedToGreenToBlue) {
   OwnedUInt8Image image = pixel_of(200, 20, 20);
   adjust_hue(image.view(), 1.0 / 3);
   EXPECT_EQ(image.rgb(0, 0)[1], 200);
@@ -95,7 +95,7 @@ TEST(Hue, AThirdOfATurnMovesRedToGreenToBlue) {
   EXPECT_NEAR(image.rgb(0, 0)[1], 20, 1);
 }
 
-TEST(Hue, AThirdOfATurnBackMovesRedToBlueToGreen) {
+TEST(Hue, MinusOneThirdTurnsRedToBlueToGreen) {
   OwnedUInt8Image image = pixel_of(200, 20, 20);
   adjust_hue(image.view(), -1.0 / 3);
   EXPECT_EQ(image.rgb(0, 0)[2], 200);
@@ -105,7 +105,7 @@ TEST(Hue, AThirdOfATurnBackMovesRedToBlueToGreen) {
   EXPECT_NEAR(image.rgb(0, 0)[2], 20, 1);
 }
 
-TEST(Hue, GreyHasNone) {
+TEST(Hue, LeavesGreyUnchanged) {
   for (int level = 0; level < 256; ++level) {
     const auto grey = static_cast<std::uint8_t>(level);
     OwnedUInt8Image image = pixel_of(grey, grey, grey);
@@ -114,7 +114,7 @@ TEST(Hue, GreyHasNone) {
   }
 }
 
-TEST(Sharpness, OneChangesNothingAndZeroBlursAllButTheEdge) {
+TEST(Sharpness, OneIsIdentityAndZeroBlurs) {
   AugmentScratch scratch;
   OwnedUInt8Image image(5, 5);
   image.view().at(2, 2)[0] = 130;
@@ -127,7 +127,7 @@ TEST(Sharpness, OneChangesNothingAndZeroBlursAllButTheEdge) {
   EXPECT_EQ(image.rgb(0, 0)[0], 0);
 }
 
-TEST(Sharpness, LeavesTheEdge) {
+TEST(Sharpness, LeavesBorderPixelsUnchanged) {
   AugmentScratch scratch;
   OwnedUInt8Image image = OwnedUInt8Image::random(6, 5, 8);
   OwnedUInt8Image before = image;
@@ -140,7 +140,7 @@ TEST(Sharpness, LeavesTheEdge) {
   }
 }
 
-TEST(Sharpness, LeavesPicturesWithoutAnInside) {
+TEST(Sharpness, LeavesImagesWithoutInteriorUnchanged) {
   AugmentScratch scratch;
   for (const auto& [width, height] : {std::pair{2, 9}, {9, 2}, {1, 1}}) {
     OwnedUInt8Image image = OwnedUInt8Image::random(width, height, 2);
@@ -167,14 +167,14 @@ TEST(Affine, TranslationMovesPixelsAndFillsWithBlack) {
   }
 }
 
-TEST(Affine, ATranslationBeyondThePictureLeavesNothing) {
+TEST(Affine, TranslationBeyondTheImageGivesBlack) {
   AugmentScratch scratch;
   OwnedUInt8Image image = OwnedUInt8Image::random(7, 5, 4);
   translate(image.view(), 0, 5, scratch);
   EXPECT_TRUE(std::ranges::all_of(image.all_rgb(), [](int level) { return level == 0; }));
 }
 
-TEST(Affine, AQuarterTurnIsExact) {
+TEST(Affine, RotationBy90DegreesIsExact) {
   AugmentScratch scratch;
   OwnedUInt8Image image = OwnedUInt8Image::random(6, 6, 5);
   OwnedUInt8Image before = image;
@@ -186,7 +186,7 @@ TEST(Affine, AQuarterTurnIsExact) {
   }
 }
 
-TEST(Affine, AShearMovesRowsInProportionToTheirDistanceFromTheTop) {
+TEST(Affine, ShearMovesRowsInProportionToTheirHeight) {
   AugmentScratch scratch;
   OwnedUInt8Image image = OwnedUInt8Image::random(16, 16, 6);
   OwnedUInt8Image before = image;
@@ -199,7 +199,7 @@ TEST(Affine, AShearMovesRowsInProportionToTheirDistanceFromTheTop) {
   }
 }
 
-TEST(Operations, StayInsideThePictureAtAnySize) {
+TEST(Operations, StayInsideTheImageAtAnySize) {
   AugmentScratch scratch;
   for (int operation = 0; operation < kOperations; ++operation) {
     for (const auto& [width, height] : {std::pair{1, 1}, {1, 9}, {9, 1}, {3, 3}, {33, 17}}) {

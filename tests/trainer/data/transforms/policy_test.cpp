@@ -50,12 +50,12 @@ const auto kTrivial = [](const UInt8Image& levels, Random& random) {
   TrivialAugmentWide().apply(levels, random, scratch);
 };
 
-TEST(RandAugmentOfAPicture, IsAFunctionOfItsRandomNumbers) {
+TEST(RandAugmentPolicy, IsDeterminedByItsRandomNumbers) {
   EXPECT_EQ(result_of(kRandAugment, 3), result_of(kRandAugment, 3));
   EXPECT_EQ(result_of(kTrivial, 4), result_of(kTrivial, 4));
 }
 
-TEST(RandAugmentOfAPicture, ChoosesAllOperationsAndBothSignsEquallyOften) {
+TEST(RandAugmentPolicy, ChoosesAllOperationsAndBothSignsEquallyOften) {
   // 14 operations, of which 9 have a sign: 9 * 2 at 1/28 and 5 at 1/14.
   const std::map<std::vector<int>, int> counts = frequencies(kRandAugment, 5600);
   EXPECT_EQ(counts.size(), 9U * 2 + 5);
@@ -64,7 +64,7 @@ TEST(RandAugmentOfAPicture, ChoosesAllOperationsAndBothSignsEquallyOften) {
   }
 }
 
-TEST(RandAugmentOfAPicture, NoOperationsLeaveThePicture) {
+TEST(RandAugmentPolicy, ZeroOperationsLeaveTheImageUnchanged) {
   OwnedUInt8Image image = picture();
   const auto nothing = [](const UInt8Image& levels, Random& random) {
     AugmentScratch scratch;
@@ -73,14 +73,14 @@ TEST(RandAugmentOfAPicture, NoOperationsLeaveThePicture) {
   EXPECT_EQ(result_of(nothing, 1), image.all_rgb());
 }
 
-TEST(TrivialAugmentOfAPicture, DrawsItsMagnitudes) {
+TEST(TrivialAugmentPolicy, DrawsItsMagnitudes) {
   const std::map<std::vector<int>, int> counts = frequencies(kTrivial, 3000);
   EXPECT_GT(counts.size(), 150U);
   // Its translations of up to 32 pixels leave nothing of a picture of 20; RandAugment's would leave half of it.
   EXPECT_TRUE(counts.contains(std::vector<int>(picture().all_rgb().size(), 0)));
 }
 
-TEST(Magnitudes, BeginWhereNothingHappens) {
+TEST(Magnitudes, StartAtTheIdentity) {
   for (const AugmentPolicy policy : {AugmentPolicy::RandAugment, AugmentPolicy::TrivialAugmentWide}) {
     for (int operation = 0; operation < kOperations; ++operation) {
       const auto which = static_cast<Operation>(operation);
@@ -92,7 +92,7 @@ TEST(Magnitudes, BeginWhereNothingHappens) {
   EXPECT_EQ(magnitude_of(AugmentPolicy::TrivialAugmentWide, Operation::Rotate, 20, {224, 224}), 90);
 }
 
-TEST(Magnitudes, FollowThePictureAndAreRounded) {
+TEST(Magnitudes, ScaleWithTheImageAndAreRounded) {
   EXPECT_FLOAT_EQ(static_cast<float>(magnitude_of(AugmentPolicy::RandAugment, Operation::TranslateX, 30, {331, 662})),
                   150);
   EXPECT_FLOAT_EQ(static_cast<float>(magnitude_of(AugmentPolicy::RandAugment, Operation::TranslateY, 30, {331, 662})),
@@ -101,14 +101,14 @@ TEST(Magnitudes, FollowThePictureAndAreRounded) {
   EXPECT_EQ(magnitude_of(AugmentPolicy::RandAugment, Operation::Posterize, 20, {224, 224}), 5);  // 5.33
 }
 
-TEST(ColourJitterOfAPicture, OfNoStrengthLeavesThePicture) {
+TEST(ColourJitterPolicy, ZeroStrengthLeavesTheImageUnchanged) {
   OwnedUInt8Image image = picture();
   const ColourJitter none({});
   EXPECT_EQ(result_of([&](const UInt8Image& levels, Random& random) { none.apply(levels, random); }, 1),
             image.all_rgb());
 }
 
-TEST(ColourJitterOfAPicture, KeepsFactorsWithinTheirRange) {
+TEST(ColourJitterPolicy, KeepsFactorsWithinTheirRange) {
   const ColourJitter jitter({.brightness = 0.3});
   bool darker = false;
   bool brighter = false;
@@ -127,7 +127,7 @@ TEST(ColourJitterOfAPicture, KeepsFactorsWithinTheirRange) {
 }
 
 // Contrast turns around the mean level, which brightness changes: both orders can be told from what they give.
-TEST(ColourJitterOfAPicture, TakesItsStepsInAnyOrder) {
+TEST(ColourJitterPolicy, AppliesItsStepsInRandomOrder) {
   const ColourJitter jitter({.brightness = 0.4, .contrast = 0.4});
   int brightness_first = 0;
   constexpr int kSamples = 200;
@@ -152,7 +152,7 @@ TEST(ColourJitterOfAPicture, TakesItsStepsInAnyOrder) {
   EXPECT_NEAR(brightness_first, kSamples / 2, 40);
 }
 
-TEST(ColourJitterOfAPicture, DrawsAsManyNumbersWhateverIsOn) {
+TEST(ColourJitterPolicy, DrawsTheSameNumberOfRandomNumbersForAnyOptions) {
   const auto next = [](const ColourJitterOptions& strengths) {
     OwnedUInt8Image image = picture();
     Random random = random_of(1);
@@ -165,7 +165,7 @@ TEST(ColourJitterOfAPicture, DrawsAsManyNumbersWhateverIsOn) {
   }
 }
 
-TEST(ColourJitterOfAPicture, SwitchingOnHueDoesNotChangeTheOtherFactors) {
+TEST(ColourJitterPolicy, EnablingHueDoesNotChangeOtherFactors) {
   // A grey picture has no hue, so that both must give the same.
   const auto level_with = [](double hue, std::uint64_t sample) {
     OwnedUInt8Image image(1, 1);

@@ -10,7 +10,7 @@ namespace {
 
 Random erasing_random(std::uint64_t sample) { return {2, Purpose::Augmentation, 0, sample}; }
 
-TEST(RandomErasingOfASample, HappensWithItsProbability) {
+TEST(SampleErasing, HappensWithItsProbability) {
   int erased = 0;
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
     Random random = erasing_random(sample);
@@ -21,7 +21,7 @@ TEST(RandomErasingOfASample, HappensWithItsProbability) {
   EXPECT_FALSE(RandomErasing(0).choose({224, 224}, random));
 }
 
-TEST(RandomErasingOfASample, ChoosesBoxesInTheirRangesInsideThePicture) {
+TEST(SampleErasing, ChoosesBoxesInTheirRangesInsideTheImage) {
   double area = 0;
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
     Random random = erasing_random(sample);
@@ -42,7 +42,7 @@ TEST(RandomErasingOfASample, ChoosesBoxesInTheirRangesInsideThePicture) {
   EXPECT_LT(area, 0.175);
 }
 
-TEST(RandomErasingOfASample, GivesUpWhereNoBoxFits) {
+TEST(SampleErasing, ErasesNothingIfNoBoxFits) {
   Random random = erasing_random(0);
   EXPECT_FALSE(RandomErasing(1).choose({100, 1}, random));
 }
@@ -68,12 +68,12 @@ void expect_only_the_box_is_zero(PixelType type) {
   }
 }
 
-TEST(RandomErasingOfASample, WritesZerosIntoTheBoxAndNowhereElse) {
+TEST(SampleErasing, WritesZerosOnlyIntoTheBox) {
   expect_only_the_box_is_zero<float>(PixelType::Float32);
   expect_only_the_box_is_zero<std::uint16_t>(PixelType::BFloat16);
 }
 
-TEST(RandomErasingOfASample, WritesStandardNormalNoise) {
+TEST(SampleErasing, WritesStandardNormalNoise) {
   AugmentScratch scratch;
   std::vector<float> pixels(200 * 200 * 3, 100.0F);
   Random random = erasing_random(6);

@@ -41,7 +41,7 @@ void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*ali
 namespace rollcall::data {
 namespace {
 
-TEST(SteadyState, TheCounterCounts) {
+TEST(SteadyState, AllocationCounterWorks) {
   const int before = allocations;
   const std::vector<int> something(10);
   EXPECT_GT(allocations, before);

@@ -21,7 +21,7 @@ def save_jpeg(path, seed, mode="RGB", **options):
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
 @pytest.mark.parametrize("options", [{"subsampling": 0}, {"subsampling": 1}, {"subsampling": 2}, {"progressive": True}])
-def test_jpeg_decodes_to_pillows_pixels(tmp_path, mode, options):
+def test_jpeg_decodes_like_pillow(tmp_path, mode, options):
     for seed in range(4):
         path = save_jpeg(tmp_path / f"{seed}.jpg", seed, mode, **options)
         expected = np.asarray(Image.open(path).convert("RGB"))
@@ -30,7 +30,7 @@ def test_jpeg_decodes_to_pillows_pixels(tmp_path, mode, options):
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (3, 2), (5, 17), (16, 16), (17, 33), (255, 257)])
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-def test_jpeg_of_odd_size_decodes_to_pillows_pixels(tmp_path, mode, size):
+def test_jpeg_of_odd_size_decodes_like_pillow(tmp_path, mode, size):
     for i, options in enumerate([{"subsampling": 2}, {"subsampling": 1, "restart_marker_blocks": 3},
                                  {"subsampling": 2, "progressive": True, "optimize": True}]):
         path = tmp_path / f"{i}.jpg"
@@ -38,7 +38,7 @@ def test_jpeg_of_odd_size_decodes_to_pillows_pixels(tmp_path, mode, size):
         assert np.array_equal(dump(np.uint8, "decode", path), np.asarray(Image.open(path).convert("RGB")).ravel())
 
 
-def test_orientation_of_a_jpeg_is_ignored_as_by_torchvision(tmp_path):
+def test_jpeg_orientation_is_ignored_by_default_like_torchvision(tmp_path):
     path = tmp_path / "a.jpg"
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -47,7 +47,7 @@ def test_orientation_of_a_jpeg_is_ignored_as_by_torchvision(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "P", "1"])
-def test_png_decodes_to_pillows_pixels(tmp_path, mode):
+def test_png_decodes_like_pillow(tmp_path, mode):
     path = tmp_path / "a.png"
     photo(3, mode).save(path)
     assert np.array_equal(dump(np.uint8, "decode", path), np.asarray(Image.open(path).convert("RGB")).ravel())
@@ -84,7 +84,7 @@ PNG_CHUNKS = {
 
 @pytest.mark.parametrize("chunks", PNG_CHUNKS)
 @pytest.mark.parametrize("kind, depths", [(0, (1, 2, 4, 8)), (2, (8, 16)), (3, (1, 2, 4, 8)), (4, (8, 16)), (6, (8, 16))])
-def test_png_of_every_kind_has_pillows_pixels_whatever_its_gamma(tmp_path, kind, depths, chunks):
+def test_png_of_every_kind_decodes_like_pillow_with_any_gamma(tmp_path, kind, depths, chunks):
     path = tmp_path / "a.png"
     for depth in depths:
         for interlaced in (False, True):
@@ -93,7 +93,7 @@ def test_png_of_every_kind_has_pillows_pixels_whatever_its_gamma(tmp_path, kind,
             assert np.array_equal(dump(np.uint8, "decode", path), expected.ravel()), (depth, interlaced)
 
 
-def test_transparent_colour_of_a_palette_is_dropped_as_pillow_does(tmp_path):
+def test_palette_transparency_is_dropped_like_pillow(tmp_path):
     path = tmp_path / "a.png"
     photo(4, "P").save(path, transparency=3)
     assert np.array_equal(dump(np.uint8, "decode", path), np.asarray(Image.open(path).convert("RGB")).ravel())
@@ -106,7 +106,7 @@ def test_16_bit_grey_png_keeps_its_levels(tmp_path):
     assert np.array_equal(dump(np.uint8, "decode", path).reshape(16, 16, 3)[..., 0], levels // 257)
 
 
-def test_validation_transform_is_torchvisions(tmp_path):
+def test_validation_transform_matches_torchvision(tmp_path):
     paths = [save_jpeg(tmp_path / f"{seed}.jpg", seed) for seed in range(20)]
     for image_size, resize_size in [(224, 256), (224, 232), (32, 37), (97, 97)]:
         ours = dump(np.float32, "eval", image_size, resize_size, *paths).reshape(20, image_size, image_size, 3)
@@ -120,7 +120,7 @@ def test_validation_transform_is_torchvisions(tmp_path):
                 assert np.abs(ours[i] - expected).max() <= limit, (path, image_size, resize_size)
 
 
-def test_resized_crop_is_torchvisions(tmp_path):
+def test_resized_crop_matches_torchvision(tmp_path):
     path = tmp_path / "a.png"
     photo(8, size=(300, 200)).save(path)
     picture = v2.functional.pil_to_tensor(Image.open(path))
@@ -142,7 +142,7 @@ def random_crops(count, width=300, height=200):
         yield left, top, w, h, int(random.choice([1, 7, 32, 224]))
 
 
-def test_resize_to_levels_is_torchvisions_within_a_level(tmp_path):
+def test_uint8_resize_matches_torchvision_within_one_level(tmp_path):
     path = tmp_path / "a.png"
     photo(9, size=(300, 200)).save(path)
     picture = v2.functional.pil_to_tensor(Image.open(path))
@@ -154,7 +154,7 @@ def test_resize_to_levels_is_torchvisions_within_a_level(tmp_path):
         assert np.abs(ours - exact.permute(1, 2, 0).numpy()).max() <= 0.51
 
 
-def test_bfloat16_is_the_float_rounded_as_torch_rounds(tmp_path):
+def test_bfloat16_output_is_rounded_like_torch(tmp_path):
     path = tmp_path / "a.png"
     photo(10, size=(300, 200)).save(path)
     for crop in random_crops(20):
@@ -183,7 +183,7 @@ def torchvisions_magnitudes(policy, width, height):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("size", [(224, 224), (96, 160)])
-def test_magnitudes_are_torchvisions(policy, size):
+def test_augmentation_magnitudes_match_torchvision(policy, size):
     ours = dump(np.float64, "magnitudes", policy, *size).reshape(14, 31)
     expected, _ = torchvisions_magnitudes(policy, *size)
     assert np.abs(ours - expected).max() <= 1e-5
@@ -208,7 +208,7 @@ def changed(path, picture, *arguments):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_operations_are_torchvisions(tmp_path, policy, operation):
+def test_augmentation_operations_match_torchvision(tmp_path, policy, operation):
     number, transform, worst, elsewhere, pixels = OPERATIONS.index(operation), POLICIES[policy], 0, 0, 0
     for path, picture in photos(tmp_path):
         table, signed = torchvisions_magnitudes(policy, picture.shape[2], picture.shape[1])
@@ -229,7 +229,7 @@ def test_operations_are_torchvisions(tmp_path, policy, operation):
 
 @pytest.mark.parametrize("function, number", [("brightness", 6), ("saturation", 7), ("contrast", 8), ("sharpness", 9)])
 @pytest.mark.parametrize("factor", [0.0, 0.2, 0.6, 1.0, 1.3, 1.8, 3.0])
-def test_colour_functions_are_torchvisions_within_a_level(tmp_path, function, number, factor):
+def test_colour_functions_match_torchvision_within_one_level(tmp_path, function, number, factor):
     for path, picture in photos(tmp_path):
         ours = changed(path, picture, "operation", number, factor - 1)
         expected = getattr(v2.functional, f"adjust_{function}")(picture, factor)
@@ -237,7 +237,7 @@ def test_colour_functions_are_torchvisions_within_a_level(tmp_path, function, nu
 
 
 @pytest.mark.parametrize("turns", [-0.5, -0.31, -0.1, 0.0, 0.05, 0.2, 0.5])
-def test_hue_is_torchvisions_within_a_level(tmp_path, turns):
+def test_hue_matches_torchvision_within_one_level(tmp_path, turns):
     for path, picture in photos(tmp_path):
         ours = changed(path, picture, "hue", turns)
         expected = v2.functional.adjust_hue(picture, turns)

@@ -1,5 +1,5 @@
-// The project's own kernels where they run: the bits that the host computes by the same code, LibTorch's autograd
-// within rounding, and a graph of them. On GPUs, or on the devices that KERNELS_TEST_DEVICE names.
+// The project's own kernels on a device: bit identical to the same code on the host, equal to LibTorch's autograd
+// within rounding, and in a graph. On GPUs, or on the devices that KERNELS_TEST_DEVICE names.
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class KernelsTest : public ::testing::Test {
   device::Device device_;
 };
 
-TEST_F(KernelsTest, OfBatchNormsHaveTheBitsOfTheHost) {
+TEST_F(KernelsTest, BatchNormIsBitIdenticalToTheHost) {
   const auto twins = c10::make_intrusive<Twins>();
   for (const Case& of : batch_norm_cases()) {
     for (StatisticsRanks* const ranks :
@@ -49,13 +49,13 @@ TEST_F(KernelsTest, OfBatchNormsHaveTheBitsOfTheHost) {
   }
 }
 
-TEST_F(KernelsTest, OfBatchNormsHaveTheGradientsOfAutogradInFloat64) {
+TEST_F(KernelsTest, BatchNormGradientsMatchAutogradInFloat64) {
   for (const Case& of : batch_norm_cases()) {
     check(by_kernels(device_, of, nullptr, 0, of.images), exact(of), of, 0, of.images);
   }
 }
 
-TEST_F(KernelsTest, OfImagesAndGradientsHaveTheBitsOfTheHost) {
+TEST_F(KernelsTest, ImageAndGradientKernelsAreBitIdenticalToTheHost) {
   const at::Tensor levels = torch::arange(3 * 1001).remainder(256).to(at::kByte);
   const at::Tensor gradients = torch::linspace(-1e5, 1e5, 4099);
   const at::Tensor scale = torch::full({1}, 0.3F);
@@ -91,7 +91,7 @@ TEST_F(KernelsTest, OfImagesAndGradientsHaveTheBitsOfTheHost) {
   }
 }
 
-TEST_F(KernelsTest, InAGraphHaveTheBitsOfThoseOutsideEachTime) {
+TEST_F(KernelsTest, EveryGraphReplayIsBitIdenticalToEagerExecution) {
   ASSERT_NE(device_.plugin()->capture, nullptr);
   const torch::NoGradGuard no_grad;
   const c10::StreamGuard computing(new_stream(device_.device()));

@@ -112,7 +112,7 @@ double x_gradient_error(const Inputs& in, const at::Tensor& ours, const at::Tens
   return difference.max().item<double>() / in.gradient.abs().max().item<double>();
 }
 
-TEST(KernelBatchNorm, IsLibTorchsForwardAndBackward) {
+TEST(KernelBatchNorm, MatchesForwardAndBackwardOfLibTorch) {
   for (const Case& of : cases()) {
     SCOPED_TRACE(name(of));
     const Inputs in(of);
@@ -131,7 +131,7 @@ TEST(KernelBatchNorm, IsLibTorchsForwardAndBackward) {
   }
 }
 
-TEST(KernelBatchNorm, LetsThroughWhatLibTorchsReluDoes) {
+TEST(KernelBatchNorm, ReluPassesTheSameElementsAsLibTorch) {
   for (const Case& of : cases()) {
     const Inputs in(of);
     const Answer ours = run(in, of.epilogue);
@@ -141,7 +141,7 @@ TEST(KernelBatchNorm, LetsThroughWhatLibTorchsReluDoes) {
   }
 }
 
-TEST(KernelBatchNorm, StaysFarFromZeroWhatItIsNearIt) {
+TEST(KernelBatchNorm, StaysAccurateFarFromZero) {
   const Case of{4000, 8, at::kFloat, Epilogue::None};
   Inputs in(of);
   in.x = at::randn({4000, 8}) * 0.05 + 1000;
@@ -152,7 +152,7 @@ TEST(KernelBatchNorm, StaysFarFromZeroWhatItIsNearIt) {
   EXPECT_LT(largest_error(ours.x_gradient, wanted.x_gradient), 1e-3);
 }
 
-TEST(KernelBatchNorm, RanksTogetherAreOneLargeBatch) {
+TEST(KernelBatchNorm, SharedStatisticsEqualOneLargeBatch) {
   const Case of{600, 24, at::kFloat, Epilogue::AddRelu};
   const Inputs all(of);
   const Answer together = run(all, of.epilogue);
@@ -181,7 +181,7 @@ TEST(KernelBatchNorm, RanksTogetherAreOneLargeBatch) {
   EXPECT_LT(largest_error(at::stack(weight_gradients).sum(0), together.weight_gradient), 4e-6);
 }
 
-TEST(KernelBatchNorm, AnOutputThatIsRoundedToZeroLetsNothingThrough) {
+TEST(KernelBatchNorm, OutputsRoundedToZeroPassNoGradient) {
   // float16's least positive value is 6e-8.
   Inputs in({2, 8, at::kHalf, Epilogue::Relu});
   in.x = at::zeros({2, 8}, at::kHalf);
@@ -191,7 +191,7 @@ TEST(KernelBatchNorm, AnOutputThatIsRoundedToZeroLetsNothingThrough) {
   EXPECT_EQ(ours.bias_gradient.abs().max().item<float>(), 0);
 }
 
-TEST(KernelBatchNorm, OnePixelBecomesTheBias) {
+TEST(KernelBatchNorm, ASinglePixelGivesTheBias) {
   const Case of{1, 7, at::kFloat, Epilogue::None};
   const Inputs in(of);
   const Answer ours = run(in, of.epilogue);
@@ -200,7 +200,7 @@ TEST(KernelBatchNorm, OnePixelBecomesTheBias) {
   EXPECT_TRUE(at::equal(ours.bias_gradient, in.gradient[0]));
 }
 
-TEST(KernelBatchNorm, KeepsNotANumberAndInfinityVisible) {
+TEST(KernelBatchNorm, PropagatesNanAndInfinity) {
   const Case of{200, 8, at::kHalf, Epilogue::AddRelu};
   Inputs in(of);
   in.x[17][2] = std::numeric_limits<float>::quiet_NaN();

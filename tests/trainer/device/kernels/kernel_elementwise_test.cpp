@@ -22,7 +22,7 @@ void normalise_on_host(const at::Tensor& levels, const data::ChannelAffine& affi
               blocks);
 }
 
-/// What the trainer makes of the same levels on a CPU: a resize to the same size.
+/// The trainer's result for the same levels on a CPU: a resize to the same size.
 at::Tensor by_the_trainer(const at::Tensor& levels, const data::ChannelAffine& affine, data::PixelType type) {
   const int height = static_cast<int>(levels.size(0));
   const int width = static_cast<int>(levels.size(1));
@@ -38,7 +38,7 @@ at::Tensor by_the_trainer(const at::Tensor& levels, const data::ChannelAffine& a
   return images;
 }
 
-TEST(KernelNormaliseImages, GivesTheBitsOfTheTrainersPath) {
+TEST(KernelNormaliseImages, IsBitIdenticalToTheCpuPathOfTheTrainer) {
   // Every level in every channel; widths whose elements no vector divides.
   at::manual_seed(21);
   const data::ChannelAffine affine = data::Normalisation{}.affine();
@@ -58,7 +58,7 @@ TEST(KernelNormaliseImages, GivesTheBitsOfTheTrainersPath) {
   }
 }
 
-TEST(KernelNormaliseImages, IsTheUsualFormulaWithinFloat32sRounding) {
+TEST(KernelNormaliseImages, MatchesTheUsualFormulaWithinFloat32Rounding) {
   const data::Normalisation usual;
   const at::Tensor levels = at::arange(256, at::kByte).view({1, 256, 1}).repeat({1, 1, 3});
   const at::Tensor images = at::empty({1, 256, 3}, at::kFloat);
@@ -89,7 +89,7 @@ void expect_cast(at::ScalarType from_type, at::ScalarType to_type) {
   }
 }
 
-TEST(KernelCastAndScale, GivesLibTorchsBits) {
+TEST(KernelCastAndScale, IsBitIdenticalToLibTorch) {
   at::manual_seed(22);
   expect_cast<float, float>(at::kFloat, at::kFloat);
   expect_cast<float, at::Half>(at::kFloat, at::kHalf);

@@ -44,7 +44,7 @@ void expect_one_visit(const Size& size) {
   EXPECT_TRUE(visits.eq(1).all().item<bool>()) << size.rows << " x " << size.channels;
 }
 
-TEST(KernelTiling, EveryElementIsOneThreads) {
+TEST(KernelTiling, EveryElementBelongsToOneThread) {
   for (const Size& size : kSizes) {
     expect_one_visit<1>(size);
     if (size.channels % 8 == 0) {
@@ -81,7 +81,7 @@ void expect_moments(const at::Tensor& moments, const at::Tensor& x) {
   EXPECT_EQ(moments[2 * channels].item<double>(), static_cast<double>(x.size(0)));
 }
 
-TEST(KernelStatistics, AreThoseOfFloat64WithinFloat32sRounding) {
+TEST(KernelStatistics, MatchFloat64WithinFloat32Rounding) {
   at::manual_seed(1);
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
     for (const Size& size : kSizes) {
@@ -107,7 +107,7 @@ TEST(KernelStatistics, DoNotDependOnTheOrderOfThreads) {
   EXPECT_TRUE(at::equal(moments_of(x, Order::Forwards), moments_of(x, Order::Backwards)));
 }
 
-TEST(KernelStatistics, ReachTheModelAndTheRunningOnesAsLibTorchs) {
+TEST(KernelStatistics, MeanAndRunningStatisticsMatchLibTorch) {
   at::manual_seed(4);
   for (const Size& size : {Size{2, 8}, Size{513, 64}, Size{777, 67}}) {
     const at::Tensor x = at::randn({size.rows, size.channels}) * 2 + 1;
@@ -124,7 +124,7 @@ TEST(KernelStatistics, ReachTheModelAndTheRunningOnesAsLibTorchs) {
   }
 }
 
-TEST(KernelStatistics, OneValueHasNoVarianceToRunWith) {
+TEST(KernelStatistics, ASingleValueGivesNanRunningVariance) {
   const at::Tensor x = at::randn({1, 5});
   const Merged ours = merged(moments_of(x).unsqueeze(0));
   EXPECT_TRUE(at::equal(ours.mean, x[0]));
@@ -132,7 +132,7 @@ TEST(KernelStatistics, OneValueHasNoVarianceToRunWith) {
   EXPECT_TRUE(ours.running_variance.isnan().all().item<bool>());
 }
 
-TEST(KernelStatistics, OfRanksAreThoseOfTheirBatchesTogether) {
+TEST(KernelStatistics, MergedOverRanksEqualThoseOfTheConcatenatedBatch) {
   at::manual_seed(5);
   // As far from each other as a merge without the distance of the means would miss; one rank has nothing.
   std::vector<at::Tensor> batches, moments;
@@ -154,7 +154,7 @@ TEST(KernelStatistics, OfRanksAreThoseOfTheirBatchesTogether) {
   EXPECT_TRUE(at::equal(merged(at::stack(many)).mean, merged(moments[0].unsqueeze(0)).mean));
 }
 
-TEST(KernelStatistics, KeepNotANumberAndInfinityInTheirChannels) {
+TEST(KernelStatistics, NanAndInfinityStayInTheirChannels) {
   at::manual_seed(6);
   at::Tensor x = at::randn({900, 16});
   x[371][3] = std::numeric_limits<float>::quiet_NaN();

@@ -1,4 +1,4 @@
-// What the stand-in device is strict in where there are several, one rule at a time: those of CUDA and NCCL.
+// The rules of CUDA and NCCL for several devices, which the stand-in device enforces, one per test.
 
 #include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ bool refuses(const std::string& words, const std::function<void()>& work) {
   return false;
 }
 
-TEST(SeveralDevices, AreNotMixedByOperators) {
+TEST(SeveralDevices, OperatorsRejectTensorsOfDifferentDevices) {
   run(1, [](Rank& /*rank*/) {
     const at::Tensor first = torch::ones({3, 3}).to(device(0));
     const at::Tensor second = torch::ones({3, 3}).to(device(1));
@@ -60,7 +60,7 @@ TEST(SeveralDevices, AreNotMixedByOperators) {
   });
 }
 
-TEST(SeveralDevices, OperatorsAreOnThatOfTheirTensorsWhicheverIsCurrent) {
+TEST(SeveralDevices, OperatorsRunOnTheDeviceOfTheirTensors) {
   run(1, [](Rank& /*rank*/) {
     const at::Tensor there = torch::ones({3}, at::TensorOptions(device(1)));
     const at::Tensor sum = there + there;
@@ -69,7 +69,7 @@ TEST(SeveralDevices, OperatorsAreOnThatOfTheirTensorsWhicheverIsCurrent) {
   });
 }
 
-TEST(SeveralDevices, AThreadBeginsOnTheFirst) {
+TEST(SeveralDevices, ThreadsStartOnTheFirstDevice) {
   run(1, [](Rank& /*rank*/) {
     const c10::DeviceGuard guard(device(1));
     const at::Tensor mine = torch::ones({3}, at::TensorOptions(at::kPrivateUse1));
@@ -81,7 +81,7 @@ TEST(SeveralDevices, AThreadBeginsOnTheFirst) {
   });
 }
 
-TEST(SeveralDevices, KernelsAreLaunchedOnTheCurrentOneAndReachItsMemoryAlone) {
+TEST(SeveralDevices, KernelsRunOnTheCurrentDeviceAndAccessOnlyItsMemory) {
   run(1, [](Rank& /*rank*/) {
     const at::Tensor from = torch::full({8}, 3.0F).to(device(1));
     const at::Tensor scale = torch::full({1}, 2.0F).to(device(1));
@@ -102,7 +102,7 @@ TEST(SeveralDevices, KernelsAreLaunchedOnTheCurrentOneAndReachItsMemoryAlone) {
   });
 }
 
-TEST(SeveralDevices, HaveMemoryOfTheirOwn) {
+TEST(SeveralDevices, HaveSeparateMemory) {
   run(1, [](Rank& /*rank*/) {
     const at::Tensor there = torch::ones({1 << 20}, at::TensorOptions(device(1)));
     auto* const memory = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(at::kPrivateUse1));
@@ -111,7 +111,7 @@ TEST(SeveralDevices, HaveMemoryOfTheirOwn) {
   });
 }
 
-TEST(SeveralDevices, AGroupCarriesTensorsOfTheOneThatItWasMadeOn) {
+TEST(SeveralDevices, AGroupAcceptsOnlyTensorsOfTheDeviceItWasCreatedOn) {
   run(2, [](Rank& rank) {
     const process_group::Group group = rank.make_group();
     const auto mine = static_cast<c10::DeviceIndex>(rank.rank);

@@ -31,7 +31,7 @@ void run(const std::function<void()>& test) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(BatchNormOnADevice, HasTheGradientsOfAutogradInFloat64) {
+TEST(BatchNormOnADevice, GradientsMatchAutogradInFloat64) {
   run([] {
     for (const Case& of : batch_norm_cases()) {
       check(by_kernels(with_kernels(), of, nullptr, 0, of.images), exact(of), of, 0, of.images);
@@ -39,7 +39,7 @@ TEST(BatchNormOnADevice, HasTheGradientsOfAutogradInFloat64) {
   });
 }
 
-TEST(BatchNormOnADevice, HasTheBitsOfItsKernelsCodeOnTheHost) {
+TEST(BatchNormOnADevice, IsBitIdenticalToItsKernelsOnTheHost) {
   run([] {
     const auto twins = c10::make_intrusive<Twins>();
     for (const Case& of : batch_norm_cases()) {
@@ -75,7 +75,7 @@ void check_ranks(const std::vector<std::int64_t>& batches) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(BatchNormOnADevice, OverRanksIsThatOfTheirBatchesTogether) {
+TEST(BatchNormOnADevice, OverRanksEqualsTheConcatenatedBatch) {
   check_ranks({1, 2});
   check_ranks({2, 0, 1});
 }
@@ -96,7 +96,7 @@ std::int64_t waits_of(const process_group::Group& group, bool kernels) {
   return stand_in::counts().host_waits - before;
 }
 
-TEST(BatchNormOnADevice, TheHostWaitsForNothing) {
+TEST(BatchNormOnADevice, DoesNotBlockTheHost) {
   const auto ranks = spawn(2, [](Rank& rank) {
     const process_group::Group group = rank.make_group();
     stand_in::add_backend(*group);
@@ -123,7 +123,7 @@ void expect_same_bits(const at::Tensor& x, bool training) {
   MULTIPROC_CHECK(outputs[0].equal(outputs[2]) && outputs[1].equal(outputs[3]));
 }
 
-TEST(BatchNormOnADevice, IsLibTorchsWhereTheKernelsTakeNothing) {
+TEST(BatchNormOnADevice, FallsBackToLibTorchForUnsupportedInputs) {
   run([] {
     const at::Tensor x = torch::randn({2, 24, 5, 5});
     expect_same_bits(x, true);  // its layout
@@ -153,7 +153,7 @@ TEST(BatchNormOnADevice, EvaluatesWithTheRunningStatistics) {
   });
 }
 
-TEST(BatchNormOnADevice, DoesNotWriteIntoAGradientThatOthersHave) {
+TEST(BatchNormOnADevice, DoesNotModifyTheIncomingGradient) {
   run([] {
     for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {
       const Inputs in({2, 8, 4, at::kFloat, epilogue});

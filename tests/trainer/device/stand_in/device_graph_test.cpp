@@ -1,4 +1,4 @@
-// What the stand-in device captures as a graph, and forbids meanwhile, as CUDA does.
+// Graph capture on the stand-in device, with the restrictions of CUDA.
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class DeviceGraphTest : public ::testing::Test {
   const c10::StreamGuard computing_{new_stream(device())};
 };
 
-TEST_F(DeviceGraphTest, DoesNothingUntilItIsReplayedAndThenAllOfItEachTime) {
+TEST_F(DeviceGraphTest, RunsNothingAtCaptureAndEverythingAtEachReplay) {
   const at::Tensor x = there(torch::ones({2, 3, 8, 8}));
   const at::Tensor weight = there(torch::full({3, 3, 1, 1}, 2.0));
   const at::Tensor sum = there(torch::zeros({2, 3, 8, 8}));
@@ -37,7 +37,7 @@ TEST_F(DeviceGraphTest, DoesNothingUntilItIsReplayedAndThenAllOfItEachTime) {
   EXPECT_TRUE(here(sum).eq(24).all().item<bool>());
 }
 
-TEST_F(DeviceGraphTest, KeepsRunningStatisticsUntilItIsReplayed) {
+TEST_F(DeviceGraphTest, ChangesRunningStatisticsOnlyAtReplay) {
   const at::Tensor x = there(torch::rand({4, 2, 3, 3}));
   const at::Tensor mean = there(torch::zeros({2}));
   const at::Tensor variance = there(torch::ones({2}));
@@ -52,7 +52,7 @@ TEST_F(DeviceGraphTest, KeepsRunningStatisticsUntilItIsReplayed) {
   EXPECT_TRUE(captured.equal(here(mean)));
 }
 
-TEST_F(DeviceGraphTest, WritesToMemoryThatItUsedThoughNobodyHoldsIt) {
+TEST_F(DeviceGraphTest, KeepsMemoryOfTemporariesReserved) {
   const at::Tensor x = there(torch::ones({64}));
   at::Tensor y;
   const auto replay = capture([&] {
@@ -65,7 +65,7 @@ TEST_F(DeviceGraphTest, WritesToMemoryThatItUsedThoughNobodyHoldsIt) {
   EXPECT_TRUE(here(y).eq(3).all().item<bool>());
 }
 
-TEST_F(DeviceGraphTest, TakesInStreamsThatWaitForIt) {
+TEST_F(DeviceGraphTest, CapturesStreamsThatWaitForIt) {
   const at::Tensor x = there(torch::zeros({4}));
   const c10::Stream beside = new_stream(device());
   const auto replay = capture([&] {
@@ -87,7 +87,7 @@ TEST_F(DeviceGraphTest, TakesInStreamsThatWaitForIt) {
   EXPECT_TRUE(here(x).eq(11).all().item<bool>());
 }
 
-TEST_F(DeviceGraphTest, ForbidsWhatCudaForbids) {
+TEST_F(DeviceGraphTest, RejectsOperationsThatCudaForbidsDuringCapture) {
   const at::Tensor x = there(torch::ones({4}));
   const at::Tensor of_host = torch::ones({4});
   const c10::Stream beside = new_stream(device());

@@ -1,4 +1,4 @@
-// Batches on a device that makes copies as late as it may: what is still to be read is not written.
+// Batches on a device that copies as late as it may: memory that is still to be read is not overwritten.
 
 #include "trainer/data/loader/device_prefetcher.h"
 
@@ -95,7 +95,7 @@ void check(const Epoch& epoch) {
   MULTIPROC_CHECK(next >= kImages - kBatch);
 }
 
-TEST(DevicePrefetcher, LateCopiesHaveTheBatchesThatTheyWereGiven) {
+TEST(DevicePrefetcher, LateCopiesHoldTheRightBatches) {
   for (const int workers : {0, 2}) {
     run([workers] {
       Loader loader = make_loader(workers);
@@ -108,7 +108,7 @@ TEST(DevicePrefetcher, LateCopiesHaveTheBatchesThatTheyWereGiven) {
   }
 }
 
-TEST(DevicePrefetcher, LevelsAreNormalisedWhereTheyAreComputedWith) {
+TEST(DevicePrefetcher, NormalisesUint8ImagesOnTheDevice) {
   const Normalisation wanted{.mean = {0.5, 0.25, 0}, .stddev = {0.5, 1, 2}};
   const auto first_of = [&](c10::Device device) {
     Loader loader = make_loader(1, PixelType::UInt8);
@@ -128,11 +128,11 @@ TEST(DevicePrefetcher, LevelsAreNormalisedWhereTheyAreComputedWith) {
   });
 }
 
-class LevelsTo : public ::testing::TestWithParam<at::ScalarType> {};
-INSTANTIATE_TEST_SUITE_P(EachType, LevelsTo, ::testing::Values(at::kFloat, at::kHalf, at::kBFloat16),
+class LevelNormalisation : public ::testing::TestWithParam<at::ScalarType> {};
+INSTANTIATE_TEST_SUITE_P(EachType, LevelNormalisation, ::testing::Values(at::kFloat, at::kHalf, at::kBFloat16),
                          [](const auto& type) { return std::string(c10::toString(type.param)); });
 
-TEST_P(LevelsTo, WhatIsComputedInByTheKernelsInOnePass) {
+TEST_P(LevelNormalisation, KernelsConvertToTheComputeTypeInOnePass) {
   run([type = GetParam()] {
     const Normalisation wanted;
     Loader loader = make_loader(1, PixelType::UInt8);
@@ -151,7 +151,7 @@ TEST_P(LevelsTo, WhatIsComputedInByTheKernelsInOnePass) {
   });
 }
 
-TEST(DevicePrefetcher, TheHostWaitsForNoCopyOfABatch) {
+TEST(DevicePrefetcher, DoesNotBlockTheHost) {
   for (const PixelType type : {PixelType::Float32, PixelType::UInt8}) {
     run([type] {
       Loader loader = make_loader(2, type);
@@ -163,7 +163,7 @@ TEST(DevicePrefetcher, TheHostWaitsForNoCopyOfABatch) {
   }
 }
 
-TEST(DevicePrefetcher, NoMemoryIsMadeFromOneBatchToTheNext) {
+TEST(DevicePrefetcher, ReusesHostMemoryBetweenBatches) {
   run([] {
     constexpr int kWorkers = 2;
     Loader loader = make_loader(kWorkers);
@@ -176,7 +176,7 @@ TEST(DevicePrefetcher, NoMemoryIsMadeFromOneBatchToTheNext) {
   });
 }
 
-TEST(DevicePrefetcher, OnTheCpuABatchStaysWhereItIs) {
+TEST(DevicePrefetcher, DoesNotCopyBatchesOnTheCpu) {
   DevicePrefetcher prefetcher(at::kCPU);
   const at::Tensor images = torch::ones({2, 3, kSize, kSize});
   Batch batch;

@@ -1,5 +1,5 @@
-// An optimizer's steps by its parameters' device: those of LibTorch's optimizers on the CPU, to the bit, and none where
-// the device has found that gradients are not finite.
+// Optimizer steps on the device of the parameters: bit identical to LibTorch's optimizers on the CPU, and skipped if
+// the device found non-finite gradients.
 
 #include "trainer/optim/device_step.h"
 
@@ -88,16 +88,16 @@ void expect_equal(const OptimizerOptions& options) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DeviceStep, IsTheCpusSgd) {
+TEST(DeviceStep, SgdIsBitIdenticalToTheCpu) {
   expect_equal({.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.01, .momentum = 0.9});
   expect_equal({.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.01, .momentum = 0.9, .nesterov = true});
 }
 
-TEST(DeviceStep, IsTheCpusAdamW) {
+TEST(DeviceStep, AdamWIsBitIdenticalToTheCpu) {
   expect_equal({.name = "adamw", .learning_rate = 0.1, .weight_decay = 0.05, .beta1 = 0.8, .beta2 = 0.9});
 }
 
-TEST(DeviceStep, WithoutAMomentumThereIsNothingToForget) {
+TEST(DeviceStep, SkipsAStepOfSgdWithoutMomentum) {
   const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
     const NamedParameters parameters = parameters_on(stand_in::device());
     auto optimizer = *std::move(make_optimizer({.name = "sgd", .momentum = 0}, parameters));
@@ -112,7 +112,7 @@ TEST(DeviceStep, WithoutAMomentumThereIsNothingToForget) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(DeviceStep, TheHostWaitsForNothingOnceItsStateIsThere) {
+TEST(DeviceStep, DoesNotBlockTheHostAfterTheFirstStep) {
   const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
     const NamedParameters parameters = parameters_on(stand_in::device());
     auto optimizer = *std::move(make_optimizer({.name = "adamw"}, parameters));

@@ -1,4 +1,4 @@
-// The loss scaler of float16 where gradients are not in main memory: what it does there, to the bit.
+// The loss scaler of float16 with gradients on a device: bit identical to the CPU.
 
 #include <gtest/gtest.h>
 #include <limits>
@@ -59,12 +59,12 @@ void check_equal_to_cpu(const process_group::Group& group, bool overflows) {
   MULTIPROC_CHECK(steps_on(stand_in::device(), group, overflows) == expected);
 }
 
-TEST(LossScalerOnADevice, IsBitEqualToTheCpu) {
+TEST(LossScalerOnADevice, IsBitIdenticalToTheCpu) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) { check_equal_to_cpu(nullptr, true); });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(LossScalerOnADevice, RanksAgreeOverTheDevicesBackend) {
+TEST(LossScalerOnADevice, RanksAgreeOverTheBackendOfTheDevice) {
   const auto ranks = spawn(2, [](Rank& rank) {
     const process_group::Group group = rank.make_group();
     stand_in::add_backend(*group);
@@ -73,7 +73,7 @@ TEST(LossScalerOnADevice, RanksAgreeOverTheDevicesBackend) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(LossScalerOnADevice, GradientsInMainMemoryOfALossOnTheDevice) {  // as --cpu-offload has it
+TEST(LossScalerOnADevice, UnscalesOffloadedGradientsOfALossOnTheDevice) {  // as --cpu-offload has it
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     LossScaler scaler(true, {.scale = 8, .good_steps = 0});
     const at::Tensor scaled = scaler.scale(torch::full({}, 3.0F).to(stand_in::device()));

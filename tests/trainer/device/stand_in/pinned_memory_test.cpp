@@ -1,5 +1,5 @@
-// What the stand-in device promises of copies from and to the host: as CUDA, it lets the host go on where that memory
-// is page-locked, and alone there.
+// Copies between the stand-in device and the host: as with CUDA, they are asynchronous only if the host memory is
+// page-locked.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ bool waits_in(const std::function<void()>& work) {
 
 at::Tensor pinned(at::IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kFloat).pinned_memory(true)); }
 
-TEST(PinnedMemory, LetsTheHostGoOnWhileItIsCopied) {
+TEST(PinnedMemory, AllowsAsynchronousCopies) {
   run([] {
     const at::Tensor there = torch::ones({2, 3}).to(stand_in::device());
     const at::Tensor here = pinned({2, 3});
@@ -36,7 +36,7 @@ TEST(PinnedMemory, LetsTheHostGoOnWhileItIsCopied) {
   });
 }
 
-TEST(PinnedMemory, WithoutItTheHostWaitsWhateverItAskedFor) {
+TEST(PinnedMemory, PageableMemoryAlwaysBlocksTheHost) {
   run([] {
     const at::Tensor there = torch::ones({2, 3}).to(stand_in::device());
     const at::Tensor here = torch::zeros({2, 3});
@@ -46,7 +46,7 @@ TEST(PinnedMemory, WithoutItTheHostWaitsWhateverItAskedFor) {
   });
 }
 
-TEST(PinnedMemory, IsOfNoUseWhereLibTorchGoesByAnotherTensorOfTheHost) {
+TEST(PinnedMemory, DoesNotHelpIfLibTorchNeedsATemporaryOnTheHost) {
   run([] {
     const at::Tensor there = torch::ones({2, 3}).to(stand_in::device());
     MULTIPROC_CHECK(waits_in([&] { there.copy_(pinned({2, 3}).to(at::kDouble), /*non_blocking=*/true); }));
@@ -56,7 +56,7 @@ TEST(PinnedMemory, IsOfNoUseWhereLibTorchGoesByAnotherTensorOfTheHost) {
   });
 }
 
-TEST(PinnedMemory, ServesOthersOnceItIsCopiedAndNotBefore) {
+TEST(PinnedMemory, IsReusedOnlyAfterTheCopyCompleted) {
   run([] {
     at::Tensor there = torch::ones({8}).to(stand_in::device());
     at::Tensor here = pinned({8});
@@ -73,7 +73,7 @@ TEST(PinnedMemory, ServesOthersOnceItIsCopiedAndNotBefore) {
   });
 }
 
-TEST(PinnedMemory, IsNotMadeInACapture) {
+TEST(PinnedMemory, CannotBeAllocatedDuringCapture) {
   run([] {
     const c10::StreamGuard guard(new_stream(stand_in::device()));
     bool refused = false;

@@ -84,7 +84,7 @@ std::vector<std::int32_t> part(const std::vector<std::int32_t>& whole, std::size
 
 /// Calls `check` for worlds of 1 to 9 ranks, every way of choosing algorithms and counts of elements that chunks and
 /// segments divide, do not divide, or leave empty.
-void in_every_world(const std::function<void(const World&, std::size_t count)>& check) {
+void for_every_world(const std::function<void(const World&, std::size_t count)>& check) {
   for (std::uint32_t size = 1; size <= 9; ++size) {
     for (const Sizes& sizes : kSizes) {
       for (const std::size_t count : {0U, 1U, 2U, 7U, 64U, 257U}) {
@@ -117,7 +117,7 @@ std::vector<RankMemory> memory_with_inputs(const World& world, std::size_t input
 }
 
 TEST(Algorithms, AllReduceGivesEveryRankTheSum) {
-  in_every_world([](const World& world, std::size_t count) {
+  for_every_world([](const World& world, std::size_t count) {
     std::vector<RankMemory> memory = memory_with_outputs(world, count);
     const auto plans = world.plans([&](const PlanContext& c) { return plan_all_reduce(c, count * kNumber); });
     simulate(plans, memory, world.depth, 1);
@@ -127,8 +127,8 @@ TEST(Algorithms, AllReduceGivesEveryRankTheSum) {
   });
 }
 
-TEST(Algorithms, ReduceScatterGivesEachRankItsPartAndKeepsTheInput) {
-  in_every_world([](const World& world, std::size_t count) {
+TEST(Algorithms, ReduceScatterGivesEachRankItsPartWithoutChangingTheInput) {
+  for_every_world([](const World& world, std::size_t count) {
     std::vector<RankMemory> memory = memory_with_inputs(world, world.size * count, count);
     const auto plans = world.plans([&](const PlanContext& c) { return plan_reduce_scatter(c, count * kNumber); });
     simulate(plans, memory, world.depth, 2);
@@ -140,7 +140,7 @@ TEST(Algorithms, ReduceScatterGivesEachRankItsPartAndKeepsTheInput) {
 }
 
 TEST(Algorithms, AllGatherGivesEveryRankAllParts) {
-  in_every_world([](const World& world, std::size_t count) {
+  for_every_world([](const World& world, std::size_t count) {
     std::vector<RankMemory> memory = memory_with_inputs(world, count, world.size * count);
     const auto plans = world.plans([&](const PlanContext& c) { return plan_all_gather(c, count * kNumber); });
     simulate(plans, memory, world.depth, 3);
@@ -152,8 +152,8 @@ TEST(Algorithms, AllGatherGivesEveryRankAllParts) {
   });
 }
 
-TEST(Algorithms, BroadcastGivesEveryRankTheRootsValues) {
-  in_every_world([](const World& world, std::size_t count) {
+TEST(Algorithms, BroadcastGivesEveryRankTheValuesOfTheRoot) {
+  for_every_world([](const World& world, std::size_t count) {
     for (std::uint32_t root = 0; root < world.size; ++root) {
       std::vector<RankMemory> memory = memory_with_outputs(world, count);
       const auto plans = world.plans([&](const PlanContext& c) { return plan_broadcast(c, count * kNumber, root); });
@@ -166,7 +166,7 @@ TEST(Algorithms, BroadcastGivesEveryRankTheRootsValues) {
 }
 
 TEST(Algorithms, GatherMovesEachRanksPartToTheRoot) {
-  in_every_world([](const World& world, std::size_t count) {
+  for_every_world([](const World& world, std::size_t count) {
     const std::uint32_t root = world.size / 2;
     std::vector<RankMemory> gathered = memory_with_inputs(world, count, world.size * count);
     simulate(world.plans([&](const PlanContext& c) { return plan_gather(c, count * kNumber, root); }), gathered,
@@ -181,7 +181,7 @@ TEST(Algorithms, GatherMovesEachRanksPartToTheRoot) {
 std::size_t uneven(std::uint32_t r, std::uint32_t s, std::size_t count) { return (r * 3 + s) % 4 * count; }
 
 TEST(Algorithms, AllToAllMovesPartsOfAnySize) {
-  in_every_world([](const World& world, std::size_t count) {
+  for_every_world([](const World& world, std::size_t count) {
     std::vector<RankMemory> memory(world.size);
     std::vector<std::vector<std::size_t>> sent(world.size), received(world.size);
     for (std::uint32_t rank = 0; rank < world.size; ++rank) {
@@ -206,8 +206,8 @@ TEST(Algorithms, AllToAllMovesPartsOfAnySize) {
   });
 }
 
-TEST(Algorithms, AllToAllOfEqualPartsTurnsRowsIntoColumns) {
-  in_every_world([](const World& world, std::size_t count) {
+TEST(Algorithms, AllToAllOfEqualPartsTransposesThem) {
+  for_every_world([](const World& world, std::size_t count) {
     const std::size_t all = world.size * count;
     std::vector<RankMemory> memory = memory_with_inputs(world, all, all);
     simulate(world.plans([&](const PlanContext& c) { return plan_all_to_all(c, count * kNumber); }), memory,
@@ -220,8 +220,8 @@ TEST(Algorithms, AllToAllOfEqualPartsTurnsRowsIntoColumns) {
   });
 }
 
-/// With one rank left out of the barrier, none of the others may get through it.
-TEST(Algorithms, NobodyLeavesABarrierThatSomebodyHasNotComeTo) {
+/// While one rank is missing, no other rank may pass the barrier.
+TEST(Algorithms, BarrierBlocksUntilEveryRankArrives) {
   for (std::uint32_t size = 2; size <= 9; ++size) {
     for (std::uint32_t missing = 0; missing < size; ++missing) {
       const std::vector<Plan> plans = World{size, kSizes[0]}.plans(&plan_barrier);
@@ -268,7 +268,7 @@ TEST(Algorithms, RingsAndHalvingSendNoMoreThanTheMinimum) {
   }
 }
 
-TEST(Algorithms, ThroughWindowsOnlyWordsAreSent) {
+TEST(Algorithms, SharedWindowsSendOnlyControlWords) {
   for (std::uint32_t size = 2; size <= 9; ++size) {
     const World world{size, kSizes[4]};
     const std::size_t part = kSizes[4].window_part / kNumber;
@@ -286,7 +286,7 @@ TEST(Algorithms, ThroughWindowsOnlyWordsAreSent) {
   }
 }
 
-TEST(Algorithms, AnotherOrderOfMessagesChangesNothing) {
+TEST(Algorithms, ResultsDoNotDependOnTheOrderOfMessages) {
   for (const std::size_t way : {2U, 4U}) {
     const World world{6, kSizes[way]};
     const auto plans = world.plans([&](const PlanContext& c) { return plan_all_reduce(c, 500 * kNumber); });
@@ -300,8 +300,8 @@ TEST(Algorithms, AnotherOrderOfMessagesChangesNothing) {
   }
 }
 
-/// Collectives of all kinds that follow each other without a pause, of one round and of several.
-TEST(Algorithms, ARankThatIsAheadOverwritesNoWindowThatIsStillRead) {
+/// Back-to-back collectives of all kinds, with one round and with several.
+TEST(Algorithms, AFasterRankNeverOverwritesAWindowInUse) {
   const World world{5, kSizes[4]};
   for (unsigned seed = 0; seed < 100; ++seed) {
     std::vector<std::vector<RankMemory>> memory;
@@ -333,7 +333,7 @@ TEST(Algorithms, ARankThatIsAheadOverwritesNoWindowThatIsStillRead) {
   }
 }
 
-TEST(Algorithms, WhoBeginsHearsWhetherThereIsMoreToDoThanToWait) {
+TEST(Algorithms, BeginReportsWhetherOnlyWaitingIsLeft) {
   std::vector<std::byte> memory(4096);
   const Areas areas{.output = memory.data(), .scratch = memory.data(), .shared_memory = memory.data()};
   const auto only_waits = [&](std::size_t way, bool other_is_ahead) {
@@ -354,7 +354,7 @@ TEST(Algorithms, WhoBeginsHearsWhetherThereIsMoreToDoThanToWait) {
   EXPECT_FALSE(only_waits(4, false)) << "a part is to be left in the window";
 }
 
-TEST(Algorithms, AWordShowsThatAnotherRankCallsSomethingElse) {
+TEST(Algorithms, ControlWordDetectsADifferentCallOfAnotherRank) {
   const World world{2, kSizes[4]};
   std::vector<RankMemory> memory = memory_with_outputs(world, 500);
   const std::vector<Plan> plans{plan_all_reduce(world.context(0), 500 * kNumber),

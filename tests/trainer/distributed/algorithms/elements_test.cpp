@@ -15,7 +15,7 @@ std::vector<T> combined(ElementType type, Reduction reduction, std::vector<T> ta
   return target;
 }
 
-TEST(Elements, EveryReductionOfNumbers) {
+TEST(Elements, ReducesIntegersAndFloatsBySumAndMax) {
   using Doubles = std::vector<double>;
   const Doubles a{1.5, -2, 8}, b{3, 4, -0.5};
   EXPECT_EQ(combined(ElementType::Float64, Reduction::Sum, a, b), (Doubles{4.5, 2, 7.5}));
@@ -43,7 +43,7 @@ TEST(Elements, HalfTypesRoundToNearestEvenAndKeepNaN) {
   EXPECT_EQ(combined<std::uint16_t>(ElementType::Float16, Reduction::Sum, {0x7bff}, {0x7bff})[0], 0x7c00);
 }
 
-TEST(Elements, TurnedOperandsGiveTheSameBits) {
+TEST(Elements, ReductionsAreCommutativeBitForBit) {
   const std::vector<float> a{0.0F, -0.0F, 1e-45F, NAN, 3}, b{-0.0F, 0.0F, -1e-45F, 1, NAN};
   for (const Reduction reduction : {Reduction::Sum, Reduction::Max}) {
     const std::vector<float> ab = combined(ElementType::Float32, reduction, a, b);

@@ -119,7 +119,7 @@ class SimulatedTransport final : public Transport {
   std::uint32_t rank_;
 };
 
-/// A collective of all ranks: everybody's plan and memory.
+/// A collective of all ranks: the plan and memory of each.
 struct Work {
   std::vector<Plan> plans;
   std::vector<RankMemory>* memory;

@@ -28,7 +28,7 @@ class BlockLedgerTest : public testing::Test {
   std::size_t gone_ = 0;
 };
 
-TEST_F(BlockLedgerTest, TheSmallestFreeBlockThatIsLargeEnoughServes) {
+TEST_F(BlockLedgerTest, ReusesTheSmallestFreeBlockThatFits) {
   const std::array<Block, 3> blocks{take(10), take(30), take(20)};
   for (const Block& block : blocks) {
     ledger_.give_back(block);
@@ -40,7 +40,7 @@ TEST_F(BlockLedgerTest, TheSmallestFreeBlockThatIsLargeEnoughServes) {
   EXPECT_EQ(ledger_.held(), 60U);
 }
 
-TEST_F(BlockLedgerTest, FreeBlocksGoWhenMoreWouldBeHeldThanWasEverUsed) {
+TEST_F(BlockLedgerTest, FreesBlocksBeforeExceedingThePeakUse) {
   const Block small = take(10);
   const Block middle = take(30);
   ledger_.give_back(small);
@@ -51,14 +51,14 @@ TEST_F(BlockLedgerTest, FreeBlocksGoWhenMoreWouldBeHeldThanWasEverUsed) {
   EXPECT_EQ(ledger_.most_used(), 40U);
 }
 
-TEST_F(BlockLedgerTest, ReleaseLeavesOnlyWhatIsInUse) {
+TEST_F(BlockLedgerTest, ReleaseFreesAllUnusedBlocks) {
   const Block kept = take(5);
   ledger_.give_back(take(7));
   EXPECT_EQ(ledger_.release().size(), 1U);
   EXPECT_EQ(ledger_.held(), kept.bytes);
 }
 
-TEST_F(BlockLedgerTest, AnyCourseHoldsNoMoreThanTheMostThatWasUsed) {
+TEST_F(BlockLedgerTest, HoldsAtMostThePeakUseInRandomSequences) {
   std::mt19937 random(7);
   std::vector<Block> used;
   std::size_t in_use = 0;
@@ -79,7 +79,7 @@ TEST_F(BlockLedgerTest, AnyCourseHoldsNoMoreThanTheMostThatWasUsed) {
   }
 }
 
-TEST(UnshardedMemory, ABlockComesBackAndOutlivesThePool) {
+TEST(UnshardedMemory, ReusesABlockWhichMayOutliveThePool) {
   at::Tensor left;
   {
     const UnshardedMemory memory;

@@ -19,7 +19,7 @@ std::string names_of(const std::vector<Member>& members) {
   return names;
 }
 
-TEST(FsdpCoalescing, LongAndEvenParametersTravelAlone) {
+TEST(FsdpCoalescing, LargeEvenlyDividedParametersAreSentAlone) {
   const Options options{.alone_from_bytes = 64};
   EXPECT_TRUE(travels_alone(member("a", {4, 8}), 2, options)) << "64 bytes a rank";
   EXPECT_FALSE(travels_alone(member("a", {4, 7}), 2, options)) << "56 bytes a rank";
@@ -30,7 +30,7 @@ TEST(FsdpCoalescing, LongAndEvenParametersTravelAlone) {
   EXPECT_FALSE(travels_alone(member("a", {4, 8}), 2, small_shards));
 }
 
-TEST(FsdpCoalescing, ThoseThatShareABufferAreTogetherAndThoseWithGradientsFirst) {
+TEST(FsdpCoalescing, SortsCoalescedParametersTogetherAndTrainableOnesFirst) {
   const Options options{.alone_from_bytes = 16};
   std::vector<Member> members{member("a", {3}),        member("B", {64}, false), member("C", {64}),
                               member("d", {1}, false), member("e", {5}),         member("F", {64})};
@@ -46,9 +46,9 @@ TEST(FsdpCoalescing, ThoseThatShareABufferAreTogetherAndThoseWithGradientsFirst)
   }
 }
 
-TEST(FsdpCoalescing, OfNoParametersThereIsNone) { EXPECT_TRUE(coalesce({}, 2, {}).empty()); }
+TEST(FsdpCoalescing, GivesNoMessagesForNoParameters) { EXPECT_TRUE(coalesce({}, 2, {}).empty()); }
 
-TEST(SameLayout, IsThatOfEveryDimensionThatHasSeveralElements) {
+TEST(SameLayout, IgnoresStridesOfDimensionsWithOneElement) {
   const at::Tensor contiguous = torch::zeros({2, 3, 2, 2});
   const at::Tensor channels_last = contiguous.contiguous(at::MemoryFormat::ChannelsLast);
   EXPECT_TRUE(same_layout(contiguous, contiguous.clone()));

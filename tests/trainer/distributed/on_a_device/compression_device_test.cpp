@@ -1,4 +1,4 @@
-// Gradients that travel in 16 bits, rounded and divided by the project's own kernel.
+// Gradients that are reduced in 16 bits, rounded and divided by the project's own kernel.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ void check(Rank& rank) {
   }
 }
 
-TEST(CompressedGradients, OfADeviceAreDividedAndRoundedOnceByItsKernels) {
+TEST(CompressedGradients, OnADeviceAreDividedAndRoundedOnceByTheKernels) {
   for (const std::uint32_t ranks : {2U, 3U}) {
     const auto results = spawn(ranks, check);
     EXPECT_TRUE(all_succeeded(results)) << report(results);

@@ -1,5 +1,5 @@
-// Sharded training on a device that is not the CPU, with shards there and in main memory: what the CPU computes, to the
-// bit. The device is a stand-in for a GPU; see its header for what it can and cannot show.
+// Sharded training on a device other than the CPU, with shards there and in main memory, is bit identical to the CPU.
+// The device is a stand-in for a GPU; see its header for what it can and cannot show.
 
 #include <gtest/gtest.h>
 #include <algorithm>
@@ -158,7 +158,7 @@ void check_equal_to_cpu(Rank& rank, const process_group::MeshOptions& degrees) {
   }
 }
 
-TEST(FsdpOnADevice, IsBitEqualToTheCpu) {
+TEST(FsdpOnADevice, IsBitIdenticalToTheCpu) {
   for (const std::uint32_t world_size : {1U, 2U, 4U}) {
     const auto ranks = spawn(
         world_size, [](Rank& rank) { check_equal_to_cpu(rank, {.reshard_degree = rank.world_size > 1 ? 2U : 0U}); });
@@ -166,7 +166,7 @@ TEST(FsdpOnADevice, IsBitEqualToTheCpu) {
   }
 }
 
-TEST(FsdpOnADevice, IsBitEqualToTheCpuWhereDividedModelsAreReplicated) {
+TEST(FsdpOnADevice, IsBitIdenticalToTheCpuWithHybridSharding) {
   const auto ranks = spawn(4, [](Rank& rank) { check_equal_to_cpu(rank, {.shard_degree = 2, .reshard_degree = 2}); });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
@@ -187,7 +187,7 @@ void on_two_ranks(const std::function<void(Rank&, const process_group::Group&)>&
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(FsdpOnADevice, TheComputationGoesOnBesideReductions) {
+TEST(FsdpOnADevice, ComputationOverlapsWithReductions) {
   on_two_ranks([](Rank& rank, const process_group::Group& group) {
     Network network(stand_in::device());
     fsdp::Options options;
@@ -222,7 +222,7 @@ std::vector<std::int64_t> gathers_at_blocks(const process_group::Group& group, b
   return gathers;
 }
 
-TEST(FsdpOnADevice, ABlocksAllGatherIsGivenBeforeTheBlockBeforeItComputes) {
+TEST(FsdpOnADevice, PrefetchIssuesTheNextAllGatherBeforeABlockComputes) {
   on_two_ranks([](Rank& /*rank*/, const process_group::Group& group) {
     const std::vector<std::int64_t> when_needed = gathers_at_blocks(group, false);
     const std::vector<std::int64_t> ahead = gathers_at_blocks(group, true);
@@ -237,7 +237,7 @@ TEST(FsdpOnADevice, ABlocksAllGatherIsGivenBeforeTheBlockBeforeItComputes) {
   });
 }
 
-TEST(FsdpOnADevice, WhoWatchesACollectiveHoldsNoneOfItsMemory) {
+TEST(FsdpOnADevice, WatchingACollectiveKeepsNoReferenceToItsTensors) {
   on_two_ranks([](Rank& rank, const process_group::Group& group) {
     const fsdp::Options options;
     fsdp::Communicator communicator({group, group, nullptr, nullptr}, options);
@@ -252,7 +252,7 @@ TEST(FsdpOnADevice, WhoWatchesACollectiveHoldsNoneOfItsMemory) {
   });
 }
 
-TEST(FsdpOnADevice, GroupsThatCannotCarryItsTensorsAreToldBeforeTheModelIsDivided) {
+TEST(FsdpOnADevice, GroupsWithoutADeviceBackendAreRejectedBeforeSharding) {
   const auto ranks = spawn(2, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank, {});
     Network network(stand_in::device());
@@ -265,7 +265,7 @@ TEST(FsdpOnADevice, GroupsThatCannotCarryItsTensorsAreToldBeforeTheModelIsDivide
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(FsdpOnADevice, ParametersOnTwoDevicesAreAnErrorThatNamesOne) {
+TEST(FsdpOnADevice, ParametersOnTwoDevicesAreAnErrorNamingOne) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     Network network(stand_in::device());
     network->blocks->push_back(Block(7, c10::kCPU));

@@ -1,4 +1,4 @@
-// What a link promises of the order of copies, one promise at a time, on a device that makes copies as late as it may.
+// The guarantees of a HostLink on the order of copies, one per test, on a device that copies as late as it may.
 
 #include "trainer/distributed/fsdp/host_link.h"
 
@@ -37,7 +37,7 @@ void run_in_place(const std::function<void(Place&)>& test) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(HostLink, WhatIsMadeOfAnUploadCanBeReadAfterAwait) {
+TEST(HostLink, ResultOfAnUploadIsReadableAfterAwait) {
   run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     const at::Tensor made = place.on_device(0);
@@ -47,7 +47,7 @@ TEST(HostLink, WhatIsMadeOfAnUploadCanBeReadAfterAwait) {
   });
 }
 
-TEST(HostLink, AfterWaitTheSourceOfAnUploadMayChange) {
+TEST(HostLink, SourceOfAnUploadMayChangeAfterWait) {
   run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     at::Tensor uploaded;
@@ -59,7 +59,7 @@ TEST(HostLink, AfterWaitTheSourceOfAnUploadMayChange) {
   });
 }
 
-TEST(HostLink, AnUploadComesAfterWhatTheComputingStreamHadToDo) {
+TEST(HostLink, UploadFollowsEarlierWorkOfTheComputeStream) {
   run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(2);
     const at::Tensor before = place.on_device(1);
@@ -73,7 +73,7 @@ TEST(HostLink, AnUploadComesAfterWhatTheComputingStreamHadToDo) {
   });
 }
 
-TEST(HostLink, TheHostWaitsForNoCopyUntilItAsks) {
+TEST(HostLink, HostBlocksOnlyInWait) {
   run_in_place([](Place& place) {
     const at::Tensor up = place.on_host(1);
     at::Tensor down = place.on_host(0);
@@ -86,7 +86,7 @@ TEST(HostLink, TheHostWaitsForNoCopyUntilItAsks) {
   });
 }
 
-TEST(HostLink, ABlockWaitsForItsOwnUploadsAlone) {
+TEST(HostLink, AwaitWaitsOnlyForItsOwnUploads) {
   run_in_place([](Place& place) {
     const at::Tensor first = place.on_device(0);
     const at::Tensor second = place.on_device(0);
@@ -101,7 +101,7 @@ TEST(HostLink, ABlockWaitsForItsOwnUploadsAlone) {
   });
 }
 
-TEST(HostLink, ADownloadHasWhatWasComputedBeforeAndIsThereAfterWait) {
+TEST(HostLink, DownloadFollowsEarlierWorkAndIsCompleteAfterWait) {
   run_in_place([](Place& place) {
     const at::Tensor device = place.on_device(0);
     at::Tensor host = place.on_host(5);
@@ -113,7 +113,7 @@ TEST(HostLink, ADownloadHasWhatWasComputedBeforeAndIsThereAfterWait) {
   });
 }
 
-TEST(HostLink, ADownloadsSourceLivesUntilItIsReadAndIsNotChangedBefore) {
+TEST(HostLink, SourceOfADownloadIsNotReusedBeforeItIsRead) {
   run_in_place([](Place& place) {
     at::Tensor first = place.on_host(0);
     at::Tensor second = place.on_host(0);
@@ -127,7 +127,7 @@ TEST(HostLink, ADownloadsSourceLivesUntilItIsReadAndIsNotChangedBefore) {
   });
 }
 
-TEST(HostLink, WhatIsDownloadedAtOnceIsThereOnReturnAsAreTheDownloadsBefore) {
+TEST(HostLink, SynchronousDownloadCompletesEarlierDownloadsToo) {
   run_in_place([](Place& place) {
     at::Tensor earlier = place.on_host(0);
     place.link.download(earlier, place.on_device(1));

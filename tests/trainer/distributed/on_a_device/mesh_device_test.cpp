@@ -1,4 +1,4 @@
-// What a device's plugin is told of the groups of a mesh.
+// The parent group that a device plugin gets for each group of a mesh.
 
 #include "trainer/distributed/process_group/mesh.h"
 
@@ -33,7 +33,7 @@ void add(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& /*sto
 }
 
 /// The groups of six ranks, of which three divide a model and two replicate it.
-TEST(MeshOnADevice, GroupsArePartsOfWhatCarriesTheWorld) {
+TEST(MeshOnADevice, GroupsAreSplitFromTheBackendOfTheWorld) {
   const auto ranks = spawn(6, [](Rank& rank) {
     device::Plugin plugin{};
     plugin.type = stand_in::device().type();

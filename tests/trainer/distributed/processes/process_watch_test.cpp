@@ -1,4 +1,4 @@
-// Processes that are seen to end.
+// Watching processes end.
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -48,7 +48,7 @@ class Child {
   pid_t pid_;
 };
 
-/// What one who waits has heard.
+/// A waiter with the ends that it already knows.
 class Listener {
  public:
   explicit Listener(ProcessWatch& watch) : watch_(watch) {}
@@ -62,7 +62,7 @@ class Listener {
   std::size_t known_ = 0;
 };
 
-TEST(ProcessWatch, TellsEachEndOnceToEverybodyAlsoOfAChildThatNobodyCollected) {
+TEST(ProcessWatch, ReportsEachEndOnceToEveryListenerEvenForZombies) {
   const Child first;
   const Child second;
   ProcessWatch watch;
@@ -84,7 +84,7 @@ TEST(ProcessWatch, TellsEachEndOnceToEverybodyAlsoOfAChildThatNobodyCollected) {
   EXPECT_THAT(other.await_ended(kLong), ElementsAre(3, 5));
 }
 
-TEST(ProcessWatch, CallsThoseWhoWantToBeToldUntilTheyDoNot) {
+TEST(ProcessWatch, CallsCallbacksUntilTheyAreUnregistered) {
   const Child first;
   const Child second;
   ProcessWatch watch;
@@ -104,7 +104,7 @@ TEST(ProcessWatch, CallsThoseWhoWantToBeToldUntilTheyDoNot) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(ProcessWatch, AStoppedProcessLives) {
+TEST(ProcessWatch, CountsAStoppedProcessAsAlive) {
   const Child child;
   ProcessWatch watch;
   watch.add(1, child.identity());
@@ -113,7 +113,7 @@ TEST(ProcessWatch, AStoppedProcessLives) {
   EXPECT_THAT(Listener(watch).await_ended(kNoWait), IsEmpty());
 }
 
-TEST(ProcessWatch, KnowsNothingOfOtherHostsAndOfProcessesThatHadEndedBefore) {
+TEST(ProcessWatch, IgnoresOtherHostsAndProcessesThatEndedBefore) {
   const Child child;
   child.end();
   child.collect();
@@ -128,7 +128,7 @@ TEST(ProcessWatch, KnowsNothingOfOtherHostsAndOfProcessesThatHadEndedBefore) {
   }
 }
 
-TEST(ProcessWatch, AnotherThreadEndsTheWaitForGood) {
+TEST(ProcessWatch, WakeEndsTheWaitPermanently) {
   ProcessWatch watch;
   Listener listener(watch);
   const std::jthread waker([&] {
@@ -139,13 +139,13 @@ TEST(ProcessWatch, AnotherThreadEndsTheWaitForGood) {
   EXPECT_THAT(listener.await_ended(kLong), IsEmpty());
 }
 
-TEST(ProcessIdentity, IsOneOfThisProcess) {
+TEST(ProcessIdentity, IdentifiesThisProcess) {
   ProcessWatch watch;
   watch.add(0, process_identity());
   EXPECT_TRUE(watch.is_alive(0));
 }
 
-TEST(ProcessIdentity, OfAnotherHostWithTheSameNumberIsUnknown) {
+TEST(ProcessIdentity, OfAnotherHostWithTheSamePidIsUnknown) {
   std::string other = process_identity();
   ASSERT_FALSE(other.empty());
   other.front() = other.front() == '0' ? '1' : '0';  // of that host's boot

@@ -1,4 +1,4 @@
-// The UCX engine among real processes, through shared memory and TCP, in good times and bad.
+// The UCX engine between real processes, over shared memory and TCP, with and without failures.
 
 #include "trainer/distributed/backends/ucx/engine/engine.h"
 
@@ -75,7 +75,7 @@ std::string add_up(Engine& engine, std::uint32_t rank, std::uint32_t size, std::
   return failure;
 }
 
-TEST_P(UcxEngine, AddsUpShortAndLongArraysOnEveryRank) {
+TEST_P(UcxEngine, AllReducesShortAndLongArraysOnEveryRank) {
   const auto ranks = start(4, [](const RankContext& place) {
     const auto engine = connect(place);
     for (const std::size_t count : {1U, 1000U, 50000U, 1000001U}) {
@@ -85,7 +85,7 @@ TEST_P(UcxEngine, AddsUpShortAndLongArraysOnEveryRank) {
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, ManyOperationsOfSeveralThreadsEndInOrder) {
+TEST_P(UcxEngine, CompletesManyOperationsOfSeveralThreads) {
   const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<std::vector<float>> sums(50, std::vector<float>(3000, 1));
@@ -139,7 +139,7 @@ void regroup(std::unique_ptr<Engine> engine, const RankContext& place) {
   MULTIPROC_CHECK(add_up(*smaller, place.rank, 3, 300000).empty());
 }
 
-TEST_P(UcxEngine, AKilledRankIsNamedAndTheOthersGoOnWithoutIt) {
+TEST_P(UcxEngine, NamesAKilledRankAndTheOthersRegroup) {
   const auto ranks = start(4, [](const RankContext& place) {
     auto engine = connect(place);
     const std::string failure = add_up_until_failure(*engine, place, std::chrono::seconds(60));
@@ -155,7 +155,7 @@ TEST_P(UcxEngine, AKilledRankIsNamedAndTheOthersGoOnWithoutIt) {
       << report(results);
 }
 
-TEST_P(UcxEngine, AKilledRankIsNamedToAThreadThatHelps) {
+TEST_P(UcxEngine, NamesAKilledRankToAHelpingThread) {
   const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     expect_failure(add_up_until_failure(*engine, place, std::chrono::seconds(60)), {"rank 1 is gone"});
@@ -166,7 +166,7 @@ TEST_P(UcxEngine, AKilledRankIsNamedToAThreadThatHelps) {
   EXPECT_TRUE(ranks->wait()[0].succeeded()) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, AKilledRankThatHadNoRoomForMoreMessagesIsNamed) {
+TEST_P(UcxEngine, NamesAKilledRankWhoseQueueWasFull) {
   const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::ofstream(place.folder / ("connected" + std::to_string(place.rank)));
@@ -188,7 +188,7 @@ TEST_P(UcxEngine, AKilledRankThatHadNoRoomForMoreMessagesIsNamed) {
   EXPECT_TRUE(ranks->wait()[0].succeeded()) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, AStoppedRankIsATimeoutAndTheOthersGoOnWithoutIt) {
+TEST_P(UcxEngine, TimesOutOnAStoppedRankAndTheOthersRegroup) {
   const auto ranks = start(4, [](const RankContext& place) {
     auto engine = connect(place);
     const std::string failure = add_up_until_failure(*engine, place, std::chrono::milliseconds(1500));
@@ -230,7 +230,7 @@ std::string told_of_two(const RankContext& place, bool collective_first, std::ch
 
 // No operation waits longer than it was told to: of two the one is told whose time is over first, however late that is
 // noticed. The order is compared, and no clock is looked at.
-TEST_P(UcxEngine, OfTwoOperationsThatNeverEndTheOneWithLessTimeIsTold) {
+TEST_P(UcxEngine, ReportsTheOperationWithTheEarlierTimeout) {
   for (const bool collective_first : {true, false}) {
     const auto ranks = start(2, [&](const RankContext& place) {
       const std::string told =
@@ -243,7 +243,7 @@ TEST_P(UcxEngine, OfTwoOperationsThatNeverEndTheOneWithLessTimeIsTold) {
   }
 }
 
-TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
+TEST_P(UcxEngine, ACleanExitFailsOnlyOperationsThatNeedTheRank) {
   const auto ranks = start(3, [](const RankContext& place) {
     auto engine = connect(place);
     MULTIPROC_CHECK(add_up(*engine, place.rank, 3, 100).empty());
@@ -262,7 +262,7 @@ TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
+TEST_P(UcxEngine, ReportsSizesThatDifferBetweenRanks) {
   const auto ranks = start(2, [](const RankContext& place) {
     for (const std::size_t count : {100U, 300000U}) {
       const auto engine = connect(place, "of" + std::to_string(count) + "-");
@@ -273,7 +273,7 @@ TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, AnAllToAllWithSizesOnOneRankAloneIsAnErrorInWindowsAndNoneInMessages) {
+TEST_P(UcxEngine, AllToAllWithSizesOnOneRankFailsOnlyThroughWindows) {
   const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     constexpr std::size_t kPart = 100000;
@@ -300,7 +300,7 @@ TEST_P(UcxEngine, AnAllToAllWithSizesOnOneRankAloneIsAnErrorInWindowsAndNoneInMe
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, AbortEndsWhatIsPendingOnAllRanks) {
+TEST_P(UcxEngine, AbortFailsPendingOperationsOnAllRanks) {
   const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<float> values(100, 1);
@@ -313,7 +313,7 @@ TEST_P(UcxEngine, AbortEndsWhatIsPendingOnAllRanks) {
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, ClosingEndsWhatAnotherThreadWaitsFor) {
+TEST_P(UcxEngine, ShutdownEndsTheWaitOfAnotherThread) {
   const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<float> values(100, 1);
@@ -325,7 +325,7 @@ TEST_P(UcxEngine, ClosingEndsWhatAnotherThreadWaitsFor) {
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
-TEST_P(UcxEngine, WhatBeginsInACallbackRunsToo) {
+TEST_P(UcxEngine, RunsOperationsSubmittedInACallback) {
   const auto ranks = start(2, [](const RankContext& place) {
     const auto engine = connect(place);
     std::vector<float> first(100, 1), second(100000, 1);

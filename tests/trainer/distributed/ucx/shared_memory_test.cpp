@@ -9,7 +9,7 @@
 namespace rollcall::process_group::ucx {
 namespace {
 
-TEST(SharedSegments, WhatOneRankWritesTheOtherSees) {
+TEST(SharedSegments, ShareWritesBetweenRanks) {
   const SharedSegments writer(2);
   SharedSegments reader(2);
   ASSERT_TRUE(reader.map_peer(0, process_identity(), writer.handle()));
@@ -24,7 +24,7 @@ TEST(SharedSegments, WhatOneRankWritesTheOtherSees) {
   EXPECT_EQ(reader.peer_parts(0)[1], nullptr) << "not seen";
 }
 
-TEST(SharedSegments, OutliveTheirRankWhileOthersSeeThem) {
+TEST(SharedSegments, OutliveTheirRankWhileMapped) {
   std::optional<SharedSegments> writer(2);
   SharedSegments reader(2);
   ASSERT_TRUE(reader.map_peer(0, process_identity(), writer->handle()));
@@ -33,7 +33,7 @@ TEST(SharedSegments, OutliveTheirRankWhileOthersSeeThem) {
   EXPECT_EQ(reader.peer_parts(0)[0][5], std::byte{7});
 }
 
-TEST(SharedSegments, NothingElseIsTakenForThem) {
+TEST(SharedSegments, RejectInvalidHandles) {
   const SharedSegments writer(2);
   SharedSegments reader(2);
   EXPECT_FALSE(reader.map_peer(0, "another host's boot pid:[1] 1", writer.handle()));
@@ -46,7 +46,7 @@ TEST(SharedSegments, NothingElseIsTakenForThem) {
   EXPECT_FALSE(reader.map_peer(0, process_identity(), no_descriptor));
 }
 
-TEST(SharedSegments, AreUsedWhereAllTransportsThroughSharedMemoryAre) {
+TEST(SharedSegments, AreUsedOnlyIfUcxTlsAllowsAllSharedMemoryTransports) {
   for (const auto* transports : {"all", "sm", "tcp,shm", "^tcp", "^ib,cma"}) {
     setenv("UCX_TLS", transports, 1);
     EXPECT_TRUE(may_use_shared_segments()) << transports;

@@ -1,4 +1,4 @@
-"""rollcall-bench-collectives on the stand-in device, and where there is no GPU."""
+"""rollcall-bench-collectives on the stand-in device, and without a GPU."""
 import json
 import pathlib
 import subprocess
@@ -25,7 +25,7 @@ def run(folder, *options, ranks):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_every_operation_is_measured_on_a_device_and_right(tmp_path, ranks):
+def test_every_operation_is_measured_and_correct_on_a_device(tmp_path, ranks):
     codes, told, complaints = run(tmp_path, "--device=stand_in", "--operation=all", "--json", ranks=ranks)
     assert codes == [0] * ranks and complaints == ""
     rows = [json.loads(line) for line in told.splitlines()]
@@ -40,15 +40,15 @@ def test_every_operation_is_measured_on_a_device_and_right(tmp_path, ranks):
                                               "try --backend=auto, which selects stand-in, or --device=cpu"),
     (["--device=stand_in", "--backend=stand-in,gloo"], "rollcall: --backend: gloo: does not carry tensors of the device"),
     (["--device=cpu"], "rollcall: rollcall-bench-collectives: 1 rank: at least 2 ranks are needed")])
-def test_what_cannot_be_measured_is_refused_in_one_line(tmp_path, options, complaint):
+def test_impossible_measurements_are_rejected_in_one_line(tmp_path, options, complaint):
     codes, told, complaints = run(tmp_path, *options, ranks=1)
     assert codes == [64] and told == "" and complaints.startswith(complaint) and complaints.count("\n") == 1
 
 
 @pytest.mark.skipif(pathlib.Path("/dev/nvidiactl").exists(), reason="there is a GPU")
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_nccl_without_a_gpu_is_one_line_of_each_rank(tmp_path, ranks):
-    """Of each: `rollcall doctor` has what its own rank says."""
+def test_nccl_without_a_gpu_is_one_error_line_per_rank(tmp_path, ranks):
+    """One line per rank, because `rollcall doctor` reads the output of its own rank."""
     codes, told, complaints = run(tmp_path, "--backend=nccl", ranks=ranks)
     assert codes == [69 if CUDA.exists() else 64] * ranks
     lines = complaints.splitlines()

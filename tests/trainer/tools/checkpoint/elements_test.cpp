@@ -15,7 +15,7 @@ using checkpoint::format::DType;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-TEST(Elements, EveryHalfComesBack) {
+TEST(Elements, EveryHalfRoundTrips) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float number = half_to_float(half);
@@ -30,7 +30,7 @@ TEST(Elements, EveryHalfComesBack) {
   }
 }
 
-TEST(Elements, RoundingIsToTheNearestAndTiesToEven) {
+TEST(Elements, RoundToNearestTiesToEven) {
   EXPECT_EQ(half_to_float(float_to_half(2049)), 2048);
   EXPECT_EQ(half_to_float(float_to_half(2051)), 2052);
   EXPECT_EQ(half_to_float(float_to_half(65519)), 65504);
@@ -65,7 +65,7 @@ TEST(Statistics, AreOverTheFiniteElements) {
   EXPECT_EQ(statistics_of(bytes_of(std::array{kNan}), DType::Float32).maximum, 0);
 }
 
-TEST(Difference, CountsWhatDiffersInValue) {
+TEST(Difference, CountsElementsThatDifferInValue) {
   const std::array a{1.0, 2.0, 0.0, std::nan("1"), 5.0};
   const std::array b{1.0, 2.5, -0.0, std::nan("2"), 4.0};
   const Difference found = difference_of(bytes_of(a), bytes_of(b), DType::Float64);
@@ -85,7 +85,7 @@ TEST(Difference, IsInfiniteWhereOneIsNotFinite) {
   EXPECT_TRUE(std::isinf(found.max_relative));
 }
 
-TEST(Difference, OfLargeIntegersIsSeenBeyondTheReachOfDoubles) {
+TEST(Difference, DetectsDifferencesOfIntegersBeyondDoublePrecision) {
   const std::array<std::int64_t, 1> a{(std::int64_t{1} << 60) + 1};
   const std::array<std::int64_t, 1> b{std::int64_t{1} << 60};
   EXPECT_EQ(difference_of(bytes_of(a), bytes_of(b), DType::Int64).differing, 1U);

@@ -35,7 +35,7 @@ std::optional<KnownModel> recognised(StateDict& state) {
   return *found;
 }
 
-TEST(KnownModels, AreRecognisedInAnyOrderAndPutIntoTheirOwn) {
+TEST(KnownModels, AreRecognisedInAnyTensorOrderAndSorted) {
   for (const char* const name : {"resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}) {
     StateDict state = state_of(name, 7);
     std::ranges::sort(state.tensors, {}, &StateTensor::key);
@@ -49,7 +49,7 @@ TEST(KnownModels, AreRecognisedInAnyOrderAndPutIntoTheirOwn) {
   EXPECT_FALSE(resnet_tensors("resnet19", 10));
 }
 
-TEST(KnownModels, OthersAreNotTouched) {
+TEST(KnownModels, LeaveUnknownModelsUnchanged) {
   StateDict state = state_of("resnet18", 10);
   state.tensors[3].shape = {65};
   EXPECT_FALSE(recognised(state));
@@ -65,7 +65,7 @@ TEST(KnownModels, OthersAreNotTouched) {
   EXPECT_FALSE(recognised(none));
 }
 
-TEST(KnownModels, AreFoundBehindWhateverIsBeforeTheirNames) {
+TEST(KnownModels, AreFoundUnderAnyPrefix) {
   StateDict state = state_of("resnet18", 10, "net.inner.");
   std::vector<StateTensor> second = state_of("resnet18", 10, "teacher.").tensors;
   second[1].shape = {65};  // no model that is known
@@ -79,7 +79,7 @@ TEST(KnownModels, AreFoundBehindWhateverIsBeforeTheirNames) {
   EXPECT_EQ(state.others.back().key, "teacher.fc.bias");
 }
 
-TEST(KnownModels, AreRefusedWhereSeveralFitWhateverWrapperMostNamesHave) {
+TEST(KnownModels, AreRejectedIfSeveralMatch) {
   for (const std::array<const char*, 2> names : {std::array{"student.", "ema."}, {"", "ema."}, {"ema.", ""}}) {
     StateDict state = state_of("resnet18", 10, names[0]);
     StateDict second = state_of("resnet34", 10, names[1]);
@@ -98,7 +98,7 @@ TEST(KnownModels, AreRefusedWhereSeveralFitWhateverWrapperMostNamesHave) {
 }
 
 /// A smaller network has no name that a larger one of the same blocks lacks.
-TEST(KnownModels, AreNoPartOfALargerOne) {
+TEST(KnownModels, AreNotMatchedAsPartOfALargerModel) {
   for (const char* const name : {"resnet34", "resnet101", "resnet152"}) {
     StateDict state = state_of(name, 7, "net.");
     const auto model = recognised(state);
@@ -112,7 +112,7 @@ TEST(KnownModels, AreNoPartOfALargerOne) {
   EXPECT_TRUE(state.others.empty());
 }
 
-TEST(KnownModels, NeedNoCountersOfBatches) {
+TEST(KnownModels, DoNotNeedBatchCounters) {
   StateDict state = state_of("resnet50", 10);
   std::erase_if(state.tensors, [](const StateTensor& one) { return one.key.ends_with("num_batches_tracked"); });
   EXPECT_TRUE(recognised(state));
@@ -121,7 +121,7 @@ TEST(KnownModels, NeedNoCountersOfBatches) {
   EXPECT_FALSE(recognised(state));
 }
 
-TEST(NewCheckpoint, NamesThatCannotBeGroupsAreRefused) {
+TEST(NewCheckpoint, RejectsKeysThatCannotBeHdf5Groups) {
   const auto problem = [](const std::vector<std::string>& keys) {
     std::vector<StateTensor> tensors;
     for (const std::string& key : keys) {

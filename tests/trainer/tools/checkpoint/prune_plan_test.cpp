@@ -26,7 +26,7 @@ ListedFile file_named(const std::string& name, FileState state, std::optional<st
 
 ListedFile sound(std::int64_t step) { return file_named(checkpoint_name(step), FileState::Committed, step); }
 
-std::vector<std::string> going(const std::vector<ListedFile>& files, const PruneRules& rules) {
+std::vector<std::string> removed_names(const std::vector<ListedFile>& files, const PruneRules& rules) {
   const std::vector<PruneDecision> decisions = prune_decisions(files, rules);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -40,7 +40,7 @@ std::vector<std::string> going(const std::vector<ListedFile>& files, const Prune
 
 constexpr PruneRules kOnlyNewest{.keep_last = 1, .keep_best = 0, .keep_every = 0};
 
-TEST(PrunePlan, TellsWhyEachCheckpointStays) {
+TEST(PrunePlan, StatesWhyEachCheckpointIsKept) {
   std::vector<ListedFile> files;
   for (std::int64_t step = 10; step <= 60; step += 10) {
     files.push_back(sound(step));
@@ -56,7 +56,7 @@ TEST(PrunePlan, TellsWhyEachCheckpointStays) {
   EXPECT_TRUE(decisions[3].is_removed);
 }
 
-TEST(PrunePlan, WhatOthersLeftIsNotCountedAndStays) {
+TEST(PrunePlan, KeepsAndDoesNotCountFilesOfOtherUsers) {
   std::vector<ListedFile> files{sound(10), sound(20), sound(97), sound(98), sound(99)};
   for (std::size_t i = 2; i < files.size(); ++i) {
     files[i].entry.is_own = false;
@@ -67,36 +67,37 @@ TEST(PrunePlan, WhatOthersLeftIsNotCountedAndStays) {
   EXPECT_TRUE(decisions[0].is_removed);
   EXPECT_EQ(decisions[1].reason, "one of the newest 1");
   EXPECT_EQ(decisions[4].reason, "belongs to user 4711");
-  EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
+  EXPECT_THAT(removed_names(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
 }
 
-TEST(PrunePlan, TheBestAreThoseThatAnyCheckpointTellsOfAndThatAreThere) {
+TEST(PrunePlan, TakesTheBestFromAllCheckpointsIfTheyExist) {
   std::vector<ListedFile> files{sound(10), sound(20), sound(30), sound(40)};
   files[1].best = {{5, 0.99}, {20, 0.8}, {10, 0.7}};  // that of step 5 is no longer there
   files[3].best = {{20, 0.8}};
-  EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 1}), ElementsAre(checkpoint_name(10), checkpoint_name(30)));
-  EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 2}), ElementsAre(checkpoint_name(30)));
+  EXPECT_THAT(removed_names(files, {.keep_last = 1, .keep_best = 1}),
+              ElementsAre(checkpoint_name(10), checkpoint_name(30)));
+  EXPECT_THAT(removed_names(files, {.keep_last = 1, .keep_best = 2}), ElementsAre(checkpoint_name(30)));
 }
 
-TEST(PrunePlan, WhatTheLinkPointsToIsAmongTheBestUnlessNoneAreWanted) {
+TEST(PrunePlan, KeepsTheTargetOfTheBestLinkUnlessKeepBestIsZero) {
   std::vector<ListedFile> files{sound(10), sound(20)};
   files[0].is_best = true;
-  EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 1}), IsEmpty());
+  EXPECT_THAT(removed_names(files, {.keep_last = 1, .keep_best = 1}), IsEmpty());
   EXPECT_EQ(prune_decisions(files, {.keep_last = 1})[0].reason, "the best");
-  EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
+  EXPECT_THAT(removed_names(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
 }
 
-TEST(PrunePlan, WhatIsNotSoundDoesNotCount) {
+TEST(PrunePlan, DoesNotCountUnusableCheckpoints) {
   for (const FileState state : {FileState::Damaged, FileState::Newer, FileState::Unreadable}) {
     std::vector<ListedFile> files{sound(10), sound(20), sound(30)};
     files[2].state = state;
     files[2].reason = "is what it is";
-    EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
+    EXPECT_THAT(removed_names(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
     EXPECT_EQ(prune_decisions(files, kOnlyNewest)[2].reason, "is what it is");
   }
 }
 
-TEST(PrunePlan, OnlyLeftoversOfDeadWritersGo) {
+TEST(PrunePlan, RemovesOnlyUnfinishedLeftoversOfDeadWriters) {
   const std::vector<ListedFile> others{
       file_named("step-00000001.h5.tmp-a-1", FileState::Writing, 1),
       file_named("step-00000001.h5.tmp-a-2", FileState::Unfinished, 1),
@@ -107,22 +108,23 @@ TEST(PrunePlan, OnlyLeftoversOfDeadWritersGo) {
       file_named("step-7.h5", FileState::Committed, 7),
       file_named("data.h5", FileState::Foreign),
   };
-  EXPECT_THAT(going(others, kOnlyNewest), ElementsAre("step-00000001.h5.tmp-a-2"))
+  EXPECT_THAT(removed_names(others, kOnlyNewest), ElementsAre("step-00000001.h5.tmp-a-2"))
       << "a finished one may be the only good state";
   std::vector<ListedFile> with_checkpoint = others;
   with_checkpoint.push_back(sound(1));
-  EXPECT_THAT(going(with_checkpoint, kOnlyNewest), ElementsAre("step-00000001.h5.tmp-a-2", "step-00000001.h5.tmp-a-3"));
+  EXPECT_THAT(removed_names(with_checkpoint, kOnlyNewest),
+              ElementsAre("step-00000001.h5.tmp-a-2", "step-00000001.h5.tmp-a-3"));
 }
 
-TEST(PrunePlan, LinksAndFoldersStayAndDoNotCount) {
+TEST(PrunePlan, KeepsAndDoesNotCountLinksAndFolders) {
   std::vector<ListedFile> files{sound(10), sound(20),
                                 file_named("step-00000030.h5.tmp-a-2", FileState::Unfinished, 30)};
   files[1].entry.is_regular = false;
   files[2].entry.is_regular = false;
-  EXPECT_THAT(going(files, kOnlyNewest), IsEmpty());
+  EXPECT_THAT(removed_names(files, kOnlyNewest), IsEmpty());
 }
 
-TEST(PrunePlan, ASoundCheckpointAlwaysStaysAndASecondLookFindsNothing) {
+TEST(PrunePlan, AlwaysKeepsAnIntactCheckpointAndIsIdempotent) {
   std::mt19937 random(7);  // the same folders each time
   for (int round = 0; round < 500; ++round) {
     std::vector<ListedFile> files;

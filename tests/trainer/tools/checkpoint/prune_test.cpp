@@ -47,7 +47,7 @@ std::vector<std::string> steps(const std::vector<std::int64_t>& numbers) {
   return names;
 }
 
-/// Changes one byte of a tensor: only reading the file whole tells.
+/// Changes one byte of a tensor, which only a full verification detects.
 void damage_tensor(const std::string& path) {
   const auto reader = checkpoint::format::CheckpointReader::open(path);
   ASSERT_TRUE(reader);
@@ -73,7 +73,7 @@ Done prune(std::vector<std::string> arguments) {
 
 constexpr int kOutOfReach = -1;  ///< an exit code of none: nobody may look into the folder of temporary files
 
-/// The same by somebody whom permissions bind, which root is not.
+/// The same as an ordinary user, to whom, unlike root, permissions apply.
 Done prune_as_ordinary_user(const std::vector<std::string>& arguments, const TemporaryFolder& notes) {
   if (::geteuid() != 0) {
     return prune(arguments);
@@ -111,7 +111,7 @@ std::string temporary_of(std::int64_t step, pid_t writer) {
   return checkpoint_name(step) + ".tmp-" + this_host_name() + "-" + std::to_string(writer);
 }
 
-TEST(Prune, KeepsWhatTheTrainersOptionsKeep) {
+TEST(Prune, KeepsTheSameFilesAsTheTrainer) {
   const TemporaryFolder folder;
   write_steps(folder, 90);
   write_step(folder, 100, {{20, 0.9}, {40, 0.8}});
@@ -126,7 +126,7 @@ TEST(Prune, KeepsWhatTheTrainersOptionsKeep) {
   EXPECT_LT(done.out.find(checkpoint_name(30)), done.out.find(checkpoint_name(60))) << "the oldest first";
 }
 
-TEST(Prune, ADryRunTellsTheSameAndChangesNothing) {
+TEST(Prune, DryRunReportsTheSameWithoutChanges) {
   const TemporaryFolder folder;
   write_steps(folder, 50);
   const std::vector<std::string> before = folder.names();
@@ -151,7 +151,7 @@ TEST(Prune, ADryRunTellsTheSameAndChangesNothing) {
   }
 }
 
-TEST(Prune, WhereTheNewestAreDamagedTheNewestGoodOneStays) {
+TEST(Prune, KeepsTheNewestIntactCheckpoint) {
   const TemporaryFolder folder;
   write_steps(folder, 50);
   damage_tensor(folder.file(checkpoint_name(50)));
@@ -163,7 +163,7 @@ TEST(Prune, WhereTheNewestAreDamagedTheNewestGoodOneStays) {
   EXPECT_TRUE(checkpoint::format::verify_file(folder.file(checkpoint_name(30)), checkpoint::format::VerifyLevel::Full));
 }
 
-TEST(Prune, LooksAtMetadataAloneWhereAsked) {
+TEST(Prune, VerifiesOnlyMetadataOnRequest) {
   const TemporaryFolder folder;
   write_steps(folder, 30);
   damage_tensor(folder.file(checkpoint_name(30)));
@@ -171,7 +171,7 @@ TEST(Prune, LooksAtMetadataAloneWhereAsked) {
   EXPECT_EQ(folder.names(), steps({30}));
 }
 
-TEST(Prune, WhereNoneIsSoundNoneGoes) {
+TEST(Prune, RemovesNothingIfNoCheckpointIsIntact) {
   const TemporaryFolder folder;
   write_steps(folder, 30);
   for (const std::int64_t step : {10, 20, 30}) {
@@ -183,7 +183,7 @@ TEST(Prune, WhereNoneIsSoundNoneGoes) {
   EXPECT_EQ(folder.names(), steps({10, 20, 30}));
 }
 
-TEST(Prune, RemovesWhatDeadWritersLeftAndNothingOfLivingOnes) {
+TEST(Prune, RemovesTemporaryFilesOfDeadWritersOnly) {
   const TemporaryFolder folder;
   write_step(folder, 10);
   const std::string unfinished = temporary_of(20, dead_process());
@@ -203,7 +203,7 @@ TEST(Prune, RemovesWhatDeadWritersLeftAndNothingOfLivingOnes) {
                                             "step-00000006.h5.superseded", "notes.txt", "data.h5"));
 }
 
-TEST(Prune, AFinishedFileThatMayBeTheOnlyGoodOneStays) {
+TEST(Prune, KeepsACompleteTemporaryFileWithoutIntactCheckpoints) {
   const TemporaryFolder folder;
   write_step(folder, 10);
   const std::string finished = temporary_of(20, dead_process());
@@ -213,7 +213,7 @@ TEST(Prune, AFinishedFileThatMayBeTheOnlyGoodOneStays) {
   EXPECT_THAT(folder.names(), ElementsAre(checkpoint_name(10), finished));
 }
 
-TEST(Prune, WhatATrainingReplacesMeanwhileStays) {
+TEST(Prune, KeepsFilesReplacedInTheMeantime) {
   const TemporaryFolder folder;
   write_steps(folder, 40);
   Pruning pruning{.folder = folder.path(), .rules = {.keep_last = 1}, .files = {}};
@@ -233,7 +233,7 @@ TEST(Prune, WhatATrainingReplacesMeanwhileStays) {
   EXPECT_TRUE(pruning.files[2].removed);
 }
 
-TEST(Prune, FollowsNoLinks) {
+TEST(Prune, DoesNotFollowLinks) {
   const TemporaryFolder folder;
   const TemporaryFolder archive;
   write_step(archive, 10);
@@ -247,7 +247,7 @@ TEST(Prune, FollowsNoLinks) {
   EXPECT_EQ(archive.names(), steps({10, 30}));
 }
 
-TEST(Prune, AFileWithASecondNameFreesNothing) {
+TEST(Prune, CountsNoFreedBytesForHardLinkedFiles) {
   const TemporaryFolder folder;
   write_steps(folder, 20);
   fs::create_hard_link(folder.file(checkpoint_name(10)), folder.file("kept"));
@@ -256,7 +256,7 @@ TEST(Prune, AFileWithASecondNameFreesNothing) {
   EXPECT_THAT(folder.names(), ElementsAre("kept", checkpoint_name(20)));
 }
 
-TEST(Prune, ABestLinkThatWouldLeadNowhereGoesToo) {
+TEST(Prune, RemovesADanglingBestLink) {
   const TemporaryFolder folder;
   write_steps(folder, 20);
   fs::create_symlink(checkpoint_name(10), folder.file("best.h5"));
@@ -277,7 +277,7 @@ TEST(Prune, FoldersWithoutCheckpointsAreErrors) {
   EXPECT_THAT(folder.names(), ElementsAre("notes.h5"));
 }
 
-TEST(Prune, FoldersThatCannotBeReadOrWrittenAreErrors) {
+TEST(Prune, UnreadableAndReadOnlyFoldersAreErrors) {
   const TemporaryFolder folder;
   const TemporaryFolder notes;
   write_steps(folder, 50);

@@ -50,7 +50,7 @@ def damaged(sample, tmp_path):
 # --- help and wrong command lines
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_teaches(command):
+def test_help_of_each_command_shows_usage_and_examples(command):
     for text in (run(command, "--help"), run("help", command)):
         assert f"usage: rollcall-checkpoint {command}" in text and "Example" in text
         assert all(len(line) <= 125 for line in text.splitlines())
@@ -71,13 +71,13 @@ def test_the_programs_help_names_every_command_and_exit_code():
     (["prune"], "an argument is missing"), (["prune", "a", "b"], "unexpected argument"), (["prune", "--keep-last=0", "a"], "--keep-last"),
     (["prune", "--keep-lsat=2", "a"], "--keep-last"), (["prune", "--verify=no", "a"], "metadata"),
 ])
-def test_wrong_command_lines(arguments, says):
+def test_invalid_command_lines_are_rejected_with_advice(arguments, says):
     assert says in run(*arguments, code=64)
 
 
 @pytest.mark.parametrize("arguments", [["show", "{}"], ["verify", "{}"], ["diff", "{}", "{}"], ["export", "{}", "x.pt"],
                                        ["import", "{}", "x.h5"], ["merge", "x.h5", "{}", "{}"]])
-def test_files_that_are_not_there_damaged_or_something_else(arguments, damaged, tmp_path):
+def test_missing_damaged_and_foreign_files_are_rejected(arguments, damaged, tmp_path):
     def filled(path):
         return [argument.format(path) for argument in arguments]
 
@@ -93,7 +93,7 @@ def test_files_that_are_not_there_damaged_or_something_else(arguments, damaged, 
 
 # --- show
 
-def test_show_tells_what_is_in_it(sample):
+def test_show_lists_values_and_tensors(sample):
     text = run("show", sample)
     assert "progress/epoch" in text and "0.875" in text and "rollcall-train --lr=0.1" in text and "/optimizer" in text
     assert [line.split()[0] for line in text.splitlines()[:3]] == ["file", "progress", "command"], text
@@ -105,7 +105,7 @@ def test_show_tells_what_is_in_it(sample):
     assert (weight["name"], weight["dtype"], weight["shape"], weight["bytes"]) == ("layer.0.weight", "float32", [2, 3, 5, 7], 840)
 
 
-def test_show_tells_what_is_in_tensors(sample):
+def test_show_prints_statistics_of_named_tensors(sample):
     found = run_json("show", sample, "layer.0.bias", "/optimizer/state/layer.0.bias/momentum_buffer", "half", "scale", "empty")
     assert [t["statistics"]["maximum"] for t in found["tensors"]] == [0.25, 0.25, 1, 1, 0]
     assert found["tensors"][3]["statistics"] == {"elements": 2, "nan": 0, "infinite": 0, "zeros": 0, "minimum": -2.0,
@@ -114,7 +114,7 @@ def test_show_tells_what_is_in_tensors(sample):
     assert "try naming layer.0.weight" in run("show", sample, "layer.0.wieght", code=64)
 
 
-def test_a_folder_means_its_newest_checkpoint_that_is_whole(sample, damaged, tmp_path):
+def test_a_folder_stands_for_its_newest_intact_checkpoint(sample, damaged, tmp_path):
     shutil.copy(sample, tmp_path)
     assert run_json("show", tmp_path)["path"].endswith("step-00000010.h5")
 
@@ -133,7 +133,7 @@ def changed_copy(sample, path):
     run("import", path.with_suffix(".safetensors"), path)
 
 
-def test_diff_tells_which_tensors_differ_and_how_much(sample, tmp_path):
+def test_diff_reports_differing_tensors_and_by_how_much(sample, tmp_path):
     assert run_json("diff", sample, sample)["equal"] is True
     assert "equal: 7 tensors; different: 0 tensors, 0 values" in run("diff", sample, sample)
     changed_copy(sample, tmp_path / "b.h5")
@@ -149,7 +149,7 @@ def test_diff_tells_which_tensors_differ_and_how_much(sample, tmp_path):
 
 # --- export, import, merge
 
-def test_export_refuses_to_replace_a_file_unasked(sample, tmp_path):
+def test_export_replaces_a_file_only_with_overwrite(sample, tmp_path):
     out = tmp_path / "out.safetensors"
     assert run_json("export", sample, out)["tensors"] == 6
     assert "--overwrite" in run("export", sample, out, code=73)
@@ -158,7 +158,7 @@ def test_export_refuses_to_replace_a_file_unasked(sample, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out.safetensors"]
 
 
-def test_import_refuses_to_replace_a_file_unasked(sample, tmp_path):
+def test_import_replaces_a_file_only_with_overwrite(sample, tmp_path):
     run("export", sample, tmp_path / "model.pt")
     found = run_json("import", tmp_path / "model.pt", tmp_path / "in.h5")
     assert (found["tensors"], found["model"]) == (6, None)
@@ -168,7 +168,7 @@ def test_import_refuses_to_replace_a_file_unasked(sample, tmp_path):
     assert "needs no import" in run("import", sample, tmp_path / "x.h5", code=65)
 
 
-def test_merge_gives_the_mean(sample, tmp_path):
+def test_merge_averages_checkpoints(sample, tmp_path):
     numpy = pytest.importorskip("numpy")
     safetensors = pytest.importorskip("safetensors.numpy")
     for name, factor in (("a", 1.0), ("b", 4.0)):
@@ -193,7 +193,7 @@ def folder_of(sample, path, steps=(10, 20, 30)):
     return path
 
 
-def test_ls_names_the_state_of_every_file(sample, tmp_path):
+def test_ls_shows_the_state_of_every_file(sample, tmp_path):
     folder = folder_of(sample, tmp_path / "run")
     (folder / "step-00000020.h5").write_bytes(sample.read_bytes()[:1000])
     shutil.copy(sample, folder / "step-00000005.h5.damaged")
@@ -213,7 +213,7 @@ def test_ls_names_the_state_of_every_file(sample, tmp_path):
     assert len(run_json("ls", sample)["files"]) == 1
 
 
-def test_verify_reads_everything_and_names_what_is_damaged(sample, tmp_path):
+def test_verify_reads_all_data_and_names_damaged_tensors(sample, tmp_path):
     folder = folder_of(sample, tmp_path / "run")
     found = run_json("verify", folder)
     assert [f["sound"] for f in found["files"]] == [True] * 3
@@ -234,7 +234,7 @@ def test_verify_reads_everything_and_names_what_is_damaged(sample, tmp_path):
 
 # --- prune: tests/trainer/tools/checkpoint/prune_test.cpp has what it may remove
 
-def test_prune_tells_what_goes_and_what_stays(sample, tmp_path):
+def test_prune_reports_removed_and_kept_files(sample, tmp_path):
     folder = folder_of(sample, tmp_path / "run", range(10, 60, 10))
     lines = run("prune", "--dry-run", folder).splitlines()
     assert [line.split()[0] for line in lines[1:6]] == [f"step-{s:08}.h5" for s in range(10, 60, 10)]
@@ -250,8 +250,8 @@ def test_prune_tells_what_goes_and_what_stays(sample, tmp_path):
     assert "No such file" in run("prune", tmp_path / "absent", code=66)
 
 
-def test_verify_passes_over_what_a_run_removes_meanwhile(sample, tmp_path):
-    """A full pipe holds the tool at its first line, when it has listed the folder and begins with the newest file."""
+def test_verify_skips_files_removed_in_the_meantime(sample, tmp_path):
+    """A full pipe blocks the tool at its first line, after it listed the folder and while it verifies the newest file."""
     for step in (10, 20):
         shutil.copy(sample, tmp_path / f"step-000000{step}.h5")
     reader, writer = os.pipe()

@@ -64,7 +64,7 @@ std::vector<std::uint8_t> pixels_of(ImageDecoder& decoder, const data::EncodedIm
   return pixels;
 }
 
-TEST(Pack, KeepsEveryFilesBytesOrderLabelAndName) {
+TEST(Pack, KeepsBytesOrderLabelsAndNames) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   ASSERT_EQ(pack({folder.file("tree"), folder.file("a.h5")}).exit_code, 0);
@@ -87,7 +87,7 @@ TEST(Pack, KeepsEveryFilesBytesOrderLabelAndName) {
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("a.h5", "tree"));
 }
 
-TEST(Pack, GivesTheSameFileWhateverTheNumberOfThreads) {
+TEST(Pack, OutputDoesNotDependOnTheNumberOfThreads) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   for (const char* threads : {"1", "3", "8"}) {
@@ -101,7 +101,7 @@ TEST(Pack, GivesTheSameFileWhateverTheNumberOfThreads) {
   EXPECT_EQ(test::content_of_file(folder.file("8.h5")), one);
 }
 
-TEST(Pack, RepackedPicturesHaveTheSamePixelsAndOthersKeepTheirBytes) {
+TEST(Pack, RepackKeepsPixelsOfJpegsAndBytesOfOtherFiles) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   const auto report = report_of(pack({"--repack", "--json", folder.file("tree"), folder.file("a.h5")}));
@@ -123,7 +123,7 @@ TEST(Pack, RepackedPicturesHaveTheSamePixelsAndOthersKeepTheirBytes) {
   EXPECT_EQ(tiled, 8);
 }
 
-TEST(Pack, ResizesTheShorterSideAndLeavesSmallPicturesAlone) {
+TEST(Pack, ResizesTheShorterSideOfLargeImagesOnly) {
   const TemporaryFolder folder;
   test::put(folder.file("tree/a/large.jpg"), test::small_jpeg(300, 201, 1));
   test::put(folder.file("tree/a/small.jpg"), test::small_jpeg(100, 500, 2));
@@ -141,7 +141,7 @@ TEST(Pack, ResizesTheShorterSideAndLeavesSmallPicturesAlone) {
   }
 }
 
-TEST(Pack, ResizedPictureLooksLikeTheOriginal) {
+TEST(Pack, ResizeKeepsTheColours) {
   const TemporaryFolder folder;
   test::put(folder.file("tree/a/1.png"), test::make_png(std::vector<std::uint8_t>(300 * 300 * 3, 77).data(), 300, 300));
   ASSERT_EQ(pack({"--resize=50", folder.file("tree"), folder.file("a.h5")}).exit_code, 0);
@@ -152,7 +152,7 @@ TEST(Pack, ResizedPictureLooksLikeTheOriginal) {
   EXPECT_THAT(pixels, testing::Each(testing::AllOf(testing::Ge(75), testing::Le(79))));
 }
 
-TEST(Pack, KeepsTheOrientationOfResizedAndRepackedPictures) {
+TEST(Pack, KeepsTheOrientationOfResizedAndRepackedImages) {
   const TemporaryFolder folder;
   constexpr std::string_view kExif{"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0", 32};
   const auto bytes = std::as_bytes(std::span(kExif));
@@ -169,7 +169,7 @@ TEST(Pack, KeepsTheOrientationOfResizedAndRepackedPictures) {
   }
 }
 
-TEST(Pack, TreeWithTrainAndValBecomesTwoFilesInAFolder) {
+TEST(Pack, PacksTrainAndValIntoTwoFiles) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree/train"));
   test::make_tree(folder.file("tree/val"));
@@ -186,7 +186,7 @@ TEST(Pack, TreeWithTrainAndValBecomesTwoFilesInAFolder) {
   EXPECT_THAT(differing.err, HasSubstr("its class folders differ from those of train"));
 }
 
-TEST(Pack, SaysWhatItLeavesOutAndDoesNotTakePartsForClasses) {
+TEST(Pack, WarnsAboutSkippedFilesAndRejectsMisnamedParts) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   const Ended silent = pack({folder.file("tree"), folder.file("a.h5")});
@@ -203,7 +203,7 @@ TEST(Pack, SaysWhatItLeavesOutAndDoesNotTakePartsForClasses) {
   EXPECT_THAT(refused.err, HasSubstr("parts: holds Train and Val, which must be named train and val"));
 }
 
-TEST(Pack, ReportTellsBytesInodesAndTime) {
+TEST(Pack, ReportsImagesClassesBytesAndInodes) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   const auto report = report_of(pack({"--json", folder.file("tree"), folder.file("a.h5")}));
@@ -217,7 +217,7 @@ TEST(Pack, ReportTellsBytesInodesAndTime) {
   EXPECT_THAT(text.out, HasSubstr("14 before, 1 now: 13 fewer in a quota that counts files"));
 }
 
-/// What data sets in the field hold: empty files, error pages, cut downloads, dangling links, bombs.
+/// Bad files as found in real datasets: empty files, error pages, truncated downloads, dangling links, bombs.
 std::vector<std::string> add_bad_files(const std::string& root) {
   test::put_text(root + "/cat/5-empty.jpg", "");
   test::put_text(root + "/cat/6-page.jpg", "<html><body>404</body></html>");
@@ -231,7 +231,7 @@ std::vector<std::string> add_bad_files(const std::string& root) {
   return {"cat/5-empty.jpg", "cat/6-page.jpg", "cat/7-cut.jpg", "cat/8-dangling.jpg", "cat/9-bomb.png"};
 }
 
-TEST(Pack, BadFileEndsTheWorkAndIsNamed) {
+TEST(Pack, FailsOnABadFileAndNamesIt) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   add_bad_files(folder.file("tree"));
@@ -242,7 +242,7 @@ TEST(Pack, BadFileEndsTheWorkAndIsNamed) {
   EXPECT_FALSE(test::fs::exists(folder.file("a.h5")));
 }
 
-TEST(Pack, BadFilesAreLeftOutAndAllNamedIfAskedFor) {
+TEST(Pack, SkipsAndListsBadFilesOnRequest) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   const auto bad = add_bad_files(folder.file("tree"));
@@ -259,7 +259,7 @@ TEST(Pack, BadFilesAreLeftOutAndAllNamedIfAskedFor) {
   EXPECT_EQ(open(folder.file("a.h5"))->size(), 9);
 }
 
-TEST(Pack, ClassWithoutAUsableFileIsTold) {
+TEST(Pack, ReportsClassesWithoutUsableFiles) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   test::put_text(folder.file("tree/yak/1.jpg"), "no picture");
@@ -270,7 +270,7 @@ TEST(Pack, ClassWithoutAUsableFileIsTold) {
   EXPECT_THAT(pack({folder.file("tree"), folder.file("b.h5")}).err, HasSubstr("zzz: holds no picture"));
 }
 
-TEST(Pack, FileThatIsThereIsKeptUnlessToldOtherwise) {
+TEST(Pack, ReplacesAnExistingFileOnlyWithOverwrite) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   ASSERT_EQ(pack({folder.file("tree"), folder.file("a.h5")}).exit_code, 0);
@@ -288,7 +288,7 @@ TEST(Pack, FileThatIsThereIsKeptUnlessToldOtherwise) {
   EXPECT_EQ(pack({"--resize=30", folder.file("tree"), folder.file("b.h5")}).exit_code, 73);
 }
 
-TEST(Pack, FileThatIsWrittenWhileItIsReadEndsTheWorkWhateverIsToBecomeOfBadOnes) {
+TEST(Pack, FailsOnAFileModifiedDuringReadingEvenWithSkip) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   const std::string path = folder.file("tree/cat/1.jpg");
@@ -339,7 +339,7 @@ TEST(Pack, VerifyChecksTheNamesToo) {
   EXPECT_THAT(pack({"verify", path}).err, HasSubstr("/name_data has a wrong checksum"));
 }
 
-TEST(Pack, WrongCommandLinesAreRefusedWithAdvice) {
+TEST(Pack, RejectsInvalidCommandLinesWithAdvice) {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::vector<std::string>, std::string>> lines{
       {{"--repak", "a", "b"}, "try --repack"},

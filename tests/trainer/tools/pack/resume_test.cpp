@@ -24,7 +24,7 @@ using test::pack;
 using test::TemporaryFolder;
 using testing::HasSubstr;
 
-/// A tree, the file that an uninterrupted run makes of it, and what lies there just before that run ends.
+/// A tree, the packed file of an uninterrupted run, and the partial files just before the end of that run.
 class Resume : public testing::Test {
  protected:
   void SetUp() override {
@@ -75,7 +75,7 @@ class Resume : public testing::Test {
 
 using MakeLink = void (*)(const std::filesystem::path&, const std::filesystem::path&);
 
-TEST_F(Resume, WhatALinkMeansIsNeitherCutNorWritten) {
+TEST_F(Resume, DoesNotWriteThroughLinks) {
   for (const char* const ending : {".partial", ".partial.journal"}) {
     for (const MakeLink make :
          {MakeLink{std::filesystem::create_symlink}, MakeLink{std::filesystem::create_hard_link}}) {
@@ -92,7 +92,7 @@ TEST_F(Resume, WhatALinkMeansIsNeitherCutNorWritten) {
   }
 }
 
-TEST_F(Resume, AnotherUsersPartialFileIsNotGoneOnWith) {
+TEST_F(Resume, RejectsAPartialFileOfAnotherUser) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a file of another user";
   }
@@ -104,21 +104,21 @@ TEST_F(Resume, AnotherUsersPartialFileIsNotGoneOnWith) {
   EXPECT_EQ(content_of_file(out() + ".partial.journal"), journal_);
 }
 
-TEST_F(Resume, GoesOnWhereverTheJournalIsCut) {
+TEST_F(Resume, ContinuesAfterAnyTruncationOfTheJournal) {
   for (std::size_t cut = 0; cut <= journal_.size(); cut += 23) {
     leave(data_, {journal_.begin(), journal_.begin() + static_cast<std::ptrdiff_t>(cut)});
     expect_completed("journal cut at " + std::to_string(cut));
   }
 }
 
-TEST_F(Resume, GoesOnWhereverTheDataIsCut) {
+TEST_F(Resume, ContinuesAfterAnyTruncationOfTheData) {
   for (std::size_t cut = 0; cut <= data_.size(); cut += 1499) {
     leave({data_.begin(), data_.begin() + static_cast<std::ptrdiff_t>(cut)}, journal_);
     expect_completed("data cut at " + std::to_string(cut));
   }
 }
 
-TEST_F(Resume, WhatAProgramOfOtherTilesBeganIsBegunAnew) {
+TEST_F(Resume, StartsOverAfterAnOlderVersion) {
   constexpr std::ptrdiff_t kMagic = 8;
   constexpr std::ptrdiff_t kChecked = 12;
   for (const std::string magic : {"rcpack01", "rcpack02"}) {
@@ -132,7 +132,7 @@ TEST_F(Resume, WhatAProgramOfOtherTilesBeganIsBegunAnew) {
   }
 }
 
-TEST_F(Resume, NothingThatDoesNotMatchItsChecksumIsTaken) {
+TEST_F(Resume, IgnoresDataWithoutMatchingChecksum) {
   for (std::size_t at = 4096; at < data_.size(); at += 2111) {
     auto changed = data_;
     changed[at] = static_cast<char>(changed[at] ^ 8);
@@ -147,7 +147,7 @@ TEST_F(Resume, NothingThatDoesNotMatchItsChecksumIsTaken) {
   }
 }
 
-TEST_F(Resume, FileThatChangedMeanwhileIsPackedAnew) {
+TEST_F(Resume, RepeatsFilesThatChangedMeanwhile) {
   leave(data_, journal_);
   test::put(tree() + "/cat/1.jpg", test::small_jpeg(50, 50, 99));
   ASSERT_EQ(pack({tree(), out()}).exit_code, 0);
@@ -156,7 +156,7 @@ TEST_F(Resume, FileThatChangedMeanwhileIsPackedAnew) {
   EXPECT_NE(content_of_file(out()), whole_);
 }
 
-TEST_F(Resume, FileOfTheSameSizeThatWasWrittenAgainIsPackedAnew) {
+TEST_F(Resume, RepeatsRewrittenFilesOfEqualSize) {
   leave(data_, journal_);
   const std::string path = tree() + "/cat/1.jpg";
   std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
@@ -165,7 +165,7 @@ TEST_F(Resume, FileOfTheSameSizeThatWasWrittenAgainIsPackedAnew) {
   EXPECT_EQ(nlohmann::json::parse(ended.out)["files"][0]["from_earlier_run"], 1);  // the one before it
 }
 
-TEST_F(Resume, GoesOnFromTheLastRecordBeforeAGap) {
+TEST_F(Resume, ContinuesFromTheLastRecordBeforeAGap) {
   const auto journal = read_journal(std::as_bytes(std::span(journal_)));
   ASSERT_TRUE(journal);
   auto with_gap = journal_;
@@ -175,7 +175,7 @@ TEST_F(Resume, GoesOnFromTheLastRecordBeforeAGap) {
   expect_completed("without the fourth record");
 }
 
-TEST_F(Resume, ARecordBehindAGapIsNotTakenForThatOfAnEqualFile) {
+TEST_F(Resume, IgnoresRecordsBehindAGapEvenForEqualFiles) {
   data::SourceIndices indices;
   const auto scanned = data::scan_image_tree(tree(), indices);
   const std::string third = scanned->path(2);
@@ -192,7 +192,7 @@ TEST_F(Resume, ARecordBehindAGapIsNotTakenForThatOfAnEqualFile) {
   expect_completed("without the third record");
 }
 
-TEST(Journal, EndsAtAChangedByteOfARecordOrItsNote) {
+TEST(Journal, StopsAtADamagedRecord) {
   JournalRecord record{
       .outcome = Outcome::Bad, .kind = ErrorKind::BadData, .source = {12, 34}, .entry = {}, .note = "is empty"};
   std::vector<std::byte> bytes = journal_header(7);
@@ -209,7 +209,7 @@ TEST(Journal, EndsAtAChangedByteOfARecordOrItsNote) {
   }
 }
 
-TEST_F(Resume, OtherOptionsOrFilesAreRefusedAndOverwriteStartsAnew) {
+TEST_F(Resume, RejectsOtherOptionsOrFilesUnlessOverwriting) {
   leave(data_, journal_);
   const Ended ended = pack({"--resize=40", tree(), out()});
   EXPECT_EQ(ended.exit_code, 76);
@@ -219,14 +219,14 @@ TEST_F(Resume, OtherOptionsOrFilesAreRefusedAndOverwriteStartsAnew) {
   EXPECT_EQ(pack({"--overwrite", tree(), out()}).exit_code, 0);
 }
 
-TEST_F(Resume, OverwritingGoesOnTooWhereItWasInterrupted) {
+TEST_F(Resume, ContinuesAnInterruptedOverwrite) {
   leave(data_, journal_);
   test::put_text(out(), "something else");
   EXPECT_THAT(pack({"--overwrite", tree(), out()}).out, HasSubstr("9 images of an earlier run, kept"));
   EXPECT_EQ(content_of_file(out()), whole_);
 }
 
-TEST_F(Resume, SecondWriterIsRefused) {
+TEST_F(Resume, RejectsASecondWriter) {
   const auto first = PartialFile::open(folder_.file("b.h5"), 1, false);
   ASSERT_TRUE(first);
   const auto second = PartialFile::open(folder_.file("b.h5"), 1, false);
@@ -276,7 +276,7 @@ void make_large_tree(const TemporaryFolder& folder, int count) {
   }
 }
 
-TEST(ResumeProcess, KilledAndInterruptedItGoesOnToTheSameFile) {
+TEST(ResumeProcess, KilledAndInterruptedRunsGiveTheSameFile) {
   const TemporaryFolder folder;
   make_large_tree(folder, 600);
   const std::string out = folder.file("a.h5");
@@ -303,7 +303,7 @@ TEST(ResumeProcess, KilledAndInterruptedItGoesOnToTheSameFile) {
   EXPECT_EQ(content_of_file(out), content_of_file(folder.file("b.h5")));
 }
 
-TEST(ResumeProcess, FullDiskIsAnErrorAfterWhichItGoesOn) {
+TEST(ResumeProcess, ContinuesAfterAFullDisk) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));
   const std::string out = folder.file("a.h5");

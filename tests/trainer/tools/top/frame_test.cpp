@@ -47,7 +47,7 @@ report::Run half_done() {
   return run;
 }
 
-TEST(TimeToGo, IsThatOfTheStepsOfThisStart) {
+TEST(RemainingTime, UsesTheStepTimesOfThisStart) {
   report::Run run = half_done();
   EXPECT_DOUBLE_EQ(seconds_remaining(run), 600);  // 150 steps at 4 s
   run.starts.back().from_step = 25;               // it went on from there
@@ -71,7 +71,7 @@ TEST(Frame, FitsEveryTerminal) {
   }
 }
 
-TEST(Frame, SaysHowFarItIsAndWhoIsSlow) {
+TEST(Frame, ShowsProgressAndSlowRanks) {
   const auto lines = frame(half_done(), {.width = 100, .height = 24}, 1201);
   std::string text;
   for (const std::string& line : lines) {
@@ -85,7 +85,7 @@ TEST(Frame, SaysHowFarItIsAndWhoIsSlow) {
   EXPECT_EQ(lines.size(), 24U);
 }
 
-TEST(Frame, SaysWhatGpusDoWhereThatIsKnown) {
+TEST(Frame, ShowsGpuReadingsIfKnown) {
   report::Run run = half_done();
   const auto text_of = [&run] {
     std::string text;
@@ -104,7 +104,7 @@ TEST(Frame, SaysWhatGpusDoWhereThatIsKnown) {
   EXPECT_THAT(text_of(), HasSubstr("\nGPU 97 %  71.2/80.0 GiB  684 W  3.12 images/J\n"));
 }
 
-TEST(SmallCurve, GoesFromItsLeastToItsMost) {
+TEST(SmallCurve, SpansMinimumToMaximum) {
   report::Series series;
   for (std::int64_t step = 0; step < 8; ++step) {
     series.add(step, static_cast<double>(step));

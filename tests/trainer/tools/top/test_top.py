@@ -1,4 +1,4 @@
-"""rollcall-top on a terminal: any size, with and without colours, a record that grows, an end that leaves the terminal as it was."""
+"""rollcall-top on a terminal: any size, with and without colours, a growing record, and the terminal restored at exit."""
 import fcntl
 import json
 import os
@@ -87,7 +87,7 @@ def terminal():
         one.close()
 
 
-def test_it_shows_a_run_that_grows_and_ends_with_a_key(tmp_path, terminal):
+def test_top_follows_a_growing_run_and_quits_on_a_key(tmp_path, terminal):
     run = make_run(tmp_path / "run", "--steps=1000", "--ranks=8", "--ranks-every=10")
     record = run / "metrics.jsonl"
     lines = record.read_text().splitlines(keepends=True)
@@ -108,7 +108,7 @@ def test_it_shows_a_run_that_grows_and_ends_with_a_key(tmp_path, terminal):
 
 
 @pytest.mark.parametrize("columns, rows", [(80, 24), (33, 7), (200, 60)])
-def test_it_fits_the_terminal_and_follows_its_size(tmp_path, terminal, columns, rows):
+def test_top_fits_the_terminal_and_follows_its_size(tmp_path, terminal, columns, rows):
     run = make_run(tmp_path / "run", "--steps=500", "--ranks=64", "--ranks-every=10")
     screen = terminal(TOP, "--interval=0.1", run, columns=columns, rows=rows)
     screen.wait_for(r"\x1b\[J")
@@ -120,8 +120,8 @@ def test_it_fits_the_terminal_and_follows_its_size(tmp_path, terminal, columns, 
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux (Debian's package tmux)")
-def test_it_is_at_home_in_tmux(tmp_path):
-    """What a person sees in the terminal that people leave open: drawn by another program, in two sizes, and gone afterwards."""
+def test_top_works_in_tmux(tmp_path):
+    """The screen as tmux shows it, in two sizes, and restored afterwards."""
     run = make_run(tmp_path / "run", "--steps=1000", "--ranks=8", "--ranks-every=10")
 
     def tmux(*command):
@@ -150,7 +150,7 @@ def test_it_is_at_home_in_tmux(tmp_path):
         tmux("kill-server")
 
 
-def test_colours_can_be_turned_off(tmp_path, terminal):
+def test_no_color_disables_colours_of_top(tmp_path, terminal):
     run = make_run(tmp_path / "run", "--steps=100")
     coloured, plain = terminal(TOP, run), terminal(TOP, run, env={"NO_COLOR": "1"})
     for screen in (coloured, plain):
@@ -158,7 +158,7 @@ def test_colours_can_be_turned_off(tmp_path, terminal):
     assert "\x1b[1m" in coloured.text and not re.search(r"\x1b\[[0-9;]*m", plain.text)
 
 
-def test_once_prints_a_frame_or_json_and_finds_the_newest_run(tmp_path):
+def test_top_once_prints_a_frame_or_json_of_the_newest_run(tmp_path):
     for name, steps in (("old", 100), ("new", 200)):
         make_run(tmp_path / "rollcall" / name, f"--steps={steps}")
     os.utime(tmp_path / "rollcall" / "old" / "metrics.jsonl", (1, 1))
@@ -173,7 +173,7 @@ def test_once_prints_a_frame_or_json_and_finds_the_newest_run(tmp_path):
     assert none.returncode == 66 and "holds no run" in none.stderr
 
 
-def test_no_epoch_is_shown_beyond_the_last_and_no_time_to_go_of_a_run_that_is_dead(tmp_path):
+def test_top_shows_no_extra_epoch_and_no_eta_of_a_dead_run(tmp_path):
     begin = {"event": "begin", "schema": 1, "step": 0, "ranks": 1, "nodes": 1, "epochs": 2, "steps_of_epoch": 5, "max_steps": 0, "time": 1000}
     steps = [{"event": "step", "step": step, "epoch": 1, "loss": 2, "top1": 0.5, "steps": 1, "seconds": 1, "time": 1000 + step}
              for step in range(1, 11)]
@@ -189,7 +189,7 @@ def test_no_epoch_is_shown_beyond_the_last_and_no_time_to_go_of_a_run_that_is_de
 
 
 @pytest.mark.parametrize("name", ["top", "report", "checkpoint", "pack"])
-def test_help_explains_the_commands_that_are_programs_of_their_own(name):
+def test_rollcall_help_covers_separate_programs(name):
     environment = {**ENVIRONMENT, "PATH": f"{BUILD / 'trainer'}:{os.environ['PATH']}"}
     done = subprocess.run([BUILD / "runtime" / "rollcall", "help", name], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0 and f"usage: rollcall-{name} " in done.stdout, done.stderr

@@ -76,7 +76,7 @@ struct Session {
     progress = first_progress(config, training.data.datasets, context);
   }
 
-  /// A step with made-up gradients, so that no two rows of parameters and moments are alike.
+  /// A step with synthetic gradients, so that all rows of parameters and moments differ.
   void step() {
     const torch::NoGradGuard no_grad;
     torch::manual_seed(100 + context.rank);
@@ -122,7 +122,7 @@ std::vector<std::string> differences(const std::map<std::string, std::string>& a
   return names;
 }
 
-/// `saver` saves, each of `loaders` loads that and saves again what it has.
+/// `saver` saves; each of `loaders` loads that checkpoint and saves its own state again.
 void check_same_state(const Kind& saver, const std::vector<Kind>& loaders) {
   std::string pattern = std::filesystem::temp_directory_path() / "other-ranks-XXXXXX";
   const std::filesystem::path folder = mkdtemp(pattern.data());
@@ -151,17 +151,17 @@ void check_same_state(const Kind& saver, const std::vector<Kind>& loaders) {
   std::filesystem::remove_all(folder);
 }
 
-// What four ranks of FSDP saved is what others have after loading, and save again.
-TEST(CheckpointOfOtherRanks, EveryTensorIsTheSame) {
+// Other numbers and kinds of ranks load what four FSDP ranks saved, and save the same state again.
+TEST(CheckpointFromOtherRanks, RestoresEveryTensorBitForBit) {
   check_same_state({"saver", 4, "fsdp"},
                    {{"fsdp", 3, "fsdp"}, {"ddp", 2, "ddp"}, {"fsdp in main memory", 3, "fsdp", "on"}});
 }
 
-TEST(CheckpointOfOtherRanks, EveryTensorIsTheSameFromShardsInMainMemory) {
+TEST(CheckpointFromOtherRanks, RestoresEveryTensorFromCpuOffloadedShards) {
   check_same_state({"saver", 3, "fsdp", "on"}, {{"fsdp", 2, "fsdp"}, {"ddp", 2, "ddp"}});
 }
 
-TEST(Replicas, AreDueAtOnceInANewWorldAndNoSaveGivesWayBeforeTwoIntervals) {
+TEST(Replicas, AreDueAtOnceInANewWorldAndOverdueAfterTwoIntervals) {
   const auto ranks = spawn(1, [](Rank& rank) {
     const Kind kind{"fsdp", 1, "fsdp"};
     Session saver(rank, kind, "never", rank.folder / "saved");

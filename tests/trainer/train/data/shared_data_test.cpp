@@ -1,4 +1,4 @@
-// Rank 0 looks through the data, and every rank has them.
+// Rank 0 scans the data and distributes the index to all ranks.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ config::DataConfig config_of(const fs::path& tree, const std::string& index_fold
   return config;
 }
 
-/// Keeps, as if the train part of the tree had been looked through, an index of one picture that is not there.
+/// Stores an index for the train part of the tree that lists one image which does not exist.
 void keep_false_index(const fs::path& tree, const std::string& folder) {
   data::SourceIndices indices;
   const auto real = data::scan_image_tree(tree / "train", indices);
@@ -64,7 +64,7 @@ void keep_false_index(const fs::path& tree, const std::string& folder) {
                       .has_value());
 }
 
-/// What this rank has to see where rank 0 took the false index.
+/// Checks that this rank uses the false index of rank 0.
 void check_false_data(const data::Datasets& datasets) {
   MULTIPROC_CHECK(datasets.train->size() == 1);
   MULTIPROC_CHECK(datasets.train->describe(0).ends_with("b/nowhere.jpg"));
@@ -72,7 +72,7 @@ void check_false_data(const data::Datasets& datasets) {
   MULTIPROC_CHECK(datasets.class_names == (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(SharedData, AreRankZerosOnAllRanksOfAllHosts) {
+TEST(SharedData, AllRanksOfAllHostsUseTheIndexOfRankZero) {
   const auto ranks = spawn(4, [](Rank& rank) {
     JobContext context = world_of(rank, rank.rank == 0 ? "one" : "two");  // rank 1 receives, 2 and 3 map what it has
     if (rank.rank == 0) {
@@ -90,7 +90,7 @@ TEST(SharedData, AreRankZerosOnAllRanksOfAllHosts) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(SharedData, ReachARankThatSeesNoOtherProcess) {
+TEST(SharedData, ReachARankInAnotherProcessNamespace) {
   const auto ranks = spawn(3, [](Rank& rank) {
     JobContext context = world_of(rank, "one");
     if (rank.rank == 0) {
@@ -134,14 +134,14 @@ void open_again(Rank& rank, int lacks) {
   MULTIPROC_CHECK(lacks >= 0 ? again.error().kind == ErrorKind::NoInput : again->train == opened->train);
 }
 
-TEST(SharedData, ThatAllRanksHaveNobodyLooksFor) {
+TEST(SharedData, AreNotScannedAgainIfAllRanksHaveThem) {
   for (const int lacks : {-1, 0, 1}) {
     const auto ranks = spawn(2, [lacks](Rank& rank) { open_again(rank, lacks); });
     EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
   }
 }
 
-TEST(SharedData, ThatRanksHaveOtherwiseAreLookedFor) {
+TEST(SharedData, AreScannedAgainIfRanksHaveDifferentData) {
   const auto ranks = spawn(2, [](Rank& rank) {
     const JobContext context = world_of(rank, "one");
     const fs::path own = rank.folder / ("own" + std::to_string(rank.rank));
@@ -155,7 +155,7 @@ TEST(SharedData, ThatRanksHaveOtherwiseAreLookedFor) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(SharedData, ThatRankZeroCannotOpenAreOneError) {
+TEST(SharedData, AnErrorOfRankZeroIsTheErrorOfAllRanks) {
   const auto ranks = spawn(3, [](Rank& rank) {
     const JobContext context = world_of(rank, "one");
     std::vector<std::string> warnings;
@@ -180,7 +180,7 @@ void check_refused(Rank& rank, const std::string& text, const std::function<void
   MULTIPROC_CHECK(opened.error().reason == "rank 1 on host1 has other data than rank 0: " + text);
 }
 
-TEST(SharedData, OfAnotherNumberOnAnotherRankAreOneError) {
+TEST(SharedData, RejectsAnotherNumberOfImagesOnOneRank) {
   const auto ranks = spawn(2, [](Rank& rank) {
     check_refused(rank, "5 images for training, not 6",
                   [](const fs::path& tree) { fs::remove(tree / "train" / "a" / "0.jpg"); });
@@ -188,7 +188,7 @@ TEST(SharedData, OfAnotherNumberOnAnotherRankAreOneError) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(SharedData, OfOtherLabelsOnAnotherRankAreOneError) {
+TEST(SharedData, RejectsOtherLabelsOnOneRank) {
   const auto ranks = spawn(2, [](Rank& rank) {
     check_refused(rank, "the same number of images, but the labels of the images differ",
                   [](const fs::path& tree) { fs::rename(tree / "val" / "a" / "2.jpg", tree / "val" / "b" / "9.jpg"); });
@@ -196,7 +196,7 @@ TEST(SharedData, OfOtherLabelsOnAnotherRankAreOneError) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(SharedData, OfAWorldOfOneAreJustOpened) {
+TEST(SharedData, OpenWithASingleRank) {
   const auto ranks = spawn(1, [](Rank& rank) {
     make_tree(rank.folder / "data", 3);
     std::vector<std::string> warnings;
@@ -206,7 +206,7 @@ TEST(SharedData, OfAWorldOfOneAreJustOpened) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(SharedData, ARankThatDiesMeanwhileEndsIt) {
+TEST(SharedData, FailWhenARankDiesMeanwhile) {
   testing_support::Ranks running(2, [](Rank& rank) {
     const JobContext context = world_of(rank, "one");
     make_tree(rank.folder / ("data" + std::to_string(rank.rank)), 3);
@@ -231,7 +231,7 @@ bool mount_silent_file_system(const fs::path& folder) {
          mount("none", folder.c_str(), "fuse", 0, options.c_str()) == 0;
 }
 
-TEST(SharedData, OnAFileSystemThatStandsStillDoNotHoldUpTheErrorOfALostRank) {
+TEST(SharedData, ReportALostRankDespiteAHangingFileSystem) {
   testing_support::Ranks running(2, [](Rank& rank) {
     const JobContext context = world_of(rank, "one");
     const fs::path data = rank.folder / "silent";

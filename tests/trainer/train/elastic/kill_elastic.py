@@ -33,7 +33,7 @@ def victims(kind, pids, random_):
     return {"one": [(first, 0)], "two at once": [(first, 0), (second, 0)]}.get(kind, [(first, 0), (second, random_.uniform(0.01, 0.3))])
 
 
-def disturb(run, kind, random_):
+def kill_and_measure_recovery(run, kind, random_):
     """Seconds from the last kill until a step was done after it; nothing where the run ended instead."""
     time.sleep(random_.uniform(0, 1))
     pids = run.workers()
@@ -74,7 +74,7 @@ def main():
                 run.wait_for_step(2)
                 while run.agents[0].poll() is None and done < arguments.kills:
                     kind = random_.choice(KINDS)
-                    took = disturb(run, kind, random_)
+                    took = kill_and_measure_recovery(run, kind, random_)
                     if took is not None:
                         seconds[kind].append(took)
                         done += 1

@@ -1,4 +1,4 @@
-// Ranks give their parts of a state to each other, some lose theirs, and the others have all of it.
+// Ranks replicate their parts of a state to peers; after some ranks are lost, the others recover the complete state.
 
 #include "trainer/train/elastic/peer_replicas.h"
 
@@ -85,21 +85,21 @@ void survive(Rank& rank, const std::set<std::uint32_t>& forgets, bool found_agai
   }
 }
 
-TEST(PeerReplicas, AnyOneOfFourRanksMayBeLost) {
+TEST(PeerReplicas, SurviveTheLossOfAnyOneOfFourRanks) {
   for (std::uint32_t lost = 0; lost < 4; ++lost) {
     const auto ranks = spawn(4, [lost](Rank& rank) { survive(rank, {lost}, true); });
     EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
   }
 }
 
-TEST(PeerReplicas, TwoMayBeLostThatAreNoNeighbours) {
+TEST(PeerReplicas, SurviveTheLossOfTwoRanksThatAreNoPeers) {
   for (const auto& [lost, found] : {std::pair(std::set<std::uint32_t>{0, 2}, true), {{1, 2}, false}, {{3, 0}, false}}) {
     const auto ranks = spawn(4, [lost = lost, found = found](Rank& rank) { survive(rank, lost, found); });
     EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
   }
 }
 
-TEST(PeerReplicas, OfAnExchangeThatARankDidNotLiveToSeeAreNotTaken) {
+TEST(PeerReplicas, OfAnIncompleteExchangeAreNotUsed) {
   const auto ranks = spawn(4, [](Rank& rank) {
     PeerReplicas copies;
     {
@@ -125,7 +125,7 @@ TEST(PeerReplicas, OfAnExchangeThatARankDidNotLiveToSeeAreNotTaken) {
 }
 
 /// Rank 1's own part, which rank 2 has too where it does not forget it.
-void change_a_part(Rank& rank, bool forgets) {
+void corrupt_a_part(Rank& rank, bool forgets) {
   PeerReplicas copies;
   const auto group = rank.make_group();
   MULTIPROC_CHECK(exchange_at(5, copies, rank, group).has_value());
@@ -144,14 +144,14 @@ void change_a_part(Rank& rank, bool forgets) {
   }
 }
 
-TEST(PeerReplicas, ThatHaveChangedInMemoryDoNotCount) {
+TEST(PeerReplicas, CorruptedInMemoryAreNotUsed) {
   for (const bool forgets : {false, true}) {
-    const auto ranks = spawn(3, [forgets](Rank& rank) { change_a_part(rank, forgets); });
+    const auto ranks = spawn(3, [forgets](Rank& rank) { corrupt_a_part(rank, forgets); });
     EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
   }
 }
 
-TEST(PeerReplicas, ThatChangeOnTheirWayAreAnError) {
+TEST(PeerReplicas, CorruptedInTransferAreAnError) {
   const auto ranks = spawn(3, [](Rank& rank) {
     PeerReplicas copies;
     const auto group = rank.make_group();
@@ -169,7 +169,7 @@ TEST(PeerReplicas, ThatChangeOnTheirWayAreAnError) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(PeerReplicas, OfManyPiecesArriveWhole) {
+TEST(PeerReplicas, OfManyPiecesArriveComplete) {
   const auto ranks = spawn(2, [](Rank& rank) {
     const std::int64_t rows = std::int64_t{17} << 20;  // float32: 68 MiB on rank 0, and less than a piece on rank 1
     const std::int64_t mine = rank.rank == 0 ? rows : 100;
@@ -214,7 +214,7 @@ TEST(PeerReplicas, OfDifferentStepsAreAnErrorOnAllRanks) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(PeerReplicas, OfOneStepTheLaterCounts) {
+TEST(PeerReplicas, OfTheSameStepTheLatestIsUsed) {
   const auto ranks = spawn(3, [](Rank& rank) {
     PeerReplicas copies;
     const auto group = rank.make_group();
@@ -232,7 +232,7 @@ TEST(PeerReplicas, OfOneStepTheLaterCounts) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(PeerReplicas, OfARankByItselfAreItsOwn) {
+TEST(PeerReplicas, OfASingleRankAreItsOwn) {
   const auto ranks = spawn(1, [](Rank& rank) {
     PeerReplicas copies;
     MULTIPROC_CHECK(exchange_at(5, copies, rank, nullptr).has_value());
@@ -256,7 +256,7 @@ std::vector<RankLocation> places(const std::vector<std::uint32_t>& ranks_of_node
   return all;
 }
 
-TEST(Neighbours, AreOnOtherNodesAndEachRankIsOneOfAnother) {
+TEST(ReplicaPeers, AreOnOtherNodesAndDistinct) {
   for (const std::uint32_t nodes : {2U, 3U, 7U}) {
     for (const std::uint32_t each : {1U, 2U, 4U}) {
       const auto all = places(std::vector<std::uint32_t>(nodes, each));
@@ -269,7 +269,7 @@ TEST(Neighbours, AreOnOtherNodesAndEachRankIsOneOfAnother) {
   }
 }
 
-TEST(Neighbours, OfUnequalNodesAreOnOtherNodesWhereThereIsRoom) {
+TEST(ReplicaPeers, AreOnOtherNodesEvenIfNodesHaveUnequalRanks) {
   const auto all = places({3, 2, 3});
   const auto of_rank = replica_peers(all);
   EXPECT_EQ(std::set(of_rank.begin(), of_rank.end()).size(), all.size());
@@ -279,7 +279,7 @@ TEST(Neighbours, OfUnequalNodesAreOnOtherNodesWhereThereIsRoom) {
   }
 }
 
-TEST(Neighbours, OfARankByItselfIsIt) { EXPECT_EQ(replica_peers(places({1})), std::vector<std::uint32_t>{0}); }
+TEST(ReplicaPeers, OfASingleRankIsItself) { EXPECT_EQ(replica_peers(places({1})), std::vector<std::uint32_t>{0}); }
 
 }  // namespace
 }  // namespace rollcall::train

@@ -1,4 +1,4 @@
-"""rollcall-train --elastic-exact: the bits of a training belong to its virtual ranks, whatever the number of real ones."""
+"""rollcall-train --elastic-exact: the result of a training depends bit for bit only on its virtual ranks, not on the real ones."""
 import numpy as np
 import pytest
 
@@ -20,7 +20,7 @@ def trained(folder, *options, ranks, **how):
 
 
 def differences(path, other):
-    """But for the generators, of which each rank has one, and which no training draws from."""
+    """Except for the random generators: each rank has one, and these trainings do not use them."""
     return [name for name in trainer_ranks.differences(path, other) if not name.startswith("rng/")]
 
 
@@ -34,7 +34,7 @@ LONG = ("--epochs=3", "--max-steps=15", "--valid-epochs=1")
     ((2,), ("--precision=bf16", "--channels-last=off")),
     ((3,), ("--precision=fp16", "--lr=0.0005", "--max-steps=2", "--batch-size=2", "--epochs=1")),  # which CPUs take seconds a step for
 ], ids=["sgd", "adamw", "bf16", "fp16"])
-def test_every_number_of_ranks_ends_with_the_same_bits(tmp_path, others, options):
+def test_any_number_of_ranks_gives_bit_identical_results(tmp_path, others, options):
     expected = trained(tmp_path / "4", *EXACT, *LONG, *options, ranks=4)
     for ranks in others:
         assert differences(trained(tmp_path / str(ranks), *EXACT, *LONG, *options, ranks=ranks), expected) == [], ranks
@@ -50,7 +50,7 @@ def row_of(path, statistics):
 
 # With a larger learning rate the same sums in another order are another training after two steps.
 @pytest.mark.parametrize("steps, learning_rate", [(1, 1e-3), (6, 2e-5)])
-def test_they_are_those_of_as_many_ranks_but_for_the_order_of_sums(tmp_path, steps, learning_rate):
+def test_virtual_ranks_match_real_ranks_up_to_summation_order(tmp_path, steps, learning_rate):
     options = (*trainer_ranks.SMALL, *QUIET, "--epochs=2", "--grad-accumulation=2", "--batch-size=2", "--elastic-exact=0")
     untrained = trained(tmp_path / "untrained", *options, "--max-steps=1", "--lr=1e-12", ranks=4)
     options += (f"--max-steps={steps}", f"--lr={learning_rate}")
@@ -63,7 +63,7 @@ def test_they_are_those_of_as_many_ranks_but_for_the_order_of_sums(tmp_path, ste
     assert distance(exact, plain, statistics=True) < 1e-4 * np.linalg.norm(row_of(plain, statistics=True))
 
 
-def test_a_training_goes_on_from_its_checkpoints_with_other_ranks(tmp_path):
+def test_resume_with_other_ranks_is_bit_identical(tmp_path):
     expected = trained(tmp_path / "undisturbed", *EXACT, "--epochs=3", "--valid-epochs=0", "--max-steps=15", ranks=4)
     for steps, ranks in ((4, 4), (9, 3), (15, 1)):
         text = trainer_ranks.run(tmp_path / "run", *EXACT, "--epochs=3", "--valid-epochs=0", f"--max-steps={steps}", ranks=ranks)
@@ -72,8 +72,8 @@ def test_a_training_goes_on_from_its_checkpoints_with_other_ranks(tmp_path):
     assert differences(found, expected) == []
 
 
-def test_threads_are_part_of_the_training(tmp_path):
-    """Whatever OMP_NUM_THREADS says, which depends on the node and on how many ranks it has."""
+def test_elastic_exact_threads_defines_the_result(tmp_path):
+    """OMP_NUM_THREADS, which depends on the node and its number of ranks, has no effect."""
     options = (*EXACT, "--max-steps=3", "--elastic-exact-threads=2")
     expected = trained(tmp_path / "4", *options, ranks=4, env={"OMP_NUM_THREADS": "1"})
     assert differences(trained(tmp_path / "1", *options, ranks=1, env={"OMP_NUM_THREADS": "3"}), expected) == []
@@ -85,7 +85,7 @@ def test_threads_are_part_of_the_training(tmp_path):
     assert "--elastic-exact-threads was 2 and is 1" in text
 
 
-def test_other_micro_batches_are_another_training(tmp_path):
+def test_other_micro_batches_are_rejected_as_another_training(tmp_path):
     options = (*EXACT, "--lr-scaling=none")
     trained(tmp_path, *options, "--max-steps=2", ranks=2)
     text = trainer_ranks.run(tmp_path, *options, "--batch-size=2", "--grad-accumulation=2", "--max-steps=3", ranks=2, code=76)
@@ -95,8 +95,8 @@ def test_other_micro_batches_are_another_training(tmp_path):
     assert "--channels-last was true and is false" in trainer_ranks.run(tmp_path, *options, "--channels-last=off", ranks=1, code=76)
 
 
-def test_nodes_and_ranks_come_and_go_and_the_bits_stay(tmp_path):
-    """Two nodes of two ranks; a rank is killed, then a node, then one comes."""
+def test_results_stay_bit_identical_as_nodes_leave_and_join(tmp_path):
+    """Two nodes of two ranks; a rank is killed, then a node, then a node joins."""
     options = (*elastic_runs.SMALL, "--elastic-exact=4", "--epochs=100", "--max-steps=80", "--lr=0.001")
     expected = trained(tmp_path / "undisturbed", *options, "--index-dir=none", ranks=2)
     quick = "--rdzv-conf=last_call_timeout=1"
@@ -123,12 +123,12 @@ def test_nodes_and_ranks_come_and_go_and_the_bits_stay(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--sync-bn", "--gradient-compression=bf16", "--parallel=fsdp", "--bucket=5"])
-def test_what_has_no_exact_order_is_refused(tmp_path, option):
+def test_options_without_an_exact_order_are_rejected(tmp_path, option):
     text = trainer_ranks.run(tmp_path, *EXACT, option, ranks=1, code=64)
     assert text.startswith(f"rollcall: {option.split('=')[0]}: ") and "cannot be combined with --elastic-exact=4" in text
 
 
-def test_another_number_of_virtual_ranks_is_another_training(tmp_path):
+def test_other_virtual_ranks_are_rejected_as_another_training(tmp_path):
     trained(tmp_path, *EXACT, "--max-steps=2", ranks=2)
     options = [option for option in EXACT if not option.startswith("--elastic-exact")]
     text = trainer_ranks.run(tmp_path, *options, "--elastic-exact=2", "--batch-size=8", "--max-steps=3", ranks=2, code=76)

@@ -1,4 +1,4 @@
-"""rollcall-train --elastic --parallel=fsdp --replicate-to=neighbour: what lost ranks had lies in the memory of others."""
+"""rollcall-train --elastic --parallel=fsdp --replicate-to=neighbour: other ranks hold replicas of the state of lost ranks."""
 import os
 import signal
 
@@ -44,7 +44,7 @@ def steps_since(run, step):
 
 
 @pytest.mark.parametrize("victim, options", [(1, ()), (0, ("--optimizer=adamw", "--cpu-offload")), (2, ("--checkpoint-mode=sync",))])
-def test_a_killed_rank_costs_the_steps_since_the_last_copy_and_no_bit(training, victim, options):
+def test_a_killed_rank_repeats_only_the_steps_since_the_last_replica(training, victim, options):
     expected = training("undisturbed", *SHARDED, f"--max-steps={STEPS}", *options)
     expected.start()
     expected.finish()
@@ -70,8 +70,8 @@ def kill_node(run, agent):
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_node_is_lost_and_another_one_comes(training):
-    """Neighbours are on different nodes; and where nobody is lost, no step is."""
+def test_a_lost_node_is_replaced_by_a_joining_one(training):
+    """Peers are on different nodes; and if no rank is lost, no step is repeated."""
     endpoint = f"127.0.0.1:{agents.free_port()}"
     run = training("run", *SHARDED, "--max-steps=300", "--train-num-workers=0", *REPLICAS, workers=2, endpoint=endpoint,
                    launch=("--nnodes=1:2", "--max-restarts=9", "--rdzv-conf=last_call_timeout=1"))
@@ -92,7 +92,7 @@ def test_a_node_is_lost_and_another_one_comes(training):
     assert "resumed from" not in run.text()
 
 
-def test_where_a_rank_and_its_neighbour_are_lost_the_newest_checkpoint_counts(training):
+def test_losing_a_rank_and_its_peer_resumes_from_the_checkpoint(training):
     run = training("run", *SHARDED, f"--max-steps={STEPS}", "--checkpoint-steps=8", *REPLICAS)
     run.start()
     run.wait(lambda: any(record["step"] >= 8 for record in run.records("checkpoint")) and newest_replica(run) >= 10)
@@ -104,7 +104,7 @@ def test_where_a_rank_and_its_neighbour_are_lost_the_newest_checkpoint_counts(tr
     assert resumed_at(run)[0] % 8 == 0 and run.steps()[-1] == STEPS
 
 
-def test_a_loss_behind_an_epochs_end_repeats_nothing_and_sets_nothing_aside(training):
+def test_a_loss_after_an_epoch_end_repeats_and_supersedes_nothing(training):
     """The first epoch's end is saved after a copy of its last step was made, which stays the newest one until a rank is lost: a world makes
     copies after its first step, and here after as many more as end that epoch."""
     expected = training("undisturbed", *SHARDED[:1], "--epochs=8", "--valid-epochs=1", "--checkpoint-epochs=1")
@@ -126,7 +126,7 @@ def test_a_loss_behind_an_epochs_end_repeats_nothing_and_sets_nothing_aside(trai
     assert trainer_ranks.differences(trainer_ranks.checkpoints(run.folder)[-1], trainer_ranks.checkpoints(expected.folder)[-1]) == []
 
 
-def test_what_was_saved_since_goes_before_a_copy(training):
+def test_a_checkpoint_newer_than_the_replica_is_used(training):
     run = training("run", *SHARDED, f"--max-steps={STEPS}", "--checkpoint-steps=6", "--checkpoint-mode=sync", "--replicate-to=neighbour",
                    "--replicate-steps=1000")
     run.start()

@@ -1,4 +1,4 @@
-"""rollcall-train --elastic: ranks that are left go on in the same process, with what they have in memory."""
+"""rollcall-train --elastic: the surviving ranks continue in the same processes, with their state in memory."""
 import os
 import signal
 import time
@@ -41,7 +41,7 @@ def undisturbed(training, *options, **how):
 @pytest.mark.parametrize("victim, options", [(1, ()), pytest.param(2, ("--sync-bn", "--optimizer=adamw"), marks=pytest.mark.long),
                                              pytest.param(0, (), marks=pytest.mark.long),
                                              pytest.param(1, ("--grad-accumulation=2", "--clip-grad-norm=1"), marks=pytest.mark.long)])
-def test_a_killed_rank_costs_no_step_and_no_bit(training, victim, options):
+def test_a_killed_rank_is_replaced_with_bit_identical_results(training, victim, options):
     expected = undisturbed(training, *options)
     run = training("killed", f"--max-steps={STEPS}", "--epochs=100", *options)
     run.start()
@@ -65,7 +65,7 @@ def test_a_killed_rank_costs_no_step_and_no_bit(training, victim, options):
 
 
 @pytest.mark.long
-def test_a_rank_that_is_stopped_for_a_while_costs_nothing_but_time(training):
+def test_a_rank_stopped_for_a_while_only_delays_the_training(training):
     steps = 300
     expected = training("undisturbed", f"--max-steps={steps}", "--epochs=100")
     expected.start()
@@ -88,7 +88,7 @@ def test_a_rank_that_is_stopped_for_a_while_costs_nothing_but_time(training):
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--backend=ucx",)])
-def test_a_rank_that_stands_still_for_good_is_started_again_or_replaced(training, options):
+def test_a_rank_stopped_for_good_is_restarted_or_replaced(training, options):
     """By SIGSTOP: no process has ended, and no agent would notice. Its peers say that they wait in vain; being told to let go it goes on."""
     steps = 60
     expected = training("undisturbed", f"--max-steps={steps}", "--epochs=100", *options)
@@ -105,8 +105,8 @@ def test_a_rank_that_stands_still_for_good_is_started_again_or_replaced(training
     assert trainer_ranks.differences(last_checkpoint(run), last_checkpoint(expected)) == []
 
 
-def test_workers_whose_port_is_fixed_meet_there_again(training):
-    """What the world before leaves behind does not hold it."""
+def test_workers_with_a_fixed_master_port_rendezvous_again(training):
+    """The previous world does not keep the port in use."""
     run = training("fixed", f"--max-steps={STEPS}", "--epochs=100", launch=("--max-restarts=100", f"--master-port={agents.free_port()}"))
     run.start()
     run.wait_for_step(8)
@@ -118,7 +118,7 @@ def test_workers_whose_port_is_fixed_meet_there_again(training):
 
 
 @pytest.mark.long
-def test_the_standby_takes_the_place_and_another_one_is_made_ready(training):
+def test_a_standby_replaces_the_killed_rank_and_is_replenished(training):
     run = training("run", "--max-steps=400", "--epochs=100", workers=2)
     run.start()
     standby = run.wait_for_standby()
@@ -131,7 +131,7 @@ def test_the_standby_takes_the_place_and_another_one_is_made_ready(training):
     assert not agents.living_in_sessions_with(str(run.folder))
 
 
-def test_without_a_standby_a_new_process_takes_the_place(training):
+def test_without_a_standby_a_new_process_replaces_the_rank(training):
     run = training("run", f"--max-steps={STEPS}", "--epochs=100", workers=2, launch=("--max-restarts=1", "--no-standby"))
     run.start()
     run.wait_for_step(5)
@@ -140,7 +140,7 @@ def test_without_a_standby_a_new_process_takes_the_place(training):
     assert run.steps() == list(range(1, STEPS + 1))
 
 
-def records_that_count(run):
+def records_of_kept_steps(run):
     """By docs/reference/metrics.md: after `resume` those of higher steps before it are of work that was lost."""
     kept = []
     for record in run.lines():
@@ -153,8 +153,8 @@ def records_that_count(run):
 
 @pytest.mark.long
 @pytest.mark.parametrize("log_steps", [1, 4, 7])
-def test_each_image_is_in_one_record_whoever_is_lost(training, log_steps):
-    """Ranks are killed one after the other, in the middle of what a record will sum up as well as just after one was written."""
+def test_every_sample_is_in_exactly_one_record_despite_lost_ranks(training, log_steps):
+    """Ranks are killed one after the other, both in the middle of an interval of records and just after a record."""
     run = training("killed", "--max-steps=160", "--epochs=100", f"--log-steps={log_steps}")
     run.start()
     for victim in (1, 2, 1, 2):
@@ -164,7 +164,7 @@ def test_each_image_is_in_one_record_whoever_is_lost(training, log_steps):
         kill(run.workers()[victim])
         run.wait(lambda: len(run.records("regrouped")) > seen)
     run.finish()
-    before, told = 0, records_that_count(run)
+    before, told = 0, records_of_kept_steps(run)
     for record in told:
         assert record["samples"] == 3 * 4 * (record["step"] - before), told
         before = record["step"]
@@ -172,7 +172,7 @@ def test_each_image_is_in_one_record_whoever_is_lost(training, log_steps):
 
 
 @pytest.mark.long
-def test_checkpoints_of_before_stay_and_the_later_ones_are_of_the_same_training(training):
+def test_checkpoints_before_and_after_a_regroup_are_kept(training):
     run = training("run", "--max-steps=22", "--epochs=100", "--checkpoint-steps=5", "--keep-last=9", "--checkpoint-mode=sync", workers=2)
     run.start()
     run.wait_for_step(12)
@@ -187,7 +187,7 @@ def test_checkpoints_of_before_stay_and_the_later_ones_are_of_the_same_training(
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", [("--valid-epochs=0",), ("--valid-epochs=1",)])
-def test_a_rank_that_is_lost_in_the_last_save_costs_no_checkpoint(training, options):
+def test_a_rank_lost_during_the_last_save_loses_no_checkpoint(training, options):
     run = training("run", "--max-steps=6", "--epochs=100", *options, workers=2)
     run.start()
     run.wait_for_step(2)
@@ -203,8 +203,8 @@ def images_of_epochs(run):
 
 
 @pytest.mark.long
-def test_nodes_come_and_go_between_two_steps(training):
-    """Steps keep their images, and each epoch has all of its own: of 170 images of training 168 fill 21 steps of 8."""
+def test_nodes_leave_and_join_between_two_steps(training):
+    """Steps keep their size, and each epoch has all of its images: of 170 training images 168 fill 21 steps of 8."""
     expected = training("undisturbed", "--epochs=3", workers=2)
     expected.start()
     expected.finish()
@@ -230,7 +230,7 @@ def test_nodes_come_and_go_between_two_steps(training):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
-def test_sharded_models_go_on_from_the_newest_checkpoint_in_the_same_processes(training):
+def test_fsdp_resumes_from_the_newest_checkpoint_in_the_same_processes(training):
     run = training("run", f"--max-steps={STEPS}", "--epochs=100", "--parallel=fsdp", "--checkpoint-steps=5", workers=2)
     run.start()
     run.wait(lambda: any(record["step"] >= 10 for record in run.records("checkpoint")))
@@ -243,7 +243,7 @@ def test_sharded_models_go_on_from_the_newest_checkpoint_in_the_same_processes(t
     assert run.steps()[-1] == STEPS
 
 
-def test_it_needs_an_agent_and_says_so():
+def test_elastic_without_an_agent_is_rejected():
     done = trainer_ranks.subprocess.run([trainer_ranks.PROGRAM, "--elastic", "--max-steps=1"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 64
     assert done.stderr.startswith("rollcall: --elastic: on: this process was not started by an agent") and "rollcall run" in done.stderr

@@ -14,7 +14,7 @@ at::Tensor images_of_levels(const std::vector<float>& levels, std::int64_t heigh
   return ((level - mean) / deviation).expand({-1, -1, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-TEST(ImageGrid, ImagesStandInRowsAndTheRestIsBlack) {
+TEST(ImageGrid, ArrangesImagesInRowsAndFillsWithBlack) {
   const at::Tensor grid = image_grid(images_of_levels({10, 20, 30, 40, 255}, 2, 3));
   ASSERT_EQ(grid.sizes(), (std::vector<std::int64_t>{4, 9, 3}));
   ASSERT_EQ(grid.scalar_type(), at::kByte);
@@ -31,14 +31,14 @@ TEST(ImageGrid, ImagesStandInRowsAndTheRestIsBlack) {
   }
 }
 
-TEST(ImageGrid, ShowsNoMoreThanSixteenAndNoSideIsTooLong) {
+TEST(ImageGrid, ShowsAtMostSixteenImagesAndLimitsTheSideLength) {
   EXPECT_EQ(image_grid(images_of_levels(std::vector<float>(20, 7), 8, 8)).sizes(),
             (std::vector<std::int64_t>{32, 32, 3}));
   EXPECT_EQ(image_grid(images_of_levels({7, 8}, 10, 1500)).sizes(), (std::vector<std::int64_t>{5, 1500, 3}));
   EXPECT_FALSE(image_grid(torch::zeros({0, 3, 8, 8})).defined());
 }
 
-TEST(ImageGrid, ImagesOfHalfTheWidthAreShownAsWell) {
+TEST(ImageGrid, AcceptsBfloat16Images) {
   const at::Tensor grid = image_grid(images_of_levels({100}, 2, 2).to(at::kBFloat16));
   EXPECT_LE((grid.to(at::kInt) - 100).abs().max().item<int>(), 1);
 }

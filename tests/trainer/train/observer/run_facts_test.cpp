@@ -8,7 +8,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(ShownArguments, LackTheValuesOfVariablesAndOfOptionsWhoseNamesLookLikeSecrets) {
+TEST(ShownArguments, HideValuesOfVariablesAndOfOptionsNamedLikeSecrets) {
   EXPECT_THAT(shown_arguments({"--variables=HF_TOKEN=s3cr3t,B=c", "--lr=0.1"}),
               ElementsAre("--variables=(not shown)", "--lr=0.1"));
   EXPECT_THAT(shown_arguments({"--variables", "HF_TOKEN=s3cr3t", "--lr", "0.1"}),
@@ -17,7 +17,7 @@ TEST(ShownArguments, LackTheValuesOfVariablesAndOfOptionsWhoseNamesLookLikeSecre
               ElementsAre("--hf-token=(not shown)", "--Password", "(not shown)", "--epochs=2"));
 }
 
-TEST(ShownArguments, OthersAreAsTheyWere) {
+TEST(ShownArguments, KeepOtherArgumentsUnchanged) {
   const std::vector<std::string> plain{"--data=/d/token-free", "--run-name", "secret-model", "train", "--"};
   EXPECT_EQ(shown_arguments(plain), plain);
   EXPECT_THAT(shown_arguments({"--variables"}), ElementsAre("--variables")) << "its value is missing";

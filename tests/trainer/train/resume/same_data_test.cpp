@@ -31,13 +31,13 @@ std::string refusal(const data::Datasets& now, OtherData other, std::vector<std:
   return same.error().message();
 }
 
-TEST(SameData, IsGoneOnWithSilently) {
+TEST(SameData, ResumesWithoutWarning) {
   std::vector<std::string> warnings;
   EXPECT_EQ(refusal(datasets_of(kIdentity, true), OtherData::Refuse, &warnings), "");
   EXPECT_THAT(warnings, IsEmpty());
 }
 
-TEST(SameData, OfAnotherNumberIsNeverAccepted) {
+TEST(SameData, RejectsAnotherNumberOfImagesAlways) {
   data::DataIdentity less = kIdentity;
   less.images = 99;
   for (const OtherData other : {OtherData::Refuse, OtherData::Accept}) {
@@ -46,7 +46,7 @@ TEST(SameData, OfAnotherNumberIsNeverAccepted) {
   }
 }
 
-TEST(SameData, EachDifferenceIsNamedAndAcceptedWhereNoPictureChangesItsPart) {
+TEST(SameData, NamesEachDifferenceAndAcceptsItIfTheSplitIsFixed) {
   const std::vector<std::pair<std::int64_t data::DataIdentity::*, std::string>> rows{
       {&data::DataIdentity::class_names, "the names of the classes differ"},
       {&data::DataIdentity::labels, "the labels of the images differ"},
@@ -64,7 +64,7 @@ TEST(SameData, EachDifferenceIsNamedAndAcceptedWhereNoPictureChangesItsPart) {
   }
 }
 
-TEST(SameData, OtherImagesForValidationAreNamedAndAcceptedWhereTheUserSaysSo) {
+TEST(SameData, AcceptsOtherValidationImagesOnlyOnRequest) {
   data::Datasets then = datasets_of(kIdentity);
   then.valid_identity = {.images = 20, .class_names = 1, .labels = 5, .picture_names = 6};
   data::Datasets now = then;
@@ -86,7 +86,7 @@ TEST(SameData, OtherImagesForValidationAreNamedAndAcceptedWhereTheUserSaysSo) {
       << "a file of an earlier version";
 }
 
-TEST(SameData, OfAFileThatDoesNotSayIsOneWarning) {
+TEST(SameData, WarnsOnceIfTheCheckpointRecordsNoData) {
   std::vector<std::string> warnings;
   EXPECT_TRUE(check_same_data({}, datasets_of(kIdentity), "/data", OtherData::Refuse, warnings));
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("an earlier version wrote the checkpoint")));

@@ -9,7 +9,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
-TEST(StepSize, AccumulationMakesUpForRanksWhereItDivides) {
+TEST(StepSize, AccumulationCompensatesForRanksIfDivisible) {
   EXPECT_THAT(accumulation_for(256, 2, 64), Optional(2));
   EXPECT_THAT(accumulation_for(256, 4, 64), Optional(1));
   EXPECT_EQ(accumulation_for(256, 3, 64), std::nullopt);
@@ -17,15 +17,15 @@ TEST(StepSize, AccumulationMakesUpForRanksWhereItDivides) {
   EXPECT_EQ(accumulation_for(0, 1, 1), std::nullopt);
 }
 
-TEST(StepSize, TheLargestBatchSizeThatDividesIsNamed) {
+TEST(StepSize, SuggestsTheLargestBatchSizeThatDivides) {
   EXPECT_THAT(batch_size_for(256, 8, 64), Optional(32));
   EXPECT_THAT(batch_size_for(240, 6, 32), Optional(20));
   EXPECT_EQ(batch_size_for(256, 3, 64), std::nullopt);
   EXPECT_EQ(batch_size_for(4, 8, 64), std::nullopt);
 }
 
-/// Whatever the sizes, what is advised keeps the images of a step.
-TEST(StepSize, AdviceKeepsTheImages) {
+/// For all sizes, the advice keeps the number of images per step.
+TEST(StepSize, AdvicePreservesTheImagesPerStep) {
   for (std::int64_t images = 1; images <= 60; ++images) {
     for (std::int64_t ranks = 1; ranks <= 8; ++ranks) {
       for (std::int64_t most = 1; most <= 12; ++most) {
@@ -40,19 +40,19 @@ TEST(StepSize, AdviceKeepsTheImages) {
   }
 }
 
-TEST(StepSize, NothingIsSaidWhereNothingChanged) {
+TEST(StepSize, PrintsNothingIfNothingChanged) {
   const StepSizeChange change = step_size_change({4, 128, 1}, 512, {4, 64, 2});
   EXPECT_THAT(change.note, IsEmpty());
   EXPECT_THAT(change.warning, IsEmpty());
 }
 
-TEST(StepSize, StepsOfAsManyImagesAreANote) {
+TEST(StepSize, NotesAnUnchangedNumberOfImagesPerStep) {
   const StepSizeChange change = step_size_change({4, 64, 1}, 256, {1, 64, 4});
   EXPECT_EQ(change.note, "a step keeps its 256 images from 4 ranks (--grad-accumulation=4)");
   EXPECT_THAT(change.warning, IsEmpty());
 }
 
-TEST(StepSize, WhatWasAskedForComesBackWhereRanksDivideItAgain) {
+TEST(StepSize, ReturnsToTheRequestedImagesIfRanksDivideThem) {
   const StepSizeChange back = step_size_change({7, 64, 1}, 512, {4, 64, 2});
   EXPECT_EQ(back.note, "a step has the requested 512 images again; it had 448 with 7 ranks (--grad-accumulation=2)");
   EXPECT_THAT(back.warning, IsEmpty());
@@ -65,7 +65,7 @@ TEST(StepSize, WhatWasAskedForComesBackWhereRanksDivideItAgain) {
   EXPECT_THAT(step_size_change({7, 64, 1}, 512, {7, 64, 1}).warning, IsEmpty());
 }
 
-TEST(StepSize, OtherStepsAreAWarningThatTellsHowToKeepThem) {
+TEST(StepSize, WarnsAboutAnotherStepSizeAndAdvisesHowToKeepIt) {
   const auto warning = [](const StepSize& then, const StepSize& now) {
     return step_size_change(then, then.images(), now).warning;
   };

@@ -1,4 +1,4 @@
-"""Which checkpoint is the best, where a training goes on from another folder or validates other images."""
+"""Which checkpoint is the best when a training resumes from another folder or validates on other images."""
 
 import pytest
 import trainer_ranks
@@ -15,8 +15,8 @@ def accuracies(folder):
     return {record["step"]: record["top1"] for record in trainer_ranks.records(folder, "validation")}
 
 
-def test_the_best_of_another_folder_does_not_count_in_this_one(tmp_path):
-    """Its checkpoint does not lie here: nothing would be the best, however long it trains."""
+def test_the_best_checkpoint_of_another_folder_is_ignored(tmp_path):
+    """Its checkpoint is not in this folder: otherwise no checkpoint of this run might ever become the best."""
     one, two = tmp_path / "one", tmp_path / "two"
     trainer_ranks.run(one, *OPTIONS, *VALIDATED, "--epochs=1", ranks=1)
     file = trainer_ranks.checkpoints(one)[0]
@@ -28,7 +28,7 @@ def test_the_best_of_another_folder_does_not_count_in_this_one(tmp_path):
     assert (two / "best.h5").readlink().name == f"step-{step:08d}.h5" and (two / "best.h5").is_file()
 
 
-def test_the_best_of_this_folder_goes_on_to_count(tmp_path):
+def test_the_best_checkpoint_of_this_folder_is_kept_on_resume(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, *VALIDATED, "--epochs=1", ranks=1)
     best = (tmp_path / "best.h5").readlink().name
     text = trainer_ranks.run(tmp_path, *OPTIONS, *VALIDATED, f"--resume={tmp_path}/best.h5", ranks=1)
@@ -37,7 +37,7 @@ def test_the_best_of_this_folder_goes_on_to_count(tmp_path):
     assert (tmp_path / "best.h5").readlink().name == (best if second[1] <= first[1] else f"step-{second[0]:08d}.h5")
 
 
-def test_the_best_by_other_images_stays_until_there_is_one_by_these(tmp_path):
+def test_the_best_stays_until_validated_on_the_changed_images(tmp_path):
     pictures, run = tmp_path / "pictures", tmp_path / "run"
     make_pictures(pictures / "train", 30)
     make_pictures(pictures / "val", 12)

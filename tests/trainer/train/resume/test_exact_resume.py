@@ -1,4 +1,4 @@
-"""40 steps at a stretch end in the same bits as a new start from step 17 and 23 more: parameters, moments, generators, records.
+"""40 uninterrupted steps are bit identical to a resume at step 17 and 23 more steps: parameters, moments, generators, records.
 
 A pairwise selection of parallelism, optimizer and number of workers; ROLLCALL_ALL_RESUMES=1 runs all eight."""
 import itertools
@@ -40,7 +40,7 @@ def images(tmp_path_factory):
 
 
 @pytest.mark.parametrize("parallel, optimizer, workers", ALL if os.environ.get("ROLLCALL_ALL_RESUMES") else PAIRWISE)
-def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images, parallel, optimizer, workers):
+def test_a_resumed_training_is_bit_identical_to_an_uninterrupted_one(tmp_path, images, parallel, optimizer, workers):
     options = (*SMALL, *RANDOM, "--image-size=16", f"--data={images}", f"--parallel={parallel}", f"--optimizer={optimizer}",
                f"--train-num-workers={workers}", "--checkpoint-steps=17", "--checkpoint-overlap=wait")
     whole, part = tmp_path / "whole", tmp_path / "part"
@@ -56,7 +56,7 @@ def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images
 
 @pytest.mark.long
 @pytest.mark.parametrize("first, then", [("on", "off"), ("off", "on")])
-def test_shards_may_move_to_main_memory_and_back(tmp_path, images, first, then):
+def test_resume_may_switch_cpu_offload(tmp_path, images, first, then):
     options = (*SMALL, *RANDOM, "--image-size=16", f"--data={images}", "--parallel=fsdp", "--optimizer=adamw", "--max-steps=25")
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, f"--cpu-offload={first}", "--checkpoint-steps=17", "--keep-last=9")
@@ -68,7 +68,7 @@ def test_shards_may_move_to_main_memory_and_back(tmp_path, images, first, then):
 
 
 @pytest.mark.parametrize("last_batch, steps", [("pad", 3), ("drop", 2)])
-def test_the_last_step_of_an_epoch_is_as_good_a_place_to_go_on_from_as_any(tmp_path, last_batch, steps):
+def test_resume_from_the_last_step_of_an_epoch_is_exact(tmp_path, last_batch, steps):
     """34 images in steps of 16: a third step reaches beyond the data set's end."""
     options = ["--data=fake", "--fake-size=40", *SMALL, "--batch-size=16", f"--last-batch={last_batch}", "--epochs=2", "--valid-epochs=0",
                "--train-num-workers=1", f"--checkpoint-steps={steps}", "--checkpoint-epochs=0", "--checkpoint-mode=sync",
@@ -81,7 +81,7 @@ def test_the_last_step_of_an_epoch_is_as_good_a_place_to_go_on_from_as_any(tmp_p
     assert trainer_ranks.differences(whole / f"step-{2 * steps:08}.h5", part / f"step-{2 * steps:08}.h5") == []
 
 
-def test_an_epoch_is_not_ended_by_larger_steps_of_which_none_is_left(tmp_path):
+def test_an_epoch_does_not_end_if_the_rest_is_less_than_a_step(tmp_path):
     """18 images are left of 34: one step of 16, none of 32."""
     options = ["--data=fake", "--fake-size=40", *SMALL, "--max-steps=1", "--train-num-workers=1"]
     trainer_ranks.run(tmp_path, *options, "--batch-size=16", ranks=1)
@@ -99,7 +99,7 @@ SCHEDULES = {"cosine": (["--lr-schedule=cosine"], lambda step: RATE * 0.5 * (1 +
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_the_schedule_goes_on_where_the_epochs_are_with_steps_of_another_size(tmp_path, kind):
+def test_the_lr_schedule_follows_epochs_when_the_step_size_changes(tmp_path, kind):
     """Half way, after 20 steps of 2 images, a second rank makes it steps of 4: 10 are left where 20 were."""
     named, rate = SCHEDULES[kind]
     options = ["--data=fake", "--fake-size=24", *SMALL, "--image-size=16", "--batch-size=2", "--epochs=4", f"--lr={RATE}", "--lr-scaling=none",
@@ -119,7 +119,7 @@ def test_the_schedule_goes_on_where_the_epochs_are_with_steps_of_another_size(tm
 
 
 @pytest.mark.parametrize("size", [20, 80])
-def test_a_data_set_of_another_size_is_refused_by_both_sizes(tmp_path, size):
+def test_a_dataset_of_another_size_is_rejected_naming_both_sizes(tmp_path, size):
     options = ["--data=fake", *SMALL, "--valid-epochs=0", "--train-num-workers=1"]
     trainer_ranks.run(tmp_path, *options, "--fake-size=40", "--max-steps=1", ranks=1)
     kept = trainer_ranks.checkpoints(tmp_path)[0].read_bytes()

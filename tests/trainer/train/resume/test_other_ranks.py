@@ -1,4 +1,4 @@
-"""A training that goes on with another number of ranks: as many images a step, each seen once an epoch, the same course."""
+"""A training that resumes with another number of ranks: the same images per step, each seen once per epoch, the same losses."""
 import pytest
 
 import trainer_ranks
@@ -13,8 +13,8 @@ OPTIONS = (*SMALL, "--data=fake", "--fake-size=103", "--valid-epochs=0", "--chec
            "--log-steps=1", "--keep-last=9")
 
 
-def go_on(source, step, folder, *options, ranks):
-    """A new run from another one's checkpoint."""
+def resume_in(source, step, folder, *options, ranks):
+    """A new run that resumes from a checkpoint of another run."""
     folder.mkdir(exist_ok=True)
     (folder / f"step-{step:08d}.h5").hardlink_to(source / f"step-{step:08d}.h5")
     return trainer_ranks.run(folder, *options, ranks=ranks)
@@ -25,12 +25,12 @@ def course(folder):
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_two_ranks_then_one_then_two_train_as_two(tmp_path, parallel):
+def test_two_ranks_then_one_then_two_match_two_throughout(tmp_path, parallel):
     options = (*OPTIONS, f"--parallel={parallel}")
     trainer_ranks.run(tmp_path / "two", *options, "--max-steps=14", "--checkpoint-steps=6")
-    one = go_on(tmp_path / "two", 6, tmp_path / "one", *options, "--max-steps=12", ranks=1)
+    one = resume_in(tmp_path / "two", 6, tmp_path / "one", *options, "--max-steps=12", ranks=1)
     assert "a step keeps its 8 images from 2 ranks (--grad-accumulation=2)" in one
-    again = go_on(tmp_path / "one", 12, tmp_path / "again", *options, "--max-steps=14", ranks=2)
+    again = resume_in(tmp_path / "one", 12, tmp_path / "again", *options, "--max-steps=14", ranks=2)
     assert "a step keeps its 8 images from 1 rank (--grad-accumulation=1)" in again
     assert "warning" not in one + again
     straight, changed = course(tmp_path / "two"), course(tmp_path / "one") | course(tmp_path / "again")
@@ -40,7 +40,7 @@ def test_two_ranks_then_one_then_two_train_as_two(tmp_path, parallel):
     assert [record["samples"] for record in records(tmp_path / "one", "epoch")] == [88]
 
 
-def test_a_start_of_the_same_ranks_keeps_what_the_change_chose(tmp_path):
+def test_accumulation_chosen_for_changed_ranks_is_kept_on_resume(tmp_path):
     """A requeued job does not know that its first start chose --grad-accumulation=2."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=2)
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
@@ -49,8 +49,8 @@ def test_a_start_of_the_same_ranks_keeps_what_the_change_chose(tmp_path):
 
 
 @pytest.mark.long
-def test_what_was_asked_for_outlives_ranks_that_do_not_divide_it(tmp_path):
-    """As when of four nodes one after the other is lost."""
+def test_the_requested_step_size_returns_when_ranks_divide_it(tmp_path):
+    """As when four nodes are lost one after the other."""
     options = (*OPTIONS, "--batch-size=2")
     trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=4)
     three = trainer_ranks.run(tmp_path, *options, "--max-steps=4", ranks=3)
@@ -68,7 +68,7 @@ def test_what_was_asked_for_outlives_ranks_that_do_not_divide_it(tmp_path):
 
 
 @pytest.mark.long
-def test_what_a_late_rank_made_of_it_is_kept_where_what_was_asked_for_cannot_be(tmp_path):
+def test_the_last_step_size_is_kept_if_the_requested_one_is_impossible(tmp_path):
     options = (*OPTIONS, "--batch-size=2")
     trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=3)
     trainer_ranks.run(tmp_path, *options, "--max-steps=4", ranks=4)
@@ -77,7 +77,7 @@ def test_what_a_late_rank_made_of_it_is_kept_where_what_was_asked_for_cannot_be(
     assert [record["samples"] for record in records(tmp_path, "step")] == [6, 6, 8, 8, 8, 8]
 
 
-def test_where_it_does_not_divide_or_was_asked_otherwise_a_warning_tells_what_would(tmp_path):
+def test_another_step_size_is_a_warning_with_advice(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", "--checkpoint-steps=1", ranks=2)
     smaller = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", "--batch-size=3", "--last-batch=pad", CHANGED, ranks=2)
     assert "warning: --batch-size: 3: a step has 6 images with 2 ranks, but had 8 with 2 ranks" in smaller
@@ -89,7 +89,7 @@ def test_where_it_does_not_divide_or_was_asked_otherwise_a_warning_tells_what_wo
     assert "try --grad-accumulation=2, or leaving it out" in asked
 
 
-def test_each_image_is_seen_once_an_epoch_though_steps_are_others(tmp_path):
+def test_every_image_is_seen_once_per_epoch_with_changed_steps(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=4", ranks=2)
     trainer_ranks.run(tmp_path, *OPTIONS, "--epochs=1", "--batch-size=3", "--last-batch=pad", CHANGED, ranks=1)
     epoch = records(tmp_path, "epoch")[-1]

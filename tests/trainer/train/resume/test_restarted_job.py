@@ -1,4 +1,4 @@
-"""What a job goes on from that Slurm restarts, and what is no beginning."""
+"""From what a job restarted by Slurm resumes, and when it refuses to start over."""
 import json
 import os
 import shutil
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.python
 pytest.importorskip("h5py")
 
 
-def first_starts_option(folder, resume):
+def resume_option_of_first_start(folder, resume):
     """--resume=never, or a file of another training, which says where a job's first start begins."""
     if resume == "never":
         return "--resume=never"
@@ -24,9 +24,9 @@ def first_starts_option(folder, resume):
 
 
 @pytest.mark.parametrize("resume", ["never", "FILE"])
-def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
+def test_a_restarted_job_resumes_from_its_own_checkpoint(tmp_path, resume):
     """--resume=never or FILE says where the job's first start begins; its restarts would else lose what that did."""
-    given = first_starts_option(tmp_path, resume)
+    given = resume_option_of_first_start(tmp_path, resume)
     run = tmp_path / "run"
     trainer_ranks.run(run, *OPTIONS, "--max-steps=9", ranks=1, env={"SLURM_JOB_ID": "4"})  # of an earlier job, further on
     job = {"SLURM_JOB_ID": "5"}
@@ -40,9 +40,9 @@ def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
 
 
 @pytest.mark.parametrize("resume", ["never", "FILE"])
-def test_a_restarted_job_goes_on_from_what_another_job_added_to_its_work(tmp_path, resume):
-    """Preempted, and pending for days; meanwhile the same training was submitted to another partition."""
-    given = first_starts_option(tmp_path, resume)
+def test_a_restarted_job_resumes_from_a_later_job_of_the_same_training(tmp_path, resume):
+    """Preempted and pending for days, while the same training was submitted to another partition."""
+    given = resume_option_of_first_start(tmp_path, resume)
     run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
     trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env=job)
     trainer_ranks.run(run, *OPTIONS, "--max-steps=6", "--keep-last=1", ranks=1, env={"SLURM_JOB_ID": "6"})
@@ -52,8 +52,8 @@ def test_a_restarted_job_goes_on_from_what_another_job_added_to_its_work(tmp_pat
 
 
 @pytest.mark.parametrize("resume", ["never", "FILE"])
-def test_a_restarted_job_whose_work_cannot_be_read_does_not_begin_again(tmp_path, resume):
-    given = first_starts_option(tmp_path, resume)
+def test_a_restarted_job_with_damaged_checkpoints_does_not_start_over(tmp_path, resume):
+    given = resume_option_of_first_start(tmp_path, resume)
     run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
     trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env=job)
     file = trainer_ranks.checkpoints(run)[0]
@@ -63,7 +63,7 @@ def test_a_restarted_job_whose_work_cannot_be_read_does_not_begin_again(tmp_path
     assert "holds only damaged checkpoints" in text and not list(run.glob("*.superseded"))
 
 
-def test_a_restarted_job_passes_over_what_others_have_put_beside_its_work(tmp_path):
+def test_a_restarted_job_ignores_checkpoints_of_other_users(tmp_path):
     """A colleague's training goes on in the colleague's folder; its newest is not what this job wrote."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a file of another user")
@@ -81,7 +81,7 @@ def test_a_restarted_job_passes_over_what_others_have_put_beside_its_work(tmp_pa
     assert all(path.exists() for path in theirs)
 
 
-def test_a_restarted_job_whose_work_is_gone_does_not_go_back_to_the_file_that_it_began_with(tmp_path):
+def test_a_restarted_job_without_its_checkpoints_does_not_start_over(tmp_path):
     trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
     run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
     options = (*OPTIONS, f"--resume={tmp_path}/other/step-00000001.h5", "--max-steps=2")
@@ -91,7 +91,7 @@ def test_a_restarted_job_whose_work_is_gone_does_not_go_back_to_the_file_that_it
     assert "one of step 2 was written" in text
 
 
-def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
+def test_resuming_from_an_older_checkpoint_than_recorded_is_a_warning(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=4", "--checkpoint-steps=2", "--checkpoint-overlap=wait", ranks=1)
     assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=5", ranks=1)
     for path in trainer_ranks.checkpoints(tmp_path)[1:]:
@@ -102,8 +102,8 @@ def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
     assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
 
 
-def test_what_a_job_saved_for_another_training_is_not_this_ones(tmp_path):
-    """A job that trains two, one after the other, with records in common."""
+def test_checkpoints_of_another_training_in_the_same_job_are_ignored(tmp_path):
+    """A job that runs two trainings, one after the other, with a common --run-dir."""
     shared = (*OPTIONS, f"--run-dir={tmp_path}/records", "--max-steps=1")
     one, two = (f"--checkpoint-dir={tmp_path}/{name}" for name in ("one", "two"))
     trainer_ranks.run(tmp_path, *OPTIONS, two, "--max-steps=9", ranks=1, env={"SLURM_JOB_ID": "4"})
@@ -112,7 +112,7 @@ def test_what_a_job_saved_for_another_training_is_not_this_ones(tmp_path):
     assert "starts at step 0, because of --resume=never" in text
 
 
-def test_a_restarted_job_is_not_stopped_by_what_is_no_checkpoint(tmp_path):
+def test_a_restarted_job_ignores_a_dangling_link(tmp_path):
     """It was interrupted before its first save; the folder holds an earlier job's work."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1, env={"SLURM_JOB_ID": "4"})
     (tmp_path / "step-00000001.h5").symlink_to("nowhere")
@@ -120,7 +120,7 @@ def test_a_restarted_job_is_not_stopped_by_what_is_no_checkpoint(tmp_path):
     assert f"resumed from {tmp_path}/step-00000002.h5" in text
 
 
-def test_a_link_that_leads_elsewhere_since_is_no_other_folder(tmp_path):
+def test_a_folder_whose_link_now_leads_elsewhere_is_reported_empty(tmp_path):
     """Maintenance: /scratch is another file system now."""
     for disk in ("disk1", "disk2"):
         (tmp_path / disk).mkdir()
@@ -133,7 +133,7 @@ def test_a_link_that_leads_elsewhere_since_is_no_other_folder(tmp_path):
     assert "one of step 2 was written" in trainer_ranks.run(tmp_path, *given, ranks=1, code=66)
 
 
-def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
+def test_a_restarted_job_resumes_from_its_staged_checkpoint(tmp_path):
     run, stage, job = tmp_path / "run", tmp_path / "stage", {"SLURM_JOB_ID": "5"}
     stage.mkdir()
     options = (*OPTIONS, f"--checkpoint-stage={stage}")
@@ -144,7 +144,7 @@ def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
     assert "the checkpoint of step 4 was still in" in again and f"resumed from {run}/step-00000004.h5" in again
 
 
-def test_a_folder_whose_checkpoints_are_gone_is_no_beginning(tmp_path):
+def test_a_folder_whose_checkpoints_were_deleted_is_rejected(tmp_path):
     """The site deletes old files; what is left of a month are its records, which a run at step 0 would go on to write."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1)
     trainer_ranks.checkpoints(tmp_path)[0].unlink()
@@ -159,8 +159,8 @@ def test_a_folder_whose_checkpoints_are_gone_is_no_beginning(tmp_path):
     assert "of step 1 was written" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=66)
 
 
-def test_what_a_restarted_job_saved_and_is_gone_is_missed_though_it_began_anew(tmp_path):
-    """--resume=never meant its first start."""
+def test_a_restarted_job_with_resume_never_misses_deleted_checkpoints(tmp_path):
+    """--resume=never applies to its first start only."""
     job = {"SLURM_JOB_ID": "5"}
     options = (*OPTIONS, "--max-steps=1", "--resume=never")
     trainer_ranks.run(tmp_path, *options, ranks=1, env=job)
@@ -170,7 +170,7 @@ def test_what_a_restarted_job_saved_and_is_gone_is_missed_though_it_began_anew(t
     trainer_ranks.run(tmp_path, *options, ranks=1, env={"SLURM_JOB_ID": "6"})
 
 
-def test_a_job_that_is_restarted_before_its_first_checkpoint_begins_again(tmp_path):
+def test_a_job_restarted_before_its_first_checkpoint_starts_over(tmp_path):
     job = {"SLURM_JOB_ID": "5"}
     process = trainer_ranks.start(tmp_path, *OPTIONS, "--fake-size=100000", ranks=1, env=job)[0]
     while "step 1/" not in process.stdout.readline():
@@ -182,19 +182,19 @@ def test_a_job_that_is_restarted_before_its_first_checkpoint_begins_again(tmp_pa
     assert [line for line in text.splitlines() if "warning" in line and "squeue did not answer" not in line] == []  # no Slurm here
 
 
-def test_a_restarted_job_that_finds_nothing_at_all_says_so(tmp_path):
+def test_a_restarted_job_without_records_or_checkpoints_warns(tmp_path):
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "2"})
     assert "warning: job 5 was restarted (restart count 2), but" in text
 
 
-def test_checkpoints_that_were_written_to_another_folder_are_told_of(tmp_path):
+def test_checkpoints_written_to_another_folder_are_reported(tmp_path):
     records = f"--run-dir={tmp_path}/records"
     trainer_ranks.run(tmp_path / "one", *OPTIONS, records, "--max-steps=2", ranks=1)
     text = trainer_ranks.run(tmp_path / "two", *OPTIONS, records, "--max-steps=1", ranks=1)
     assert f"one of step 2 was written to another folder ({tmp_path}/one)" in text
 
 
-def test_a_folder_is_the_same_by_whichever_name(tmp_path):
+def test_a_folder_is_recognised_by_any_path(tmp_path):
     """What a job script writes differs from what was typed: a slash at the end, a relative path, the site's link to a disk."""
     run, link = tmp_path / "run", tmp_path / "link"
     trainer_ranks.run(run, *OPTIONS, f"--checkpoint-dir={run}/", "--max-steps=2", ranks=1)
@@ -206,7 +206,7 @@ def test_a_folder_is_the_same_by_whichever_name(tmp_path):
         assert "one of step 2 was written" in text
 
 
-def test_trainings_of_two_names_share_their_records(tmp_path):
+def test_trainings_with_two_run_names_may_share_a_run_dir(tmp_path):
     shared = ("--checkpoint-dir=", f"--run-dir={tmp_path}/records", "--max-steps=1")
     for name in ("one", "two"):
         text = trainer_ranks.run(tmp_path, *OPTIONS, *shared, f"--run-name={name}", ranks=1, env={"SCRATCH": str(tmp_path)})
@@ -243,7 +243,7 @@ def run_and_kill_once(folder, is_time, *options):
 
 
 @pytest.mark.parametrize("given", ["never", "FILE"])
-def test_a_later_generation_goes_on_with_the_runs_own_work(tmp_path, given):
+def test_a_later_generation_resumes_from_checkpoints_of_its_run(tmp_path, given):
     before, folder = tmp_path / "before", tmp_path / "run"
     trainer_ranks.run(before, *RUN_OPTIONS, "--max-steps=2", ranks=1)
     trainer_ranks.run(folder, *RUN_OPTIONS, "--max-steps=3", "--seed=9", "--checkpoint-steps=3", ranks=1)  # another training was here
@@ -256,7 +256,7 @@ def test_a_later_generation_goes_on_with_the_runs_own_work(tmp_path, given):
     assert (folder / "step-00000040.h5").exists()
 
 
-def test_a_run_of_the_same_id_is_another_run(tmp_path):
+def test_a_second_run_does_not_resume_checkpoints_of_the_first(tmp_path):
     """--resume=never of a second run begins again, also in a generation before its first save: the saves are the first run's."""
     run_and_kill_once(tmp_path, has_saved(tmp_path, 4), "--resume=never")
 
@@ -268,7 +268,7 @@ def test_a_run_of_the_same_id_is_another_run(tmp_path):
     assert begins[0]["run"] == begins[1]["run"] != begins[2]["run"] == begins[3]["run"]
 
 
-def test_only_starts_by_slurm_that_came_to_nothing_are_counted(tmp_path):
+def test_only_slurm_restarts_without_progress_are_counted(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1, env={"SLURM_JOB_ID": "5"})
     records = tmp_path / "metrics.jsonl"
     before = records.read_text()
@@ -300,7 +300,7 @@ def test_only_starts_by_slurm_that_came_to_nothing_are_counted(tmp_path):
     restarted([{**start, "checkpoint_folder": "/other", "resolved_checkpoint_folder": "/other"} for start in five])
 
 
-def test_a_restarted_job_whose_records_cannot_be_read_goes_on(tmp_path):
+def test_unreadable_records_do_not_prevent_a_restarted_job_from_resuming(tmp_path):
     """As the first start did, until they are to be written."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1, env={"SLURM_JOB_ID": "5"})
     (tmp_path / "metrics.jsonl").unlink()
@@ -312,8 +312,8 @@ def test_a_restarted_job_whose_records_cannot_be_read_goes_on(tmp_path):
 
 
 @pytest.mark.long
-def test_a_job_whose_starts_come_to_no_checkpoint_is_not_started_again_for_ever(tmp_path):
-    """Five may have been unlucky. Who submits again has changed something."""
+def test_restarts_without_a_checkpoint_are_limited(tmp_path):
+    """Five restarts may have been bad luck. A new submission is allowed again."""
     options = [*OPTIONS, "--max-steps=100000", "--checkpoint-epochs=0", "--log-steps=100000"]
 
     def start_in_vain(restarts, job="5"):

@@ -34,7 +34,7 @@ def end(process, number):
     process.communicate()
 
 
-def test_a_second_run_does_not_write_to_the_folder_of_a_running_one(tmp_path):
+def test_a_second_run_cannot_use_the_checkpoint_dir_of_a_running_one(tmp_path):
     process = running(tmp_path)
     try:
         assert lease(tmp_path)["pid"] == process.pid
@@ -46,8 +46,8 @@ def test_a_second_run_does_not_write_to_the_folder_of_a_running_one(tmp_path):
     assert not (tmp_path / "lease.json").exists() and len(trainer_ranks.checkpoints(tmp_path)) == 1
 
 
-def test_a_second_run_does_not_write_records_among_those_of_a_running_one(tmp_path):
-    """Their checkpoints lie in folders of their own; the reports would be made of both."""
+def test_a_second_run_cannot_use_the_run_dir_of_a_running_one(tmp_path):
+    """Their checkpoints are in different folders, but the report would mix both runs."""
     records = tmp_path / "records"
     process = running(tmp_path / "one", f"--run-dir={records}")
     try:
@@ -62,14 +62,14 @@ def test_a_second_run_does_not_write_records_among_those_of_a_running_one(tmp_pa
 
 
 @pytest.mark.long
-def test_a_holder_that_is_dead_in_one_folder_is_not_waited_for_in_the_other(tmp_path):
+def test_a_dead_holder_of_two_folders_is_waited_for_once(tmp_path):
     for folder in (tmp_path / "run", tmp_path / "records"):
         elsewhere(folder)
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--run-dir={tmp_path}/records", "--max-steps=1", "--lease-timeout=16", ranks=1)
     assert text.count("waiting up to") == 1
 
 
-def test_a_run_that_waits_begins_when_the_other_ends(tmp_path):
+def test_a_waiting_run_starts_when_the_holder_ends(tmp_path):
     first = running(tmp_path)
     second = trainer_ranks.start(tmp_path, *OPTIONS, "--fake-size=100000", "--lease-timeout=120", "--max-steps=1", ranks=1)[0]
     assert "waiting up to 120 s until it ends" in second.stderr.readline()
@@ -77,7 +77,7 @@ def test_a_run_that_waits_begins_when_the_other_ends(tmp_path):
     assert second.wait(120) == 0
 
 
-def test_a_killed_runs_folder_is_free_at_once(tmp_path):
+def test_the_folder_of_a_killed_run_is_free_at_once(tmp_path):
     end(running(tmp_path), signal.SIGKILL)
     assert (tmp_path / "lease.json").exists()
     trainer_ranks.run(tmp_path, *OPTIONS, "--fake-size=100000", "--max-steps=1", ranks=1)
@@ -85,21 +85,21 @@ def test_a_killed_runs_folder_is_free_at_once(tmp_path):
 
 
 def elsewhere(folder, **more):
-    """The lease of a holder on another host, of whom nobody knows whether it lives."""
+    """The lease of a holder on another host, which may or may not be alive."""
     folder.mkdir(exist_ok=True)
     holder = {"nonce": "0123", "host": "elsewhere", "boot": "another", "processes": "pid:[1]", "pid": 17, "started": "1", "job": "",
               "restarts": "0"}
     (folder / "lease.json").write_text(json.dumps({**holder, **more}))
 
 
-def test_a_holder_elsewhere_is_not_taken_for_dead_without_a_wait(tmp_path):
+def test_a_holder_on_another_host_is_considered_alive_without_a_wait(tmp_path):
     elsewhere(tmp_path)
     assert "process 17 on elsewhere writes there" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=73)
 
 
 @contextlib.contextmanager
 def renewing(path, seconds=1):
-    """As a holder does that lives."""
+    """Renews the lease as a living holder does."""
     ended = threading.Event()
 
     def renew():
@@ -118,8 +118,8 @@ def renewing(path, seconds=1):
 
 @pytest.mark.long
 @pytest.mark.parametrize("renewals", ["none", "one", "slow", "all"])
-def test_a_holder_elsewhere_is_judged_by_its_renewals(tmp_path, renewals):
-    """One that was killed after a renewal is as dead as another; one whose file server is slow lives."""
+def test_a_holder_on_another_host_is_judged_by_its_renewals(tmp_path, renewals):
+    """A holder killed after a renewal is dead; one that renews slowly, over a slow file server, is alive."""
     elsewhere(tmp_path)
     process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)[0]
     process.stderr.readline()
@@ -131,14 +131,14 @@ def test_a_holder_elsewhere_is_judged_by_its_renewals(tmp_path, renewals):
     assert ("writes there; try" in text) == lives
 
 
-def test_the_same_job_restarted_knows_that_its_last_start_has_ended(tmp_path):
+def test_a_restarted_job_takes_the_lease_of_its_previous_start(tmp_path):
     elsewhere(tmp_path, job="5", restarts="0")
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"})
 
 
 @pytest.mark.parametrize("holder, mine, free", [("9", "10", True), ("10", "9", False), ("1", None, False), ("1", "1", False)])
-def test_a_start_of_a_job_takes_the_folder_from_earlier_ones_alone(tmp_path, holder, mine, free):
-    """A process of the first start that Slurm did not end may come late."""
+def test_a_restart_takes_the_lease_only_from_earlier_starts(tmp_path, holder, mine, free):
+    """A process of the first start that survived may come late."""
     elsewhere(tmp_path, job="5", restarts=holder)
     env = {"SLURM_JOB_ID": "5", **({"SLURM_RESTART_COUNT": mine} if mine else {})}
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env=env, code=0 if free else 73)
@@ -146,7 +146,7 @@ def test_a_start_of_a_job_takes_the_folder_from_earlier_ones_alone(tmp_path, hol
 
 
 @pytest.mark.parametrize("holder, mine, free", [("3", "4", True), ("4", "4", False), ("5", "4", False), ("3", None, False)])
-def test_a_generation_of_a_run_takes_the_folder_from_earlier_ones_alone(tmp_path, holder, mine, free):
+def test_a_generation_takes_the_lease_only_from_earlier_ones(tmp_path, holder, mine, free):
     elsewhere(tmp_path, run="0123456789abcdef", generation=holder)
     run = "0123456789abcdef" if mine else "fedcba9876543210"
     env = {"ROLLCALL_RUN": run, "ROLLCALL_GENERATION": mine or "4"}
@@ -157,7 +157,7 @@ def test_a_generation_of_a_run_takes_the_folder_from_earlier_ones_alone(tmp_path
 @pytest.mark.parametrize("answer, code, free", [
     ("", 0, True), ("PENDING", 0, True), ("slurm_load_jobs error: Invalid job id specified", 1, True),
     ("RUNNING", 0, False), ("SUSPENDED", 0, False), ("Unable to contact slurm controller", 1, False)])
-def test_slurms_word_on_the_job_of_a_holder(tmp_path, answer, code, free):
+def test_squeue_decides_whether_the_job_of_the_holder_has_ended(tmp_path, answer, code, free):
     programs = tmp_path / "programs"
     programs.mkdir()
     squeue = programs / "squeue"
@@ -170,7 +170,7 @@ def test_slurms_word_on_the_job_of_a_holder(tmp_path, answer, code, free):
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", ["renewed", "of another cluster"])
-def test_slurms_word_does_not_count_where_the_holder_lives_or_is_another_clusters(tmp_path, what):
+def test_squeue_is_ignored_for_renewed_leases_and_other_clusters(tmp_path, what):
     """PrivateData hides a job that runs; two clusters with one file system both have a job 77."""
     squeue = tmp_path / "programs" / "squeue"
     squeue.parent.mkdir()
@@ -185,8 +185,8 @@ def test_slurms_word_does_not_count_where_the_holder_lives_or_is_another_cluster
         trainer_ranks.finish(process, 73)
 
 
-def test_a_run_whose_folder_was_taken_ends_and_saves_nothing(tmp_path):
-    """It had stood still for so long that the other one took it for dead."""
+def test_a_run_that_lost_its_lease_exits_without_saving(tmp_path):
+    """It was suspended for so long that the other run considered it dead."""
     process = running(tmp_path)
     elsewhere(tmp_path, nonce="4567")
     text = process.communicate(timeout=120)
@@ -194,8 +194,8 @@ def test_a_run_whose_folder_was_taken_ends_and_saves_nothing(tmp_path):
     assert trainer_ranks.checkpoints(tmp_path) == [] and lease(tmp_path)["nonce"] == "4567"
 
 
-def test_a_run_whose_folder_is_taken_while_it_validates_saves_nothing(tmp_path):
-    """Its validation has no steps that would tell."""
+def test_a_run_that_loses_its_lease_during_validation_saves_nothing(tmp_path):
+    """A validation has no steps, at which the lease would be checked."""
     options = ("--fake-size=200", "--max-steps=1", "--valid-epochs=1", "--checkpoint-steps=0")
     process = running(tmp_path, *options)
     holder = lease(tmp_path)
@@ -206,8 +206,8 @@ def test_a_run_whose_folder_is_taken_while_it_validates_saves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("successor", ["runs", "has ended"])
-def test_a_run_whose_folder_is_taken_while_it_saves_gives_way(tmp_path, successor):
-    """It is stopped in the middle of a write. The other one goes on meanwhile, saves and may have ended, its lease with it."""
+def test_a_run_that_loses_its_lease_during_a_save_discards_it(tmp_path, successor):
+    """It is stopped in the middle of a write. The other run saves meanwhile, and may have ended and released its lease."""
     process = running(tmp_path, "--checkpoint-steps=3", "--checkpoint-overlap=wait")
     while not any(".tmp-" in path.name for path in tmp_path.iterdir()):
         assert process.poll() is None
@@ -226,15 +226,15 @@ def test_a_run_whose_folder_is_taken_while_it_saves_gives_way(tmp_path, successo
 
 
 @pytest.mark.long
-def test_what_is_no_lease_is_nobodys(tmp_path):
+def test_an_invalid_lease_file_expires(tmp_path):
     (tmp_path / "lease.json").write_text("{")
     process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)
     trainer_ranks.finish(process)
     assert not pathlib.Path(tmp_path / "lease.json").exists()
 
 
-def test_a_dead_runs_lease_that_cannot_be_taken_away_is_told(tmp_path):
-    """In a sticky folder, which a project shares, nobody removes what a colleague's killed run left; nor waits for it."""
+def test_a_stale_lease_that_cannot_be_removed_is_an_error(tmp_path):
+    """In a sticky shared folder, the lease of another user's killed run cannot be removed, and waiting for it is useless."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can make a file of another user, and then do without what root may")
     end(running(tmp_path), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A folder belongs to one training: what another one is told, and what may change."""
+"""A folder belongs to one training: how another one is rejected, and which settings may change."""
 import os
 import re
 import shutil
@@ -14,7 +14,7 @@ pytest.importorskip("h5py")
 
 # ---------------------------------------------------------------- which training
 
-def test_another_training_is_refused_and_each_difference_named(tmp_path):
+def test_another_training_is_rejected_naming_each_difference(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
     kept = trainer_ranks.checkpoints(tmp_path)[0].read_bytes()
     line = refused(tmp_path, "--max-steps=2", "--lr=0.004", "--momentum=0.5", "--seed=3", "--batch-size=8")
@@ -24,7 +24,7 @@ def test_another_training_is_refused_and_each_difference_named(tmp_path):
     assert [path.read_bytes() for path in trainer_ranks.checkpoints(tmp_path)] == [kept]
 
 
-def test_what_does_not_define_a_training_may_change(tmp_path):
+def test_settings_that_do_not_define_a_training_may_change(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", "--epochs=7", "--lr=2e-3", "--train-num-workers=0", "--keep-last=9",
                              "--parallel=none", "--checkpoint-steps=1", ranks=1)
@@ -32,13 +32,13 @@ def test_what_does_not_define_a_training_may_change(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["--epochs=8", "--max-steps=3"])
-def test_a_cosine_that_ends_elsewhere_is_another_training(tmp_path, change):
+def test_a_cosine_schedule_of_another_length_is_another_training(tmp_path, change):
     trainer_ranks.run(tmp_path, *OPTIONS, "--lr-schedule=cosine", "--max-steps=1", ranks=1)
     assert change.split("=")[0] + " was" in refused(tmp_path, "--lr-schedule=cosine", "--max-steps=1", change)
 
 
-def test_changes_that_are_asked_for_are_made_and_told(tmp_path):
-    """The optimizer's settings of the command line are in force, not those of the file."""
+def test_continue_with_changes_applies_and_reports_the_changes(tmp_path):
+    """The optimizer uses the settings of the command line, not those of the checkpoint."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
     changed = ("--lr=0.004", "--momentum=0.5", "--weight-decay=0.2")
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", *changed, "--resume=continue-with-changes", ranks=1)
@@ -49,7 +49,7 @@ def test_changes_that_are_asked_for_are_made_and_told(tmp_path):
     assert "resumed from" in text and "warning" not in text
 
 
-def test_a_named_file_of_another_training_is_taken_with_a_warning(tmp_path):
+def test_resume_from_a_file_of_another_training_warns(tmp_path):
     trainer_ranks.run(tmp_path / "one", *OPTIONS, "--max-steps=1", ranks=1)
     file = trainer_ranks.checkpoints(tmp_path / "one")[0]
     text = trainer_ranks.run(tmp_path / "two", *OPTIONS, "--max-steps=2", "--momentum=0.5", f"--resume={file}", ranks=1)
@@ -58,8 +58,8 @@ def test_a_named_file_of_another_training_is_taken_with_a_warning(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["--seed=3", "--shuffle-window=4"])
-def test_an_epoch_that_goes_on_in_another_order_says_how_many_images_come_twice(tmp_path, change):
-    """By the orders themselves, which metrics.jsonl does not hold: bounds of the number that they give."""
+def test_resume_in_another_order_reports_images_seen_twice(tmp_path, change):
+    """metrics.jsonl does not contain the orders, so only bounds of the number are checked."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=6", ranks=1)
     text = trainer_ranks.run(tmp_path, *OPTIONS, change, "--max-steps=7", "--resume=continue-with-changes", ranks=1)
     left, again = re.search(r"of its (\d+) remaining images, (\d+) were seen in it before, and as many others are not", text).groups()
@@ -71,8 +71,8 @@ def size_of_training(folder):
     return trainer_ranks.records(folder, "begin")[0]["training_images"]
 
 
-def test_another_seed_may_not_train_with_what_validated(tmp_path):
-    """Pictures without a part for validation are split by the seed."""
+def test_another_seed_is_rejected_if_it_selects_the_validation_split(tmp_path):
+    """Images without a validation folder are split by the seed."""
     make_pictures(tmp_path / "pictures")
     data = f"--data={tmp_path}/pictures"
     trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
@@ -80,7 +80,7 @@ def test_another_seed_may_not_train_with_what_validated(tmp_path):
     assert "--seed: 3: seed 0 selected the validation images" in line
 
 
-def test_pictures_of_kinds_that_are_read_since_are_named(tmp_path):
+def test_newly_supported_image_formats_are_named_as_the_difference(tmp_path):
     """The same folder, and a job that was requeued across an upgrade."""
     pictures = tmp_path / "pictures"
     for part, count in (("train", 60), ("val", 6)):
@@ -101,8 +101,8 @@ def test_pictures_of_kinds_that_are_read_since_are_named(tmp_path):
         (tmp_path / "0.png").rename(of_part / "0.png")
 
 
-def test_pictures_that_changed_are_another_training(tmp_path):
-    """One picture less may leave as many to train on, and be another split; a renamed class is another label."""
+def test_changed_images_or_classes_are_another_training(tmp_path):
+    """One image less may leave the same number for training but in another split; a renamed class changes labels."""
     pictures = tmp_path / "pictures"
     make_pictures(pictures, 100)
     data = f"--data={pictures}"
@@ -118,8 +118,8 @@ def test_pictures_that_changed_are_another_training(tmp_path):
 
 
 @pytest.mark.parametrize("change", [(), ("--lr-scaling=none",)], ids=["scaled", "unscaled"])
-def test_a_step_in_other_batches_does_not_change_the_learning_rate_unasked(tmp_path, change):
-    """The images of a step stay, by more accumulation, and by that number the learning rate would be scaled."""
+def test_another_batch_size_does_not_silently_rescale_the_learning_rate(tmp_path, change):
+    """More accumulation keeps the images of a step, but the learning rate would be scaled by the number of batches."""
     trainer_ranks.run(tmp_path, *OPTIONS, *change, "--max-steps=1", ranks=1)
     if change:
         assert "resumed from" in trainer_ranks.run(tmp_path, *OPTIONS, *change, "--max-steps=2", "--batch-size=2", ranks=1)
@@ -128,7 +128,7 @@ def test_a_step_in_other_batches_does_not_change_the_learning_rate_unasked(tmp_p
     assert "--batch-size was 4 and is 2 (the learning rate would be scaled for 2 batches a step, not 1)" in line
 
 
-def test_what_a_training_began_with_is_not_needed_to_go_on(tmp_path):
+def test_resume_does_not_need_the_init_from_file(tmp_path):
     trainer_ranks.run(tmp_path / "first", *OPTIONS, "--max-steps=1", ranks=1)
     begin = f"--init-from={trainer_ranks.checkpoints(tmp_path / 'first')[0]}"
     trainer_ranks.run(tmp_path / "run", *OPTIONS, begin, "--max-steps=1", ranks=1)
@@ -140,8 +140,8 @@ def test_what_a_training_began_with_is_not_needed_to_go_on(tmp_path):
 
 
 @pytest.mark.parametrize("resume", ["never", "file"])
-def test_a_training_that_was_given_up_for_another_is_kept(tmp_path, resume):
-    """Whether its steps are earlier or later ones, and of the same number too."""
+def test_checkpoints_of_an_abandoned_training_are_kept_as_superseded(tmp_path, resume):
+    """Whether its steps are earlier, later or the same."""
     run = tmp_path / "run"
     trainer_ranks.run(run, *OPTIONS, "--max-steps=6", "--checkpoint-steps=2", "--checkpoint-mode=sync", "--keep-last=9", ranks=1)
     kept = {path.name: path.read_bytes() for path in trainer_ranks.checkpoints(run)}
@@ -156,7 +156,7 @@ def test_a_training_that_was_given_up_for_another_is_kept(tmp_path, resume):
     assert [path.name for path in trainer_ranks.checkpoints(run)] == ["step-00000008.h5"]
 
 
-def test_behind_a_damaged_file_another_training_is_not_gone_on_from(tmp_path):
+def test_fallback_does_not_resume_another_training(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1)
     old = (tmp_path / "step-00000002.h5").read_bytes()
     trainer_ranks.run(tmp_path, *OPTIONS, "--lr=0.003", "--max-steps=4", "--resume=never", ranks=1)
@@ -171,7 +171,7 @@ def test_behind_a_damaged_file_another_training_is_not_gone_on_from(tmp_path):
     assert "step-00000002.h5 is of another training: --lr was 0.002 and is 0.003" in text
 
 
-def test_a_mistyped_file_leaves_the_stage_alone(tmp_path):
+def test_a_missing_resume_file_leaves_the_stage_unchanged(tmp_path):
     run, stage = tmp_path / "run", tmp_path / "stage"
     stage.mkdir()
     options = (*OPTIONS, f"--checkpoint-stage={stage}")
@@ -182,7 +182,7 @@ def test_a_mistyped_file_leaves_the_stage_alone(tmp_path):
     assert sorted(path.name for path in stage.rglob("*")) == before
 
 
-def test_a_finished_training_says_so(tmp_path):
+def test_a_finished_training_reports_that_nothing_is_left(tmp_path):
     first = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
     again = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
     assert "nothing is left to do" not in first and "is the end of this training, at step 1: nothing is left to do" in again
@@ -191,7 +191,7 @@ def test_a_finished_training_says_so(tmp_path):
 # ---------------------------------------------------------------- which folder
 
 
-def test_each_element_of_a_job_array_has_a_folder_and_a_name_decides(tmp_path):
+def test_array_tasks_get_own_folders_unless_a_run_name_is_given(tmp_path):
     environment = {**trainer_ranks.environment(tmp_path, 0, 1), "SLURM_JOB_NAME": "sweep"}
     train = [str(trainer_ranks.PROGRAM), *OPTIONS, "--max-steps=1"]
     printed = []

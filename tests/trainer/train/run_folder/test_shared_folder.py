@@ -1,4 +1,4 @@
-"""A folder that other users may write to: whose checkpoints and records a run takes."""
+"""A folder that other users may write to: which checkpoints and records a run uses."""
 import os
 
 import pytest
@@ -17,8 +17,8 @@ def of_another_user(*paths):
         os.chown(path, 4711, 4711)
 
 
-def test_another_users_checkpoint_is_taken_only_by_its_name(tmp_path):
-    """Whoever may write to a folder that a project shares can leave a checkpoint there, which is the newest."""
+def test_a_checkpoint_of_another_user_is_used_only_if_named(tmp_path):
+    """Any member of a project can put a newest checkpoint into its shared folder."""
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
     file = trainer_ranks.checkpoints(tmp_path)[0]
     of_another_user(file)
@@ -32,7 +32,7 @@ def test_another_users_checkpoint_is_taken_only_by_its_name(tmp_path):
     assert "resumed from" in text and "step-00000002.h5" in text
 
 
-def test_records_are_not_added_to_another_users(tmp_path):
+def test_records_of_another_user_are_not_appended_to(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
     records = tmp_path / "metrics.jsonl"
     of_another_user(records)
@@ -42,7 +42,7 @@ def test_records_are_not_added_to_another_users(tmp_path):
     assert records.read_bytes() == before
 
 
-def test_a_folder_that_others_may_write_to_is_told_once(tmp_path):
+def test_a_folder_writable_by_others_is_reported_once(tmp_path):
     tmp_path.chmod(0o777)
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", "--checkpoint-steps=1", ranks=2)
     assert text.count("everybody may write to it; others can therefore stop this run") == 1

@@ -1,4 +1,4 @@
-// In which order ranks end a run.
+// The order in which ranks exit at the end of a run.
 
 #include <gtest/gtest.h>
 #include <csignal>
@@ -43,7 +43,7 @@ TEST(Shutdown, RankZeroLeavesLast) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Shutdown, NobodyWaitsForARankThatDied) {
+TEST(Shutdown, DoesNotWaitForADeadRank) {
   testing_support::Ranks running(3, [](Rank& rank) {
     JobContext context = world_of(rank);
     MULTIPROC_CHECK(process_group::barrier(context.process_group).has_value());
@@ -60,7 +60,7 @@ TEST(Shutdown, NobodyWaitsForARankThatDied) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Shutdown, AWorldOfOneLeavesAtOnce) {
+TEST(Shutdown, SingleRankLeavesAtOnce) {
   JobContext context;
   let_others_leave_first(context);
   EXPECT_EQ(context.store, nullptr);

@@ -1,4 +1,4 @@
-// A build without the libraries of WebP, TIFF, GIF and AVIF.
+// A build without the libraries for WebP, TIFF, GIF and AVIF.
 #include <gmock/gmock.h>
 #include <string_view>
 
@@ -10,7 +10,7 @@ namespace {
 using std::string_view_literals::operator""sv;
 using testing::StartsWith;
 
-TEST(FewFormats, FileOfAFormatThatTheBuildLacksSaysSo) {
+TEST(FewFormats, UnsupportedFormatsAreRejectedNamingTheLibrary) {
   for (const auto& [file, name, library] : {std::tuple("RIFF....WEBPVP8 "sv, "WebP", "libwebp-dev"),
                                             {"II*\0\0\0\0\0"sv, "TIFF", "libtiff-dev"},
                                             {"GIF89a.."sv, "GIF", "libgif-dev"},

@@ -10,13 +10,13 @@
 namespace rollcall::data {
 namespace {
 
-TEST(LibjpegAlone, ThereIsNoOtherEntropyDecoder) {
+TEST(LibjpegAlone, ProvidesNoOwnEntropyDecoder) {
   EXPECT_FALSE(own_entropy_decoder_works());
   EXPECT_EQ(make_tile_entropy_decoder(), nullptr);
   EXPECT_EQ(make_sequential_entropy_decoder(), nullptr);
 }
 
-TEST(LibjpegAlone, EveryKindOfJpegIsDecodedWhoeverAsksForTheOwnDecoder) {
+TEST(LibjpegAlone, DecodesEveryKindOfJpegEvenIfTheOwnDecoderIsRequested) {
   std::mt19937 random(1);
   for (const test::JpegKind& kind : test::jpeg_kinds()) {
     const auto file = test::random_jpeg(kind, {60, 50}, random);
