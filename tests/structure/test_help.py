@@ -154,3 +154,29 @@ def test_help_prints_one_group_and_refuses_an_unknown_group(program):
         refused = run(*page, "--help=nothing", code=64)
         assert refused.startswith("rollcall: --help: nothing: is not a group of options; try --help")
         assert all(topic in refused for topic in topics)
+
+
+def exit_codes_of_manual_page(program):
+    text = (ROOT / "docs" / "man" / f"{program}.1").read_text()
+    section = re.search(r"^\.SH EXIT STATUS\n(.*?)(?=^\.(?:SH|PP))", text, re.MULTILINE | re.DOTALL)[1]
+    entries = re.findall(r'^\.TP\n\.B "?([\d, ]+)"?\n(.*?)(?=^\.TP|\Z)', section, re.MULTILINE | re.DOTALL)
+    plain = [(codes, re.sub(r"^\.BR? ", "", words, flags=re.MULTILINE).replace("\\-", "-")) for codes, words in entries]
+    return {codes: " ".join(words.split()) for codes, words in plain}
+
+
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program not in ("rollcall", "rollcall-train")])
+def test_exit_codes_have_the_same_words_in_help_and_manual_page(program):
+    listed = " ".join(re.search(r"^Exit codes: (.*?)\.$", run(program, "--help"), re.MULTILINE | re.DOTALL)[1].split())
+    assert dict(re.match(r"(\d+(?:, \d+)*) (.*)", entry).groups() for entry in listed.split("; ")) == exit_codes_of_manual_page(program)
+
+
+def test_exit_codes_of_rollcall_have_the_words_of_the_page_of_errors():
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text()
+    rows = dict(reversed(re.findall(r"^\| ([\d, ]+) \| ([^|]*) \|", page, re.MULTILINE)))  # the first row of a code counts
+    own = exit_codes_of_manual_page("rollcall")
+    assert len(own) > 8
+    for codes, words in own.items():
+        assert rows[codes].replace("`", "").startswith(re.split(r"[:.]", words)[0]) or codes == "126, 127", codes
+    for program in PROGRAMS[1:]:
+        for codes in exit_codes_of_manual_page(program):
+            assert all(code in rows for code in codes.split(", ")), (program, codes)

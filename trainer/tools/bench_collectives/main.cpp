@@ -83,7 +83,7 @@ Bytes are those of the larger of a rank's input and output. Latency is the media
 Algorithm bandwidth is bytes by latency; bus bandwidth is that times what a rank must send at least of them, 2 (N-1)/N for
 all-reduce, 1 for broadcast, (N-1)/N for the others: a measure that does not depend on the number of ranks.
 
-Exit codes: 0 done; 1 a result was wrong; 64 wrong option; 69 no connection, or a peer was lost.
+Exit codes: 0 success; 1 a result was wrong; 64 wrong option; 69 no connection, or a peer was lost.
 )";
 
 Result<void> check(const Options& options) {

@@ -27,7 +27,7 @@ Examples:
   rollcall-checkpoint import resnet50.pth start.h5
 
 Exit codes: 0 success; 1 diff: they differ; 64 wrong option or name; 65 damaged or not trusted; 66 does not exist;
-73 cannot be created or exists already; 74 reading or writing failed; 76 a newer format or another model.
+73 OUT exists or cannot be created; 74 reading, writing or removing failed; 76 a newer format or another model.
 )";
 
 command_line::HelpPage page_of(const Command& command) {

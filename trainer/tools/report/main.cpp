@@ -47,7 +47,7 @@ rollcall-train writes this page itself at its end (--report).
 )";
 
 constexpr std::string_view kReportCodes =
-    "\nExit codes: 0 success; 64 wrong option; 66 no run can be read (others are reported and left out); 73 or 74 the\n"
+    "\nExit codes: 0 success; 64 wrong option; 66 no run can be read (others are reported and left out); 73, 74 the\n"
     "page cannot be written.\n";
 
 /// Reads the runs; `err` gets the reason for each unreadable one. Error: none can be read.

@@ -51,6 +51,8 @@ its metrics.jsonl; the default is the run below $SCRATCH/rollcall or ./rollcall 
   rollcall top --once --json runs/a | jq .step
 
 NO_COLOR (or TERM=dumb) turns colours off.
+
+Exit codes: 0 success; 64 wrong option, or standard output is no terminal and --once is missing; 66 the run cannot be read.
 )";
 
 double now_in_seconds() {
