@@ -59,6 +59,10 @@ struct Program {
   std::string_view summary;  ///< one clause, for `rollcall --help`
 };
 
+/// Returns what `rollcall --version --json` prints: command_line::build_facts(), with "slurm": the versions that the
+/// SPANK plugins of this installation were built for, and "features".
+[[nodiscard]] std::string version_json();
+
 /// Returns all programs with names "rollcall-NAME", in the order of the help.
 [[nodiscard]] std::span<const Program> all_programs();
 

@@ -57,7 +57,7 @@ constexpr std::array kProgramFlags{
     kHelp,
     command_line::kVersion,
     Flag{"print-config", 0, "Print every launch setting with its value and where that comes from"},
-    Flag{"json", 0, "With --print-config: print JSON"},
+    Flag{"json", 0, "With --print-config or --version: print JSON"},
 };
 
 constexpr std::array kPrograms{

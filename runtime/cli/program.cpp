@@ -148,7 +148,7 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
     ASSIGN_OR_RETURN(const std::string text, program_help(line.help_topic));
     output.out << text;
   } else if (line.has("version")) {
-    output.out << "rollcall " ROLLCALL_VERSION "\n";
+    output.out << (line.has("json") ? version_json() : "rollcall " ROLLCALL_VERSION "\n");
   } else if (line.has("print-config")) {
     const Result<job::JobFacts> task = launchers::facts_from_slurm(environment);
     if (!task || task->rank == 0) {  // all tasks of a step have the same table

@@ -1,4 +1,5 @@
 """`cmake --install` creates a relocatable folder, with the components launch, trainer, tools and doc."""
+import json
 import os
 import pathlib
 import re
@@ -48,6 +49,18 @@ def test_programs_that_share_libraries_lie_apart_from_their_links(moved):
             assert link.is_symlink() and str(link.readlink()) == f"../lib/rollcall/trainer/{name}"
 
 
+def test_version_as_json_names_what_is_installed_beside_a_program(moved):
+    first = json.loads(run(moved / "launch/bin/rollcall", "--version", "--json"))
+    headers = re.search(r"^Slurm_INCLUDE_DIR:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
+    number = re.search(r"SLURM_VERSION_NUMBER 0x(..)(..)(..)", (pathlib.Path(headers) / "slurm/slurm_version.h").read_text())
+    assert first["slurm"] == ["{}.{:02}.{}".format(*(int(part, 16) for part in number.groups()))]
+    second = json.loads(run(moved / "trainer/bin/rollcall-train", "--version", "--json"))
+    for name in ("version", "compiler", "architecture"):
+        assert first[name] == second[name]
+    assert f"(LibTorch {second['libtorch']})" in run(moved / "trainer/bin/rollcall-train", "--version")
+    assert second["features"]["image_formats"][:2] == ["JPEG", "PNG"] and not second["features"]["mpi"]  # it is of component tools
+
+
 def test_installed_files_contain_no_build_path(moved):
     """But for LibTorch's folder, which the programs that load it name."""
     for path in files(moved):
@@ -72,8 +85,7 @@ def test_each_component_installs_its_files(moved):
     for name in ("share/rollcall/sbatch_templates/run.sbatch", "share/rollcall/site_config/generic.toml",
                  "share/man/man1/rollcall.1", "share/man/man8/rollcall-spank.8"):
         assert (launch / name).is_file() and (launch / name).stat().st_mode & 0o022 == 0, name
-    for name, script in (("bash-completion/completions/rollcall", "rollcall"), ("zsh/site-functions/_rollcall", "_rollcall"),
-                         ("fish/vendor_completions.d/rollcall.fish", "rollcall.fish")):
+    for name in ("bash-completion/completions/rollcall", "zsh/site-functions/_rollcall", "fish/vendor_completions.d/rollcall.fish"):
         assert (launch / "share" / name).is_file() and (launch / "share" / name).stat().st_mode & 0o133 == 0, name
     for shell in ("bash", "zsh", "fish"):
         assert "--host-template" in run(launch / "bin/rollcall", "completion", shell)

@@ -67,7 +67,8 @@ TRAINER = {
               "metrics/tensorboard", "model", "optim", "checkpoint",
               "checkpoint/background", "checkpoint/format", "distributed/errors", "distributed/membership",
               "distributed/process_group", "distributed/fsdp",
-              "distributed/ddp", "precision", "report", "storage"],
+              "distributed/ddp", "precision", "report", "storage",
+              "data/image", "distributed/backends"],  # version.cpp alone, which says what the build has
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint/interop", "checkpoint/format", "metrics", "model", "storage"],
     "tools/report": ["report", "metrics"],

@@ -18,7 +18,7 @@ constexpr std::array kFlags{
     command_line::kHelp,
     command_line::kVersion,
     command_line::Flag{"print-config", 0, "Show every setting with its value and where that comes from"},
-    command_line::Flag{"json", 0, "With --print-config, --benchmark-data, --trace-startup: as JSON"},
+    command_line::Flag{"json", 0, "With --print-config, --version, --benchmark-data, --trace-startup: as JSON"},
     command_line::Flag{"recipe-list", 0, "Show the recipes of this installation"},
     command_line::Flag{"benchmark-data", 0, "Measure how fast the training data can be read, without training"},
     command_line::Flag{"dry-run", 0, "Check the settings, connect all ranks, do one all-reduce, and end"},

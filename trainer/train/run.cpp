@@ -42,6 +42,7 @@
 #include "trainer/train/session.h"
 #include "trainer/train/step/training.h"
 #include "trainer/train/stop_request.h"
+#include "trainer/train/version.h"
 
 namespace rollcall::train {
 namespace {
@@ -65,7 +66,9 @@ int print_only(const config::Options& options) {
       std::fputs(options.text.c_str(), stdout);
       break;
     case config::Request::Version:
-      fmt::print("rollcall-train {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION);
+      fmt::print("{}", options.json
+                           ? version_json()
+                           : fmt::format("rollcall-train {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION));
       break;
     case config::Request::PrintSettingsMarkdown:
       std::fputs(settings::settings_markdown("rollcall-train", config::trainer_table()).c_str(), stdout);

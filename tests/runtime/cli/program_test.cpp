@@ -133,6 +133,17 @@ TEST(Program, OnlyHelpSettingsListsLaunchSettings) {
 
 TEST(Program, VersionIsOneLine) { EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("rollcall [0-9.]+\n")); }
 
+TEST(Program, VersionAsJsonSaysWhatWasBuilt) {
+  const auto facts = nlohmann::json::parse(run({"--version", "--json"}).out);
+  EXPECT_EQ(run({"--version"}).out, "rollcall " + facts["version"].get<std::string>() + "\n");
+  EXPECT_EQ(facts["program"], "rollcall");
+  EXPECT_NE(facts.contains("commit"), facts.contains("released"));
+  for (const char* const name : {"compiler", "build_type", "architecture"}) {
+    EXPECT_THAT(facts[name].get<std::string>(), testing::Not(IsEmpty())) << name;
+  }
+  EXPECT_TRUE(facts["slurm"].is_array() && facts["features"]["pmix"].is_boolean());
+}
+
 TEST(Program, PrintConfigShowsWhereEachValueComesFrom) {
   const Environment environment = environment_of({{"ROLLCALL_PORT_RANGE", "20-30"}});
   const Outcome outcome = run({"--print-config", "--threads=2"}, environment);

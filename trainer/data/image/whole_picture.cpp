@@ -75,4 +75,14 @@ OpenedPicture open_whole_picture(std::span<const std::byte> file) {
                                     (format == kFormats.end() ? "" : std::string(", but ") + format->name));
 }
 
+std::vector<std::string> image_formats() {
+  std::vector<std::string> names{"JPEG"};
+  for (const Format& format : kFormats) {
+    if (format.open != nullptr && names.back() != format.name) {  // entries of one format stand together
+      names.emplace_back(format.name);
+    }
+  }
+  return names;
+}
+
 }  // namespace rollcall::data

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/data/encoded_image.h"
@@ -46,5 +48,8 @@ using OpenedPicture = Result<std::unique_ptr<WholePicture>>;
 /// Opens a file of any of these formats, which its first bytes decide. Error (BadData): another format, named if it is
 /// known, or a format whose library this build lacks.
 [[nodiscard]] OpenedPicture open_whole_picture(std::span<const std::byte> file);
+
+/// Returns the names of the formats that this build reads, JPEG first.
+[[nodiscard]] std::vector<std::string> image_formats();
 
 }  // namespace rollcall::data
