@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <utility>
 
 #include "runtime/base/file.h"
@@ -299,8 +298,7 @@ bool Agent::reports_result() const {
 
 RunEnd Agent::ended_by(int signal, int exit_code) const {
   const bool reports = exit_code != 0 && reports_result();
-  return {exit_code,
-          reports ? fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal)) : ""};
+  return {exit_code, reports ? "rollcall: run: ended by signal " + signal_text(signal) : ""};
 }
 
 RunEnd Agent::end_of(const Outcome& outcome) const {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -104,6 +103,17 @@ std::string with_error_code(std::string_view json, int exit_code) {
   return parsed.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string signal_text(int signal) {
+  // Those of sigabbrev_np(3), which glibc has from 2.32 on.
+  constexpr std::array kNames{"HUP",  "INT",    "QUIT", "ILL",   "TRAP", "ABRT", "BUS",  "FPE",
+                              "KILL", "USR1",   "SEGV", "USR2",  "PIPE", "ALRM", "TERM", "STKFLT",
+                              "CHLD", "CONT",   "STOP", "TSTP",  "TTIN", "TTOU", "URG",  "XCPU",
+                              "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR",  "SYS"};
+  const bool has_name = signal > 0 && static_cast<std::size_t>(signal) <= kNames.size();
+  return has_name ? fmt::format("{} (SIG{})", signal, kNames.at(static_cast<std::size_t>(signal) - 1))
+                  : std::to_string(signal);
+}
+
 std::string describe(const Cause& cause) {
   using Kind = Cause::Kind;
   if (cause.kind == Kind::NodeLost || cause.kind == Kind::NodeLeft) {
@@ -111,12 +121,9 @@ std::string describe(const Cause& cause) {
   }
   const std::string who = fmt::format("rank {} (local rank {}{}) on {}", cause.rank, cause.local_rank,
                                       cause.pid > 0 ? fmt::format(", pid {}", cause.pid) : "", printable(cause.host));
-  const char* const abbreviation = cause.signal > 0 ? sigabbrev_np(cause.signal) : nullptr;
   const std::string how = cause.kind == Kind::SetUp ? "could not be started"
-                          : cause.signal > 0
-                              ? fmt::format("killed by signal {}{}", cause.signal,
-                                            abbreviation != nullptr ? fmt::format(" (SIG{})", abbreviation) : "")
-                              : fmt::format("exit code {}", cause.exit_code);
+                          : cause.signal > 0        ? "killed by signal " + signal_text(cause.signal)
+                                                    : fmt::format("exit code {}", cause.exit_code);
   return fmt::format("{}: {}{}", who, how, cause.message.empty() ? "" : ": " + printable(cause.message));
 }
 

@@ -57,6 +57,9 @@ inline constexpr std::size_t kLongestErrorFile = std::size_t{1} << 20;
 /// its own parent likewise. Returns `json` unchanged where it is not an error file.
 [[nodiscard]] std::string with_error_code(std::string_view json, int exit_code);
 
+/// Returns "9 (SIGKILL)"; the number alone for a signal without a name. Pure.
+[[nodiscard]] std::string signal_text(int signal);
+
 /// Returns one line for the user: "rank 3 (local rank 1, pid 4711) on node07: killed by signal 9 (SIGKILL)".
 [[nodiscard]] std::string describe(const Cause& cause);
 

@@ -1,8 +1,10 @@
 #include "runtime/elastic/failure.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstring>
 #include <string>
 
 namespace rollcall::elastic {
@@ -64,6 +66,13 @@ TEST(Description, NamesRankHostPidAndExitReason) {
   EXPECT_EQ(describe(cause), "rank 3 (local rank 1, pid 7) on n1: killed by signal 9 (SIGKILL)");
   cause = {.kind = Cause::Kind::Exception, .host = "n\n1", .rank = 3, .exit_code = 1, .message = "a\tb"};
   EXPECT_EQ(describe(cause), "rank 3 (local rank 0) on n?1: exit code 1: a?b");
+}
+
+TEST(Signals, HaveTheNamesOfTheCLibrary) {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    const char* const name = sigabbrev_np(signal);
+    EXPECT_EQ(signal_text(signal), fmt::format("{}{}", signal, name != nullptr ? fmt::format(" (SIG{})", name) : ""));
+  }
 }
 
 }  // namespace
