@@ -1,0 +1,98 @@
+"""packaging/wheel: pip installs all programs, which use the LibTorch of the torch that Python has."""
+import importlib.util
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from common_fixtures import BUILD, SOURCE
+
+pytestmark = [pytest.mark.python, pytest.mark.long]
+
+PROGRAMS = {"rollcall", *(f"rollcall-{name}" for name in ("train", "pack", "checkpoint", "report", "top", "bench-collectives"))}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([SOURCE / "packaging" / "wheel", f"--build={BUILD}", f"--output={folder}"], check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    """A virtual environment with the wheel, and with torch where the tests' Python has it: beside it as after `pip install torch`."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    site = next(folder.glob("lib/python3*/site-packages"))
+    ours = torch_folder().resolve().parent
+    for entry in ("torch", "nvidia", *(path.name for path in ours.glob("torch-*.dist-info"))):
+        (site / entry).symlink_to(ours / entry)
+    pip(folder, "install", "--no-index", "--no-deps", wheel)
+    return folder
+
+
+def torch_folder():
+    return pathlib.Path(importlib.util.find_spec("torch").origin).parent
+
+
+def pip(environment, *arguments):
+    return subprocess.run([environment / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *arguments], check=True,
+                          capture_output=True, text=True).stdout
+
+
+def run(*command, **options):
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(options.get("cwd", "/")), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=100, env=variables, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=8", "--max-steps=2", "--valid-epochs=0", "--progress=lines",
+         "--run-name=small")
+
+
+def test_its_tag_is_of_the_newest_symbols_that_it_needs(wheel):
+    tool = pathlib.Path(sys.executable).parent / "auditwheel"
+    found = subprocess.run([tool, "show", "--json", wheel], check=True, capture_output=True, text=True).stdout
+    assert wheel.name.endswith(f"-py3-none-{json.loads(found)['sym_tag']}.whl")
+
+
+def test_it_needs_the_torch_of_the_build_and_brings_no_library_of_it(wheel):
+    with zipfile.ZipFile(wheel) as members:
+        names = members.namelist()
+        metadata = members.read(next(name for name in names if name.endswith("/METADATA"))).decode()
+    assert "Requires-Dist: torch==2.15.*" in metadata
+    assert [name for name in names if re.search(r"lib(torch|c10|cudart|cupti|gomp)", name)] == []
+
+
+def test_programs_run_by_their_names_in_bin(environment):
+    for name in PROGRAMS:
+        assert run(environment / "bin" / name, "--version").startswith(f"{name} ")
+    report = json.loads(run(environment / "bin" / "rollcall", "doctor", "--no-bench", "--json"))
+    assert {finding["check"] for finding in report["findings"]} >= {"versions", "scratch"}
+
+
+@pytest.mark.parametrize("command", [("rollcall-train",), ("rollcall", "train")])
+def test_training_uses_the_installed_torch(environment, tmp_path, command):
+    out = run(environment / "bin" / command[0], *command[1:], *SMALL, cwd=tmp_path)
+    assert "progress    step 2 of 2\n" in out
+
+
+def test_torch_may_be_of_the_environment_below(wheel, tmp_path):
+    """--system-site-packages: torch does not lie beside the package."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
+    site = next(tmp_path.glob("environment/lib/python3*/site-packages"))
+    (site / "below.pth").write_text(f"{torch_folder().parent}\n")
+    pip(tmp_path / "environment", "install", "--no-index", "--no-deps", wheel)
+    assert "progress    step 2 of 2\n" in run(tmp_path / "environment/bin/rollcall-train", *SMALL, cwd=tmp_path)
+
+
+def test_nothing_is_left_when_it_is_uninstalled(environment):
+    assert "rollcall" in pip(environment, "list")
+    pip(environment, "uninstall", "-y", "rollcall")
+    assert list(environment.rglob("*rollcall*")) == []
