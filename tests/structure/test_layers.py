@@ -68,7 +68,7 @@ TRAINER = {
               "checkpoint/background", "checkpoint/format", "distributed/errors", "distributed/membership",
               "distributed/process_group", "distributed/fsdp",
               "distributed/ddp", "precision", "report", "storage",
-              "data/image", "distributed/backends"],  # version.cpp alone, which says what the build has
+              "data/image", "distributed/backends"],  # print_only.cpp alone, which says what the build has
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint/interop", "checkpoint/format", "metrics", "model", "storage"],
     "tools/report": ["report", "metrics"],

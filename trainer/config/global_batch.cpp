@@ -38,12 +38,14 @@ std::optional<RankBatch> divide_global_batch(std::int64_t images, std::int64_t r
   return std::nullopt;
 }
 
-Result<void> apply_global_batch(settings::Settings& settings, std::int64_t ranks) {
+Result<void> apply_global_batch(settings::Settings& settings, std::int64_t world_size) {
   const std::int64_t images = settings.integer("global-batch");
   if (images == 0) {
     return {};
   }
   RETURN_IF_ERROR(check_options_have_effect(settings));  // before grad-accumulation is replaced
+  const std::int64_t virtual_ranks = settings.integer("elastic-exact");
+  const std::int64_t ranks = virtual_ranks > 0 ? virtual_ranks : world_size;
   const std::int64_t most = settings.integer("batch-size");
   const std::optional<RankBatch> part = divide_global_batch(images, ranks, most);
   if (!part) {

@@ -19,9 +19,10 @@ struct RankBatch {
 /// micro-batches as `most` needs. Pure.
 [[nodiscard]] std::optional<RankBatch> divide_global_batch(std::int64_t images, std::int64_t ranks, std::int64_t most);
 
-/// Replaces --global-batch with the batch-size and grad-accumulation that `ranks` need, and sets lr-scaling to none,
-/// since --lr is then the rate of a step. Does nothing if global-batch is 0. Errors (Usage): those of
-/// check_options_have_effect(); the images cannot be divided among so many ranks, with the nearest number that can.
-[[nodiscard]] Result<void> apply_global_batch(settings::Settings& settings, std::int64_t ranks);
+/// Replaces --global-batch with the batch-size and grad-accumulation that `world_size` ranks need, or the virtual ranks
+/// of --elastic-exact, and sets lr-scaling to none, since --lr is then the rate of a step. Does nothing if global-batch
+/// is 0. Errors (Usage): those of check_options_have_effect(); the images cannot be divided among so many ranks, with
+/// the nearest number that can.
+[[nodiscard]] Result<void> apply_global_batch(settings::Settings& settings, std::int64_t world_size);
 
 }  // namespace rollcall::config

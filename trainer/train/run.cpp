@@ -1,7 +1,6 @@
 #include "trainer/train/run.h"
 
 #include <fmt/format.h>
-#include <torch/version.h>
 #include <unistd.h>
 #include <cerrno>
 #include <chrono>
@@ -24,7 +23,6 @@
 #include "runtime/launchers/likely_rank.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/rendezvous/meet.h"
-#include "runtime/settings/settings.h"
 #include "runtime/step/gather.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/global_batch.h"
@@ -38,11 +36,11 @@
 #include "trainer/train/data/data_pipeline.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/job_context.h"
+#include "trainer/train/print_only.h"
 #include "trainer/train/process.h"
 #include "trainer/train/session.h"
 #include "trainer/train/step/training.h"
 #include "trainer/train/stop_request.h"
-#include "trainer/train/version.h"
 
 namespace rollcall::train {
 namespace {
@@ -57,27 +55,6 @@ std::string slurm_step(const Environment& environment) {
 std::string run_here(const Environment& environment) {
   const std::string step = slurm_step(environment);
   return step.empty() ? fmt::format("child of {}", ::getppid()) : step;
-}
-
-int print_only(const config::Options& options) {
-  switch (options.request) {
-    case config::Request::Help:
-    case config::Request::RecipeList:
-      std::fputs(options.text.c_str(), stdout);
-      break;
-    case config::Request::Version:
-      fmt::print("{}", options.json
-                           ? version_json()
-                           : fmt::format("rollcall-train {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION));
-      break;
-    case config::Request::PrintSettingsMarkdown:
-      std::fputs(settings::settings_markdown("rollcall-train", config::trainer_table()).c_str(), stdout);
-      break;
-    default:
-      std::fputs(settings::print_config(options.trainer, options.json).c_str(), stdout);
-      std::fputs(settings::print_config(options.launch.given, options.json).c_str(), stdout);
-  }
-  return to_int(ExitCode::Success);
 }
 
 /// Prints "DONE rank R" at once: a benchmark of the start takes the time at which the line arrives.
@@ -267,9 +244,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
     return {.exit_code = on_all_ranks ? report.report_on_rank_zero(error) : report.report_own(error)};
   }
   config::Options fitted = options;
-  const std::int64_t virtual_ranks = options.trainer.integer("elastic-exact");
-  const std::int64_t ranks = virtual_ranks > 0 ? virtual_ranks : (*context)->world_size;
-  if (const Result<void> fits = config::apply_global_batch(fitted.trainer, ranks); !fits) {
+  if (const Result<void> fits = config::apply_global_batch(fitted.trainer, (*context)->world_size); !fits) {
     return {.exit_code = report.report_on_rank_zero(fits.error())};
   }
   return train_in(**context, {fitted, *step, patched, arguments, agent}, std::move(memory), report, trace);
@@ -399,8 +374,10 @@ int run(const Environment& environment, const std::vector<std::string>& argument
       return done ? to_int(ExitCode::Success) : report.report_own(done.error());
     }
     if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
-      const bool silent = !prints && options->request == config::Request::PrintConfig;
-      return silent ? to_int(ExitCode::Success) : print_only(*options);
+      if (prints || options->request != config::Request::PrintConfig) {
+        print_only(*options);
+      }
+      return to_int(ExitCode::Success);
     }
     return join_and_work(*options, job::with_slurmctld_facts(environment), arguments, report, trace);
   } catch (const std::exception& error) {

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.python, pytest.mark.long]
 
 @pytest.mark.parametrize("parallel, graph", [("ddp", "off"), ("fsdp", "off"), ("ddp", "on"), ("fsdp", "on")])
 @pytest.mark.parametrize("how, limit, reason",
-                         [("SIGKILL", 50, r": rank 1 on \S+ was lost( in step \d+)? \(its process ended\)"),
+                         [("SIGKILL", 50, r": rank 1 on \S+ was lost( (in|after) step \d+)? \(its process ended\)"),
                           ("SIGSTOP", 5, r"did not end within 5\.0 s: rank 1 does not respond, but its process is alive")],
                          ids=["killed", "stopped"])
 def test_a_lost_rank_is_named_during_a_hanging_device_collective(tmp_path, parallel, graph, how, limit, reason):

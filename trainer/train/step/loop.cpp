@@ -169,7 +169,6 @@ class Loop {
   }
 
   Stop after_step() {
-    run_.context.group_options.membership->end_step(progress_.global_step);
     report_saves();
     others_saving_ = last_totals_.saving > 0;
     if (last_totals_.gave_up > 0) {
@@ -237,6 +236,7 @@ class Loop {
 
   /// An interruption during the validation counts as one before it: a resumed run validates from the beginning.
   Stop validate() {
+    run_.context.group_options.membership->end_step(progress_.global_step);
     const double begun = seconds_now();
     metrics::RunningAverage sums;
     std::optional<Outcome> ended = run_validation(
@@ -332,6 +332,7 @@ class Loop {
 
   /// Runs `save` and stores its result in `done`. Every rank has its error, and one reports it.
   Stop keep_state(const std::function<Result<bool>()>& save, bool& done) {
+    run_.context.group_options.membership->end_step(progress_.global_step);
     observer_.record_steps(progress_);
     Result<bool> saved = false;
     if (Stop failed =

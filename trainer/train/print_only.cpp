@@ -1,14 +1,18 @@
-#include "trainer/train/version.h"
+#include "trainer/train/print_only.h"
 
+#include <fmt/format.h>
 #include <torch/version.h>
+#include <cstdio>
 #include <filesystem>
 
 #include "runtime/base/this_process.h"
 #include "runtime/command_line/version.h"
+#include "runtime/settings/settings.h"
 #include "trainer/data/image/whole_picture.h"
 #include "trainer/distributed/backends/backends.h"
 
 namespace rollcall::train {
+namespace {
 
 std::string version_json() {
 #ifdef ROLLCALL_HAVE_PMIX
@@ -27,6 +31,28 @@ std::string version_json() {
                        {"cuda", has_plugin("rollcall_cuda.so")},
                        {"image_formats", data::image_formats()}};
   return facts.dump(2) + "\n";
+}
+
+}  // namespace
+
+void print_only(const config::Options& options) {
+  switch (options.request) {
+    case config::Request::Help:
+    case config::Request::RecipeList:
+      std::fputs(options.text.c_str(), stdout);
+      break;
+    case config::Request::Version:
+      fmt::print("{}", options.json
+                           ? version_json()
+                           : fmt::format("rollcall-train {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION));
+      break;
+    case config::Request::PrintSettingsMarkdown:
+      std::fputs(settings::settings_markdown("rollcall-train", config::trainer_table()).c_str(), stdout);
+      break;
+    default:
+      std::fputs(settings::print_config(options.trainer, options.json).c_str(), stdout);
+      std::fputs(settings::print_config(options.launch.given, options.json).c_str(), stdout);
+  }
 }
 
 }  // namespace rollcall::train
