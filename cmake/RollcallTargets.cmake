@@ -33,10 +33,12 @@ endif()
 
 add_library(rollcall_options INTERFACE)
 target_compile_options(rollcall_options INTERFACE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Werror)
-# GCC 12 sees overlapping copies in std::string's operator+ that are not there (GCC bug 105329). Unlike clang, it also
-# warns of members that a designated initialiser leaves at their defaults.
+# GCC 12 sees overlapping copies in std::string's operator+ that are not there (GCC bug 105329). It also
+# warns of members that a designated initialiser leaves at their defaults, as newer clangs do.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(rollcall_options INTERFACE -Wno-restrict -Wno-missing-field-initializers)
+elseif(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 19)
+  target_compile_options(rollcall_options INTERFACE -Wno-missing-designated-field-initializers)
 endif()
 target_include_directories(rollcall_options INTERFACE ${PROJECT_SOURCE_DIR})
 
