@@ -29,6 +29,8 @@ if(ROLLCALL_SANITIZER)
   elseif(ROLLCALL_SANITIZER MATCHES "thread")
     add_compile_definitions(__SANITIZE_THREAD__=1)
   endif()
+else()
+  add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
 
 add_library(rollcall_options INTERFACE)
