@@ -1,5 +1,6 @@
 # FindSlurm: Slurm's headers, for the SPANK plugin. Offers Slurm::spank (headers only: a plugin's symbols are resolved by
 # the Slurm program that loads it) and Slurm_RELEASE (24.11). Slurm_ROOT chooses another version than the system's.
+# Slurm_LIBRARY_VERSION is that of libslurm's soname, for packages; empty where only the headers are there.
 find_path(Slurm_INCLUDE_DIR slurm/spank.h HINTS ${Slurm_ROOT} $ENV{Slurm_ROOT} PATH_SUFFIXES include)
 
 if(Slurm_INCLUDE_DIR AND EXISTS ${Slurm_INCLUDE_DIR}/slurm/slurm_version.h)
@@ -14,6 +15,11 @@ if(Slurm_INCLUDE_DIR AND EXISTS ${Slurm_INCLUDE_DIR}/slurm/slurm_version.h)
   endif()
   set(Slurm_RELEASE "${_major}.${_minor}")
   set(Slurm_VERSION "${Slurm_RELEASE}.${_micro}")
+  find_library(Slurm_LIBRARY slurm HINTS ${Slurm_INCLUDE_DIR}/.. PATH_SUFFIXES lib64 lib/${CMAKE_LIBRARY_ARCHITECTURE} lib NO_DEFAULT_PATH)
+  if(Slurm_LIBRARY AND IS_SYMLINK ${Slurm_LIBRARY})
+    file(READ_SYMLINK ${Slurm_LIBRARY} _file)
+    string(REGEX REPLACE ".*\\.so\\.([0-9]+).*" "\\1" Slurm_LIBRARY_VERSION ${_file})
+  endif()
 endif()
 
 include(FindPackageHandleStandardArgs)
@@ -23,4 +29,4 @@ if(Slurm_FOUND AND NOT TARGET Slurm::spank)
   add_library(Slurm::spank INTERFACE IMPORTED)
   target_include_directories(Slurm::spank SYSTEM INTERFACE ${Slurm_INCLUDE_DIR})
 endif()
-mark_as_advanced(Slurm_INCLUDE_DIR)
+mark_as_advanced(Slurm_INCLUDE_DIR Slurm_LIBRARY)
