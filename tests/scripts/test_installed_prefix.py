@@ -1,4 +1,4 @@
-"""`cmake --install` creates a relocatable folder, with the components launch, trainer, tools and doc."""
+"""`cmake --install` creates a relocatable folder, with the components launch, plugin, trainer, tools and doc."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.python
 BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"])
-PROGRAMS = {"launch": {"rollcall"}, "trainer": {"rollcall-train"},
+PROGRAMS = {"launch": {"rollcall"}, "plugin": set(), "trainer": {"rollcall-train"},
             "tools": {f"rollcall-{name}" for name in ("pack", "checkpoint", "report", "top", "bench-collectives")}, "doc": set()}
 # Every node has these.
 OF_THE_C_LIBRARY = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
@@ -53,7 +53,9 @@ def test_version_as_json_names_what_is_installed_beside_a_program(moved):
     first = json.loads(run(moved / "launch/bin/rollcall", "--version", "--json"))
     headers = re.search(r"^Slurm_INCLUDE_DIR:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
     number = re.search(r"SLURM_VERSION_NUMBER 0x(..)(..)(..)", (pathlib.Path(headers) / "slurm/slurm_version.h").read_text())
-    assert first["slurm"] == ["{}.{:02}.{}".format(*(int(part, 16) for part in number.groups()))]
+    assert first["slurm"] == []  # the plugin is a component of its own
+    built = json.loads(run(BUILD / "runtime/rollcall", "--version", "--json"))
+    assert built["slurm"] == ["{}.{:02}.{}".format(*(int(part, 16) for part in number.groups()))]
     second = json.loads(run(moved / "trainer/bin/rollcall-train", "--version", "--json"))
     for name in ("version", "compiler", "architecture"):
         assert first[name] == second[name]
@@ -71,7 +73,7 @@ def test_installed_files_contain_no_build_path(moved):
 
 def test_the_launch_component_needs_only_the_c_library(moved):
     needed = {}
-    for path in files(moved / "launch"):
+    for path in files(moved / "launch") + files(moved / "plugin"):
         if path.open("rb").read(4) == b"\x7fELF":
             table = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
             assert "PATH" not in table
@@ -82,14 +84,14 @@ def test_the_launch_component_needs_only_the_c_library(moved):
 
 def test_each_component_installs_its_files(moved):
     launch, doc = moved / "launch", moved / "doc"
-    for name in ("share/rollcall/sbatch_templates/run.sbatch", "share/rollcall/site_config/generic.toml",
-                 "share/man/man1/rollcall.1", "share/man/man8/rollcall-spank.8"):
+    assert (moved / "plugin/share/man/man8/rollcall-spank.8").is_file()
+    for name in ("share/rollcall/sbatch_templates/run.sbatch", "share/rollcall/site_config/generic.toml", "share/man/man1/rollcall.1"):
         assert (launch / name).is_file() and (launch / name).stat().st_mode & 0o022 == 0, name
     for name in ("bash-completion/completions/rollcall", "zsh/site-functions/_rollcall", "fish/vendor_completions.d/rollcall.fish"):
         assert (launch / "share" / name).is_file() and (launch / "share" / name).stat().st_mode & 0o133 == 0, name
     for shell in ("bash", "zsh", "fish"):
         assert "--host-template" in run(launch / "bin/rollcall", "completion", shell)
-    (plugin,) = launch.rglob("spank_rollcall.so")
+    (plugin,) = (moved / "plugin").rglob("spank_rollcall.so")
     assert re.fullmatch(r"rollcall/slurm-\d\d\.\d\d", "/".join(plugin.parts[-3:-1]))
     for component in ("trainer", "tools"):
         assert {f"{name}.1" for name in PROGRAMS[component]} == {path.name for path in files(moved / component / "share/man")}
