@@ -30,7 +30,8 @@ if(ROLLCALL_SANITIZER)
     add_compile_definitions(__SANITIZE_THREAD__=1)
   endif()
 else()
-  add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+  # Not plugins: they may name what a node lacks and they do not call there.
+  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-Wl,-z,relro,-z,now,-z,noexecstack>)
 endif()
 
 add_library(rollcall_options INTERFACE)
