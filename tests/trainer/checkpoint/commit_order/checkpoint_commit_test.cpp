@@ -208,7 +208,7 @@ TEST_F(CheckpointCommitWithOthers, KeepsTheStagedFileIfItsCopyDiffers) {
   const Result<void> published = background::publish(stage(), run(), 2);
   EXPECT_EQ(testing_support::stop(), 1U) << "one write, whose middle is the tensor's";
   ASSERT_FALSE(published);
-  EXPECT_THAT(published.error().message(), testing::HasSubstr("reading back the copy failed"));
+  EXPECT_THAT(published.error().message(), testing::HasSubstr("reading back what was written failed"));
   EXPECT_TRUE(format::verify_file(stage() + "/" + checkpoint_name(2), format::VerifyLevel::Full));
   EXPECT_FALSE(std::filesystem::exists(run() + "/" + checkpoint_name(2)));
 }
