@@ -6,7 +6,6 @@
 #include <string>
 
 #include "runtime/base/text.h"
-#include "trainer/config/train_config.h"
 
 namespace rollcall::config {
 namespace {
@@ -38,27 +37,34 @@ std::optional<RankBatch> divide_global_batch(std::int64_t images, std::int64_t r
   return std::nullopt;
 }
 
-Result<void> apply_global_batch(settings::Settings& settings, std::int64_t world_size) {
+Result<std::string> apply_global_batch(settings::Settings& settings, std::int64_t world_size) {
   const std::int64_t images = settings.integer("global-batch");
   if (images == 0) {
-    return {};
+    return std::string();
   }
-  RETURN_IF_ERROR(check_options_have_effect(settings));  // before grad-accumulation is replaced
   const std::int64_t virtual_ranks = settings.integer("elastic-exact");
   const std::int64_t ranks = virtual_ranks > 0 ? virtual_ranks : world_size;
   const std::int64_t most = settings.integer("batch-size");
-  const std::optional<RankBatch> part = divide_global_batch(images, ranks, most);
+  std::optional<RankBatch> part = divide_global_batch(images, ranks, most);
+  std::string warning;
   if (!part) {
-    return fail(
-        "--global-batch", std::to_string(images),
-        fmt::format("cannot be divided among {} into micro-batches of at most {}", counted(ranks, "rank"),
-                    counted(most, "image")),
-        fmt::format("--global-batch={}, or using another number of ranks", nearest_that_works(images, ranks, most)));
+    const std::int64_t other = nearest_that_works(images, ranks, most);
+    const std::string reason =
+        fmt::format("cannot be divided among {} into micro-batches of at most {}",
+                    counted(ranks, virtual_ranks > 0 ? "virtual rank" : "rank"), counted(most, "image"));
+    if (!settings.on("elastic")) {
+      return fail("--global-batch", std::to_string(images), reason,
+                  fmt::format("--global-batch={}, or using another number of ranks", other));
+    }
+    part = divide_global_batch(other, ranks, most);
+    warning =
+        fmt::format("--global-batch: {}: {}; continuing with steps of {}", images, reason, counted(other, "image"));
   }
   const std::string origin = "global-batch";
   RETURN_IF_ERROR(settings.set("batch-size", std::to_string(part->batch_size), origin));
   RETURN_IF_ERROR(settings.set("grad-accumulation", std::to_string(part->accumulation), origin));
-  return settings.set("lr-scaling", "none", origin);
+  RETURN_IF_ERROR(settings.set("lr-scaling", "none", origin));
+  return warning;
 }
 
 }  // namespace rollcall::config

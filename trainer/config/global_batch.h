@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
@@ -21,8 +22,9 @@ struct RankBatch {
 
 /// Replaces --global-batch with the batch-size and grad-accumulation that `world_size` ranks need, or the virtual ranks
 /// of --elastic-exact, and sets lr-scaling to none, since --lr is then the rate of a step. Does nothing if global-batch
-/// is 0. Errors (Usage): those of check_options_have_effect(); the images cannot be divided among so many ranks, with
-/// the nearest number that can.
-[[nodiscard]] Result<void> apply_global_batch(settings::Settings& settings, std::int64_t world_size);
+/// is 0. An elastic training, whose world may change at any time, takes the nearest number of images that its ranks can
+/// divide; the returned text is a warning of that, otherwise empty. Error (Usage): the images cannot be divided among
+/// so many ranks; it names the nearest number that can.
+[[nodiscard]] Result<std::string> apply_global_batch(settings::Settings& settings, std::int64_t world_size);
 
 }  // namespace rollcall::config

@@ -84,12 +84,14 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   launch.set_site_doubt(profile.doubt);
   const std::array targets{&trainer, &launch};
   ASSIGN_OR_RETURN(const auto parsed, command_line::parse_command_line(targets, kFlags, arguments));
-  RETURN_IF_ERROR(apply_recipe(trainer));
   if (!parsed.positional.empty() || !parsed.program.empty()) {
     const std::string& extra = parsed.positional.empty() ? parsed.program.front() : parsed.positional.front();
     return fail("command line", extra, "is not an option", "rollcall-train --help");
   }
   const Request request = request_of(parsed);
+  if (request != Request::Help && request != Request::Version && request != Request::RecipeList) {
+    RETURN_IF_ERROR(apply_recipe(trainer));
+  }
   ASSIGN_OR_RETURN(std::string text, request == Request::Help         ? help_text(parsed.help_topic)
                                      : request == Request::RecipeList ? recipe_list()
                                                                       : Result(std::string()));

@@ -72,6 +72,14 @@ Result<void> apply_recipe(Settings& settings) {
   ASSIGN_OR_RETURN(const std::string file, file_of(recipe));
   Settings published(settings.table());
   RETURN_IF_ERROR(settings::apply_toml_file(published, file, true, settings::kTrainerSection));
+  if (!published.is_default("recipe")) {
+    return fail("--recipe", recipe, "has the key recipe itself, but a recipe cannot contain another",
+                "copying the other recipe's values into it", ErrorKind::Configuration);
+  }
+  if (std::ranges::all_of(settings.table(), [&](const auto& each) { return published.is_default(each.name); })) {
+    return fail("--recipe", recipe, "sets nothing in a table [trainer]", "writing [trainer] above its keys",
+                ErrorKind::Configuration);
+  }
   for (const settings::Setting& setting : settings.table()) {
     if (!published.is_default(setting.name) && !is_of_user(settings, setting.name)) {
       RETURN_IF_ERROR(settings.set(setting.name, published.text(setting.name), "recipe " + recipe));

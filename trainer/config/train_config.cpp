@@ -293,6 +293,7 @@ Result<DataConfig> make_data_config(const Settings& settings, const Environment&
   return DataConfig{.given = settings.text("data"),
                     .datasets = dataset_options(settings, std::move(source)),
                     .sampling = sampler_options(settings),
+                    .global_batch = settings.integer("global-batch"),
                     .loading = loader_options(settings),
                     .train_workers = workers(settings, "train-num-workers"),
                     .valid_workers = workers(settings, "valid-num-workers"),
@@ -308,7 +309,6 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
   config.run = run_config(settings);
   ASSIGN_OR_RETURN(std::optional<StepRange> traced, trace_steps(settings.text("trace-steps")));
   config.run.trace_steps = traced;
-  config.global_batch = settings.integer("global-batch");
   config.accumulation_given = !settings.is_default("grad-accumulation");
   config.json = settings::print_config(settings, true);
   RETURN_IF_ERROR(choose_folders(config, settings, environment));

@@ -41,6 +41,7 @@ struct DataConfig {
   data::DataOptions datasets{};  ///< with the expanded path of the source
   /// Sampling of the training images, without their number and the ranks. Batch size and accumulation hold for all.
   data::SamplerOptions sampling{};
+  std::int64_t global_batch = 0;  ///< images per step as given, see apply_global_batch(); 0: not given
   data::LoaderOptions loading{};  ///< for both loaders; workers and pinned memory depend on the machine
   std::optional<int> train_workers = std::nullopt;  ///< unset: as many as the machine has free CPUs for
   std::optional<int> valid_workers = std::nullopt;
@@ -134,7 +135,6 @@ struct TrainConfig {
   ParallelConfig parallel;
   CheckpointConfig checkpoint;
   RunConfig run;
-  std::int64_t global_batch = 0;    ///< images per step as given, see apply_global_batch(); 0: not given
   bool accumulation_given = false;  ///< `grad-accumulation` was given
   std::string json;                 ///< all settings; see settings::print_config()
   std::vector<std::string> warnings;

@@ -37,7 +37,7 @@ constexpr std::array kDependents{
     Dependent{"lr-end-factor", "", "lr-schedule", "none", false, "cosine"},
     Dependent{"lr-end-factor", "", "lr-schedule", "step", false, "cosine"},
     Dependent{"lr-end-factor", "", "lr-schedule", "milestones", false, "cosine"},
-    Dependent{"warmup-start-factor", "0", "warmup-epochs", "0", false, "5"},
+    Dependent{"warmup-start-factor", "", "warmup-epochs", "0", false, "5"},
     Dependent{"grad-accumulation", "", "global-batch", "0", true},
     Dependent{"lr-scaling", "", "global-batch", "0", true},
     Dependent{"scale-optim-params", "false", "global-batch", "0", true},
@@ -108,7 +108,10 @@ Result<void> check_options_have_effect(const Settings& settings) {
       return fail("--" + std::string(name), settings.text(name),
                   (contradicts ? "cannot be combined with " : "has no effect with ") +
                       option(settings, other, settings.text(other)),
-                  option(settings, other, has_effect ? value : advice) + ", or leaving it out");
+                  // Without --global-batch a recipe's rate would be one for each rank.
+                  other == "global-batch"
+                      ? "leaving it out"
+                      : option(settings, other, has_effect ? value : advice) + ", or leaving it out");
     }
   }
   return {};

@@ -47,7 +47,8 @@ enum class LearningRateScaling {
 
 /// Makes an optimizer for `parameters` (named_parameters() of a module) with two parameter groups: first the parameters
 /// with weight decay, then the rest, which are biases and the weights of norms (everything with fewer than two
-/// dimensions), unless `decay_all` is set. An empty group is left out. The optimizer holds the tensors, not copies.
+/// dimensions) and decay only with `decay_all`. An empty group is left out. The optimizer holds the tensors, not
+/// copies.
 ///
 /// Errors (Usage): unknown name, a number outside its range, Nesterov without momentum.
 [[nodiscard]] Result<std::unique_ptr<torch::optim::Optimizer>> make_optimizer(

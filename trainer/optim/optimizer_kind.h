@@ -113,14 +113,15 @@ std::unique_ptr<torch::optim::Optimizer> make_with_groups(const NamedParameters&
   std::vector<at::Tensor> decayed;
   std::vector<at::Tensor> plain;
   for (const auto& parameter : parameters) {
-    (wanted.decay_all || parameter.value().dim() > 1 ? decayed : plain).push_back(parameter.value());
+    (parameter.value().dim() > 1 ? decayed : plain).push_back(parameter.value());
   }
   std::vector<torch::optim::OptimizerParamGroup> groups;
   if (!decayed.empty()) {
     groups.emplace_back(std::move(decayed), std::make_unique<GroupOptions>(make_options(wanted.weight_decay)));
   }
   if (!plain.empty()) {
-    groups.emplace_back(std::move(plain), std::make_unique<GroupOptions>(make_options(0)));
+    const double decay = wanted.decay_all ? wanted.weight_decay : 0;
+    groups.emplace_back(std::move(plain), std::make_unique<GroupOptions>(make_options(decay)));
   }
   auto optimizer = std::make_unique<Optimizer>(groups, make_options(0));
   for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -69,9 +69,10 @@ void say_done(const JobContext& context, float ranks) {
 }
 
 /// Checks what training would refuse at its start, as far as possible without reading the data.
-Result<void> check_settings(const SessionInput& input) {
-  ASSIGN_OR_RETURN(const config::TrainConfig config,
-                   config::make_train_config(input.options.trainer, input.environment));
+Result<void> check_settings(const SessionInput& input, std::uint32_t world_size) {
+  settings::Settings settings = input.options.trainer;
+  ASSIGN_OR_RETURN(const config::TrainConfig config, config::make_train_config(settings, input.environment));
+  RETURN_IF_ERROR(config::apply_global_batch(settings, world_size));
   const std::string& source = config.data.datasets.source;
   if (source == "fake") {
     return {};
@@ -123,7 +124,7 @@ SessionEnd train_in(JobContext& context, const SessionInput& input, SessionStart
       !current) {  // the device may have been set up by another thread
     return {.exit_code = report.report_own(current.error())};
   }
-  if (const Result<void> right = trains ? Result<void>() : check_settings(input); !right) {
+  if (const Result<void> right = trains ? Result<void>() : check_settings(input, context.world_size); !right) {
     return {.exit_code = report.report_own(right.error())};
   }
   const Result<void> proven =
@@ -243,11 +244,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
     const bool on_all_ranks = error.kind == ErrorKind::Mismatch && !error.of_this_node;
     return {.exit_code = on_all_ranks ? report.report_on_rank_zero(error) : report.report_own(error)};
   }
-  config::Options fitted = options;
-  if (const Result<void> fits = config::apply_global_batch(fitted.trainer, (*context)->world_size); !fits) {
-    return {.exit_code = report.report_on_rank_zero(fits.error())};
-  }
-  return train_in(**context, {fitted, *step, patched, arguments, agent}, std::move(memory), report, trace);
+  return train_in(**context, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
 }
 Environment with(Environment environment, const elastic::Variables& variables) {
   for (const auto& [name, value] : variables) {

@@ -90,6 +90,8 @@ class Session {
     const Environment& environment = input_.environment;
     ASSIGN_OR_RETURN(config_, on_all_ranks(config::make_train_config(settings, environment)));
     RETURN_IF_ERROR(on_all_ranks(confirm_equal_settings(context_, settings, config_.json)));
+    ASSIGN_OR_RETURN(std::string uneven, on_all_ranks(config::apply_global_batch(settings, context_.world_size)));
+    ASSIGN_OR_RETURN(config_, on_all_ranks(config::make_train_config(settings, environment)));
     ASSIGN_OR_RETURN(const std::string of_stage,
                      on_all_ranks(prepare_folders(config_, context_, environment, memory_.lease)));
     ASSIGN_OR_RETURN(known.found, on_all_ranks(find_survivors()));
@@ -105,6 +107,9 @@ class Session {
     RETURN_IF_ERROR(on_all_ranks(add_replica(*training_, config_, context_, handover.has_value(),
                                              handover ? handover->gradient_order : std::vector<std::int64_t>())));
     RETURN_IF_ERROR(on_all_ranks(add_optimizer(*training_, config_, context_)));
+    if (!uneven.empty()) {
+      known.warnings.push_back(std::move(uneven));
+    }
     for (const auto* const more : {&context_.device_warnings, &config_.warnings, &training_->data.warnings}) {
       known.warnings.insert(known.warnings.end(), more->begin(), more->end());
     }

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "trainer/config/options.h"
+#include "trainer/config/train_config.h"
 
 namespace rollcall::config {
 namespace {
@@ -72,7 +73,19 @@ TEST(GlobalBatch, WithoutItNothingChanges) {
 TEST(GlobalBatch, RefusesAnAccumulationOfItsOwn) {
   Settings settings = with("256", "64");
   ASSERT_TRUE(settings.set("grad-accumulation", "2", "--grad-accumulation"));
-  EXPECT_EQ(apply_global_batch(settings, 1).error().setting, "--grad-accumulation");
+  const Error error = check_options_have_effect(settings).error();
+  EXPECT_EQ(error.setting, "--grad-accumulation");
+  EXPECT_EQ(error.action, "leaving it out");  // --global-batch=0 would be another learning rate
+}
+
+TEST(GlobalBatch, AnElasticTrainingContinuesWithTheNearest) {
+  Settings settings = with("9", "64");
+  ASSERT_TRUE(settings.set("elastic", "on", "--elastic"));
+  const Result<std::string> warning = apply_global_batch(settings, 2);
+  ASSERT_TRUE(warning);
+  EXPECT_NE(warning->find("continuing with steps of 8 images"), std::string::npos) << *warning;
+  EXPECT_EQ(settings.integer("batch-size"), 4);
+  EXPECT_EQ(settings.text("global-batch"), "9");  // three ranks return to it
 }
 
 TEST(GlobalBatch, ARefusalNamesTheNearestThatWorks) {

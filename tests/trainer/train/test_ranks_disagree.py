@@ -21,6 +21,7 @@ def with_rank_1_given(folder, *more, env=(), code=0, options=OPTIONS):
     ("--lr=0.02", "--lr: 0.02: ", "rank 0 has 0.01"),
     ("--seed=7", "--seed: 7: ", "rank 0 has 0"),
     ("--batch-size=8", "--batch-size: 8: ", "rank 0 has 4"),
+    ("--global-batch=15", "--global-batch: 15: ", "rank 0 has 0"),
     ("--checkpoint-steps=1", "--checkpoint-steps: 1: ", "rank 0 has 2"),
     ("--resume=never", "--resume: never: ", "rank 0 has auto"),
     ("--resume=continue-with-changes", "--resume: continue-with-changes: ", "rank 0 has auto"),

@@ -86,3 +86,32 @@ def test_the_workers_of_an_agent_print_the_settings_once(tmp_path):
                            trainer_ranks.PROGRAM, "--print-config", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True,
                           timeout=240, env={**os.environ, "HOME": str(tmp_path), "SCRATCH": str(tmp_path)})
     assert done.stdout.count('"batch-size"') == 1, done.stdout
+
+
+@pytest.mark.parametrize("text, code, message", [
+    ("lr = 0.5\n", 78, "sets nothing in a table [trainer]; try writing [trainer] above its keys"),
+    ("[train]\nlr = 0.5\n", 78, "sets nothing in a table [trainer]; try writing [trainer] above its keys"),
+    ('[trainer]\nrecipe = "goyal-90"\nlr = 1\n', 78, "has the key recipe itself, but a recipe cannot contain another"),
+    ("[trainer]\nmomentun = 0.5\n", 78, "momentum"), ("[trainer]\nepochs = 0\n", 78, "epochs"), (None, 66, "No such file or directory")])
+def test_a_recipe_that_is_not_one_is_rejected(tmp_path, text, code, message):
+    if text is not None:
+        (tmp_path / "mine.toml").write_text(text)
+    found, out, error = train(tmp_path, *ONE_STEP, "--recipe=./mine.toml")
+    assert found == code and message in error and error.startswith("rollcall: "), out + error
+
+
+def test_an_unknown_recipe_is_rejected_and_the_list_is_shown_in_any_case(tmp_path):
+    code, _, error = train(tmp_path, *ONE_STEP, "--recipe=goyal90")
+    assert code == 64 and error == "rollcall: --recipe: goyal90: is not a known recipe; try --recipe=goyal-90\n"
+    code, out, _ = train(tmp_path, "--recipe-list", ROLLCALL_RECIPE="none-such")
+    assert code == 0 and [line.split()[0] for line in out.splitlines()] == ["goyal-90", "nvidia-dle", "torchvision-v1"]
+
+
+def test_epochs_of_a_schedule_without_effect_are_a_warning(tmp_path):
+    options = (*ONE_STEP[:-2], "--max-steps=0", "--epochs=1", "--optimizer=sgd", "--lr=1e-4")
+    options = [option for option in options if option != "--max-steps=1"]
+    _, _, error = train(tmp_path, *options, "--lr-schedule=milestones", "--lr-milestones=0.5,30", "--warmup-epochs=3", "--run-name=a")
+    assert "rollcall: warning: --lr-milestones: 30: is not before the end of the training, after 1 epoch\n" in error, error
+    assert "rollcall: warning: --warmup-epochs: 3: the training ends before its warm-up does\n" in error, error
+    _, _, error = train(tmp_path, *options, "--lr-schedule=milestones", "--lr-milestones=0.5", "--warmup-epochs=0.5", "--run-name=b")
+    assert "warning" not in error, error

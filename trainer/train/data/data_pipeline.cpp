@@ -91,6 +91,11 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   const std::int64_t images = datasets.train->size();
   const std::int64_t batches = config.sampling.accumulation * ranks.all;
   const std::int64_t needed = config.sampling.batch_size * batches;
+  if (needed > images && config.global_batch > 0) {
+    return fail("--global-batch", std::to_string(config.global_batch),
+                fmt::format("is more than the {} of the training set", counted(images, "image")),
+                fmt::format("--global-batch={}", std::max(ranks.all, images / ranks.all * ranks.all)));
+  }
   if (needed > images) {
     return fail("--batch-size", std::to_string(config.sampling.batch_size),
                 fmt::format("{} {} {} a step, but the training set has {}",

@@ -32,10 +32,26 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
   }
 }
 
+/// Adds a change of --global-batch, which also sets lr-scaling, and returns whether there is one.
+bool add_global_batch(std::vector<config::Change>& changes, const EarlierTraining& earlier, std::int64_t now) {
+  const std::string given = config::setting_then(earlier.config_json, "global-batch");
+  std::string then = given.empty() ? "0" : given;  // files of earlier versions do not store it
+  if (then == std::to_string(now)) {
+    return false;
+  }
+  std::erase_if(changes, [](const config::Change& change) { return change.option == "--lr-scaling"; });
+  changes.push_back({"--global-batch", std::move(then), std::to_string(now)});
+  return true;
+}
+
 /// Adds changes of the size of a step that the user requested; another number of ranks alone is not another training.
 void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
                    const config::TrainConfig& config, const JobContext& context) {
-  const std::int64_t now = step_size(config, context).images();
+  const StepSize size = step_size(config, context);
+  const std::int64_t now = size.images();
+  if (add_global_batch(changes, earlier, size.global_batch)) {
+    return;
+  }
   const auto compare = [&](const char* name, std::int64_t value) {
     std::string then = config::setting_then(earlier.config_json, name);
     if (!then.empty() && then != std::to_string(value)) {
@@ -45,13 +61,13 @@ void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& 
   if (earlier.progress.global_batch_asked == now || earlier.images_of_step() == now) {
     const std::size_t before = changes.size();
     add_scaling(changes, earlier, config, now);
-    if (changes.size() == before && config.parallel.replica.exact.virtual_ranks > 0) {
+    const bool same_ranks = size.global_batch > 0 && earlier.progress.world_size == size.world_size;
+    if (changes.size() == before && (same_ranks || config.parallel.replica.exact.virtual_ranks > 0)) {
       compare("batch-size", config.batch_size());  // BatchNorm uses other batches
     }
     return;
   }
-  if (config.global_batch > 0) {
-    compare("global-batch", config.global_batch);
+  if (size.global_batch > 0) {  // other ranks, which cannot divide it
     return;
   }
   compare("batch-size", config.batch_size());
@@ -129,6 +145,12 @@ struct Remedy {
 };
 
 Remedy remedy_for(std::int64_t images, const StepSize& now) {
+  if (now.global_batch > 0) {
+    return {"--global-batch", now.global_batch,
+            now.images() == now.global_batch
+                ? fmt::format("--global-batch={}", images)
+                : fmt::format("using a number of ranks that divides {}", now.global_batch)};
+  }
   if (const auto accumulation = accumulation_for(images, now.world_size, now.batch_size)) {
     return {"--grad-accumulation", now.accumulation,
             fmt::format("--grad-accumulation={}, or leaving it out", *accumulation)};
@@ -145,7 +167,8 @@ Remedy remedy_for(std::int64_t images, const StepSize& now) {
 }  // namespace
 
 StepSize step_size(const config::TrainConfig& config, const JobContext& context) {
-  return {virtual_ranks(config, context).all, config.batch_size(), config.grad_accumulation()};
+  return {virtual_ranks(config, context).all, config.batch_size(), config.grad_accumulation(),
+          config.data.global_batch};
 }
 
 std::optional<std::int64_t> accumulation_for(std::int64_t images, std::int64_t world_size, std::int64_t batch_size) {

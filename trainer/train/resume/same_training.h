@@ -39,6 +39,7 @@ struct StepSize {
   std::int64_t world_size = 1;
   std::int64_t batch_size = 1;    ///< images of one rank in one micro-batch
   std::int64_t accumulation = 1;  ///< micro-batches of one rank in a step
+  std::int64_t global_batch = 0;  ///< --global-batch; 0: not given
 
   /// Returns the images of a step over all ranks.
   [[nodiscard]] std::int64_t images() const { return world_size * batch_size * accumulation; }

@@ -70,6 +70,21 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
   return schedule;
 }
 
+/// Warns of epochs of the schedule that have no effect. A run that --max-steps ends may be a trial of a longer one.
+void warn_of_schedule(const config::OptimConfig& wanted, const optim::ScheduleOptions& schedule, std::int64_t epochs,
+                      std::vector<std::string>& warnings) {
+  if (wanted.warmup_epochs > 0 && (schedule.warmup_steps == 0 || schedule.warmup_steps >= schedule.total_steps)) {
+    warnings.push_back(fmt::format("--warmup-epochs: {}: {}", wanted.warmup_epochs,
+                                   schedule.warmup_steps == 0 ? "is less than a step, so there is no warm-up"
+                                                              : "the training ends before its warm-up does"));
+  }
+  const bool drops = schedule.kind == optim::ScheduleKind::Milestones;
+  if (drops && !schedule.milestones.empty() && schedule.milestones.back() >= schedule.total_steps) {
+    warnings.push_back(fmt::format("--lr-milestones: {}: is not before the end of the training, after {}",
+                                   wanted.milestones.back(), counted(epochs, "epoch")));
+  }
+}
+
 /// Warns if --elastic-exact is slower than necessary.
 void warn_of_shares(const config::TrainConfig& config, const JobContext& context, std::vector<std::string>& warnings) {
   const std::int64_t all = config.parallel.replica.exact.virtual_ranks;
@@ -141,6 +156,9 @@ Result<void> add_optimizer(Training& training, const config::TrainConfig& config
   training.optimizer = std::move(made);
   training.steps_of_epoch = training.data.train_sampler->steps();
   training.schedule = make_schedule(config, options.learning_rate, training.steps_of_epoch);
+  if (config.run.max_steps == 0) {
+    warn_of_schedule(config.optim, training.schedule, config.run.epochs, training.data.warnings);
+  }
   return {};
 }
 

@@ -230,6 +230,26 @@ def test_nodes_leave_and_join_between_two_steps(training):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
+@pytest.mark.long
+def test_ranks_that_cannot_divide_the_global_batch_continue_with_the_nearest(training):
+    """The state is in memory alone: an error would lose it."""
+    endpoint = f"127.0.0.1:{agents.free_port()}"
+    run = training("run", f"--max-steps={STEPS}", "--epochs=100", "--global-batch=9", workers=1, endpoint=endpoint,
+                   launch=("--nnodes=1:2", "--max-restarts=9", "--rdzv-conf=last_call_timeout=1"))
+    first = run.start()
+    second = run.start("--rdzv-conf=last_call_timeout=1,is_host=false")
+    run.wait_for_step(8)
+    ranks = run.workers(first)
+    elastic_runs.kill(second.pid)
+    run.wait(lambda: len(run.records("regrouped")) == 1)
+    assert run.workers(first) == ranks
+    assert first.wait(timeout=agents.DEADLINE) == 0, run.text()
+    text = run.text()
+    assert "--global-batch: 9: cannot be divided among 2 ranks into micro-batches of at most 4 images; continuing with steps of 8 images" in text
+    assert run.steps()[-1] == STEPS
+    assert {record["samples"] for record in run.records("step")} == {8, 9}
+
+
 def test_fsdp_resumes_from_the_newest_checkpoint_in_the_same_processes(training):
     run = training("run", f"--max-steps={STEPS}", "--epochs=100", "--parallel=fsdp", "--checkpoint-steps=5", workers=2)
     run.start()
