@@ -28,11 +28,11 @@ constexpr std::array kFlags{
 
 constexpr std::string_view kUsage = R"(usage: rollcall-train [OPTION...]
 
-Trains a ResNet on all ranks of this Slurm step. An interrupted run continues exactly where it stopped.
+Trains a ResNet on all ranks of this Slurm step. The same command again continues from the newest checkpoint.
 
   srun --ddp rollcall-train                                  synthetic images, to test the installation
   srun --ddp rollcall-train --data=$SCRATCH/imagenet --recipe=torchvision-v1
-  sbatch run.sbatch --data=$SCRATCH/imagenet                 the same, requeued at the time limit
+  sbatch run.sbatch --data=$SCRATCH/imagenet                 requeued at the time limit (share/rollcall/sbatch_templates)
   rollcall-train --benchmark-data --data=$SCRATCH/imagenet   how fast the data can be read
   rollcall-train --max-steps=20 --model=resnet18 --image-size=64   alone on this machine
 
