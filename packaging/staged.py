@@ -114,8 +114,10 @@ def copy_licences(libraries, folder):
         path = library.resolve()
         texts, package = licences_of_wheel(path) if "site-packages" in path.parts else licences_of_package(path)
         for text in texts:
-            (folder / package).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(text, folder / package / text.name)
+            inside = "/".join(text.parts[text.parts.index("licenses") + 1:]) if "licenses" in text.parts else text.name
+            target = folder / package / inside.replace("/", "-")  # two files of a wheel may have one name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(text, target)
 
 
 def licences_of_package(path):

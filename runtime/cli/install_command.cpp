@@ -152,13 +152,15 @@ std::vector<std::string> warnings_of(const install::SiteInput& input) {
   return lines;
 }
 
-/// Checks that only its owner may change a file that is installed as root's.
-Result<void> check_source(const std::string& path, bool by_anybody) {
+/// Checks that only its owner, root and `owners` may change a file that is installed as root's, or replace it in the
+/// folders above.
+Result<void> check_source(const std::string& path, TrustedOwners owners) {
   struct stat status {};
-  const bool there = ::stat(path.c_str(), &status) == 0;
-  const auto found = there ? trust_problem(status, path, TrustedOwners{.anybody = by_anybody, .users = {status.st_uid}})
-                           : std::nullopt;
-  return found ? Result<void>(settings::refuse_untrusted(path, *found)) : Result<void>();
+  if (::stat(path.c_str(), &status) != 0) {
+    return {};
+  }
+  owners.users.push_back(status.st_uid);
+  return install::check_trusted(absolute(path), install::ImageRoot(), owners, install::Sticky::Closed);
 }
 
 /// The parts of the plugin's line that exist already.
@@ -221,7 +223,7 @@ Result<void> check_owners(const CommandContext& context, const PluginFile& found
   Result<void> checked;
   for (const std::string& path :
        {context.options.text("profile"), input.root.on_this_machine(found.path), program.path}) {
-    checked = checked ? check_source(path, profile.owners.anybody) : checked;
+    checked = checked ? check_source(path, profile.owners) : checked;
   }
   for (const std::string& path : present.files) {
     checked = checked ? install::check_trusted(path, input.root, who_chooses) : checked;

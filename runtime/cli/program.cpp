@@ -102,7 +102,11 @@ Error fall_through(std::span<const std::string> arguments) {
   }
   std::vector<std::string> program(arguments.begin(), arguments.end());
   program.front() = "rollcall-" + name;
-  const auto beside = find_in_installation(program.front()).file;
+  const auto [beside, passed_over] = find_in_installation(program.front());
+  if (!passed_over.empty()) {
+    return fail(program.front(), "", passed_over + ", so it is not started", "making that writable for its owner alone",
+                ErrorKind::Configuration);
+  }
   if (beside && std::filesystem::is_regular_file(*beside)) {  // not a folder of that name, as a prefix may have
     program.front() = beside->string();
   }

@@ -102,7 +102,7 @@ constexpr std::array kRunTable{
             "USR1 and USR2 are always passed on",
             kFailure},
     Setting{"print-completion", Kind::Choice, "none", "SHELL", "Print a completion script", kFailure,
-            "none|bash|zsh|tcsh"},
+            "none|bash|zsh|fish|tcsh"},
 
     Setting{"give-up-after", Kind::Integer, "8", "N", "End after N generations in a row that ran for less than 30 s",
             kOwn, "", 1, 1e9},

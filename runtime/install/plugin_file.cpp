@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <set>
+#include <iterator>
+#include <map>
 #include <string>
 
 #include "runtime/base/child_process.h"
@@ -56,8 +57,14 @@ std::optional<SlurmVersion> parse_slurm_version(std::string_view text) {
 std::optional<SlurmVersion> slurm_version(const Environment& environment, const std::string& slurm_conf) {
   Environment with_conf = environment;
   with_conf.set("SLURM_CONF", slurm_conf);
-  const Result<ChildOutput> output = run_and_capture({"srun", "--version"}, with_conf);
-  return output && output->exit_code == 0 ? parse_slurm_version(output->text) : std::nullopt;
+  // A compute node may have slurmd alone, and sudo may leave out the folder of srun.
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"srun", "--version"}, {"slurmd", "-V"}}) {
+    const Result<ChildOutput> output = run_and_capture(command, with_conf);
+    if (output && output->exit_code == 0) {
+      return parse_slurm_version(output->text);
+    }
+  }
+  return std::nullopt;
 }
 
 std::string placed_plugin(const std::string& path, const SlurmVersion& built_for, std::string_view bytes) {
@@ -75,22 +82,24 @@ std::string placed_plugin(const std::string& path, const SlurmVersion& built_for
 
 std::vector<std::string> plugins_beside(const std::string& program, const job::ListNames& names) {
   const std::string prefix = folder_of(folder_of(program));
-  std::set<std::string> found;
-  const auto look_in = [&](const std::string& folder) {
+  std::map<std::string, std::string> found;  // by version: the folder of this build's libraries goes before others
+  const auto look_in = [&](const std::string& version, const std::string& folder) {
     if (std::ranges::count(names(folder), kFile) > 0) {
-      found.insert(folder + "/" + kFile);
+      found.emplace(version, folder + "/" + kFile);
     }
   };
   for (const char* const libraries : {ROLLCALL_LIBDIR, "lib64", "lib"}) {
     const std::string folder = fmt::format("{}/{}/rollcall/", prefix, libraries);
     for (const std::string& name : names(folder)) {
       if (name.starts_with("slurm-")) {
-        look_in(folder + name);
+        look_in(name, folder + name);
       }
     }
   }
-  look_in(prefix + "/spank_plugin");
-  return {found.begin(), found.end()};
+  look_in("", prefix + "/spank_plugin");
+  std::vector<std::string> paths;
+  std::ranges::transform(found, std::back_inserter(paths), &std::pair<const std::string, std::string>::second);
+  return paths;
 }
 
 Result<PluginFile> fitting_plugin(const std::vector<PluginFile>& plugins, const std::optional<SlurmVersion>& slurm) {

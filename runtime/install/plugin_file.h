@@ -35,8 +35,8 @@ struct PluginFile {
 /// Parses "slurm-wlm 22.05.8" or "slurm 24.11.5-1". Pure.
 [[nodiscard]] std::optional<SlurmVersion> parse_slurm_version(std::string_view text);
 
-/// Returns the version of the srun in PATH; nothing where there is none. Runs `srun --version`, which needs
-/// `slurm_conf` from 24.11 on.
+/// Returns the version of the srun in PATH, or of the slurmd; nothing where there is none. Runs `srun --version`, which
+/// needs `slurm_conf` from 24.11 on.
 [[nodiscard]] std::optional<SlurmVersion> slurm_version(const Environment& environment, const std::string& slurm_conf);
 
 /// Returns the path to which `install --site` copies the plugin at `path`: in a folder beside it or beside its

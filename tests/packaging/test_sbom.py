@@ -49,7 +49,7 @@ def test_the_bill_names_each_library_its_licence_and_version(bill):
     relations = {(relation["relationshipType"], packages[relation["relatedSpdxElement"]]["name"])
                  for relation in bill["relationships"] if relation["spdxElementId"] == "SPDXRef-rollcall"}
     assert relations >= {("STATIC_LINK", name) for name in ("libsodium", "fmt", "toml++", "nlohmann-json", "GCC's libraries")}
-    assert relations >= {("DYNAMIC_LINK", name) for name in ("LibTorch", "HDF5", "ISA-L", "libjpeg-turbo", "libpng", "zlib", "GNU C library")}
+    assert relations >= {("DYNAMIC_LINK", name) for name in ("LibTorch", "HDF5", "ISA-L", "libjpeg-turbo", "libpng", "GNU C library")}
     versions = {package["name"]: package.get("versionInfo") for package in packages.values()}
     assert re.fullmatch(r"\d+\.\d+\.\d+", versions["LibTorch"])
     for name, module in (("libsodium", "libsodium"), ("HDF5", "hdf5")):
@@ -62,6 +62,7 @@ def test_the_bill_names_each_library_its_licence_and_version(bill):
 def test_a_library_that_lies_in_the_folder_is_contained(launch, tmp_path):
     """One that components.toml has not goes by its package."""
     folder = shutil.copytree(launch, tmp_path / "bundle")
+    (folder / "lib").mkdir()
     libraries = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     for name in ("libc.so.6", "liblzma.so.5"):
         shutil.copy(re.search(rf"^\s*{re.escape(name)} \(.*x86-64.*=> (.*)", libraries, re.M)[1], folder / "lib" / name)

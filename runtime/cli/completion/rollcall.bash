@@ -45,7 +45,8 @@ _rollcall() {
     words[-1]+='=' word=
   fi
   if [[ " ${words[*]} " == *' -- '* ]]; then  # the command line of a program
-    COMPREPLY=($(compgen -c -f -- "$word"))
+    compopt -o filenames  # quotes what a shell would run
+    mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
     return
   fi
   choices=$(_rollcall_words "${words[@]}" "$word")
@@ -54,7 +55,7 @@ _rollcall() {
     compopt -o nospace
   elif [[ $choices == */* ]]; then
     compopt -o filenames
-    COMPREPLY+=($(compgen -f -- "$word"))
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$word")
   fi
 }
 complete -o default -F _rollcall rollcall @ROLLCALL_PROGRAMS@

@@ -178,6 +178,13 @@ TEST(PluginFile, AnInstallationHasOneForEachSlurm) {
   EXPECT_THAT(plugins_beside("/usr/bin/rollcall", files.names()), testing::IsEmpty());
 }
 
+TEST(PluginFile, OneForASlurmIsTakenWhereALinkOrAnOlderBuildHasAnother) {
+  const Files files{
+      {{"/o/lib64/rollcall/slurm-22.05/spank_rollcall.so", ""}, {"/o/lib/rollcall/slurm-22.05/spank_rollcall.so", ""}},
+      {}};
+  EXPECT_THAT(plugins_beside("/o/bin/rollcall", files.names()), testing::SizeIs(1));
+}
+
 TEST(PluginFile, TheOneForThisSlurmIsChosen) {
   const std::vector<PluginFile> plugins{{"/o/lib/rollcall/slurm-22.05/spank_rollcall.so", "", {22, 5, 8}},
                                         {"/o/lib/rollcall/slurm-23.11/spank_rollcall.so", "", {23, 11, 4}}};

@@ -156,6 +156,20 @@ def test_a_writable_plugin_is_refused_unless_config_owner_is_any(rollcall, image
     assert site(rollcall, "install", *options, "--config-owner=any").returncode == 0
 
 
+def test_a_plugin_in_a_folder_that_others_may_write_to_is_refused(rollcall, image):
+    """They could put another one in its place before it is copied as root's."""
+    folder = image / "opt" / "lib" / "rollcall" / "slurm-22.05"
+    folder.mkdir(parents=True)
+    shutil.copy(image / "opt" / "spank_rollcall.so", folder)
+    options = ["--site", f"--root={image}", "--plugin=/opt/lib/rollcall/slurm-22.05/spank_rollcall.so"]
+    folder.chmod(0o777)
+    refused = site(rollcall, "install", *options)
+    assert refused.returncode == 78 and f"others may write to {folder}" in refused.stderr
+    assert not list((image / "opt" / "lib" / "rollcall").glob("22.05-*"))
+    folder.chmod(0o755)
+    assert site(rollcall, "install", *options).returncode == 0
+
+
 @pytest.mark.parametrize("line", ["PlugStackConfig = {}", 'PlugStackConfig="{}"', "SlurmctldPort=6817 PlugStackConfig={}",
                                   "PlugStackConfig=\\\n{}"])
 def test_plugstackconfig_is_parsed_in_every_spelling(rollcall, image, line):
