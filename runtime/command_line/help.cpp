@@ -123,7 +123,7 @@ std::string settings_text(std::span<const Table> tables, const Shows& shows, boo
       }
       if (setting.group != group) {
         group = setting.group;
-        text += fmt::format("{}{} [default]:\n", text.empty() ? "" : "\n", group);
+        text += fmt::format("{}{} (default in brackets):\n", text.empty() ? "" : "\n", group);
       }
       Setting shown = setting;
       shown.help = first_sentences ? shown.help.substr(0, shown.help.find(". ")) : shown.help;

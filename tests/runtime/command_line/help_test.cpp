@@ -48,10 +48,10 @@ TEST(HelpText, ShowsCommonOptionsWithTheFirstSentenceOfTheirHelp) {
             "                                  Show the common options, all of them, or those of one group\n"
             "  --json                          Print JSON\n"
             "\n"
-            "Data [default]:\n"
+            "Data (default in brackets):\n"
             "  --workers=N                     Threads that load [0]\n"
             "\n"
-            "Nodes and workers [default]:\n"
+            "Nodes and workers (default in brackets):\n"
             "  --model=NAME                    Network to train: small|large [small]\n"
             "\n"
             "Exit codes: 0\n");
@@ -71,7 +71,7 @@ TEST(HelpText, AllShowsEveryOptionWithItsFullHelp) {
 
 TEST(HelpText, GroupTopicShowsOnlyItsOptions) {
   const std::string text = text_of(page(), "nodes-and-workers");
-  EXPECT_THAT(text, HasSubstr("Nodes and workers [default]:\n  --model=NAME"));
+  EXPECT_THAT(text, HasSubstr("Nodes and workers (default in brackets):\n  --model=NAME"));
   EXPECT_THAT(text, Not(HasSubstr("--workers")));
 }
 
@@ -89,7 +89,7 @@ TEST(HelpText, WithoutCommonOptionsEveryOptionIsShown) {
   const std::string text = text_of(tool, "");
   for (const Setting& setting : settings::launch_table()) {
     EXPECT_THAT(text, HasSubstr("\n  " + settings::option_name(setting.name)));
-    EXPECT_THAT(text, HasSubstr(std::string(setting.group) + " [default]:\n"));
+    EXPECT_THAT(text, HasSubstr(std::string(setting.group) + " (default in brackets):\n"));
   }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -100,9 +100,9 @@ TEST(HelpText, WithoutCommonOptionsEveryOptionIsShown) {
 TEST(HelpText, CommandsAreTopicsToo) {
   HelpPage tool{.name = "rollcall-tool", .text = "usage: rollcall-tool COMMAND\n"};
   tool.commands.push_back({.name = "rollcall-tool ls", .text = "usage: rollcall-tool ls\n", .tables = {kTable}});
-  EXPECT_THAT(text_of(tool, "ls"), HasSubstr("usage: rollcall-tool ls\n\nData [default]:\n  --workers=N "));
+  EXPECT_THAT(text_of(tool, "ls"), HasSubstr("usage: rollcall-tool ls\n\nData (default in brackets):\n  --workers=N "));
   EXPECT_THAT(text_of(tool, ""), Not(HasSubstr("--workers")));
-  EXPECT_THAT(text_of(tool, "all"), HasSubstr("\nrollcall-tool ls\nData [default]:\n  --workers=N "));
+  EXPECT_THAT(text_of(tool, "all"), HasSubstr("\nrollcall-tool ls\nData (default in brackets):\n  --workers=N "));
 }
 
 TEST(HelpText, RoffTopicEscapesTextForTroff) {
