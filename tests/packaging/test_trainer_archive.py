@@ -97,7 +97,7 @@ def test_no_file_of_the_archive_names_the_build(unpacked):
 
 
 def test_it_needs_what_the_page_says(unpacked):
-    page = (SOURCE / "docs/administrator/packages.md").read_text()
+    page = (SOURCE / "docs/administrator/packages.md").read_text().partition("\n## Trainer archive\n")[2]
     said = {library: re.search(rf"{library} ([\d.]+)", page, re.I)[1] for library in ("GLIBC", "GLIBCXX")}
     for path in elf_files(unpacked):
         symbols = subprocess.run(["objdump", "-T", path], capture_output=True, text=True, check=True).stdout

@@ -107,9 +107,9 @@ def test_own_kernels_are_not_used_on_unsupported_devices(tmp_path):
 
 def test_idle_devices_give_one_warning(tmp_path):
     output = trainer_ranks.run(tmp_path / "one", *DATA, STAND_IN, "--max-steps=1", ranks=1, env={"STAND_IN_COUNT": "4"})
-    told, = [line for line in output.splitlines() if "idle" in line]
+    told, = [line for line in output.splitlines() if "are idle" in line]
     assert "4 devices are visible to this task" in told and told.endswith("try running one rank for each device: srun --ntasks-per-node=4")
-    assert "idle" not in trainer_ranks.run(tmp_path / "two", *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2"})
+    assert "are idle" not in trainer_ranks.run(tmp_path / "two", *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2"})
 
 
 @pytest.mark.parametrize("options", [(), ("--parallel=fsdp",), ("--sync-bn",), ("--cuda-graph=on",)], ids=["ddp", "fsdp", "sync-bn", "graph"])
