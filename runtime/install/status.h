@@ -59,7 +59,7 @@ struct Status {
 enum class Sticky { Open, Closed };
 
 /// Checks that steps would trust `path`: only root, the owner of the image's root folder and `owners` can have changed
-/// it (base/believed_file.h). Missing files are skipped. Error: Configuration.
+/// it (base/trusted_file.h). Missing files are skipped. Error: Configuration.
 [[nodiscard]] Result<void> check_trusted(const std::string& path, const ImageRoot& root, const TrustedOwners& owners,
                                          Sticky sticky = Sticky::Open);
 

@@ -124,7 +124,8 @@ TEST(Program, HelpOfEveryCommandShowsAnExampleInBothForms) {
 TEST(Program, OnlyHelpSettingsListsLaunchSettings) {
   const std::string text = run({"help", "settings"}).out;
   EXPECT_THAT(text, HasSubstr("\n  --port-range=FIRST-LAST"));
-  EXPECT_THAT(run({"help", "settings", "network"}).out, StartsWith("Network (default in brackets):\n  --host-template="));
+  EXPECT_THAT(run({"help", "settings", "network"}).out,
+              StartsWith("Network (default in brackets):\n  --host-template="));
   for (const Command& command : all_commands()) {
     EXPECT_THAT(run({"help", std::string(command.name), "all"}).out,
                 testing::Not(HasSubstr("--port-range=FIRST-LAST")));
