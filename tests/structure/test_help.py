@@ -11,11 +11,11 @@ ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__)
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "release"))
 HINT = "regenerate it: scripts/update-pages"
 MOST_LINES = 60
-# The file with the table of options of each program or command that has one.
+# The files with the table of options of each program or command that has one.
 TABLES = {
     "rollcall doctor": "runtime/cli/doctor_command.cpp", "rollcall install": "runtime/cli/install_command.cpp",
     "rollcall run": "runtime/elastic/options.cpp", "rollcall help settings": "runtime/settings/launch_settings.cpp",
-    "rollcall-train": "trainer/config/trainer_settings.cpp", "rollcall-pack": "trainer/tools/pack/program.cpp",
+    "rollcall-train": "trainer/config/*_settings.cpp", "rollcall-pack": "trainer/tools/pack/program.cpp",
     "rollcall-report": "trainer/tools/report/main.cpp", "rollcall-top": "trainer/tools/top/main.cpp",
     "rollcall-bench-collectives": "trainer/tools/bench_collectives/main.cpp",
     **{f"rollcall-checkpoint {name}": f"trainer/tools/checkpoint/{name}_command.cpp"
@@ -45,7 +45,9 @@ def options_in(text):
 
 
 def names_in(table):
-    text = (ROOT / table).read_text().replace("kTaskTimeout", '"task.timeout"')
+    files = sorted(ROOT.glob(table))
+    assert files, table
+    text = "".join(file.read_text() for file in files).replace("kTaskTimeout", '"task.timeout"')
     return ["--" + name.replace(".", "-") for name in re.findall(r'Setting\{\s*"([a-z.-]+)"', text)]
 
 

@@ -28,7 +28,7 @@ constexpr std::array kFlags{
     Flag{"dry-run", 0, "Remove nothing, and print what would be removed"},
 };
 
-// The same names, defaults and limits as in trainer/config/trainer_settings.cpp.
+// The same names, defaults and limits as in trainer/config/run_settings.cpp.
 constexpr std::array kTable{
     Setting{"keep-last", Kind::Integer, "3", "N", "Number of newest checkpoints to keep", "Retention", "", 1, 1e6},
     Setting{"keep-best", Kind::Integer, "1", "N", "Number of checkpoints with the best validation to keep as well",

@@ -1,0 +1,112 @@
+#include <array>
+
+#include "runtime/settings/choices.h"
+#include "trainer/config/settings_groups.h"
+#include "trainer/model/resnet_shapes.h"
+#include "trainer/optim/optimizer_kind.h"
+
+namespace rollcall::config {
+namespace {
+
+using settings::Kind;
+using settings::Setting;
+
+constexpr std::string_view kOptimizers = settings::kChoicesOf<optim::kOptimizers>;
+
+constexpr std::array kTrainingSettings{
+    Setting{"model", Kind::Choice, "resnet50", "NAME", "Network to train. resnet20 is for images of about 32 pixels",
+            "Model", settings::kChoicesOf<model::kResNets>}
+        .common(),
+    Setting{"num-classes", Kind::Integer, "0", "N",
+            "Number of outputs of the model. 0: the number of classes in the data, 1000 with --data=fake", "Model", "",
+            0, 1e6},
+    Setting{"zero-init-residual", Kind::Switch, "false", "on|off",
+            "Start every residual branch at zero (Goyal et al. 2017), which helps large batches", "Model"},
+    Setting{"channels-last", Kind::Switch, "true", "on|off",
+            "Keep images and weights in the channels-last memory format", "Model"},
+
+    Setting{
+        "recipe", Kind::Text, "none", "NAME|FILE",
+        "Published settings for a training, such as goyal-90. The user's own settings have precedence. FILE: a TOML "
+        "file with a table [trainer]. --recipe-list shows the names",
+        "Training", "none"}
+        .common(),
+    Setting{"epochs", Kind::Integer, "120", "N", "Passes over the training data", "Training", "", 1, 1e9}.common(),
+    Setting{"max-steps", Kind::Integer, "0", "N",
+            "Stop after this many steps in total, 0: no limit. A schedule that depends on the end ends there too",
+            "Training", "", 0, kMost}
+        .common(),
+    Setting{"global-batch", Kind::Integer, "0", "N",
+            "Images per step of all ranks together, for the same training on any number of ranks. Micro-batches are as "
+            "large as --batch-size allows, and --lr is the rate of a step. 0: --batch-size and --grad-accumulation",
+            "Training", "", 0, 1e9},
+    Setting{"batch-size", Kind::Integer, "64", "N",
+            "Images per rank and micro-batch. A step has --grad-accumulation micro-batches", "Training", "", 1, 1e6}
+        .common(),
+    Setting{"grad-accumulation", Kind::Integer, "1", "N",
+            "Micro-batches per step. Their gradients are added up and sent once. If this is not given, a "
+            "training that resumes with another number of ranks takes the number that keeps the images per step",
+            "Training", "", 1, 1e6},
+    Setting{"seed", Kind::Integer, "0", "N", "Seed of initial weights, order of the images and augmentation",
+            "Training", "", 0, kMost},
+    Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "Optimizer", "Training"}.common(),
+    Setting{"lr", Kind::Number, "3e-4", "RATE", "Learning rate for one rank and micro-batch, see --lr-scaling",
+            "Training", "", 0, 1e6}
+        .common(),
+    Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
+            "How the learning rate grows with ranks * grad-accumulation", "Training"},
+    Setting{
+        "lr-schedule", Kind::Choice, "none", "none|cosine|linear|polynomial|step|milestones",
+        "How the learning rate changes after warm-up. cosine, linear and polynomial go down to --lr-end-factor at the "
+        "end of the training",
+        "Training"}
+        .common(),
+    Setting{"lr-end-factor", Kind::Number, "0", "FACTOR",
+            "Learning rate at the end of the training, as a fraction of the rate after warm-up", "Training", "", 0, 1},
+    Setting{"lr-power", Kind::Number, "2", "X", "Power of --lr-schedule=polynomial", "Training", "", 0.01, 100},
+    Setting{"lr-milestones", Kind::List, "30,60,80", "EPOCHS",
+            "Epochs at which the learning rate drops by --lr-step-factor with --lr-schedule=milestones", "Training"},
+    Setting{"lr-step-epochs", Kind::Number, "30", "EPOCHS", "Epochs between two drops with --lr-schedule=step",
+            "Training", "", 1e-6, 1e9},
+    Setting{"lr-step-factor", Kind::Number, "0.1", "FACTOR", "Factor of each drop of the learning rate", "Training", "",
+            0, 1},
+    Setting{"warmup-epochs", Kind::Number, "0", "EPOCHS", "Epochs of linear warm-up of the learning rate, 0: none",
+            "Training", "", 0, 1e9}
+        .common(),
+    Setting{"warmup-start-factor", Kind::Number, "0", "FACTOR",
+            "Learning rate before the warm-up, as a fraction of the rate after it", "Training", "", 0, 1},
+    Setting{"scale-optim-params", Kind::Switch, "false", "on|off",
+            "Scale AdamW's lr, betas and eps with ranks * grad-accumulation. This is the square-root rule of "
+            "arXiv 2205.10287",
+            "Training"},
+    Setting{"momentum", Kind::Number, "0.9", "FACTOR", "Momentum of SGD", "Training", "", 0, 1},
+    Setting{"nesterov", Kind::Switch, "false", "on|off", "Use Nesterov momentum with SGD", "Training"},
+    Setting{"weight-decay", Kind::Number, "0.01", "FACTOR", "Weight decay. It does not apply to batch norms and biases",
+            "Training", "", 0, 1e6},
+    Setting{"weight-decay-all", Kind::Switch, "false", "on|off", "Apply weight decay to batch norms and biases too",
+            "Training"},
+    Setting{"adam-beta1", Kind::Number, "0.9", "FACTOR", "Decay of the first moment of AdamW", "Training", "", 0, 1},
+    Setting{"adam-beta2", Kind::Number, "0.999", "FACTOR", "Decay of the second moment of AdamW", "Training", "", 0, 1},
+    Setting{"adam-eps", Kind::Number, "1e-8", "EPSILON", "Number that AdamW adds to the denominator", "Training", "", 0,
+            1},
+    Setting{"clip-grad-norm", Kind::Number, "0", "NORM",
+            "Largest norm of all gradients together. Larger gradients are scaled down to it. 0: no limit", "Training",
+            "", 0, 1e9},
+    Setting{"max-skipped-steps", Kind::Integer, "10", "N",
+            "Skipped steps in a row that end the training. A step is skipped if its gradients are not finite. 0: "
+            "no limit. --precision=fp16 has its own rule",
+            "Training", "", 0, kMost},
+    Setting{"precision", Kind::Choice, "fp32", "fp32|bf16|fp16",
+            "Type of convolutions and matrix products. Weights, their updates, statistics and the loss stay "
+            "fp32. fp16 also scales the loss",
+            "Training"}
+        .common(),
+    Setting{"label-smoothing", Kind::Number, "0", "FACTOR", "Label smoothing of the loss", "Training", "", 0, 1},
+
+};
+
+}  // namespace
+
+settings::Table training_settings() { return kTrainingSettings; }
+
+}  // namespace rollcall::config
