@@ -12,7 +12,8 @@ from report import Failure
 STEPS, SAVED = 10, 5
 # A graph is captured after 11 steps.
 GRAPH_STEPS = 20
-TRAINING = ("--model=resnet20", "--image-size=32", "--batch-size=16", "--optimizer=sgd", "--lr=0.01", "--log-steps=1",
+TRAINING = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=16", "--optimizer=sgd", "--lr-schedule=none", "--lr=0.01",
+            "--log-steps=1",
             "--valid-epochs=0", "--checkpoint-epochs=0", f"--checkpoint-steps={SAVED}", "--checkpoint-mode=sync",
             "--progress=lines", "--report=off", "--tf32=off", "--deterministic=on")
 
@@ -72,7 +73,8 @@ class Trainings:
 
     def stalls(self):
         folder = self._folder / "saves"
-        self._machine.run("rollcall-train", "--data=fake", "--fake-size=8192", "--model=resnet50", "--optimizer=sgd", "--batch-size=64",
+        self._machine.run("rollcall-train", "--data=fake", "--fake-size=8192", "--model=resnet50", "--optimizer=sgd", "--lr-schedule=none",
+                          "--batch-size=64",
                           "--precision=bf16", "--max-steps=80", "--valid-epochs=0", "--checkpoint-epochs=0", "--checkpoint-steps=20",
                           "--checkpoint-overlap=wait", "--keep-last=1", "--report=off", "--progress=lines", "--device=cuda",
                           f"--checkpoint-dir={folder}", seconds=self._budget.limit(120))

@@ -217,7 +217,7 @@ def inside(root, command, code=0):
 
 
 MINICLUSTER = "/srv/scripts/minicluster --dir=/srv/cluster"
-TINY = "--model=resnet20 --image-size=32 --fake-size=40 --batch-size=4 --max-steps=2"
+TINY = "--data=fake --model=resnet20 --image-size=32 --fake-size=40 --batch-size=4 --max-steps=2"
 MASTER = f"{MINICLUSTER} run srun -N2 --ddp env"
 INSTALL = f"{MINICLUSTER} run rollcall install --site --profile=/usr/share/rollcall/site_config/minicluster.toml"
 

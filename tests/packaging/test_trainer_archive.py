@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.python, pytest.mark.long]
 OF_THE_SYSTEM = {f"lib{name}" for name in ("c.so.6", "m.so.6", "dl.so.2", "rt.so.1", "pthread.so.0", "resolv.so.2", "util.so.1", "stdc++.so.6",
                                            "gcc_s.so.1")} | {"ld-linux-x86-64.so.2"}
 OF_NODES = {"libmpi.so.40", "libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1"}  # opened at run time, where a node has them
-SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=8", "--log-steps=1", "--progress=lines", "--valid-epochs=0")
+SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=8", "--log-steps=1", "--progress=lines", "--valid-epochs=0")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import agents
 from trainer_ranks import PROGRAM
 
 # Checkpoints at the very end alone: what a run goes on with then is in memory.
-SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=4", "--num-classes=10", "--fake-size=200", "--train-num-workers=1",
+SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=4", "--num-classes=10", "--fake-size=200", "--train-num-workers=1",
          "--valid-num-workers=1", "--progress=lines", "--log-steps=1", "--checkpoint-epochs=0", "--valid-epochs=0", "--rank-seconds=0",
          "--report=off", "--lr=0.001")
 

@@ -3,7 +3,8 @@ import json
 
 import trainer_ranks
 
-OPTIONS = (*trainer_ranks.SMALL, "--data=fake", "--fake-size=103", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=9", "--optimizer=sgd",
+OPTIONS = (*trainer_ranks.SMALL, "--fake-size=103", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=9", "--optimizer=sgd",
+           "--lr-schedule=none",
            "--lr=0.002", "--log-steps=1", "--lease-timeout=0")
 
 

@@ -14,6 +14,8 @@ import pytest
 from common_fixtures import built
 
 pytestmark = pytest.mark.python
+# What version 0.1.0 trained with by default, for any optimizer.
+EARLIER_DEFAULTS = ("--lr=3e-4", "--lr-schedule=none", "--weight-decay=0.01")
 DATA = pathlib.Path(__file__).parents[1] / "data"
 VERSIONS = sorted(path.name for path in DATA.iterdir())
 KEPT = {"config.toml", "etc/rollcall/site.toml", "etc/slurm/plugstack.conf", "metrics.jsonl", "step-00000001.h5.xz", "train.h5.xz", "val.h5.xz"}
@@ -38,9 +40,9 @@ class Run:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def train(self, *options, **more):
+    def train(self, *options, defaults=EARLIER_DEFAULTS, **more):
         return self.call("trainer/rollcall-train", "--data=data", "--model=resnet20", "--image-size=32", "--batch-size=4", "--optimizer=sgd",
-                         "--run-name=kept", "--report=off", *options, **more)
+                         "--run-name=kept", "--report=off", *defaults, *options, **more)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -101,6 +103,7 @@ def test_a_checkpoint_is_shown_and_verified(earlier):
 def test_a_training_goes_on_from_its_checkpoint_with_each_weight(earlier):
     """With its own settings it is the same training. A step at a rate that rounds to nothing then leaves each weight as it was read."""
     import h5py
+    assert "--lr was 3e-4 and is 0.0015625, --lr-schedule was none and is cosine" in earlier.train("--max-steps=1", defaults=(), code=76)
     assert f"{earlier.checkpoint} is the end of this training, at step 1" in earlier.train("--max-steps=1")
     said = earlier.train("--max-steps=2", "--resume=continue-with-changes", "--lr=1e-60")
     assert f"resumed from {earlier.checkpoint} at epoch 1, step 1" in said

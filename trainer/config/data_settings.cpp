@@ -9,8 +9,9 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kDataSettings{
-    Setting{"data", Kind::Path, "fake", "PATH|fake",
-            "Training images, or fake for synthetic ones. PATH is a folder with a sub-folder for each class, a "
+    Setting{"data", Kind::Path, "", "PATH|fake",
+            "Training images, or fake for synthetic ones. PATH is a folder with a sub-folder for "
+            "each class, a "
             "file of rollcall-pack, or a folder of WebDataset tar shards. Its train and val are used if it has "
             "them; otherwise its images are split 85/10/5",
             "Data", "fake"}

@@ -30,11 +30,10 @@ constexpr std::string_view kUsage = R"(usage: rollcall-train [OPTION...]
 
 Trains a ResNet on all ranks of this Slurm step. The same command again continues from the newest checkpoint.
 
-  srun --ddp rollcall-train                                  synthetic images, to test the installation
+  srun --ddp rollcall-train --data=fake                      synthetic images, to test the installation
   srun --ddp rollcall-train --data=$SCRATCH/imagenet --recipe=torchvision-v1
   sbatch run.sbatch --data=$SCRATCH/imagenet                 requeued at the time limit (share/rollcall/sbatch_templates)
   rollcall-train --benchmark-data --data=$SCRATCH/imagenet   how fast the data can be read
-  rollcall-train --max-steps=20 --model=resnet18 --image-size=64   alone on this machine
 
 Each option is also a variable (--batch-size is ROLLCALL_BATCH_SIZE) and a key of table [trainer] in a TOML file.
 )";
@@ -68,6 +67,31 @@ Result<std::string> help_text(const std::string& topic) {
                                  topic);
 }
 
+/// Sets what the user did not to values with which the optimizer trains well: those of arXiv 1706.02677 for SGD.
+Result<void> apply_defaults_of_optimizer(settings::Settings& settings) {
+  const std::string optimizer = settings.text("optimizer");
+  if (optimizer != "sgd") {
+    return {};
+  }
+  const std::int64_t images = settings.integer("global-batch");
+  const double rate = 0.1 * static_cast<double>(images > 0 ? images : settings.integer("batch-size")) / 256;
+  const std::array<std::pair<std::string_view, std::string>, 3> values{
+      {{"lr", fmt::format("{}", rate)}, {"lr-schedule", "cosine"}, {"weight-decay", "1e-4"}}};
+  for (const auto& [name, value] : values) {
+    if (settings.is_default(name)) {
+      RETURN_IF_ERROR(settings.set(name, value, "default with --optimizer=" + optimizer));
+    }
+  }
+  return {};
+}
+
+Result<void> confirm_data_given(const settings::Settings& settings, Request request) {
+  const bool reads = request == Request::Train || request == Request::BenchmarkData;
+  return !reads || !settings.text("data").empty()
+             ? Result<void>()
+             : fail("--data", "", "is not given", "--data=DIR, or --data=fake for synthetic images");
+}
+
 }  // namespace
 
 Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
@@ -91,6 +115,8 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   const Request request = request_of(parsed);
   if (request != Request::Help && request != Request::Version && request != Request::RecipeList) {
     RETURN_IF_ERROR(apply_recipe(trainer));
+    RETURN_IF_ERROR(apply_defaults_of_optimizer(trainer));
+    RETURN_IF_ERROR(confirm_data_given(trainer, request));
   }
   ASSIGN_OR_RETURN(std::string text, request == Request::Help         ? help_text(parsed.help_topic)
                                      : request == Request::RecipeList ? recipe_list()

@@ -31,7 +31,7 @@ struct Options {
 };
 
 /// Reads all layers of both tables: default < site profile < recipe < user file < ROLLCALL_* < command line. Errors:
-/// those of the layers, and a topic of --help that does not exist.
+/// those of the layers, a topic of --help that does not exist, and work on data without --data.
 [[nodiscard]] Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments);
 
 /// Returns the settings of `rollcall-train`, which include the flags of the Jülich recipe. They are given like launch

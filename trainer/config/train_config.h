@@ -37,7 +37,7 @@ struct ProcessGroupConfig {
 };
 
 struct DataConfig {
-  std::string given = "fake";    ///< setting `data`, as given
+  std::string given;             ///< setting `data`, as given
   data::DataOptions datasets{};  ///< with the expanded path of the source
   /// Sampling of the training images, without their number and the ranks. Batch size and accumulation hold for all.
   data::SamplerOptions sampling{};

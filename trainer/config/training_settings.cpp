@@ -44,22 +44,22 @@ constexpr std::array kTrainingSettings{
             "Images per rank and micro-batch. A step has --grad-accumulation micro-batches", "Training", "", 1, 1e6}
         .common(),
     Setting{"grad-accumulation", Kind::Integer, "1", "N",
-            "Micro-batches per step. Their gradients are added up and sent once. If this is not given, a "
-            "training that resumes with another number of ranks takes the number that keeps the images per step",
+            "Micro-batches per step. Their gradients are added up and sent once. If this is not given, a training that "
+            "resumes with another number of ranks takes the number that keeps the images per step",
             "Training", "", 1, 1e6},
     Setting{"seed", Kind::Integer, "0", "N", "Seed of initial weights, order of the images and augmentation",
             "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", kOptimizers, "Optimizer", "Training"}.common(),
-    Setting{"lr", Kind::Number, "3e-4", "RATE", "Learning rate for one rank and micro-batch, see --lr-scaling",
-            "Training", "", 0, 1e6}
+    Setting{"lr", Kind::Number, "3e-4", "RATE",
+            "Learning rate for one rank and micro-batch, see --lr-scaling. With sgd: 0.1 per 256 images", "Training",
+            "", 0, 1e6}
         .common(),
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
             "How the learning rate grows with ranks * grad-accumulation", "Training"},
-    Setting{
-        "lr-schedule", Kind::Choice, "none", "none|cosine|linear|polynomial|step|milestones",
-        "How the learning rate changes after warm-up. cosine, linear and polynomial go down to --lr-end-factor at the "
-        "end of the training",
-        "Training"}
+    Setting{"lr-schedule", Kind::Choice, "none", "none|cosine|linear|polynomial|one-cycle|step|milestones",
+            "How the learning rate changes after warm-up. cosine, linear, polynomial and one-cycle end at "
+            "--lr-end-factor. The default with sgd is cosine",
+            "Training"}
         .common(),
     Setting{"lr-end-factor", Kind::Number, "0", "FACTOR",
             "Learning rate at the end of the training, as a fraction of the rate after warm-up", "Training", "", 0, 1},
@@ -76,13 +76,14 @@ constexpr std::array kTrainingSettings{
     Setting{"warmup-start-factor", Kind::Number, "0", "FACTOR",
             "Learning rate before the warm-up, as a fraction of the rate after it", "Training", "", 0, 1},
     Setting{"scale-optim-params", Kind::Switch, "false", "on|off",
-            "Scale AdamW's lr, betas and eps with ranks * grad-accumulation. This is the square-root rule of "
-            "arXiv 2205.10287",
+            "Scale AdamW's lr, betas and eps with ranks * grad-accumulation. This is the square-root rule of arXiv "
+            "2205.10287",
             "Training"},
     Setting{"momentum", Kind::Number, "0.9", "FACTOR", "Momentum of SGD", "Training", "", 0, 1},
     Setting{"nesterov", Kind::Switch, "false", "on|off", "Use Nesterov momentum with SGD", "Training"},
-    Setting{"weight-decay", Kind::Number, "0.01", "FACTOR", "Weight decay. It does not apply to batch norms and biases",
-            "Training", "", 0, 1e6},
+    Setting{"weight-decay", Kind::Number, "0.01", "FACTOR",
+            "Weight decay. It does not apply to batch norms and biases. The default with sgd is 1e-4", "Training", "",
+            0, 1e6},
     Setting{"weight-decay-all", Kind::Switch, "false", "on|off", "Apply weight decay to batch norms and biases too",
             "Training"},
     Setting{"adam-beta1", Kind::Number, "0.9", "FACTOR", "Decay of the first moment of AdamW", "Training", "", 0, 1},
@@ -93,12 +94,12 @@ constexpr std::array kTrainingSettings{
             "Largest norm of all gradients together. Larger gradients are scaled down to it. 0: no limit", "Training",
             "", 0, 1e9},
     Setting{"max-skipped-steps", Kind::Integer, "10", "N",
-            "Skipped steps in a row that end the training. A step is skipped if its gradients are not finite. 0: "
-            "no limit. --precision=fp16 has its own rule",
+            "Skipped steps in a row that end the training. A step is skipped if its gradients are not finite. 0: no "
+            "limit. --precision=fp16 has its own rule",
             "Training", "", 0, kMost},
     Setting{"precision", Kind::Choice, "fp32", "fp32|bf16|fp16",
-            "Type of convolutions and matrix products. Weights, their updates, statistics and the loss stay "
-            "fp32. fp16 also scales the loss",
+            "Type of convolutions and matrix products. Weights, their updates, statistics and the loss stay fp32. fp16 "
+            "also scales the loss",
             "Training"}
         .common(),
     Setting{"label-smoothing", Kind::Number, "0", "FACTOR", "Label smoothing of the loss", "Training", "", 0, 1},

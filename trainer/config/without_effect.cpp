@@ -34,6 +34,7 @@ constexpr std::array kDependents{
     Dependent{"lr-step-factor", "", "lr-schedule", "cosine", false, "step"},
     Dependent{"lr-step-factor", "", "lr-schedule", "linear", false, "step"},
     Dependent{"lr-step-factor", "", "lr-schedule", "polynomial", false, "step"},
+    Dependent{"lr-step-factor", "", "lr-schedule", "one-cycle", false, "step"},
     Dependent{"lr-end-factor", "", "lr-schedule", "none", false, "cosine"},
     Dependent{"lr-end-factor", "", "lr-schedule", "step", false, "cosine"},
     Dependent{"lr-end-factor", "", "lr-schedule", "milestones", false, "cosine"},

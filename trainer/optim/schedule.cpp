@@ -37,6 +37,22 @@ std::int64_t drops_before(const ScheduleOptions& options, std::int64_t step) {
   return std::ranges::count_if(options.milestones, [step](std::int64_t milestone) { return milestone <= step; });
 }
 
+/// Returns the point after `done` of half a cosine from `from` to `to`, where `done` is 0 to 1.
+double along_cosine(double from, double to, double done) {
+  return to + 0.5 * (from - to) * (1 + std::cos(std::numbers::pi * done));
+}
+
+/// Returns the fraction of the largest rate as OneCycleLR has it: the last step of the warm-up is at the largest rate.
+double one_cycle(const ScheduleOptions& options, std::int64_t step) {
+  const std::int64_t top = std::max<std::int64_t>(0, options.warmup_steps - 1);
+  if (step < top) {
+    return along_cosine(options.warmup_start_factor, 1, static_cast<double>(step) / static_cast<double>(top));
+  }
+  const std::int64_t down = std::max<std::int64_t>(1, options.total_steps - 1 - top);
+  return along_cosine(1, options.end_factor,
+                      std::min(1.0, static_cast<double>(step - top) / static_cast<double>(down)));
+}
+
 }  // namespace
 
 Result<ScheduleKind> parse_schedule(std::string_view text) {
@@ -44,6 +60,7 @@ Result<ScheduleKind> parse_schedule(std::string_view text) {
                               std::pair{std::string_view("cosine"), ScheduleKind::Cosine},
                               std::pair{std::string_view("linear"), ScheduleKind::Linear},
                               std::pair{std::string_view("polynomial"), ScheduleKind::Polynomial},
+                              std::pair{std::string_view("one-cycle"), ScheduleKind::OneCycle},
                               std::pair{std::string_view("step"), ScheduleKind::Step},
                               std::pair{std::string_view("milestones"), ScheduleKind::Milestones}};
   for (const auto& [name, kind] : kKinds) {
@@ -56,10 +73,14 @@ Result<ScheduleKind> parse_schedule(std::string_view text) {
 }
 
 bool ends_with_training(ScheduleKind kind) {
-  return kind == ScheduleKind::Cosine || kind == ScheduleKind::Linear || kind == ScheduleKind::Polynomial;
+  return kind == ScheduleKind::Cosine || kind == ScheduleKind::Linear || kind == ScheduleKind::Polynomial ||
+         kind == ScheduleKind::OneCycle;
 }
 
 double learning_rate(const ScheduleOptions& options, std::int64_t step) {
+  if (options.kind == ScheduleKind::OneCycle) {
+    return options.learning_rate * one_cycle(options, step);
+  }
   if (step < options.warmup_steps) {
     const double line =
         options.learning_rate * static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);

@@ -74,7 +74,7 @@ Result<void> check_settings(const SessionInput& input, std::uint32_t world_size)
   ASSIGN_OR_RETURN(const config::TrainConfig config, config::make_train_config(settings, input.environment));
   RETURN_IF_ERROR(config::apply_global_batch(settings, world_size));
   const std::string& source = config.data.datasets.source;
-  if (source == "fake") {
+  if (source.empty() || source == "fake") {
     return {};
   }
   const bool is_there = ::access(source.c_str(), F_OK) == 0;

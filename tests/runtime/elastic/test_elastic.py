@@ -13,7 +13,7 @@ from minicluster import SOURCE, Minicluster, poll
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
-SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=4", "--num-classes=10", "--fake-size=200", "--train-num-workers=1",
+SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=4", "--num-classes=10", "--fake-size=200", "--train-num-workers=1",
          "--valid-num-workers=1", "--progress=lines", "--log-steps=1", "--valid-epochs=0", "--rank-seconds=0", "--report=off", "--lr=0.001",
          "--epochs=10000")
 STEPS = 150

@@ -184,7 +184,8 @@ def test_training_continues_when_a_host_becomes_silent(hosts, network, tmp_path,
     """As after a power loss: no connection is closed. The host has rank 0, the store and the coordinator."""
     folder = tmp_path / "training"
     folder.mkdir()
-    settings = ["--model=resnet20", "--image-size=32", "--batch-size=4", "--num-classes=10", "--fake-size=200", "--train-num-workers=1",
+    settings = ["--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=4", "--num-classes=10", "--fake-size=200",
+                "--train-num-workers=1",
                 "--valid-num-workers=1", "--progress=none", "--log-steps=1", "--checkpoint-epochs=0", "--valid-epochs=0", "--rank-seconds=0",
                 "--report=off", "--lr=0.001", "--backend=gloo", "--index-dir=none", f"--checkpoint-dir={folder}", f"--run-dir={folder}",
                 "--max-steps=100000", "--epochs=100000"]

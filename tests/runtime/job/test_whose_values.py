@@ -250,7 +250,7 @@ def test_ddp_in_one_het_component_removes_array_variables_from_all(cluster):
 def test_training_in_a_job_submitted_by_an_array_is_not_an_array_element(cluster, rollcall_train):
     """Its folder name has no array index, and no restart is reported."""
     folder = cluster.new_folder()
-    training = (f"{rollcall_train} --model=resnet20 --image-size=32 --batch-size=8 --max-steps=1 --valid-epochs=0 --progress=lines "
+    training = (f"{rollcall_train} --data=fake --model=resnet20 --image-size=32 --batch-size=8 --max-steps=1 --valid-epochs=0 --progress=lines "
                 "--train-num-workers=1 --valid-num-workers=1")
     env = {**ANOTHER_JOBS, "SCRATCH": str(folder), "OMP_NUM_THREADS": "1"}
     output = cluster.batch(f"#!/bin/bash\n{training}\n", "-n1", "--job-name=mine", env=env)

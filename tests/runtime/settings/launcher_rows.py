@@ -40,7 +40,8 @@ EXPLICIT = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOC
              "MASTER_PORT": str(10000 + os.getpid() % 10000), "OMP_NUM_THREADS": "1"} for rank in range(2)]
 
 
-TRAINING = ["--max-steps=1", "--model=resnet20", "--image-size=32", "--batch-size=4", "--progress=none", "--collective-timeout=60",
+TRAINING = ["--data=fake", "--max-steps=1", "--model=resnet20", "--image-size=32", "--batch-size=4", "--progress=none",
+            "--collective-timeout=60",
             "--checkpoint-epochs=0"]
 
 

@@ -8,7 +8,7 @@ from . import networks, order, pictures
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
 DEFAULTS = {
-    "data": "fake", "fake-size": 1000, "image-size": 224, "valid-image-size": 0, "valid-resize": 0, "crop-scale-min": 0.08,
+    "data": "", "fake-size": 1000, "image-size": 224, "valid-image-size": 0, "valid-resize": 0, "crop-scale-min": 0.08,
     "crop-scale-max": 1.0, "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0, "image-dtype": "float32",
     "last-batch": "drop", "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
@@ -22,6 +22,15 @@ DEFAULTS = {
     "sync-bn": False, "valid-epochs": 10, "log-steps": 10,
 }
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def defaults_for(changes):
+    """What a training has that does not say otherwise: for SGD the values of arXiv 1706.02677."""
+    settings = {**DEFAULTS, **changes}
+    if settings["optimizer"] != "sgd":
+        return settings
+    return {**settings, "lr": 0.1 / 256 * (settings["global-batch"] or settings["batch-size"]), "lr-schedule": "cosine", "weight-decay": 1e-4,
+        **changes}
 
 
 @dataclasses.dataclass
@@ -52,9 +61,19 @@ class Sums:
         return {"loss": self.loss / self.samples, "top1": self.top1 / self.samples, "top5": self.top5 / self.samples, "samples": self.samples}
 
 
+def one_cycle(settings, step, steps_per_epoch, top):
+    """Half a cosine up to step `top`, half a cosine down to the last step, as fractions of the largest rate."""
+    last = min(settings["epochs"] * steps_per_epoch, settings["max-steps"] or math.inf) - 1
+    low, done = (settings["warmup-start-factor"], 1 - step / top) if step < top else (
+        settings["lr-end-factor"], min(1.0, (step - top) / max(1, last - top)))
+    return low + (1 - low) * 0.5 * (1 + math.cos(math.pi * done))
+
+
 def learning_rate(settings, base, step, steps_per_epoch):
     """Goyal et al.'s linear warm-up, then constant, down to a fraction at the last epoch's end, or drops counted from the beginning."""
     warmup = round(settings["warmup-epochs"] * steps_per_epoch)
+    if settings["lr-schedule"] == "one-cycle":
+        return base * one_cycle(settings, step, steps_per_epoch, max(0, warmup - 1))
     if step < warmup:
         return base * (settings["warmup-start-factor"] + (1 - settings["warmup-start-factor"]) * (step + 1) / warmup)
     schedule = settings["lr-schedule"]
@@ -102,7 +121,7 @@ class Training:
     def __init__(self, changes, ranks, initial=None, after_step=None):
         unknown = changes.keys() - DEFAULTS.keys()
         assert not unknown, f"the reference does not know {sorted(unknown)}"
-        self.settings, self.ranks = with_rank_batches({**DEFAULTS, **changes}, ranks), ranks
+        self.settings, self.ranks = with_rank_batches(defaults_for(changes), ranks), ranks
         self.data = pictures.open_data(self.settings)
         torch.manual_seed(self.settings["seed"])
         self.network = networks.make(

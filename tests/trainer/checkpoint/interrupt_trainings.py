@@ -27,7 +27,7 @@ from trainer_ranks import SMALL, records
 
 INTERRUPTED, ENDED, LOST_PEER, LEASE_HELD, ANOTHER_TRAINING, NOT_SAVED = 75, 1, 69, 73, 76, 74
 # An epoch has 8 steps and a validation; its checkpoint is 1.5 MiB.
-OPTIONS = (*SMALL, "--optimizer=sgd", "--momentum=0", "--lr=0.001", "--batch-size=4", "--data=fake", "--fake-size=80", "--valid-epochs=1",
+OPTIONS = (*SMALL, "--optimizer=sgd", "--lr-schedule=none", "--momentum=0", "--lr=0.001", "--batch-size=4", "--fake-size=80", "--valid-epochs=1",
            "--epochs=1000000", "--log-steps=1", "--progress=none", "--checkpoint-steps=3", "--keep-last=3", "--seed=5",
            "--lease-timeout=0", "--checkpoint-retries=1", "--checkpoint-failures=2", "--collective-timeout=60")
 CHECKPOINT = 3 << 19

@@ -27,7 +27,7 @@ TOOL = trainer_ranks.BUILD / "trainer" / "rollcall-checkpoint"
 KEPT = 3
 LOST_PEER = 69
 # Kills are to come while a save is under way: a model of 43 MiB.
-OPTIONS = (*SMALL, "--model=resnet18", "--optimizer=sgd", "--momentum=0", "--lr=0.001", "--batch-size=2", "--data=fake", "--fake-size=80",
+OPTIONS = (*SMALL, "--model=resnet18", "--optimizer=sgd", "--lr-schedule=none", "--momentum=0", "--lr=0.001", "--batch-size=2", "--fake-size=80",
            "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=1000000", "--log-steps=1", "--progress=none",
            "--collective-timeout=60")
 # A survivor may wait 60 s for a rank that was killed before they met.

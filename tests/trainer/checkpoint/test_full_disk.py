@@ -25,7 +25,8 @@ def small_fs(tmp_path):
 
 def test_a_full_disk_gives_warnings_until_the_failure_limit(tmp_path, small_fs):
     """Two checkpoints of 1.5 MiB fit; --keep-last=9 makes no room for a third."""
-    command = [PROGRAM, *SMALL, "--optimizer=sgd", "--momentum=0", "--data=fake", "--fake-size=80", "--valid-epochs=0", "--checkpoint-epochs=0",
+    command = [PROGRAM, *SMALL, "--optimizer=sgd", "--lr-schedule=none", "--momentum=0", "--fake-size=80", "--valid-epochs=0",
+               "--checkpoint-epochs=0",
                "--checkpoint-steps=2", "--checkpoint-overlap=wait", "--checkpoint-retries=0", "--checkpoint-failures=2", "--keep-last=9",
                "--max-steps=60", f"--checkpoint-dir={small_fs}", f"--run-dir={tmp_path}", "--log-steps=1"]
     done = subprocess.run([str(c) for c in ("unshare", "-m", "sh", "-c", SMALL_TMPFS, small_fs, TOOL, *command)], capture_output=True,

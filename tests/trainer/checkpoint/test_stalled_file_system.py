@@ -70,7 +70,7 @@ def freeze_between_saves(room, processes, run):
 def train_through_a_stall(tmp_path, room, *options):
     """What is printed by two ranks whose file system stands still after their first save, and the numbers of steps at its begin and end."""
     run = tmp_path / "run"
-    processes = trainer_ranks.start(run, *SMALL, "--optimizer=sgd", "--momentum=0", "--data=fake", "--fake-size=80", "--valid-epochs=0",
+    processes = trainer_ranks.start(run, *SMALL, "--optimizer=sgd", "--lr-schedule=none", "--momentum=0", "--fake-size=80", "--valid-epochs=0",
                                     "--checkpoint-epochs=0", f"--checkpoint-steps={EVERY}", "--epochs=100000", "--log-steps=1",
                                     "--lr=0.001", "--keep-last=2", f"--checkpoint-dir={room.folder}", f"--run-dir={run}", *options)
     try:

@@ -23,18 +23,18 @@ pytestmark = [pytest.mark.python, pytest.mark.long]
 # Batches of two: gradients of means over so few pictures, times the first scale, are beyond float16, in which CPUs are slow.
 FLOAT16 = ("--precision=fp16", "--batch-size=2", "--fake-size=40", "--epochs=1")
 TRAININGS = {
-    "alone": (1, "--optimizer=sgd"),
+    "alone": (1, "--optimizer=sgd", "--lr-schedule=none"),
     "ddp": (2, "--optimizer=adamw", *RANDOM),
-    "ddp of four": (4, "--optimizer=sgd", "--first-bucket=0.01", "--bucket=0.1"),
-    "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", *RANDOM),
+    "ddp of four": (4, "--optimizer=sgd", "--lr-schedule=none", "--first-bucket=0.01", "--bucket=0.1"),
+    "accumulation": (2, "--optimizer=sgd", "--lr-schedule=none", "--grad-accumulation=3", *RANDOM),
     "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", *RANDOM),
-    "fsdp alone": (1, "--parallel=fsdp", "--optimizer=sgd"),
+    "fsdp alone": (1, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none"),
     "fsdp of four": (4, "--parallel=fsdp", "--optimizer=adamw"),
-    "fsdp offloaded": (2, "--parallel=fsdp", "--optimizer=sgd", "--cpu-offload"),
+    "fsdp offloaded": (2, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", "--cpu-offload"),
     "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw"),
-    "bfloat16": (2, "--optimizer=sgd", "--precision=bf16", *RANDOM),
+    "bfloat16": (2, "--optimizer=sgd", "--lr-schedule=none", "--precision=bf16", *RANDOM),
     "float16": (2, "--optimizer=adamw", *FLOAT16, "--clip-grad-norm=1"),
-    "float16 of shards": (2, "--parallel=fsdp", "--optimizer=sgd", *FLOAT16),
+    "float16 of shards": (2, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", *FLOAT16),
     "levels": (2, "--optimizer=adamw", "--image-dtype=uint8", *RANDOM),
     "synchronous saves": (2, "--optimizer=adamw", "--checkpoint-mode=sync"),
 }
@@ -69,10 +69,10 @@ def test_a_training_on_a_device_is_bit_identical_to_one_on_cpus(tmp_path, traine
 GRAPHS = {
     "alone": TRAININGS["alone"],
     "ddp": TRAININGS["levels"],
-    "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", "--fake-size=400", *RANDOM),
+    "accumulation": (2, "--optimizer=sgd", "--lr-schedule=none", "--grad-accumulation=3", "--fake-size=400", *RANDOM),
     "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1", *RANDOM),
     "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw", "--fake-size=200"),
-    "fsdp with accumulation": (2, "--parallel=fsdp", "--optimizer=sgd", "--grad-accumulation=2", "--fake-size=200"),
+    "fsdp with accumulation": (2, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", "--grad-accumulation=2", "--fake-size=200"),
     "float16": (2, "--optimizer=adamw", *FLOAT16, "--fake-size=80", "--clip-grad-norm=1"),
 }
 
@@ -130,7 +130,7 @@ def test_steps_are_not_captured_by_default(tmp_path):
 
 # Steps so small that batch norms, which amplify float32's rounding tenfold a step otherwise, do not: two correct computations stay
 # within 2e-7 of each other (measured).
-FEW_STEPS = ("--data=fake", "--fake-size=100", *SMALL, "--train-num-workers=2", "--lr=1e-4", "--lr-scaling=none", "--optimizer=sgd",
+FEW_STEPS = ("--fake-size=100", *SMALL, "--train-num-workers=2", "--lr=1e-4", "--lr-scaling=none", "--optimizer=sgd", "--lr-schedule=none",
              "--epochs=1", "--valid-epochs=1", "--log-steps=1", "--max-steps=6")
 
 
@@ -185,7 +185,7 @@ def waits(folder, steps, *options, env):
 
 
 @pytest.mark.parametrize("env", [{}, KERNELS], ids=["operators", "kernels"])
-@pytest.mark.parametrize("options", [("--optimizer=sgd", "--grad-accumulation=2", "--sync-bn"),
+@pytest.mark.parametrize("options", [("--optimizer=sgd", "--lr-schedule=none", "--grad-accumulation=2", "--sync-bn"),
                                      ("--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
                                      ("--optimizer=adamw", "--precision=fp16", "--batch-size=2"),
                                      ("--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1")],

@@ -14,10 +14,11 @@ pytestmark = [pytest.mark.python, pytest.mark.long]
 
 TRAININGS = {
     "ddp": (KERNELS, "--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
-    "ddp in a graph": (KERNELS, "--optimizer=sgd", "--sync-bn", "--image-dtype=uint8", "--gradient-compression=bf16", GRAPH),
+    "ddp in a graph": (KERNELS, "--optimizer=sgd", "--lr-schedule=none", "--sync-bn", "--image-dtype=uint8", "--gradient-compression=bf16",
+        GRAPH),
     "fsdp": ({}, "--parallel=fsdp", "--optimizer=adamw", *RANDOM, "--precision=bf16"),
-    "fsdp in a graph": (KERNELS, "--parallel=fsdp", "--optimizer=sgd", "--clip-grad-norm=1", GRAPH),
-    "fsdp offloaded": ({}, "--parallel=fsdp", "--optimizer=sgd", "--cpu-offload"),
+    "fsdp in a graph": (KERNELS, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", "--clip-grad-norm=1", GRAPH),
+    "fsdp offloaded": ({}, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", "--cpu-offload"),
 }
 FIRST, STEPS = 5, 20
 

@@ -11,7 +11,7 @@ from minicluster import clean_environment, run
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long]
 
-SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=4", "--progress=lines", "--valid-epochs=0", "--log-steps=1")
+SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=4", "--progress=lines", "--valid-epochs=0", "--log-steps=1")
 BENCH = ("--min-bytes=4096", "--max-bytes=4096", "--iterations=2", "--warm-up=1")
 
 

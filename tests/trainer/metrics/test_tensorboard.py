@@ -17,7 +17,8 @@ pytestmark = pytest.mark.python
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 pytest.importorskip("h5py")
 
-SMALL = ("--model=resnet20", "--image-size=32", "--progress=lines", "--num-classes=10", "--fake-size=47", "--lr=0.001", "--log-steps=1")
+SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--progress=lines", "--num-classes=10", "--fake-size=47", "--lr=0.001",
+    "--log-steps=1")
 CURVES = {"training/loss": ("step", "loss"), "training/top1": ("step", "top1"), "training/top5": ("step", "top5"),
           "training/learning_rate": ("step", "learning_rate"), "training/gradient_norm": ("step", "gradient_norm"),
           "training/loss_scale": ("step", "loss_scale"), "speed/images_per_second": ("step", "images_per_second"),

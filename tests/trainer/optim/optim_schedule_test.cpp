@@ -61,6 +61,20 @@ TEST(Schedule, LinearAndPolynomialEndAtTheirFraction) {
   EXPECT_NEAR(learning_rate(options, 110), 0.2, 1e-12);
 }
 
+TEST(Schedule, OneCycleRisesAndFallsAlongCosines) {
+  ScheduleOptions options = typical(ScheduleKind::OneCycle);
+  options.warmup_start_factor = 0.25;
+  options.end_factor = 0.125;
+  EXPECT_NEAR(learning_rate(options, 0), 0.2, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 3), 0.2 + 0.6 * 0.25, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 9), 0.8, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 59), 0.1 + 0.7 * 0.5, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 109), 0.1, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 500), 0.1, 1e-12);
+  options.warmup_steps = 0;
+  EXPECT_NEAR(learning_rate(options, 0), 0.8, 1e-12);
+}
+
 TEST(Schedule, MilestonesDropAtTheirStepAndLater) {
   ScheduleOptions options = typical(ScheduleKind::Milestones);
   options.milestones = {30, 80};
@@ -83,6 +97,7 @@ TEST(Schedule, ParsesKnownNamesAndRejectsOthers) {
   EXPECT_EQ(*parse_schedule("step"), ScheduleKind::Step);
   EXPECT_EQ(*parse_schedule("linear"), ScheduleKind::Linear);
   EXPECT_EQ(*parse_schedule("polynomial"), ScheduleKind::Polynomial);
+  EXPECT_EQ(*parse_schedule("one-cycle"), ScheduleKind::OneCycle);
   EXPECT_EQ(*parse_schedule("milestones"), ScheduleKind::Milestones);
   EXPECT_EQ(parse_schedule("cosin").error().setting, "--lr-schedule");
 }

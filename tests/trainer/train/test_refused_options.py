@@ -108,7 +108,7 @@ def test_an_unknown_recipe_is_rejected_and_the_list_is_shown_in_any_case(tmp_pat
 
 
 def test_epochs_of_a_schedule_without_effect_are_a_warning(tmp_path):
-    options = (*ONE_STEP[:-2], "--max-steps=0", "--epochs=1", "--optimizer=sgd", "--lr=1e-4")
+    options = (*ONE_STEP[:-2], "--max-steps=0", "--epochs=1", "--optimizer=sgd", "--lr-schedule=none", "--lr=1e-4")
     options = [option for option in options if option != "--max-steps=1"]
     _, _, error = train(tmp_path, *options, "--lr-schedule=milestones", "--lr-milestones=0.5,30", "--warmup-epochs=3", "--run-name=a")
     assert "rollcall: warning: --lr-milestones: 30: is not before the end of the training, after 1 epoch\n" in error, error

@@ -13,7 +13,8 @@ import pytest
 from minicluster import SOURCE, poll
 
 pytestmark = pytest.mark.slurm
-SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=8", "--optimizer=sgd", "--lr=0.01", "--progress=lines",
+SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=8", "--optimizer=sgd", "--lr-schedule=none", "--lr=0.01",
+         "--progress=lines",
          "--log-steps=1", "--valid-epochs=0")
 MESSAGE = re.compile(r"^rollcall: (?!warning).*$", re.M)
 

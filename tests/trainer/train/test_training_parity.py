@@ -25,6 +25,7 @@ TINY = {**SGD, "image-size": 16, "valid-resize": 16, "epochs": 1}
 # name: (ranks, settings)
 CASES = {
     "sgd": (1, SGD),
+    "sgd in one cycle": (1, {**SGD, "lr-schedule": "one-cycle", "warmup-epochs": 0.6, "warmup-start-factor": 0.1, "lr-end-factor": 0.01}),
     "adamw": (1, ADAMW),
     "sgd of two ranks, steps": (2, {**SGD, "lr-schedule": "step", "lr-step-epochs": 1.5, "lr-step-factor": 0.3, "nesterov": True}),
     "adamw of two ranks, accumulation": (2, {**ADAMW, "grad-accumulation": 2, "lr-schedule": "cosine", "epochs": 3}),
@@ -118,6 +119,9 @@ def test_the_lr_schedule_of_the_reference_equals_torch():
             "cosine": ({"lr-end-factor": 0.1}, lambda optimizer: schedulers.CosineAnnealingLR(optimizer, 24, eta_min=0.01)),
             "linear": ({"lr-end-factor": 0.2}, lambda optimizer: schedulers.LinearLR(optimizer, 1.0, 0.2, 24)),
             "polynomial": ({"lr-power": 3.0}, lambda optimizer: schedulers.PolynomialLR(optimizer, 24, 3.0)),
+            "one-cycle": ({"warmup-epochs": 1, "warmup-start-factor": 1 / 25, "lr-end-factor": 1 / 2500},
+                lambda optimizer: schedulers.OneCycleLR(
+                optimizer, 0.1, 24, pct_start=1 / 3, div_factor=25, final_div_factor=100, cycle_momentum=False)),
             "step": ({"lr-step-epochs": 1, "lr-step-factor": 0.5}, lambda optimizer: schedulers.StepLR(optimizer, 8, 0.5)),
             "milestones": ({"lr-milestones": "1,2.5"}, lambda optimizer: schedulers.MultiStepLR(optimizer, [8, 20], 0.1))}.items():
         settings = {**reference.training.DEFAULTS, "epochs": 3, "lr-schedule": changed, **make[0]}

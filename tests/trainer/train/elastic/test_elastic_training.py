@@ -264,6 +264,7 @@ def test_fsdp_resumes_from_the_newest_checkpoint_in_the_same_processes(training)
 
 
 def test_elastic_without_an_agent_is_rejected():
-    done = trainer_ranks.subprocess.run([trainer_ranks.PROGRAM, "--elastic", "--max-steps=1"], capture_output=True, text=True, timeout=60)
+    done = trainer_ranks.subprocess.run([trainer_ranks.PROGRAM, "--elastic", "--max-steps=1", "--data=fake"], capture_output=True, text=True,
+        timeout=60)
     assert done.returncode == 64
     assert done.stderr.startswith("rollcall: --elastic: on: this process was not started by an agent") and "rollcall run" in done.stderr

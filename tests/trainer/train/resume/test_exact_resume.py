@@ -103,7 +103,7 @@ def test_the_lr_schedule_follows_epochs_when_the_step_size_changes(tmp_path, kin
     """Half way, after 20 steps of 2 images, a second rank makes it steps of 4: 10 are left where 20 were."""
     named, rate = SCHEDULES[kind]
     options = ["--data=fake", "--fake-size=24", *SMALL, "--image-size=16", "--batch-size=2", "--epochs=4", f"--lr={RATE}", "--lr-scaling=none",
-               *named, "--valid-epochs=0", "--log-steps=1", "--optimizer=sgd", "--train-num-workers=1"]
+               *named, "--valid-epochs=0", "--log-steps=1", "--optimizer=sgd", "--lr-schedule=none", "--train-num-workers=1"]
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, "--keep-last=9", ranks=1)
     part.mkdir()

@@ -6,7 +6,8 @@ import trainer_ranks
 
 pytestmark = pytest.mark.python
 
-OPTIONS = ("--model=resnet20", "--image-size=32", "--fake-size=200", "--optimizer=sgd", "--lr=0.01", "--valid-epochs=0", "--log-steps=1",
+OPTIONS = ("--data=fake", "--model=resnet20", "--image-size=32", "--fake-size=200", "--optimizer=sgd", "--lr-schedule=none", "--lr=0.01",
+           "--valid-epochs=0", "--log-steps=1",
            "--global-batch=16", "--batch-size=8", "--lr-schedule=linear")
 
 

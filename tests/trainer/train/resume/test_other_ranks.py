@@ -9,7 +9,8 @@ pytest.importorskip("h5py")
 
 # 88 images to train with, eleven steps of eight an epoch, so that each change is in the middle of one. SGD, whose course bears rounding.
 CHANGED = "--resume=continue-with-changes"
-OPTIONS = (*SMALL, "--data=fake", "--fake-size=103", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=9", "--optimizer=sgd", "--lr=0.002",
+OPTIONS = (*SMALL, "--fake-size=103", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=9", "--optimizer=sgd", "--lr-schedule=none",
+           "--lr=0.002",
            "--log-steps=1", "--keep-last=9")
 
 
