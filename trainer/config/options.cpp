@@ -18,10 +18,12 @@ constexpr std::array kFlags{
     command_line::kHelp,
     command_line::kVersion,
     command_line::Flag{"print-config", 0, "Show every setting with its value and where that comes from"},
-    command_line::Flag{"json", 0, "With --print-config, --version, --benchmark-data, --trace-startup: as JSON"},
+    command_line::Flag{
+        "json", 0, "With --print-config, --version, --benchmark-data, --dry-run, --find-lr, --trace-startup: as JSON"},
     command_line::Flag{"recipe-list", 0, "Show the recipes of this installation"},
     command_line::Flag{"benchmark-data", 0, "Measure how fast the training data can be read, without training"},
-    command_line::Flag{"dry-run", 0, "Check the settings, connect all ranks, do one all-reduce, and end"},
+    command_line::Flag{"dry-run", 0, "Check what the training needs, and show its memory, space and time"},
+    command_line::Flag{"find-lr", 0, "Measure with which learning rates the loss falls"},
     command_line::Flag{"trace-startup", 0, "Show how long each stage of rank 0's start took"},
     command_line::Flag{"print-settings-markdown", 0, ""},  // for docs/reference/settings.md
 };
@@ -49,6 +51,7 @@ Request request_of(const command_line::ParsedCommandLine& parsed) {
                                 Named{"recipe-list", Request::RecipeList},
                                 Named{"print-config", Request::PrintConfig},
                                 Named{"dry-run", Request::DryRun},
+                                Named{"find-lr", Request::FindLr},
                                 Named{"benchmark-data", Request::BenchmarkData}};
   for (const Named& named : requests) {
     if (parsed.has(named.flag)) {
@@ -86,7 +89,7 @@ Result<void> apply_defaults_of_optimizer(settings::Settings& settings) {
 }
 
 Result<void> confirm_data_given(const settings::Settings& settings, Request request) {
-  const bool reads = request == Request::Train || request == Request::BenchmarkData;
+  const bool reads = request == Request::Train || request == Request::BenchmarkData || request == Request::FindLr;
   return !reads || !settings.text("data").empty()
              ? Result<void>()
              : fail("--data", "", "is not given", "--data=DIR, or --data=fake for synthetic images");

@@ -12,7 +12,8 @@ namespace rollcall::config {
 /// The work that `rollcall-train` is asked to do.
 enum class Request {
   Train,
-  DryRun,         ///< connect the ranks, do one all-reduce, and end
+  DryRun,         ///< connect the ranks, do one all-reduce, and try the training
+  FindLr,         ///< measure with which learning rates the loss falls
   BenchmarkData,  ///< read the training data without training
   Help,
   Version,

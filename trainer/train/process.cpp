@@ -11,6 +11,8 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "trainer/device/amx.h"
 
@@ -74,6 +76,19 @@ Usage usage_of_this_process() {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return {static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, seconds(usage.ru_utime) + seconds(usage.ru_stime)};
+}
+
+std::uint64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kibibytes = 0;
+  while (status >> word) {
+    if (word == "VmHWM:") {
+      status >> kibibytes;
+      break;
+    }
+  }
+  return kibibytes * 1024;
 }
 
 }  // namespace rollcall::train

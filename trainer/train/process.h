@@ -41,4 +41,8 @@ struct Usage {
 
 [[nodiscard]] Usage usage_of_this_process();
 
+/// Returns the peak resident memory of this program in bytes (proc(5), VmHWM). usage_of_this_process() would include
+/// that of the program that started it.
+[[nodiscard]] std::uint64_t peak_memory();
+
 }  // namespace rollcall::train

@@ -34,6 +34,7 @@
 #include "trainer/report/page.h"
 #include "trainer/torch.h"
 #include "trainer/train/data/data_pipeline.h"
+#include "trainer/train/dry_run.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/job_context.h"
 #include "trainer/train/print_only.h"
@@ -57,61 +58,6 @@ std::string run_here(const Environment& environment) {
   return step.empty() ? fmt::format("child of {}", ::getppid()) : step;
 }
 
-/// Prints "DONE rank R" at once: a benchmark of the start takes the time at which the line arrives.
-void say_done(const JobContext& context, float ranks) {
-  std::string line = fmt::format("DONE rank {}\n", context.rank);
-  if (context.rank == 0) {
-    line += fmt::format("{:.0f} of {} on {}, rendezvous {}, backend {}\n", ranks, counted(context.world_size, "rank"),
-                        counted(context.num_nodes, "node"), context.rendezvous, context.backend);
-  }
-  std::fputs(line.c_str(), stdout);
-  std::fflush(stdout);
-}
-
-/// Checks what training would refuse at its start, as far as possible without reading the data.
-Result<void> check_settings(const SessionInput& input, std::uint32_t world_size) {
-  settings::Settings settings = input.options.trainer;
-  ASSIGN_OR_RETURN(const config::TrainConfig config, config::make_train_config(settings, input.environment));
-  RETURN_IF_ERROR(config::apply_global_batch(settings, world_size));
-  const std::string& source = config.data.datasets.source;
-  if (source.empty() || source == "fake") {
-    return {};
-  }
-  const bool is_there = ::access(source.c_str(), F_OK) == 0;
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                   is_there ? std::vector{source} : data::expand_shard_pattern(source));
-  for (const std::string& path : paths) {
-    if (::access(path.c_str(), R_OK) != 0) {
-      return fail("--data", path, errno_text(errno), "naming a folder or file that every node can read",
-                  ErrorKind::NoInput);
-    }
-  }
-  return {};
-}
-
-/// Runs the first collective, for a dry run or a traced start. A dry run then reports it on every rank; rank 0 prints
-/// the trace if requested. Errors (Unavailable): a peer was lost.
-Result<void> dry_run(const JobContext& context, const config::Options& options, metrics::StartupTrace& trace) {
-  at::Tensor ranks = torch::ones({1}, context.device.options());
-  if (Result<void> reduced = process_group::all_reduce_sum(context.process_group, ranks); !reduced) {
-    return reduced;
-  }
-  const Result<void> arrived =  // on a device, too
-      process_group::guard_collective(context.process_group, [&] { (void)ranks.item<float>(); });
-  if (const auto failure = process_group::device_failure(context.process_group); failure || !arrived) {
-    return failure ? *failure : arrived.error();
-  }
-  trace.mark("first collective");
-  if (options.request == config::Request::DryRun) {
-    say_done(context, ranks.item<float>());
-  }
-  if (options.trace_startup && context.rank == 0) {
-    std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
-    std::fflush(stdout);
-  }
-  return {};
-}
-
 Error of_exception(const std::exception& error) {
   return process_group::out_of_memory(error).value_or(
       fail("rollcall-train", "", error.what(), "reporting this bug", ErrorKind::Internal));
@@ -119,16 +65,17 @@ Error of_exception(const std::exception& error) {
 
 SessionEnd train_in(JobContext& context, const SessionInput& input, SessionStart memory, FailureReport& report,
                     metrics::StartupTrace& trace) {
-  const bool trains = input.options.request != config::Request::DryRun;
+  const bool trains = input.options.request == config::Request::Train;
+  const bool is_dry_run = input.options.request == config::Request::DryRun;
   if (const Result<void> current = context.device.make_current();
       !current) {  // the device may have been set up by another thread
     return {.exit_code = report.report_own(current.error())};
   }
-  if (const Result<void> right = trains ? Result<void>() : check_settings(input, context.world_size); !right) {
-    return {.exit_code = report.report_own(right.error())};
+  Result<void> proven =
+      is_dry_run || input.options.trace_startup ? first_collective(context, input.options, trace) : Result<void>();
+  if (proven && !trains) {
+    proven = is_dry_run ? dry_run(input, context) : find_learning_rate(input, context);
   }
-  const Result<void> proven =
-      !trains || input.options.trace_startup ? dry_run(context, input.options, trace) : Result<void>();
   SessionEnd end;
   if (!proven) {
     end.exit_code = report.report_own(proven.error());
@@ -370,7 +317,8 @@ int run(const Environment& environment, const std::vector<std::string>& argument
       const Result<void> done = benchmark_data(options->trainer, environment, options->json, prints);
       return done ? to_int(ExitCode::Success) : report.report_own(done.error());
     }
-    if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
+    if (options->request != config::Request::Train && options->request != config::Request::DryRun &&
+        options->request != config::Request::FindLr) {
       if (prints || options->request != config::Request::PrintConfig) {
         print_only(*options);
       }

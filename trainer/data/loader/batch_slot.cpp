@@ -12,14 +12,14 @@
 namespace rollcall::data {
 namespace {
 
-at::ScalarType scalar_type(PixelType type) {
-  return type == PixelType::Float32 ? at::kFloat : type == PixelType::BFloat16 ? at::kBFloat16 : at::kByte;
-}
-
 /// Returns whether only the loader holds the tensor: there is no copy of it and no view of its memory.
 bool is_ours_alone(const at::Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
 
 }  // namespace
+
+at::ScalarType scalar_type(PixelType type) {
+  return type == PixelType::Float32 ? at::kFloat : type == PixelType::BFloat16 ? at::kBFloat16 : at::kByte;
+}
 
 BatchSlot::BatchSlot(const LoaderOptions& options)
     : options_(options),

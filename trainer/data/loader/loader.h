@@ -30,6 +30,9 @@ struct Batch {
   StageTimes times;        ///< time of reading the batch, summed over all workers
 };
 
+/// Returns the type of a batch's images.
+[[nodiscard]] at::ScalarType scalar_type(PixelType type);
+
 class BatchSlot;
 
 /// Reads a sampler's batches with worker threads, ahead of the training loop and in the sampler's order.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -54,20 +53,6 @@ double microseconds(std::chrono::nanoseconds time, std::int64_t samples) {
   return samples > 0 ? static_cast<double>(time.count()) / 1e3 / static_cast<double>(samples) : 0;
 }
 
-/// Returns the peak memory of this process; getrusage() would include the memory of the program that started it.
-std::int64_t peak_memory_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  std::int64_t kibibytes = 0;
-  while (status >> word) {
-    if (word == "VmHWM:") {
-      status >> kibibytes;
-      break;
-    }
-  }
-  return kibibytes * 1024;
-}
-
 void print_json(const Pass& median, const std::vector<Pass>& passes, const DataPipeline& pipeline) {
   nlohmann::json epochs = nlohmann::json::array();
   for (const Pass& pass : passes) {
@@ -84,7 +69,7 @@ void print_json(const Pass& median, const std::vector<Pass>& passes, const DataP
                               {"decode_us", microseconds(median.times.decode, n)},
                               {"augment_us", microseconds(median.times.augment, n)},
                               {"workers", pipeline.train_loading.workers},
-                              {"peak_memory_bytes", peak_memory_bytes()},
+                              {"peak_memory_bytes", peak_memory()},
                               {"epochs", epochs}};
   fmt::print("{}\n", object.dump());
 }
@@ -99,7 +84,7 @@ void print_table(const Pass& median, const std::vector<Pass>& passes, const Data
   fmt::print("  fetch, us per image      {:9.1f}\n", microseconds(median.times.fetch, n));
   fmt::print("  decode, us per image     {:9.1f}\n", microseconds(median.times.decode, n));
   fmt::print("  augment, us per image    {:9.1f}\n", microseconds(median.times.augment, n));
-  fmt::print("  peak memory, MiB         {:9.0f}\n", static_cast<double>(peak_memory_bytes()) / (1 << 20));
+  fmt::print("  peak memory, MiB         {:9.0f}\n", static_cast<double>(peak_memory()) / (1 << 20));
   if (median.bad > 0) {
     fmt::print("  images that could not be read: {}\n", median.bad);
   }

@@ -46,6 +46,12 @@ std::string Meters::add_energy(metrics::RankTimes& times) {
   return "energy: a counter did not respond within 2 s; energy used from now on is not counted";
 }
 
+std::optional<double> Meters::take_joules() {
+  return energy_ && !energy_->covers().empty()
+             ? run_with_timeout(kLongestAnswer, [energy = energy_] { return energy->take(); })
+             : std::nullopt;
+}
+
 std::string Meters::add_gpu(metrics::RankTimes& times) {
   const double now = seconds_now();
   if (!gpu_ || now - gpu_read_ < kMeasureSeconds) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trainer/metrics/energy.h"
@@ -19,6 +20,8 @@ class Meters {
 
   /// Returns the components whose energy is measured, for people; empty: it is not measured.
   [[nodiscard]] std::string energy_of() const { return energy_ ? energy_->covers() : ""; }
+  /// Returns the joules since the last reading; nothing where they are not measured, or a counter does not respond.
+  [[nodiscard]] std::optional<double> take_joules();
   // Both add the use since the previous reading, and return a warning if the meter is abandoned, else an empty text.
   [[nodiscard]] std::string add_energy(metrics::RankTimes& times);
   [[nodiscard]] std::string add_gpu(metrics::RankTimes& times);
