@@ -10,6 +10,7 @@
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
 #include "trainer/config/recipe.h"
+#include "trainer/config/sweep.h"
 
 namespace rollcall::config {
 namespace {
@@ -117,6 +118,7 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   }
   const Request request = request_of(parsed);
   if (request != Request::Help && request != Request::Version && request != Request::RecipeList) {
+    RETURN_IF_ERROR(apply_sweep(trainer, environment));
     RETURN_IF_ERROR(apply_recipe(trainer));
     RETURN_IF_ERROR(apply_defaults_of_optimizer(trainer));
     RETURN_IF_ERROR(confirm_data_given(trainer, request));

@@ -31,6 +31,10 @@ constexpr std::array kTrainingSettings{
         "file with a table [trainer]. --recipe-list shows the names",
         "Training", "none"}
         .common(),
+    Setting{"sweep", Kind::Path, "none", "FILE|none",
+            "Settings of the elements of a job array. Element N takes the options in line N of this file as well, and "
+            "they have precedence. Empty lines and lines that begin with # do not count",
+            "Training", "none"},
     Setting{"epochs", Kind::Integer, "120", "N", "Passes over the training data", "Training", "", 1, 1e9}.common(),
     Setting{"max-steps", Kind::Integer, "0", "N",
             "Stop after this many steps in total, 0: no limit. A schedule that depends on the end ends there too",

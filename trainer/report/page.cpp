@@ -11,12 +11,12 @@
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "runtime/base/file.h"
 #include "runtime/base/owned_file.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/report/chart.h"
+#include "trainer/report/comparison.h"
 #include "trainer/report/curves.h"
 #include "trainer/report/html.h"
 #include "trainer/report/summary.h"
@@ -195,25 +195,12 @@ std::string environment_section(const Run& run) {
 /// Returns a table of the settings and variables that differ between the runs.
 std::string differences_table(const std::vector<Run>& runs) {
   Rows rows{{"setting"}};
-  std::set<std::string> names;
   for (const Run& run : runs) {
     rows.front().push_back(run.name);
-    for (const auto& [name, value] : run.settings) {
-      names.insert(name);
-    }
   }
-  const auto value_in = [](const Run& run, const std::string& name) {
-    const auto found = run.settings.find(name);
-    return found == run.settings.end() ? std::string("not recorded") : found->second.value;
-  };
-  for (const std::string& name : names) {
-    std::vector<std::string> row{name};
-    for (const Run& run : runs) {
-      row.push_back(value_in(run, name));
-    }
-    if (std::ranges::any_of(row.begin() + 2, row.end(), [&](const std::string& value) { return value != row[1]; })) {
-      rows.push_back(std::move(row));
-    }
+  for (const auto& [name, values] : differing_settings(runs)) {
+    rows.push_back({name});
+    rows.back().insert(rows.back().end(), values.begin(), values.end());
   }
   return rows.size() > 1 ? html_table("Settings that differ", rows) : "<p>No recorded setting differs.</p>";
 }

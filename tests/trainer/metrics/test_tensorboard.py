@@ -116,6 +116,14 @@ def test_tensorboard_shows_the_settings_of_each_start(trained):
     assert "| `max-steps` | `7` | `--max-steps` |" in texts[0].tensor_proto.string_val[0].decode()
 
 
+def test_tensorboard_compares_the_settings_of_runs(trained):
+    """The page HParams: a setting that is a number is one there."""
+    plugin_data = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+    content = shown(trained[0]).PluginTagToContent("hparams")["_hparams_/session_start_info"]
+    values = plugin_data.HParamsPluginData.FromString(content).session_start_info.hparams
+    assert values["lr"].number_value == 0.001 and values["model"].string_value == "resnet20"
+
+
 def test_tensorboard_histograms_match_weights_and_gradients(trained):
     folder, _, _ = trained
     read = shown(folder)

@@ -140,6 +140,7 @@ TABLE = {
     "epochs": Numbers({"epochs": 2}),
     "max-steps": Numbers({"max-steps": 3}),
     "recipe": setting_effects.recipe,
+    "sweep": Elsewhere("tests/trainer/train/test_sweep.py", "test_an_element_takes_the_options_of_its_line"),
     "global-batch": Numbers({"global-batch": 24}, {"batch-size": 8}, ranks=2),
     "batch-size": Numbers({"batch-size": 16}),
     "grad-accumulation": Numbers({"grad-accumulation": 2}, {"batch-size": 4}),

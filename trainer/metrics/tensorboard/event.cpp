@@ -4,6 +4,9 @@
 
 #include <bit>
 #include <cassert>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 #include <span>
 
 #include "trainer/storage/crc.h"
@@ -84,7 +87,7 @@ namespace value {
 constexpr int kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5, kTensor = 8, kMetadata = 9;
 }
 namespace metadata {
-constexpr int kPluginData = 1, kPluginName = 1;  // kPluginName: of PluginData
+constexpr int kPluginData = 1, kPluginName = 1, kContent = 2;  // the last two: of PluginData
 }
 namespace image {
 constexpr int kHeight = 1, kWidth = 2, kColorspace = 3, kEncodedString = 4;
@@ -94,10 +97,16 @@ namespace histogram {
 constexpr int kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5, kBucketLimit = 6, kBucket = 7;
 }
 namespace tensor {
-constexpr int kDataType = 1, kShape = 2, kStringValue = 8;
-constexpr int kString = 7;                // DT_STRING of DataType
+constexpr int kDataType = 1, kShape = 2, kContent = 4, kStringValue = 8;
+constexpr int kFloat = 1, kString = 7;    // DT_FLOAT and DT_STRING of DataType
 constexpr int kDimension = 2, kSize = 1;  // of TensorShapeProto, and of its Dim
 }  // namespace tensor
+
+namespace hparams {
+constexpr int kSessionStartInfo = 3, kHparams = 1;  // kHparams: of SessionStartInfo
+constexpr int kKey = 1, kEntry = 2;                 // of an entry of that map
+constexpr int kNumber = 2, kString = 3;             // of google.protobuf.Value
+}  // namespace hparams
 
 Message event_at(const Moment& moment) {
   return Message().add_double(event::kWallTime, moment.time).add_integer(event::kStep, moment.step);
@@ -118,6 +127,14 @@ Message encoded(const Histogram& of) {
       .add_double(histogram::kSumSquares, of.sum_of_squares)
       .add(histogram::kBucketLimit, of.limits)
       .add(histogram::kBucket, of.counts);
+}
+
+/// Returns the number that is all of `text`.
+std::optional<double> number_in(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const bool whole = !text.empty() && end == text.c_str() + text.size();
+  return whole && std::isfinite(number) ? std::optional(number) : std::nullopt;
 }
 
 /// Masks a CRC like record_writer.h, because a CRC over bytes that contain CRCs would be weak.
@@ -154,6 +171,28 @@ std::string encode_text(const Moment& moment, std::string_view tag, std::string_
   const Message of_plugin = Message().add(metadata::kPluginData, Message().add(metadata::kPluginName, "text"));
   return event_with(
       moment, Message().add(summary::kValue, value_of(tag).add(value::kTensor, text).add(value::kMetadata, of_plugin)));
+}
+
+std::string encode_hyperparameters(const Moment& moment,
+                                   const std::vector<std::pair<std::string, std::string>>& values) {
+  Message all;
+  for (const auto& [name, text] : values) {
+    const std::optional<double> number = number_in(text);
+    const Message entry =
+        number ? Message().add_double(hparams::kNumber, *number) : Message().add(hparams::kString, text);
+    all.add(hparams::kHparams, Message().add(hparams::kKey, name).add(hparams::kEntry, entry));
+  }
+  const Message content = Message().add(hparams::kSessionStartInfo, all);
+  const Message zero =
+      Message()  // a value is required, and not shown
+          .add_integer(tensor::kDataType, tensor::kFloat)
+          .add(tensor::kShape, Message().add(tensor::kDimension, Message().add_integer(tensor::kSize, 1)))
+          .add(tensor::kContent, std::string(4, '\0'));
+  const Message plugin = Message().add(metadata::kPluginName, "hparams").add(metadata::kContent, content);
+  return event_with(
+      moment, Message().add(summary::kValue, value_of("_hparams_/session_start_info")
+                                                 .add(value::kTensor, zero)
+                                                 .add(value::kMetadata, Message().add(metadata::kPluginData, plugin))));
 }
 
 std::string encode_image(const Moment& moment, std::string_view tag, int width, int height, std::string_view png) {

@@ -58,6 +58,11 @@ struct Histogram {
 /// `markdown` in UTF-8.
 [[nodiscard]] std::string encode_text(const Moment& moment, std::string_view tag, std::string_view markdown);
 
+/// Encodes the settings of a run for the page HParams, which compares runs: names and values, of which numbers are told
+/// from text (tensorboard/plugins/hparams/plugin_data.proto).
+[[nodiscard]] std::string encode_hyperparameters(const Moment& moment,
+                                                 const std::vector<std::pair<std::string, std::string>>& values);
+
 /// Encodes an image. `png` is a PNG file of width x height pixels in RGB.
 [[nodiscard]] std::string encode_image(const Moment& moment, std::string_view tag, int width, int height,
                                        std::string_view png);

@@ -108,13 +108,30 @@ std::string settings_table(const std::string& json) {
   return table;
 }
 
+/// Returns the settings and their values.
+std::vector<std::pair<std::string, std::string>> values_of(const std::string& json) {
+  const auto settings = nlohmann::ordered_json::parse(json, nullptr, false);
+  std::vector<std::pair<std::string, std::string>> values;
+  if (!settings.is_object()) {
+    return values;
+  }
+  for (const auto& [name, setting] : settings.items()) {
+    if (setting.is_object() && setting.contains("value")) {
+      const auto& value = setting["value"];
+      values.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+  return values;
+}
+
 std::vector<std::string> events_of(const Record& record) {
   const std::string event = text_of(record, "event");
   const double step = number_of(record, "step");
   const Moment moment{number_of(record, "time"), std::isfinite(step) ? static_cast<std::int64_t>(step) : 0};
   if (event == "begin") {
     return {encode_session_start({moment.time, moment.step + 1}),
-            encode_text(moment, "settings", settings_table(text_of(record, "settings")))};
+            encode_text(moment, "settings", settings_table(text_of(record, "settings"))),
+            encode_hyperparameters(moment, values_of(text_of(record, "settings")))};
   }
   const std::vector<Scalar> points = points_of(record, event);
   return points.empty() ? std::vector<std::string>() : std::vector{encode_scalars(moment, points)};

@@ -9,6 +9,7 @@
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/command_line/tool_main.h"
+#include "trainer/report/comparison.h"
 #include "trainer/report/page.h"
 #include "trainer/report/summary.h"
 
@@ -29,6 +30,7 @@ constexpr std::array kReportTable{
 
 constexpr std::array kReportFlags{
     Flag{"text", 0, "Print ten lines for a terminal or a mail, and write no page"},
+    Flag{"table", 0, "Print a line for each run, the best first, with the settings that differ, and write no page"},
     Flag{"json", 0, "Print one JSON object per run, each on a line, and write no page"},
     Flag{"csv", 0, "Print all curves as CSV, and write no page"},
 };
@@ -43,6 +45,7 @@ rollcall-train writes this page itself at its end (--report).
   rollcall-report --output=a-b.html runs/a runs/b            two runs side by side
   rollcall-report --text $SCRATCH/rollcall/imagenet | mail -s "my training" me
   rollcall-report --json runs/* | jq '{run, best_top1, node_hours}'
+  rollcall-report --table $SCRATCH/rollcall/sweep-*          the runs of a sweep, the best first
   rollcall-report --csv runs/a > curves.csv
 )";
 
@@ -114,7 +117,9 @@ Result<int> print_or_write(const std::vector<std::string>& arguments, std::ostre
   }
   ASSIGN_OR_RETURN(std::vector<Run> runs, read_runs(paths, err));
   name_apart(runs);
-  if (line.has("csv")) {
+  if (line.has("table")) {
+    out << command_line::text_table(report::comparison(runs));
+  } else if (line.has("csv")) {
     out << report::curves_csv(runs);
   } else if (line.has("json") || line.has("text")) {
     for (const Run& run : runs) {
