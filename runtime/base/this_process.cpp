@@ -59,13 +59,17 @@ std::string objection_on_the_way(std::filesystem::path above, const std::filesys
   return found;
 }
 
-/// Returns whether `path` exists below `above` without links and belongs to root or `owner`. Links are not followed,
-/// because those of other users may lead to a file server that does not respond. Other users' files do not count.
+/// Returns whether `path` exists below `above` and belongs to root or `owner`; it may be a link (bin/rollcall-train),
+/// but the folders on the way may not. Links are not followed, because those of other users may lead to a file server
+/// that does not respond. Other users' files do not count.
 bool was_installed(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
   struct stat status {};
   for (const std::filesystem::path& part : path) {
+    if (S_ISLNK(status.st_mode)) {
+      return false;
+    }
     above /= part;
-    if (::lstat(above.c_str(), &status) != 0 || S_ISLNK(status.st_mode)) {
+    if (::lstat(above.c_str(), &status) != 0) {
       return false;
     }
   }

@@ -108,8 +108,10 @@ struct Program {
 /// Runs `rollcall uninstall` with --user or --site.
 [[nodiscard]] Result<void> run_uninstall(CommandContext& context);
 
-/// Returns the options of both with values: --slurm-conf, --plugin, --config-owner, --profile, --root.
+/// Returns the options of `rollcall install` with values: --slurm-conf, --root, --plugin, --config-owner, --profile.
 [[nodiscard]] settings::Table install_table();
+/// Returns those of `rollcall uninstall`: --slurm-conf, --root.
+[[nodiscard]] settings::Table uninstall_table();
 
 /// Runs `rollcall completion SHELL`, which prints the script.
 [[nodiscard]] Result<void> run_completion(CommandContext& context);

@@ -164,7 +164,7 @@ const std::array kCommands{
             "rollcall install --user|--site|--status [OPTIONS]", kInstallText, kInstallFlags, StopAt::Separator,
             run_install, install_table(), true},
     Command{"uninstall", "remove what install wrote", "rollcall uninstall --user|--site [OPTIONS]", kUninstallText,
-            kUninstallFlags, StopAt::Separator, run_uninstall, install_table(), true},
+            kUninstallFlags, StopAt::Separator, run_uninstall, uninstall_table(), true},
     Command{"completion",
             "print a completion script for bash, zsh or fish",
             "rollcall completion bash|zsh|fish",

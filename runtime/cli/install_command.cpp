@@ -24,16 +24,19 @@ using settings::Setting;
 
 constexpr const char* kProfile = "/etc/rollcall/site.toml";
 
+/// The rows of `rollcall install`; the first kUninstallRows are those of `rollcall uninstall` too.
 constexpr std::array kInstallTable{
-    Setting{"slurm.conf", Kind::Text, "", "FILE", "The site's slurm.conf, if it is in an unusual place", "Install"},
+    Setting{"slurm.conf", Kind::Text, "", "FILE", "The site's slurm.conf, if it is in an unusual place", "Files"},
+    Setting{"root", Kind::Text, "", "DIR", "With --site: change files below DIR, which is the image of a node",
+            "Files"},
     Setting{"plugin", Kind::Text, "", "FILE",
-            "Path of spank_rollcall.so on the nodes. Empty: the one beside rollcall for this Slurm", "Install"},
+            "Path of spank_rollcall.so on the nodes. Empty: the one beside rollcall for this Slurm", "Files"},
     Setting{"config-owner", Kind::Text, "", "any|UID",
-            "With --site: whose profiles are trusted besides those of root and the plugin's owner", "Install"},
+            "With --site: whose profiles are trusted besides those of root and the plugin's owner", "Files"},
     Setting{"profile", Kind::Text, "", "FILE", "With --site: the profile to install as /etc/rollcall/site.toml",
-            "Install"},
-    Setting{"root", Kind::Text, "", "DIR", "With --site: write below DIR, for the image of a node", "Install"},
+            "Files"},
 };
+constexpr std::size_t kUninstallRows = 2;
 
 /// `command` is "install" or "uninstall". Only the first has --status.
 Result<void> check_command_line(const CommandContext& context, const std::string& command) {
@@ -124,19 +127,23 @@ Result<install::SiteInput> site_input(const CommandContext& context, const insta
                    install::site_slurm_conf(context.environment, context.options.text("slurm.conf"), input.root));
   input.slurm_conf = conf;
   input.plugstack = install::plugstack_of(conf, read);
-  if (const std::string& profile = context.options.text("profile"); !profile.empty()) {
-    input.profile = install::read_file(profile);
-    if (!input.profile) {
-      return fail("--profile", profile, "cannot be read", "giving a profile of site_config/", ErrorKind::NoInput);
-    }
-    settings::Settings check(settings::launch_table());
-    if (const Result<void> applied =
-            settings::apply_site_profile(check, {"", profile, "--profile"}, {}, {.anybody = true});
-        !applied) {
-      return applied.error();
-    }
-  }
   return input;
+}
+
+/// Returns the profile of --profile, checked; nothing where none is given.
+Result<std::optional<std::string>> given_profile(const CommandContext& context) {
+  std::optional<std::string> text;
+  const std::string& profile = context.options.text("profile");
+  if (profile.empty()) {
+    return text;
+  }
+  text = install::read_file(profile);
+  if (!text) {
+    return fail("--profile", profile, "cannot be read", "giving a profile of site_config/", ErrorKind::NoInput);
+  }
+  settings::Settings check(settings::launch_table());
+  RETURN_IF_ERROR(settings::apply_site_profile(check, {"", profile, "--profile"}, {}, {.anybody = true}));
+  return text;
 }
 
 /// Returns warnings about files that others could change or that users cannot read.
@@ -237,6 +244,7 @@ Result<void> check_owners(const CommandContext& context, const PluginFile& found
 }
 
 Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, const install::PlanReader& read) {
+  ASSIGN_OR_RETURN(input.profile, given_profile(context));
   ASSIGN_OR_RETURN(const PluginFile plugin, checked_plugin(context, input.slurm_conf, input.root));
   const Present present = present_line(context, input, read);
   ASSIGN_OR_RETURN(const Source program, present.program.empty() ? program_for(plugin, input.root) : Source());
@@ -291,6 +299,8 @@ Result<void> carry_out(const Result<Plan>& plan, const install::ImageRoot& root,
 }  // namespace
 
 settings::Table install_table() { return kInstallTable; }
+
+settings::Table uninstall_table() { return install_table().first(kUninstallRows); }
 
 Result<void> run_install(CommandContext& context) {
   if (Result<void> checked = check_command_line(context, "install"); !checked) {

@@ -4,15 +4,11 @@
 #include "runtime/command_line/version.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/job/slurm_files.h"
+#include "runtime/launchers/pmix.h"
 
 namespace rollcall::cli {
 
 std::string version_json() {
-#ifdef ROLLCALL_HAVE_PMIX
-  constexpr bool kHasPmix = true;
-#else
-  constexpr bool kHasPmix = false;
-#endif
   nlohmann::ordered_json facts = command_line::build_facts("rollcall");
   facts["slurm"] = nlohmann::ordered_json::array();
   for (const std::string& plugin : install::plugins_beside(program_file().string(), job::names_in)) {
@@ -20,7 +16,7 @@ std::string version_json() {
       facts["slurm"].push_back(version->text());
     }
   }
-  facts["features"] = {{"pmix", kHasPmix}};
+  facts["features"] = {{"pmix", launchers::has_pmix()}};
   return facts.dump(2) + "\n";
 }
 

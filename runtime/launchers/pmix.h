@@ -50,6 +50,9 @@ class PmixClient {
                                                 std::chrono::duration<double> limit) = 0;
 };
 
+/// Returns whether rollcall was built with PMIx's headers.
+[[nodiscard]] bool has_pmix();
+
 /// Makes this process a PMIx client (PMIx_Init) with libpmix.so.2, which is loaded at run time. A process may have one
 /// client at a time; never call it in the SPANK plugin. A later program of this process (exec) that becomes a client
 /// itself cannot use the server's shared memory and needs PMIX_MCA_gds=hash (rendezvous/exec_step.h). Errors

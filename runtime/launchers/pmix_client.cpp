@@ -283,6 +283,8 @@ class LibraryClient final : public PmixClient {
 
 }  // namespace
 
+bool has_pmix() { return true; }
+
 Result<std::unique_ptr<PmixClient>> open_pmix() {
   ASSIGN_OR_RETURN(const PmixLibrary library, load_pmix_library());
   pmix_proc_t self{};
@@ -294,6 +296,8 @@ Result<std::unique_ptr<PmixClient>> open_pmix() {
 }
 
 #else
+
+bool has_pmix() { return false; }
 
 Result<std::unique_ptr<PmixClient>> open_pmix() {
   return fail("PMIx", "", "this rollcall was built without PMIx's headers",

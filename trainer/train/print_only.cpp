@@ -7,6 +7,7 @@
 
 #include "runtime/base/this_process.h"
 #include "runtime/command_line/version.h"
+#include "runtime/launchers/pmix.h"
 #include "runtime/settings/settings.h"
 #include "trainer/data/image/whole_picture.h"
 #include "trainer/distributed/backends/backends.h"
@@ -15,17 +16,12 @@ namespace rollcall::train {
 namespace {
 
 std::string version_json() {
-#ifdef ROLLCALL_HAVE_PMIX
-  constexpr bool kHasPmix = true;
-#else
-  constexpr bool kHasPmix = false;
-#endif
   const auto has_plugin = [](const char* name) {
     return find_in_installation(std::filesystem::path(ROLLCALL_PLUGIN_FOLDER) / name).file.has_value();
   };
   nlohmann::ordered_json facts = command_line::build_facts("rollcall-train");
   facts["libtorch"] = TORCH_VERSION;
-  facts["features"] = {{"pmix", kHasPmix},
+  facts["features"] = {{"pmix", launchers::has_pmix()},
                        {"ucx", process_group::kUcx.add != nullptr},
                        {"mpi", has_plugin("rollcall_mpi.so")},
                        {"cuda", has_plugin("rollcall_cuda.so")},

@@ -120,11 +120,15 @@ TEST_F(FindInstalled, IgnoresFilesThatOthersCanWrite) {
 
 TEST_F(FindInstalled, TheFolderBehindALinkIsLookedAtToo) {
   const std::filesystem::path prefix = top_ / "prefix";
-  const auto other_program = [&] { return find_installed(prefix / "bin/program", "other").file.value_or("").string(); };
+  const auto look_for_other = [&] { return find_installed(prefix / "bin/program", "other"); };
+  const auto other_program = [&] { return look_for_other().file.value_or("").string(); };
   std::filesystem::create_directories(prefix / "lib/trainer");
   std::ofstream(prefix / "lib/trainer/other") << "";
   std::filesystem::create_symlink("../lib/trainer/other", prefix / "bin/other");
   EXPECT_EQ(other_program(), prefix / "bin/other");
+  change(prefix / "bin", 0757);
+  EXPECT_EQ(look_for_other().passed_over, "others may write to " + (prefix / "bin").string()) << "its owner's link";
+  change(prefix / "bin", 0755);
   for (const char* name : {"lib", "lib/trainer"}) {
     change(prefix / name, 0757);
     EXPECT_EQ(other_program(), "") << name;

@@ -302,6 +302,15 @@ TEST(Program, BrokenProfileDoesNotBlockInstallAndUninstall) {
   EXPECT_EQ(run({"env"}, environment).code, 66);
 }
 
+TEST(Program, UninstallHasTheOptionsThatItUses) {
+  const std::string help = run({"help", "uninstall"}).out;
+  EXPECT_THAT(help,
+              testing::AllOf(HasSubstr("--slurm-conf"), HasSubstr("--root"), testing::Not(HasSubstr("--plugin"))));
+  const Outcome refused = run({"uninstall", "--site", "--profile=site.toml"});
+  EXPECT_EQ(refused.code, 64);
+  EXPECT_THAT(refused.err, HasSubstr("--profile"));
+}
+
 TEST_F(ProgramInChild, ExecGivesTheProgramTheEnvironmentAndItsArguments) {
   write_program("show", "#!/bin/sh\necho \"$RANK/$WORLD_SIZE $OMP_NUM_THREADS\" \"$@\"\n");
   const Outcome outcome = run_in_child({"exec", "--threads=3", "show", "--lr=1", "--", "a b"});
