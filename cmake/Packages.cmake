@@ -72,20 +72,41 @@ if(ROLLCALL_TRAINER AND NOT ROLLCALL_CUDA)  # libraries for CUDA are gigabytes
   set(CPACK_RPM_TRAINER_PACKAGE_SUGGESTS rollcall)
 endif()
 
+# require_slurm(DEB RPM): what the packages of the plugin require of Slurm; nothing where no package owns its library (make install)
+function(require_slurm deb rpm)
+  get_filename_component(library ${Slurm_LIBRARY} REALPATH)
+  execute_process(COMMAND dpkg-query -S ${library} OUTPUT_VARIABLE owner ERROR_QUIET RESULT_VARIABLE not_in_dpkg)
+  execute_process(COMMAND rpm -qf ${library} OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE not_in_rpm)
+  if(not_in_dpkg AND not_in_rpm)
+    message(STATUS "rollcall: ${library}: is in no package: the package of the plugin will require no Slurm")
+    return()
+  endif()
+  set(${rpm} ", libslurm.so.${Slurm_LIBRARY_VERSION}()(64bit)" PARENT_SCOPE)
+  string(REGEX MATCH "^[^:]+" owner "${owner}")
+  if(owner MATCHES "^libslurm")  # Debian's, whose name has the version of the library
+    set(${deb} ", ${owner}" PARENT_SCOPE)
+  elseif(owner)  # slurm-smd, whose version is Slurm's
+    string(REGEX MATCH "(.*)[.]0*([0-9]+)$" _ ${Slurm_RELEASE})
+    math(EXPR next "${CMAKE_MATCH_2} + 1")
+    set(${deb} ", ${owner} (>= ${Slurm_RELEASE}), ${owner} (<< ${CMAKE_MATCH_1}.${next})" PARENT_SCOPE)
+  endif()
+endfunction()
+
 if(Slurm_LIBRARY_VERSION)
   # SPANK's loader takes a plugin of its own Slurm only, and libslurm's soname changes with that. In Debian each plugin is a
   # package of its own, since such libraries lie beside each other. Where rpm updates Slurm, the release with the fitting
   # libslurm is taken along, as its name stays.
   string(REPLACE "." "" slurm "sl${Slurm_RELEASE}")
+  require_slurm(slurm_for_deb slurm_for_rpm)
   rollcall_package(plugin rollcall-slurm-plugin-${slurm} "Launcher of distributed training - plugin for Slurm ${Slurm_VERSION}"
     "Gives srun, sbatch and salloc the option --ddp. It is off until an\nadministrator runs `rollcall install --site`.")
   set(CPACK_DEBIAN_PLUGIN_PACKAGE_SHLIBDEPS ON)
-  set(CPACK_DEBIAN_PLUGIN_PACKAGE_DEPENDS "rollcall (${same_version}), libslurm${Slurm_LIBRARY_VERSION}")
+  set(CPACK_DEBIAN_PLUGIN_PACKAGE_DEPENDS "rollcall (${same_version})${slurm_for_deb}")
   set(CPACK_DEBIAN_PLUGIN_PACKAGE_SECTION admin)
   set(CPACK_RPM_PLUGIN_PACKAGE_NAME rollcall-slurm-plugin)
   # CPack has one release for all packages; the spec file's Name is read before its Release.
   set(CPACK_RPM_PACKAGE_RELEASE "1%{lua: if rpm.expand('%{name}') == 'rollcall-slurm-plugin' then print('.${slurm}') end}")
-  set(CPACK_RPM_PLUGIN_PACKAGE_REQUIRES "rollcall ${same_version}, libslurm.so.${Slurm_LIBRARY_VERSION}()(64bit)")
+  set(CPACK_RPM_PLUGIN_PACKAGE_REQUIRES "rollcall ${same_version}${slurm_for_rpm}")
 else()
   message(STATUS "rollcall: no libslurm.so beside Slurm's headers: no package of the plugin can be made")
 endif()

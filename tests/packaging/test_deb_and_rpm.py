@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from minicluster import Minicluster, check_world
+
 pytestmark = [pytest.mark.python, pytest.mark.long]
 BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"])
@@ -37,9 +39,9 @@ def run(*command, **options):
     return done.stdout
 
 
-def pack(generator, folder, *options):
+def pack(generator, folder, *options, build=BUILD):
     """Returns the packages' files by name without version."""
-    run("cpack", "-G", generator, *QUICKLY, "--config", BUILD / "CPackConfig.cmake", "-B", folder, *options, cwd=BUILD)
+    run("cpack", "-G", generator, *QUICKLY, "--config", build / "CPackConfig.cmake", "-B", folder, *options, cwd=build)
     shutil.rmtree(folder / "_CPack_Packages")
     return {re.split(r"[-_]\d+\.", path.name)[0]: path for path in folder.iterdir() if path.is_file()}
 
@@ -168,21 +170,30 @@ def test_rpms_have_names_and_requirements(rpms):
     assert {re.sub(r"\d+", "N", line) for line in others} == {"libslurm.so.N()(Nbit)", "rollcall = N.N.N-N"}
 
 
+def required_of_the_system(*packages):
+    """What no package of rollcall provides, and rpm itself does not."""
+    lines = run("rpm", "-qp", "--requires", *packages).splitlines()
+    return sorted({line for line in lines if not line.startswith(("rpmlib", "rollcall "))})
+
+
+def stand_in(folder, name, version, provides):
+    """A package of this test, which provides what another system has. Returns its file."""
+    (folder / f"{name}.spec").write_text(
+        f"Name: {name}\nVersion: {version}\nRelease: 1\nSummary: s\nLicense: none\nBuildArch: noarch\nAutoReqProv: no\n" +
+        "".join(f"Provides: {line}\n" for line in provides) + "%description\ns\n%files\n")
+    run("rpmbuild", "-bb", "--define", f"_topdir {folder / 'top'}", folder / f"{name}.spec")
+    return folder / f"top/RPMS/noarch/{name}-{version}-1.noarch.rpm"
+
+
 def test_rpms_are_installed_upgraded_and_removed(rpms, tmp_path):
-    """What the system has beside them is a package of this test: it stands for glibc and Slurm."""
     root = tmp_path / "root"
     rpm = ["rpm", "--root", str(root)]
     chosen = [rpms[name] for name in FOR_USERS]
-    required = run("rpm", "-qp", "--requires", *chosen).splitlines()
-    spec = tmp_path / "system.spec"
-    spec.write_text("Name: system\nVersion: 1\nRelease: 1\nSummary: s\nLicense: none\nBuildArch: noarch\nAutoReqProv: no\n" +
-                    "".join(f"Provides: {line}\n" for line in sorted(set(required)) if not line.startswith(("rpmlib", "rollcall "))) +
-                    "%description\ns\n%files\n")
-    run("rpmbuild", "-bb", "--define", f"_topdir {tmp_path / 'top'}", spec)
+    system = stand_in(tmp_path, "system", "1", required_of_the_system(*chosen))
     before = older("RPM", tmp_path, CPACK_RPM_PLUGIN_PACKAGE_REQUIRES="rollcall = 0.0.9-1")
     refused = subprocess.run([*rpm, "-i", rpms["rollcall-slurm-plugin"]], check=False, capture_output=True, text=True)
     assert refused.returncode != 0 and "libslurm.so" in refused.stderr
-    run(*rpm, "-i", *(tmp_path / "top/RPMS").rglob("*.rpm"), *(before[name] for name in FOR_USERS))
+    run(*rpm, "-i", system, *(before[name] for name in FOR_USERS))
     assert (root / "usr/share/rollcall/site_config/gone.toml").exists()
     run(*rpm, "-U", *chosen)
     assert not (root / "usr/share/rollcall/site_config/gone.toml").exists()
@@ -190,6 +201,124 @@ def test_rpms_are_installed_upgraded_and_removed(rpms, tmp_path):
     run(*rpm, "-e", *FOR_USERS)
     assert not [path for path in root.rglob("*rollcall*") if path.is_file()]
 
+
+# --- the plugin for other Slurms
+
+SUITES = {"trixie": "24.11", "forky": "26.05"}
+
+
+def configure(folder, include, library, owner):
+    """A build of the plugin alone for the Slurm with the headers in `include`, whose library the package `owner` has ("": none)."""
+    (folder / "slurm/lib").mkdir(parents=True)
+    (folder / "slurm/include").mkdir()
+    (folder / "slurm/include/slurm").symlink_to(include / "slurm")
+    (folder / "slurm/lib" / library).touch()
+    (folder / "slurm/lib/libslurm.so").symlink_to(library)
+    (folder / "bin").mkdir()
+    (folder / "bin/dpkg-query").write_text(f'#!/bin/sh\n[ "{owner}" ] && echo "{owner}:amd64: $2"\n')
+    (folder / "bin/dpkg-query").chmod(0o755)
+    run("cmake", "--preset", "release", "-B", folder / "build", f"-DSlurm_ROOT={folder / 'slurm'}", "-DROLLCALL_CCACHE=OFF",
+        *(f"-DROLLCALL_{what}=OFF" for what in ("TRAINER", "TESTS", "BENCHMARKS")), cwd=SOURCE,
+        env={**ENVIRONMENT, "PATH": f"{folder / 'bin'}:{ENVIRONMENT['PATH']}"})
+    return folder / "build"
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def other(request, tmp_path_factory):
+    """suite, name of libslurm's file, deb and rpm of the plugin"""
+    needs("rpmbuild")
+    root = pathlib.Path(subprocess.run([SOURCE / "scripts/second-slurm", f"--suite={request.param}", "--print-root"], check=True,
+                                       capture_output=True, text=True).stdout.strip())
+    if not root.exists():
+        pytest.skip(f"the Slurm of {request.param} is not here (scripts/second-slurm)")
+    folder = tmp_path_factory.mktemp(request.param)
+    library = os.readlink(root / "usr/lib/x86_64-linux-gnu/libslurm.so")
+    build = configure(folder, root / "usr/include", library, re.sub(r"\.so\.(\d+)\..*", r"\1", library))
+    run("cmake", "--build", build, "--target", "spank_rollcall")
+    only_plugin = ("-D", "CPACK_COMPONENTS_ALL=plugin")
+    (deb,) = pack("DEB", folder / "deb", *only_plugin, build=build).values()
+    (rpm,) = pack("RPM", folder / "rpm", *only_plugin, build=build).values()
+    return request.param, library, deb, rpm
+
+
+def test_dnf_updates_the_plugin_with_slurm(rpms, other, tmp_path):
+    needs("dnf")
+    needs("createrepo_c")
+    suite, _, _, newer = other
+    repository, root = tmp_path / "repository", tmp_path / "root"
+    repository.mkdir()
+    libslurms = {}
+    for version, plugin in (("22.05", rpms["rollcall-slurm-plugin"]), (SUITES[suite], newer)):
+        libslurms[version] = next(line for line in required_of_the_system(plugin) if line.startswith("libslurm"))
+        shutil.copy(stand_in(tmp_path, "slurm", version, [libslurms[version]]), repository)
+        shutil.copy(plugin, repository)
+    others = set(required_of_the_system(rpms["rollcall"], rpms["rollcall-slurm-plugin"], newer)) - set(libslurms.values())
+    shutil.copy(stand_in(tmp_path, "system", "1", sorted(others)), repository)
+    shutil.copy(rpms["rollcall"], repository)
+    run("createrepo_c", repository)
+
+    def dnf(*words):
+        run("dnf", "-y", f"--installroot={root}", "--releasever=1", "--setopt=reposdir=/dev/null", f"--setopt=cachedir={tmp_path / 'cache'}",
+            f"--repofrompath=site,file://{repository}", "--nogpgcheck", *words)
+        return set(run("rpm", "--root", root, "-qa", "--qf", "%{NAME}-%{VERSION}-%{RELEASE}\n").split()) - {"system-1-1"}
+
+    first = run("rpm", "-qp", "--qf", "%{NVR}", rpms["rollcall-slurm-plugin"])
+    assert dnf("install", "slurm-22.05", first) == {"slurm-22.05-1", f"rollcall-{VERSION}-1", first}
+    release = SUITES[suite].replace(".", "")
+    assert dnf("update", "slurm") == {f"slurm-{SUITES[suite]}-1", f"rollcall-{VERSION}-1", f"rollcall-slurm-plugin-{VERSION}-1.sl{release}"}
+    assert dnf("remove", "rollcall") == {f"slurm-{SUITES[suite]}-1"}
+
+
+def files_of(deb):
+    return {line.split()[5] for line in run("dpkg-deb", "-c", deb).splitlines() if not line.startswith("d")}
+
+
+def test_each_slurm_has_a_package_that_requires_its_library(other, debs):
+    suite, library, deb, rpm = other
+    name = f"rollcall-slurm-plugin-sl{SUITES[suite].replace('.', '')}"
+    assert deb.name == f"{name}_{VERSION}-1_amd64.deb"
+    assert re.fullmatch(rf"rollcall \(= {re.escape(VERSION)}-1\), libslurm\d+, libc6 \(>= [\d.]+\)", field(deb, "Depends"))
+    assert run("rpm", "-qp", "--qf", "%{NVR}", rpm) == f"rollcall-slurm-plugin-{VERSION}-1.{name[-6:]}"
+    soname = library.removesuffix(".0.0")
+    assert soname.replace(".so.", "") in field(deb, "Depends").split(", ")
+    assert f"{soname}()(64bit)" in run("rpm", "-qp", "--requires", rpm).splitlines()
+    # dpkg installs them beside each other, and refuses a file that another package has.
+    assert not files_of(deb) & files_of(debs[plugin_of(debs)]) and any(SUITES[suite] in path for path in files_of(deb))
+
+
+def test_packages_make_srun_ddp_work_in_that_slurm(other, debs, believed_folder):
+    suite, _, deb, _ = other
+    if os.geteuid() != 0 or pathlib.Path("/etc/rollcall/site.toml").exists():
+        pytest.skip("only root's files are trusted, and this machine has to have no profile of its own")
+    root = believed_folder / f"root-{suite}"
+    for package in (debs["rollcall"], debs[plugin_of(debs)], deb):
+        run("dpkg-deb", "-x", package, root)
+    cluster = Minicluster(believed_folder / suite, f"--slurm={suite}", "--nodes=2").start()
+    try:
+        conf = cluster.folder / "etc"
+        cluster.run(root / "usr/bin/rollcall", "install", "--site", f"--slurm-conf={conf}/slurm.conf")
+        assert f"/usr/lib/rollcall/{SUITES[suite]}-" in (conf / "plugstack.conf").read_text()
+        environments, _ = cluster.environments("--ddp=host.template=localhost,host.loopback=allow", "-N2")
+        check_world(environments, 2)
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.parametrize(("owner", "deb", "rpm"), [
+    pytest.param("", "", "", id="make-install"),
+    pytest.param("slurm-smd", ", slurm-smd (>= 25.05), slurm-smd (<< 25.6)", ", libslurm.so.43()(64bit)", id="debs-of-slurms-sources"),
+    pytest.param("libslurm43t64", ", libslurm43t64", ", libslurm.so.43()(64bit)", id="debian")])
+def test_the_package_that_owns_libslurm_is_required(tmp_path, owner, deb, rpm):
+    (tmp_path / "include/slurm").mkdir(parents=True)
+    (tmp_path / "include/slurm/spank.h").touch()
+    (tmp_path / "include/slurm/slurm_version.h").write_text("#define SLURM_VERSION_NUMBER 0x190503\n")
+    build = configure(tmp_path, tmp_path / "include", "libslurm.so.43.0.0", owner)
+    config = (build / "CPackConfig.cmake").read_text()
+    assert f'set(CPACK_DEBIAN_PLUGIN_PACKAGE_DEPENDS "rollcall (= {VERSION}-1){deb}")' in config
+    assert f'set(CPACK_RPM_PLUGIN_PACKAGE_REQUIRES "rollcall = {VERSION}-1{rpm}")' in config
+
+
+# --- the life of debs
 
 @pytest.fixture(scope="module")
 def clean_root(debs, tmp_path_factory):

@@ -84,8 +84,8 @@ def test_the_launch_component_needs_only_the_c_library(moved):
 
 def test_each_component_installs_its_files(moved):
     launch, doc = moved / "launch", moved / "doc"
-    assert (moved / "plugin/share/man/man8/rollcall-spank.8").is_file()
-    for name in ("share/rollcall/sbatch_templates/run.sbatch", "share/rollcall/site_config/generic.toml", "share/man/man1/rollcall.1"):
+    for name in ("share/rollcall/sbatch_templates/run.sbatch", "share/rollcall/site_config/generic.toml", "share/man/man1/rollcall.1",
+                 "share/man/man8/rollcall-spank.8"):
         assert (launch / name).is_file() and (launch / name).stat().st_mode & 0o022 == 0, name
     for name in ("bash-completion/completions/rollcall", "zsh/site-functions/_rollcall", "fish/vendor_completions.d/rollcall.fish"):
         assert (launch / "share" / name).is_file() and (launch / "share" / name).stat().st_mode & 0o133 == 0, name
