@@ -47,13 +47,21 @@ def source_date():
     return int(os.environ.get("SOURCE_DATE_EPOCH") or midnight.timestamp())
 
 
-def install(build, prefix):
-    """All components of the build folder, which has to be of the CPU: a device's libraries are gigabytes."""
+def install_trainer(build, prefix):
+    """From the build folder, which has to be of the CPU: a device's libraries are gigabytes."""
     if not (build / "CMakeCache.txt").is_file():
         raise Refused(f"--build: {build}: is not a build folder; try cmake --preset release")
     if not re.search(r"^ROLLCALL_CUDA:BOOL=OFF", (build / "CMakeCache.txt").read_text(), re.M):
         raise Refused(f"--build: {build}: has ROLLCALL_CUDA=ON; try a build of preset release")
-    run("cmake", "--install", build, "--strip", "--prefix", prefix, stderr=subprocess.DEVNULL)
+    for component in ("trainer", "tools", "doc"):
+        run("cmake", "--install", build, "--strip", "--component", component, "--prefix", prefix, stderr=subprocess.DEVNULL)
+
+
+def install_launcher(archive, prefix):
+    """From the launch archive, whose `rollcall` and plugins need an older glibc than those of a build."""
+    if not archive.is_file():
+        raise Refused(f"--launch: {archive}: does not exist; try packaging/launch-archive")
+    run("tar", "--no-same-owner", "--strip-components=1", "-C", prefix, "-xf", archive)
 
 
 def elf_files(folder):
@@ -110,9 +118,10 @@ def ucx_modules(libraries):
 
 def copy_licences(libraries, folder):
     """Those of the Debian package or the wheel that each library is from, as far as these have any."""
-    for library in libraries:
-        path = library.resolve()
-        texts, package = licences_of_wheel(path) if "site-packages" in path.parts else licences_of_package(path)
+    paths = [library.resolve() for library in libraries]
+    packages = packages_of(paths)
+    for path in paths:
+        texts, package = licences_of_wheel(path) if "site-packages" in path.parts else licences_of_package(packages.get(path.name, ""))
         for text in texts:
             inside = "/".join(text.parts[text.parts.index("licenses") + 1:]) if "licenses" in text.parts else text.name
             target = folder / package / inside.replace("/", "-")  # two files of a wheel may have one name
@@ -120,9 +129,14 @@ def copy_licences(libraries, folder):
             shutil.copyfile(text, target)
 
 
-def licences_of_package(path):
-    known = subprocess.run(["dpkg-query", "-S", f"*/{path.name}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
-    package = known.stdout.partition(":")[0]
+def packages_of(paths):
+    """The Debian packages by the names of files, asked at once, since dpkg reads the lists of all packages for each question."""
+    known = subprocess.run(["dpkg-query", "-S", *(f"*/{path.name}" for path in paths)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                           text=True, check=False)
+    return {pathlib.Path(file).name: package for package, file in re.findall(r"^([^:,\s]+).*: (/.*)$", known.stdout, re.M)}
+
+
+def licences_of_package(package):
     return [text for text in [pathlib.Path("/usr/share/doc", package, "copyright")] if package and text.is_file()], package
 
 
@@ -146,17 +160,19 @@ def newest_symbols(folder):
 
 
 def main(document, make):
-    """Runs make(build, output) with the arguments of a packaging script, whose help is `document`."""
-    folders = {"--build": ROOT / "build" / "release", "--output": ROOT / "build" / "packages"}
+    """Runs make(build, launch, output) with the arguments of a packaging script, whose help is `document`."""
+    packages = ROOT / "build" / "packages"
+    paths = {"--build": ROOT / "build" / "release", "--launch": packages / f"rollcall-launch-{version()}-linux-x86_64.tar.xz",
+             "--output": packages}
     for argument in sys.argv[1:]:
         name, _, value = argument.partition("=")
-        if name not in folders or not value:
+        if name not in paths or not value:
             print(document, end="", file=sys.stdout if name in ("-h", "--help") else sys.stderr)
             return 0 if name in ("-h", "--help") else 64
-        folders[name] = pathlib.Path(value).resolve()
+        paths[name] = pathlib.Path(value).resolve()
     try:
-        folders["--output"].mkdir(parents=True, exist_ok=True)
-        make(folders["--build"], folders["--output"])
+        paths["--output"].mkdir(parents=True, exist_ok=True)
+        make(*paths.values())
     except (Refused, OSError) as error:
         print(f"rollcall: {pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         return 69

@@ -22,22 +22,10 @@ def slurm_root(suite):
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    zig = subprocess.run([SOURCE / "scripts" / "setup", "--print-zig"], capture_output=True, text=True, check=True).stdout.strip()
-    if not pathlib.Path(zig).exists():
-        pytest.skip("zig is not installed (scripts/setup --packaging)")
-    folder = tmp_path_factory.mktemp("archive")
-    made = subprocess.run([SOURCE / "packaging" / "launch-archive", f"--output={folder}"], capture_output=True, text=True, timeout=1400)
-    assert made.returncode == 0, made.stderr
-    (file,) = folder.iterdir()
-    return file
-
-
-@pytest.fixture(scope="module")
-def unpacked(archive, believed_folder):
+def unpacked(launch_archive, believed_folder):
     """The archive's folder, root's."""
-    subprocess.run(["tar", "-C", believed_folder, "-xf", archive], check=True)
-    return believed_folder / archive.name.removesuffix(".tar.xz")
+    subprocess.run(["tar", "-C", believed_folder, "-xf", launch_archive], check=True)
+    return believed_folder / launch_archive.name.removesuffix(".tar.xz")
 
 
 def elf_files(folder):
@@ -85,21 +73,21 @@ def test_no_file_has_a_path_of_this_machine(unpacked):
             assert folder.encode() not in data, f"{path.relative_to(unpacked)} has {folder}"
 
 
-def test_another_user_unpacks_it_and_runs_it_by_path_alone(archive, short_folder):
+def test_another_user_unpacks_it_and_runs_it_by_path_alone(launch_archive, short_folder):
     if os.geteuid() != 0 or shutil.which("runuser") is None:
         pytest.skip("only root can be another user")
     home = short_folder / "a home"
     home.mkdir()
-    shutil.copy(archive, home)
-    for path in (home, home / archive.name):
+    shutil.copy(launch_archive, home)
+    for path in (home, home / launch_archive.name):
         shutil.chown(path, "nobody")
-    prefix = home / archive.name.removesuffix(".tar.xz")
+    prefix = home / launch_archive.name.removesuffix(".tar.xz")
 
     def as_nobody(*command):
         environment = ("env", "-i", f"HOME={home}", f"PATH={prefix / 'bin'}:/usr/bin:/bin")
         return subprocess.run(["runuser", "-u", "nobody", "--", *environment, *command], cwd=home, text=True, capture_output=True)
 
-    assert as_nobody("tar", "-xf", archive.name).returncode == 0
+    assert as_nobody("tar", "-xf", launch_archive.name).returncode == 0
     assert (prefix / "bin" / "rollcall").owner() == "nobody"
     assert as_nobody("rollcall", "--version").stdout.startswith("rollcall ")
     started = as_nobody("rollcall", "run", "--nproc-per-node=2", "--no-python", "/bin/sh", "-c", "echo $RANK of $WORLD_SIZE")

@@ -20,10 +20,11 @@ SMALL = ("--data=fake", "--model=resnet20", "--image-size=32", "--batch-size=8",
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(launch_archive, tmp_path_factory):
     folder = tmp_path_factory.mktemp("archive")
     environment = {**os.environ, "XZ_OPT": "-0"}  # size is not what is tested
-    print(subprocess.run([SOURCE / "packaging" / "trainer-archive", f"--build={BUILD}", f"--output={folder}"], env=environment, check=True,
+    print(subprocess.run([SOURCE / "packaging" / "trainer-archive", f"--build={BUILD}", f"--launch={launch_archive}",
+                          f"--output={folder}"], env=environment, check=True,
                          capture_output=True, text=True).stdout)
     return next(folder.glob("rollcall-*-linux-x86_64-cpu.tar.xz"))
 
@@ -31,7 +32,7 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="module")
 def unpacked(made, believed_folder):
     subprocess.run(["tar", "-C", believed_folder, "-xf", made], check=True)
-    return next(believed_folder.glob("rollcall-*"))
+    return believed_folder / made.name.removesuffix(".tar.xz")
 
 
 @pytest.fixture

@@ -58,6 +58,19 @@ def rollcall_train():
 
 
 @pytest.fixture(scope="session")
+def launch_archive(tmp_path_factory):
+    """The file that packaging/launch-archive makes."""
+    zig = subprocess.run([SOURCE / "scripts" / "setup", "--print-zig"], capture_output=True, text=True, check=True).stdout.strip()
+    if not pathlib.Path(zig).exists():
+        pytest.skip("zig is not installed (scripts/setup --packaging)")
+    folder = tmp_path_factory.mktemp("archive")
+    made = subprocess.run([SOURCE / "packaging" / "launch-archive", f"--output={folder}"], capture_output=True, text=True, timeout=1400)
+    assert made.returncode == 0, made.stderr
+    (file,) = folder.iterdir()
+    return file
+
+
+@pytest.fixture(scope="session")
 def cluster(short_folder, plugin):
     """Four nodes with four CPUs each, with the plugin."""
     made = Minicluster(short_folder / "c", f"--plugin={plugin}").start()
