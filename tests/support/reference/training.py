@@ -5,6 +5,7 @@ import math
 import torch
 
 from . import networks, order, pictures
+from .random_numbers import MODEL, Random
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
 DEFAULTS = {
@@ -182,6 +183,7 @@ class Training:
     def gradients_of_rank(self, rank, batches):
         """This rank's gradients of the mean over the step; what it counted goes to the sums."""
         self.optimizer.zero_grad()
+        torch.manual_seed(Random(self.settings["seed"], MODEL, rank, self.step + 1).bits())
         self.use_buffers_of(0 if self.settings["broadcast-buffers"] and self.settings["parallel"] == "ddp" else rank)
         for images, labels, partners, weight, counted in batches:
             outputs = self.outputs(images)

@@ -16,6 +16,7 @@ enum class Purpose : std::uint32_t {
   FakeLabel = 5,
   Window = 6,
   BatchMix = 7,
+  Model = 8,
 };
 
 /// Random numbers as a function of (seed, purpose, epoch, sample): a sample gets the same ones whichever thread or rank

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "trainer/data/sampling/random.h"
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
 #include "trainer/train/checkpoints/checkpoints.h"
@@ -93,11 +94,24 @@ Result<data::Batch> Steps::next_batch() {
   return *std::move(batch);
 }
 
+/// Seeds what draws random numbers in the model, such as dropout, at the first batch of a virtual rank: a step that is
+/// repeated draws the same, in whichever process.
+void Steps::seed(std::int64_t step, std::int64_t done) const {
+  const std::int64_t accumulation = config_.grad_accumulation();
+  if (done % accumulation == 0) {
+    const std::int64_t rank = virtual_ranks(config_, run_.context).first + done / accumulation;
+    data::Random random(config_.run.seed, data::Purpose::Model, static_cast<std::uint64_t>(rank),
+                        static_cast<std::uint64_t>(step));
+    run_.context.device.seed(random.bits());
+  }
+}
+
 /// Adds batch `done` of the step, counted from 0. A graph computes all batches once the last one has arrived.
 void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   const data::StageTimes& times = read.times;
   step.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   run_.observer.batch_read(step.numbers.step, read.images);
+  seed(step.numbers.step, done);
   const double begun = seconds_now();
   const data::Batch batch = training_.data.prefetcher->to_device(read);
   if (is_graph_ready()) {

@@ -77,6 +77,7 @@ class Steps {
   [[nodiscard]] std::int64_t schedule_step() const;
   void begin(Step& step);
   [[nodiscard]] Result<data::Batch> next_batch();
+  void seed(std::int64_t step, std::int64_t done) const;
   void add(const data::Batch& read, std::int64_t done, Step& step);
   at::Tensor forward_backward(const data::Batch& batch, std::int64_t done, metrics::StepTimes& times);
   at::Tensor forward_backward_of_all(const std::vector<data::Batch>& batches);
