@@ -43,6 +43,7 @@ struct Setting {
   double minimum = -1e300;        ///< Integer, Number: inclusive
   double maximum = 1e300;         ///< Integer, Number: inclusive
   bool is_common = false;         ///< `--help` shows it without being asked for more
+  bool may_be_file = false;       ///< Choice: a value with a slash or a dot is a path, as of Path
 
   /// Returns the fixed words that the setting accepts, separated by '|'.
   [[nodiscard]] constexpr std::string_view words() const {
@@ -52,6 +53,12 @@ struct Setting {
   [[nodiscard]] constexpr Setting common() const {
     Setting marked = *this;
     marked.is_common = true;
+    return marked;
+  }
+  /// The same row, which also accepts a path.
+  [[nodiscard]] constexpr Setting or_file() const {
+    Setting marked = *this;
+    marked.may_be_file = true;
     return marked;
   }
 };

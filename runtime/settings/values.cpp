@@ -49,7 +49,7 @@ std::string base_phrase(const Setting& setting) {
     case Kind::Switch:
       return "true or false (also on|off, yes|no, 1|0)";
     case Kind::Choice:
-      return fmt::format("{}", fmt::join(split(setting.words(), '|'), ", "));
+      return fmt::format("{}{}", fmt::join(split(setting.words(), '|'), ", "), setting.may_be_file ? ", a path" : "");
     case Kind::Path:
       return "a path";
     case Kind::List:
@@ -181,7 +181,10 @@ Result<std::string> normal_form(const Setting& setting, std::string_view text, c
       return value ? Result(*value) : refuse("is neither true nor false");
     }
     case Kind::Choice:
-      return bad_choice(setting, text, subject);
+      if (!setting.may_be_file || text.find_first_of("/.") == std::string_view::npos) {
+        return bad_choice(setting, text, subject);
+      }
+      [[fallthrough]];
     case Kind::Path: {
       const Result<void> checked = check_path_variables(text, subject);
       return checked ? Result(std::string(text)) : checked.error();

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/config/options.h"
+#include "trainer/config/script_file.h"
 #include "trainer/optim/schedule.h"
 
 namespace rollcall::config {
@@ -62,9 +63,10 @@ bool ends_schedule(std::string_view name, const settings::Settings& now) {
 /// Whether two accepted texts mean the same: 3e-4 is 0.0003.
 bool same_value(settings::Kind kind, const std::string& one, const std::string& other) {
   const bool numbers = kind == settings::Kind::Number || kind == settings::Kind::Integer;
-  return one == other || (numbers && std::strtod(one.c_str(), nullptr) == std::strtod(other.c_str(), nullptr) &&
-                          std::isdigit(static_cast<unsigned char>(one.back())) != 0 &&
-                          std::isdigit(static_cast<unsigned char>(other.back())) != 0);
+  return one == other || is_same_script(one, other) ||
+         (numbers && std::strtod(one.c_str(), nullptr) == std::strtod(other.c_str(), nullptr) &&
+          std::isdigit(static_cast<unsigned char>(one.back())) != 0 &&
+          std::isdigit(static_cast<unsigned char>(other.back())) != 0);
 }
 
 nlohmann::json parsed(std::string_view text) {

@@ -6,6 +6,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/settings/values.h"
 #include "trainer/checkpoint/background/commit.h"
+#include "trainer/config/script_file.h"
 #include "trainer/precision/autocast.h"
 
 namespace rollcall::config {
@@ -87,8 +88,9 @@ std::optional<int> workers(const Settings& settings, const char* setting) {
   return settings.text(setting) == "auto" ? std::nullopt : std::optional(static_cast<int>(settings.integer(setting)));
 }
 
-ModelConfig model_config(const Settings& settings) {
-  return {.name = settings.text("model"),
+ModelConfig model_config(const Settings& settings, std::string script) {
+  return {.name = std::string(without_checksum(settings.text("model"))),
+          .script = std::move(script),
           .num_classes = settings.integer("num-classes"),
           .zero_init_residual = settings.on("zero-init-residual"),
           .memory_format = settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous,
@@ -303,8 +305,10 @@ Result<DataConfig> make_data_config(const Settings& settings, const Environment&
 
 Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment) {
   RETURN_IF_ERROR(check_options_have_effect(settings));
+  RETURN_IF_ERROR(check_options_of_script(settings));
   TrainConfig config;
-  config.model = model_config(settings);
+  ASSIGN_OR_RETURN(std::string script, script_path(settings, environment));
+  config.model = model_config(settings, std::move(script));
   config.checkpoint = checkpoint_config(settings);
   config.run = run_config(settings);
   ASSIGN_OR_RETURN(std::optional<StepRange> traced, trace_steps(settings.text("trace-steps")));

@@ -51,6 +51,7 @@ struct DataConfig {
 
 struct ModelConfig {
   std::string name = "resnet50";
+  std::string script{};          ///< path of a TorchScript file instead of the network `name`; empty: none
   std::int64_t num_classes = 0;  ///< 0: the number of classes in the data
   bool zero_init_residual = false;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< memory format of weights and images

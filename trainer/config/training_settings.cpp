@@ -14,9 +14,12 @@ using settings::Setting;
 constexpr std::string_view kOptimizers = settings::kChoicesOf<optim::kOptimizers>;
 
 constexpr std::array kTrainingSettings{
-    Setting{"model", Kind::Choice, "resnet50", "NAME", "Network to train. resnet20 is for images of about 32 pixels",
+    Setting{"model", Kind::Choice, "resnet50", "NAME|FILE.pt",
+            "Network to train. resnet20 is for images of about 32 pixels. FILE.pt: a model of your own, as "
+            "torch.jit.script(model).save(FILE) wrote it",
             "Model", settings::kChoicesOf<model::kResNets>}
-        .common(),
+        .common()
+        .or_file(),
     Setting{"num-classes", Kind::Integer, "0", "N",
             "Number of outputs of the model. 0: the number of classes in the data, 1000 with --data=fake", "Model", "",
             0, 1e6},

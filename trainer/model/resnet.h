@@ -7,6 +7,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/model/batch_norm.h"
+#include "trainer/model/image_classifier.h"
 #include "trainer/model/resnet_shapes.h"
 #include "trainer/torch.h"
 
@@ -25,12 +26,11 @@ struct ResNetOptions {
 ///
 /// Initial values are torchvision's too: convolutions normal with variance 2 / fan_out, BatchNorm 1 and 0, `fc` as
 /// nn::Linear does. They are drawn from LibTorch's default generator. Not thread-safe, as any module.
-class ResNetImpl : public torch::nn::Module {
+class ResNetImpl : public ImageClassifier {
  public:
   ResNetImpl(const ResNetShape& shape, const ResNetOptions& options);
 
-  /// Takes images [N, 3, H, W] float32, contiguous or channels-last, and returns logits [N, num_classes].
-  at::Tensor forward(const at::Tensor& images);
+  at::Tensor forward(const at::Tensor& images) override;
 
  private:
   at::Tensor forward_stem(const at::Tensor& images);

@@ -7,6 +7,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "trainer/config/identity.h"
+#include "trainer/config/script_file.h"
 #include "trainer/config/train_config.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/ddp/make_replica.h"
@@ -88,7 +89,9 @@ class Session {
     Known known;
     settings::Settings settings = input_.options.trainer;
     const Environment& environment = input_.environment;
-    ASSIGN_OR_RETURN(config_, on_all_ranks(config::make_train_config(settings, environment)));
+    const Result<void> identified = config::identify_script(settings, environment);
+    ASSIGN_OR_RETURN(config_, on_all_ranks(identified ? config::make_train_config(settings, environment)
+                                                      : Result<config::TrainConfig>(identified.error())));
     RETURN_IF_ERROR(on_all_ranks(confirm_equal_settings(context_, settings, config_.json)));
     ASSIGN_OR_RETURN(std::string uneven, on_all_ranks(config::apply_global_batch(settings, context_.world_size)));
     ASSIGN_OR_RETURN(config_, on_all_ranks(config::make_train_config(settings, environment)));

@@ -11,7 +11,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
-#include "trainer/model/resnet.h"
+#include "trainer/model/image_classifier.h"
 #include "trainer/torch.h"
 #include "trainer/train/elastic/peer_replicas.h"
 #include "trainer/train/job_context.h"
@@ -25,7 +25,7 @@ namespace rollcall::train {
 
 /// The in-memory state that one rank keeps.
 struct InMemoryState {
-  model::ResNet model{nullptr};  ///< null: it was sharded, so that only `copies` and `recovery` count
+  model::Model model;  ///< null: it was sharded, so that only `copies` and `recovery` count
   std::unique_ptr<torch::optim::Optimizer> optimizer = {};
   checkpoint::Progress progress;
   /// Copies of the model's buffers, in its order, from before the step in progress; empty: none was. The forward passes

@@ -9,12 +9,28 @@
 
 #include "runtime/base/text.h"
 #include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/model/resnet.h"
+#include "trainer/model/script.h"
 #include "trainer/model/state.h"
 #include "trainer/precision/autocast.h"
 #include "trainer/train/data/shared_data.h"
 
 namespace rollcall::train {
 namespace {
+
+/// Makes the network, or loads the script, on the CPU.
+Result<model::Model> made_model(const config::TrainConfig& config, std::int64_t outputs) {
+  const config::ModelConfig& wanted = config.model;
+  if (!wanted.script.empty()) {
+    const data::DataOptions& images = config.data.datasets;
+    return model::load_script(
+        wanted.script, {.num_classes = outputs, .image_sizes = {images.image_size, data::valid_image_size(images)}});
+  }
+  ASSIGN_OR_RETURN(
+      const model::ResNet made,
+      model::make_model(wanted.name, {.num_classes = outputs, .zero_init_residual = wanted.zero_init_residual}));
+  return model::Model(made.ptr());
+}
 
 Result<void> build_model(Training& training, const config::TrainConfig& config, const device::Device& device) {
   const config::ModelConfig& wanted = config.model;
@@ -25,10 +41,7 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
   }
   device.seed(config.run.seed);
   const std::int64_t outputs = wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
-  ASSIGN_OR_RETURN(
-      model::ResNet made,
-      model::make_model(wanted.name, {.num_classes = outputs, .zero_init_residual = wanted.zero_init_residual}));
-  training.model = std::move(made);
+  ASSIGN_OR_RETURN(training.model, made_model(config, outputs));
   device.place(*training.model);
   if (wanted.memory_format == at::MemoryFormat::ChannelsLast) {
     model::use_channels_last(*training.model);
@@ -124,8 +137,7 @@ Result<Training> make_training(const config::TrainConfig& config, const JobConte
   RETURN_IF_ERROR(precision::check_operators(config.model.compute_type, context.device));
   training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
   training.model = std::move(ready.model);
-  if (Result<void> built = training.model.is_empty() ? build_model(training, config, context.device) : Result<void>();
-      !built) {
+  if (Result<void> built = !training.model ? build_model(training, config, context.device) : Result<void>(); !built) {
     return built.error();
   }
   model::use_kernels(*training.model, context.device.kernels());
@@ -144,7 +156,7 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
   options.exact.broadcast_at_first = !filled;
   options.exact.accumulation = config.grad_accumulation();
   ASSIGN_OR_RETURN(auto made,
-                   parallel::make_replica(training.model.ptr(), options,
+                   parallel::make_replica(training.model, options,
                                           {context.process_group, context.group_store, context.group_options}));
   training.replica = std::move(made);
   return {};
@@ -165,7 +177,8 @@ Result<void> add_optimizer(Training& training, const config::TrainConfig& config
 Result<void> warm_up(Training& training, const config::TrainConfig& config, const JobContext& context) {
   // Each rank needs several values per channel in every BatchNorm, so two images in case they shrink to one pixel.
   constexpr std::int64_t kSmallest = 32;
-  const std::int64_t size = std::min<std::int64_t>(kSmallest, config.data.datasets.image_size);
+  const std::int64_t asked = config.data.datasets.image_size;
+  const std::int64_t size = config.model.script.empty() ? std::min<std::int64_t>(kSmallest, asked) : asked;
   const at::Tensor images = torch::zeros({2, 3, size, size}, context.device.options());
   const at::Tensor labels = torch::zeros({2}, context.device.options().dtype(at::kLong));
   training.model->train();
@@ -176,7 +189,7 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
 Result<Prepared> prepare_standby(const config::TrainConfig& config) {
   const JobContext alone;
   ASSIGN_OR_RETURN(Training training, make_training(config, alone));
-  model::ResNet model = training.model;
+  const model::Model model = training.model;
   const std::vector<at::Tensor> buffers = parallel::copies_of(model->buffers());
   model->train();
   const std::int64_t size = config.data.datasets.image_size;
@@ -191,7 +204,7 @@ Result<Prepared> prepare_standby(const config::TrainConfig& config) {
   for (at::Tensor& parameter : model->parameters()) {
     parameter.mutable_grad().reset();
   }
-  return Prepared{.model = std::move(model), .datasets = std::move(training.data.datasets)};
+  return Prepared{.model = model, .datasets = std::move(training.data.datasets)};
 }
 
 at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const JobContext& context,

@@ -5,7 +5,7 @@
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/ddp/replica.h"
-#include "trainer/model/resnet.h"
+#include "trainer/model/image_classifier.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
@@ -18,7 +18,7 @@ namespace rollcall::train {
 /// same on every rank except for the rank's part of the data and, if it is sharded, of the model.
 struct Training {
   DataPipeline data;
-  model::ResNet model{nullptr};
+  model::Model model;
   precision::LossScaler loss_scaler{false};
   std::unique_ptr<parallel::Replica> replica;          ///< DDP or FSDP replica of `model`
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< of the replica's parameters
@@ -28,7 +28,7 @@ struct Training {
 
 /// Parts of a training that a process has before it joins a world.
 struct Prepared {
-  model::ResNet model = nullptr;                ///< null: to be created
+  model::Model model = {};                      ///< null: to be created
   std::optional<data::Datasets> datasets = {};  ///< unset: to be opened
 };
 

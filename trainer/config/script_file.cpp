@@ -1,0 +1,97 @@
+#include "trainer/config/script_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/base/text.h"
+#include "runtime/settings/values.h"
+#include "trainer/model/resnet_shapes.h"
+#include "trainer/storage/crc.h"
+
+namespace rollcall::config {
+namespace {
+
+constexpr std::size_t kDigits = 9;  ///< of "#1a2b3c4d"
+
+bool is_script(std::string_view model) {
+  return std::ranges::find(model::kResNets, model, &model::ResNetShape::name) == model::kResNets.end();
+}
+
+std::string_view checksum_in(std::string_view model) {
+  const std::string_view end = model.substr(model.size() - std::min(model.size(), kDigits));
+  return end.starts_with('#') && is_script(model) ? end : std::string_view();
+}
+
+Result<std::uint32_t> checksum_of(const std::string& path) {
+  const File file(path, O_RDONLY);
+  std::vector<std::byte> piece(std::size_t{1} << 20);
+  std::uint32_t sum = 0;
+  std::uint64_t offset = 0;
+  for (;;) {
+    const std::optional<std::size_t> read = file ? file.read_at(piece, offset) : std::nullopt;
+    if (!read) {
+      return fail("--model", path, errno_text(errno), "naming a TorchScript file that every node can read",
+                  ErrorKind::NoInput);
+    }
+    sum = storage::crc32c(std::span(piece).first(*read), sum);
+    offset += *read;
+    if (*read < piece.size()) {
+      return sum;
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view without_checksum(std::string_view model) {
+  return model.substr(0, model.size() - checksum_in(model).size());
+}
+
+bool is_same_script(std::string_view one, std::string_view other) {
+  return !checksum_in(one).empty() && checksum_in(one) == checksum_in(other);
+}
+
+Result<std::string> script_path(const settings::Settings& settings, const Environment& environment) {
+  const std::string& model = settings.text("model");
+  return is_script(model) ? settings::expand_path(without_checksum(model), environment, "--model")
+                          : Result(std::string());
+}
+
+Result<void> identify_script(settings::Settings& settings, const Environment& environment) {
+  ASSIGN_OR_RETURN(const std::string path, script_path(settings, environment));
+  if (path.empty()) {
+    return {};
+  }
+  ASSIGN_OR_RETURN(const std::uint32_t sum, checksum_of(path));
+  const settings::SettingValue model = settings.value("model");
+  return settings.set("model", fmt::format("{}#{:08x}", without_checksum(model.text), sum), model.origin);
+}
+
+Result<void> check_options_of_script(const settings::Settings& settings) {
+  struct Option {
+    std::string_view name;
+    std::string_view unused;
+  };
+  constexpr std::array kOfNetworks{Option{"zero-init-residual", "false"}, Option{"sync-bn", "false"},
+                                   Option{"param-dtype", "fp32"}};
+  const std::string_view model = without_checksum(settings.text("model"));
+  for (const Option& option : kOfNetworks) {
+    if (is_script(model) && settings.text(option.name) != option.unused) {
+      return fail(settings::option_name(option.name), settings.text(option.name),
+                  fmt::format("is not possible with the script --model={}, whose layers are fixed", model),
+                  "leaving it out, or --model=resnet50");
+    }
+  }
+  return {};
+}
+
+}  // namespace rollcall::config

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
+
+// The TorchScript file that setting `model` may name instead of a network of this program.
+namespace rollcall::config {
+
+/// Adds to a setting `model` that names a file the CRC-32C of the file's content, "net.pt#1a2b3c4d", so that ranks and
+/// checkpoints compare what the file holds. Reads the file. Errors (NoInput): it cannot be read.
+[[nodiscard]] Result<void> identify_script(settings::Settings& settings, const Environment& environment);
+
+/// Returns the value without the checksum that identify_script() added.
+[[nodiscard]] std::string_view without_checksum(std::string_view model);
+
+/// Returns whether both values are of files with equal content.
+[[nodiscard]] bool is_same_script(std::string_view one, std::string_view other);
+
+/// Returns the path of the file; empty if the setting names a network of this program. Errors: those of expand_path().
+[[nodiscard]] Result<std::string> script_path(const settings::Settings& settings, const Environment& environment);
+
+/// Refuses options that only networks of this program have. Error (Usage): the first of them.
+[[nodiscard]] Result<void> check_options_of_script(const settings::Settings& settings);
+
+}  // namespace rollcall::config
