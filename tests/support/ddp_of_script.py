@@ -7,9 +7,9 @@ import sys
 import torch
 import torch.distributed
 from reference import order, pictures
-from reference.training import DEFAULTS, make_optimizer
+from reference.training import defaults_for, make_optimizer
 
-settings = {**DEFAULTS, **json.loads(sys.argv[1])}
+settings = defaults_for(json.loads(sys.argv[1]))
 torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo")
 rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()

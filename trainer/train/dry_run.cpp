@@ -23,11 +23,12 @@ using metrics::human_bytes;
 using metrics::human_duration;
 
 /// Prints "DONE rank R" at once: a benchmark of the start takes the time at which the line arrives.
-void say_done(const JobContext& context, float ranks) {
+void say_done(const JobContext& context) {
   std::string line = fmt::format("DONE rank {}\n", context.rank);
   if (context.rank == 0) {
-    line += fmt::format("{:.0f} of {} on {}, rendezvous {}, backend {}\n", ranks, counted(context.world_size, "rank"),
-                        counted(context.num_nodes, "node"), context.rendezvous, context.backend);
+    line += fmt::format("{} of {} on {}, rendezvous {}, backend {}\n", context.world_size,
+                        counted(context.world_size, "rank"), counted(context.num_nodes, "node"), context.rendezvous,
+                        context.backend);
   }
   std::fputs(line.c_str(), stdout);
   std::fflush(stdout);
@@ -182,9 +183,6 @@ Result<void> first_collective(const JobContext& context, const config::Options& 
     return failure ? *failure : arrived.error();
   }
   trace.mark("first collective");
-  if (options.request == config::Request::DryRun) {
-    say_done(context, ranks.item<float>());
-  }
   if (options.trace_startup && context.rank == 0) {
     std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
     std::fflush(stdout);
@@ -195,16 +193,15 @@ Result<void> first_collective(const JobContext& context, const config::Options& 
 Result<void> dry_run(const SessionInput& input, const JobContext& context) {
   const Result<config::TrainConfig> config = config_of(input, context);
   RETURN_IF_ERROR(everywhere(context, config));
-  if (config->data.given.empty()) {
-    return {};
+  if (!config->data.given.empty()) {
+    ASSIGN_OR_RETURN(const TrialResult trial, run_trial(*config, context));
+    RETURN_IF_ERROR(everywhere(context, check_space(*config, context, trial)));
+    if (context.rank == 0) {
+      const nlohmann::ordered_json found = estimate(*config, context, trial, input.environment);
+      std::fputs((input.options.json ? found.dump() + "\n" : table(found)).c_str(), stdout);
+    }
   }
-  ASSIGN_OR_RETURN(const TrialResult trial, run_trial(*config, context));
-  RETURN_IF_ERROR(everywhere(context, check_space(*config, context, trial)));
-  if (context.rank == 0) {
-    const nlohmann::ordered_json found = estimate(*config, context, trial, input.environment);
-    std::fputs((input.options.json ? found.dump() + "\n" : table(found)).c_str(), stdout);
-    std::fflush(stdout);
-  }
+  say_done(context);
   return {};
 }
 

@@ -1,9 +1,12 @@
 """What rollcall-train rejects or reports at its start: values that would train in another place, or not at all."""
+import io
 import os
 import subprocess
+import tarfile
 
 import pytest
 
+import small_trainings
 import trainer_ranks
 from trainer_ranks import SMALL
 
@@ -39,18 +42,27 @@ def test_a_dry_run_rejects_what_training_rejects(tmp_path, options, code):
 
 
 def test_a_dry_run_accepts_the_shard_patterns_of_training(tmp_path):
+    images = small_trainings.make_tree(tmp_path / "images", (32, 32))
     for number in range(2):
-        (tmp_path / f"train-00{number}.tar").write_bytes(bytes(1024))
+        with tarfile.open(tmp_path / f"train-00{number}.tar", "w") as shard:
+            for key, image in enumerate(sorted(path for path in (images / "train").rglob("*.*") if path.is_file())):
+                shard.add(image, f"{key:03d}{image.suffix.lower()}")
+                label = tarfile.TarInfo(f"{key:03d}.cls")
+                label.size = 1
+                shard.addfile(label, io.BytesIO(str(key % 8).encode()))
+    options = ("--dry-run", *SMALL, "--num-classes=8")
     for pattern in "train-{000..001}.tar", "train-*.tar", "train-[0-9]*.tar", "train-000.tar":
-        code, out, error = train(tmp_path, "--dry-run", f"--data={tmp_path / pattern}")
+        code, out, error = train(tmp_path, *options, f"--data={tmp_path / pattern}")
         assert code == 0 and "DONE" in out, pattern + out + error
     for pattern, reason in ("train-{000..002}.tar", "train-002.tar: No such file"), ("val-*.tar", "val-*.tar: matches no file"):
-        code, out, error = train(tmp_path, "--dry-run", f"--data={tmp_path / pattern}")
+        code, out, error = train(tmp_path, *options, f"--data={tmp_path / pattern}")
         assert code == 66 and "DONE" not in out and reason in error, pattern + out + error
 
 
 def test_a_dry_run_prints_no_timestamps(tmp_path):
-    code, out, error = train(tmp_path, "--dry-run", "--data=fake")
+    code, out, error = train(tmp_path, "--dry-run", *SMALL)
+    assert code == 0 and "DONE rank 0" in out.splitlines(), out + error
+    code, out, error = train(tmp_path, "--dry-run")
     assert code == 0 and out.splitlines()[0] == "DONE rank 0", out + error
 
 
