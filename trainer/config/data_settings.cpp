@@ -51,6 +51,10 @@ constexpr std::array kDataSettings{
             1},
     Setting{"vertical-flip", Kind::Number, "0", "PROBABILITY", "Probability of a vertical flip in training", "Data", "",
             0, 1},
+    Setting{"mean", Kind::List, "0.485,0.456,0.406", "R,G,B",
+            "Mean of each channel that images are normalised with, as (value / 255 - mean) / std", "Data"},
+    Setting{"std", Kind::List, "0.229,0.224,0.225", "R,G,B",
+            "Standard deviation of each channel that images are normalised with", "Data"},
     Setting{"image-dtype", Kind::Choice, "float32", "float32|bfloat16|uint8",
             "Type of images in memory and in copies to the device. bfloat16 takes half the memory of float32, "
             "uint8 a quarter. uint8 images are normalised where the model computes",

@@ -1,5 +1,8 @@
 #include "trainer/config/train_config.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -35,7 +38,25 @@ data::AugmentOptions augment_options(const Settings& settings) {
   return options;
 }
 
-data::DataOptions dataset_options(const Settings& settings, std::string source) {
+/// Returns the numbers of a setting, one for each channel, if all are within the limits.
+Result<std::array<double, 3>> by_channel(const Settings& settings, std::string_view name, double least, double most) {
+  const std::vector<std::string> texts = settings.list(name);
+  std::array<double, 3> values{};
+  bool valid = texts.size() == values.size();
+  for (std::size_t i = 0; valid && i < values.size(); ++i) {
+    const std::optional<double> value = settings::parse_number(texts[i]);
+    valid = value && *value >= least && *value <= most;
+    values[i] = value.value_or(0);
+  }
+  if (!valid) {
+    const std::string option = settings::option_name(name);
+    return fail(option, settings.text(name), fmt::format("must be three numbers from {} to {}", least, most),
+                option + "=" + settings::find_setting(settings.table(), name)->default_text.data());
+  }
+  return values;
+}
+
+Result<data::DataOptions> dataset_options(const Settings& settings, std::string source) {
   data::DataOptions options;
   options.source = std::move(source);
   options.fake_samples = settings.integer("fake-size");
@@ -48,6 +69,8 @@ data::DataOptions dataset_options(const Settings& settings, std::string source) 
   options.crop_ratio_max = settings.number("crop-ratio-max");
   options.flip_probability = settings.number("flip");
   options.vertical_flip_probability = settings.number("vertical-flip");
+  ASSIGN_OR_RETURN(options.normalisation.mean, by_channel(settings, "mean", 0, 1));
+  ASSIGN_OR_RETURN(options.normalisation.stddev, by_channel(settings, "std", 0.001, 1));
   options.augment = augment_options(settings);
   options.seed = seed_of(settings);
   return options;
@@ -292,8 +315,9 @@ ProcessGroupConfig make_process_group_config(const Settings& settings) {
 Result<DataConfig> make_data_config(const Settings& settings, const Environment& environment) {
   ASSIGN_OR_RETURN(std::string source, settings::expand_path(settings.text("data"), environment, "--data"));
   ASSIGN_OR_RETURN(std::string index_folder, index_folder_of(settings, environment));
+  ASSIGN_OR_RETURN(data::DataOptions datasets, dataset_options(settings, std::move(source)));
   return DataConfig{.given = settings.text("data"),
-                    .datasets = dataset_options(settings, std::move(source)),
+                    .datasets = std::move(datasets),
                     .sampling = sampler_options(settings),
                     .global_batch = settings.integer("global-batch"),
                     .loading = loader_options(settings),

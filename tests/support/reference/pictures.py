@@ -11,15 +11,20 @@ from torchvision.transforms.v2 import functional
 from . import order
 from .random_numbers import AUGMENTATION, BATCH_MIX, FAKE_LABEL, FAKE_PIXELS, Random
 
-MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 OPERATIONS = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast", "Sharpness",
               "Posterize", "Solarize", "AutoContrast", "Equalize"]
 
 
-def normalised(levels):
+def channels(settings):
+    """Mean and standard deviation of each channel."""
+    return ([float(value) for value in settings[name].split(",")] for name in ("mean", "std"))
+
+
+def normalised(levels, settings):
     """[3][h][w] levels 0 ... 255 to what the model sees: scaled and shifted in one rounding."""
-    scale = torch.tensor([1 / (255 * d) for d in DEVIATION], dtype=torch.float32).double()
-    bias = torch.tensor([-m / d for m, d in zip(MEAN, DEVIATION)], dtype=torch.float32).double()
+    means, deviations = channels(settings)
+    scale = torch.tensor([1 / (255 * d) for d in deviations], dtype=torch.float32).double()
+    bias = torch.tensor([-m / d for m, d in zip(means, deviations)], dtype=torch.float32).double()
     return (levels.double() * scale[:, None, None] + bias[:, None, None]).float()
 
 
@@ -113,7 +118,7 @@ def training_image(levels, settings, random):
         image = image.round().clamp(0, 255).to(torch.uint8)
         image = auto_augmented(image, settings, random)
         image = jittered(image, settings, random) if jitter else image
-    image = normalised(image)
+    image = normalised(image, settings)
     return erased(image, settings, random) if settings["random-erase"] > 0 else image
 
 
@@ -121,7 +126,7 @@ def validation_image(levels, settings):
     size = settings["valid-image-size"] or settings["image-size"]
     shorter = settings["valid-resize"] or (size * 256 + 112) // 224
     # Antialiased without a rounding to levels, as the loader does it: one rounding for resize, crop and normalisation.
-    return normalised(functional.center_crop(functional.resize(levels.float(), shorter, antialias=True), [size, size]))
+    return normalised(functional.center_crop(functional.resize(levels.float(), shorter, antialias=True), [size, size]), settings)
 
 
 class Fake:

@@ -114,6 +114,8 @@ TABLE = {
     "crop-ratio-max": Pixels({"crop-ratio-max": 0.9}),
     "flip": Pixels({"flip": 1.0}, {"flip": 0.0}),
     "vertical-flip": Pixels({"vertical-flip": 0.6}),
+    "mean": Numbers({"mean": "0.5,0.4,0.3"}),
+    "std": None,  # below: also where the model computes
     "image-dtype": None,  # below: both of its other types
     "last-batch": Numbers({"last-batch": "pad"}, {"batch-size": 12}),
     "shuffle-window": Numbers({"shuffle-window": 5}),
@@ -243,6 +245,13 @@ def image_dtype(tmp_path, trees):
     whole_training.both(tmp_path / "mixed", {**levels, "mixup": 0.4}, 1, 1e-5, False)
 
 
+def std(tmp_path, trees):
+    """Also of levels, which are normalised where the model computes."""
+    change = {"std": "0.3,0.25,0.2"}
+    for row in Numbers(change), rounded(change, {"image-dtype": "uint8"}):
+        prove_numbers(row, tmp_path / row.around.get("image-dtype", "float32"), trees)
+
+
 def exif_orientation(tmp_path, _trees):
     """Images that are rotated by their EXIF orientation."""
     from PIL import Image
@@ -256,6 +265,7 @@ def exif_orientation(tmp_path, _trees):
 
 TABLE["exif-orientation"] = exif_orientation
 TABLE["image-dtype"] = image_dtype
+TABLE["std"] = std
 
 # What becomes of pictures has tests of its own, without trainings.
 LONG = {name for name, row in TABLE.items() if isinstance(row, Pixels) and name not in ("flip", "crop-scale-min")} | {

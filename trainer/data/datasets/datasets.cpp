@@ -52,6 +52,7 @@ Transform train_transform(const DataOptions& options) {
   transform.crop = {options.crop_scale_min, options.crop_scale_max, options.crop_ratio_min, options.crop_ratio_max};
   transform.flip_probability = options.flip_probability;
   transform.vertical_flip_probability = options.vertical_flip_probability;
+  transform.normalisation = options.normalisation;
   transform.augment = options.augment;
   return transform;
 }
@@ -60,14 +61,15 @@ Transform eval_transform(const DataOptions& options) {
   EvalTransform transform;
   transform.image_size = valid_image_size(options);
   transform.resize_size = resize_size_of(options);
+  transform.normalisation = options.normalisation;
   return transform;
 }
 
 Datasets make_fake(const DataOptions& options) {
   Split split = split_85_10_5(options.fake_samples, options.seed);
   Datasets datasets;
-  datasets.train = std::make_shared<FakeDataset>(std::move(split.train), options.seed);
-  datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.seed);
+  datasets.train = std::make_shared<FakeDataset>(std::move(split.train), options.seed, options.normalisation);
+  datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.seed, options.normalisation);
   datasets.num_classes = kFakeOutputs;
   datasets.class_names = datasets.train->class_names();
   datasets.identity = {.images = options.fake_samples};
@@ -211,8 +213,8 @@ void fill_turned(Random& random, std::span<Element> out, const As& as) {
 
 }  // namespace
 
-FakeDataset::FakeDataset(std::vector<std::int64_t> members, std::uint64_t seed)
-    : members_(std::move(members)), seed_(seed) {
+FakeDataset::FakeDataset(std::vector<std::int64_t> members, std::uint64_t seed, const Normalisation& normalisation)
+    : members_(std::move(members)), seed_(seed), normalisation_(normalisation) {
   for (std::int64_t label = 0; label < kFakeClasses; ++label) {
     class_names_.push_back(std::to_string(label));
   }
@@ -229,7 +231,7 @@ Result<std::int64_t> FakeDataset::read(std::int64_t index, std::uint64_t /*epoch
                 [](float value, std::size_t) { return to_bfloat16(value); });
   } else {
     fill_turned(random, std::span(static_cast<std::uint8_t*>(out.data), out.elements()),
-                [](float value, std::size_t channel) { return Normalisation().nearest_uint8(value, channel); });
+                [this](float value, std::size_t channel) { return normalisation_.nearest_uint8(value, channel); });
   }
   return std::int64_t{Random(seed_, Purpose::FakeLabel, 0, sample).below(kFakeClasses)};
 }

@@ -69,8 +69,9 @@ inline constexpr std::int64_t kFakeOutputs = 1000;
 /// torchvision's FakeData without the detour through 8-bit images, and needs no I/O.
 class FakeDataset : public Dataset {
  public:
-  /// `members`: the sample numbers of this dataset, in its order.
-  FakeDataset(std::vector<std::int64_t> members, std::uint64_t seed);
+  /// `members`: the sample numbers of this dataset, in its order. uint8 pixels are those whose `normalisation` is
+  /// nearest to the draws.
+  FakeDataset(std::vector<std::int64_t> members, std::uint64_t seed, const Normalisation& normalisation = {});
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(members_.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
@@ -82,6 +83,7 @@ class FakeDataset : public Dataset {
   std::vector<std::int64_t> members_;
   std::vector<std::string> class_names_;
   std::uint64_t seed_;
+  Normalisation normalisation_;
 };
 
 }  // namespace rollcall::data

@@ -109,8 +109,9 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   make_loaders(pipeline, config, context.share, context.device);
   RETURN_IF_ERROR(check_memory(pipeline, context.share));
   warn_of_workers(pipeline, context.share);
-  pipeline.prefetcher = std::make_unique<data::DevicePrefetcher>(
-      context.device.device(), context.device.kernels(), data::Normalisation(), computes_in, context.longest_wait());
+  pipeline.prefetcher =
+      std::make_unique<data::DevicePrefetcher>(context.device.device(), context.device.kernels(),
+                                               config.datasets.normalisation, computes_in, context.longest_wait());
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

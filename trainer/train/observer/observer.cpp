@@ -97,9 +97,9 @@ void Observer::begin_epoch(std::int64_t steps_in_epoch) {
   throughput_.restart();
 }
 
-void Observer::batch_read(std::int64_t step, const at::Tensor& images) {
+void Observer::batch_read(std::int64_t step, const at::Tensor& images, const data::Normalisation& normalisation) {
   if (events_.to) {
-    note_written(events_, events_.to->show_images(step, images));
+    note_written(events_, events_.to->show_images(step, images, normalisation));
   }
 }
 

@@ -56,7 +56,7 @@ class Observer {
   void recovered(const Recovery& recovery) { recovery_ = recovery; }
   void begin_epoch(std::int64_t steps_in_epoch);
   /// Shows a batch that is about to be trained with, of step `step`: images as in Batch.
-  void batch_read(std::int64_t step, const at::Tensor& images);
+  void batch_read(std::int64_t step, const at::Tensor& images, const data::Normalisation& normalisation);
   /// Reports that step `step` has changed the parameters, which still have its gradients.
   void updated(std::int64_t step, const parallel::Replica& replica);
   /// Reads the energy counters at most once a second, often enough that none wraps twice unnoticed.

@@ -50,11 +50,12 @@ Result<void> TensorBoard::write(const metrics::Record& record) {
   return {};
 }
 
-Result<void> TensorBoard::show_images(std::int64_t step, const at::Tensor& images) {
+Result<void> TensorBoard::show_images(std::int64_t step, const at::Tensor& images,
+                                      const data::Normalisation& normalisation) {
   if (std::exchange(images_shown_, true)) {
     return {};
   }
-  const at::Tensor grid = image_grid(images);
+  const at::Tensor grid = image_grid(images, normalisation);
   if (!grid.defined()) {
     return {};
   }
@@ -81,7 +82,7 @@ Result<void> TensorBoard::show_tensors(std::int64_t step, const torch::OrderedDi
   return file_.write(events::encode_histograms({wall_seconds_now(), step}, histograms));
 }
 
-at::Tensor image_grid(const at::Tensor& images) {
+at::Tensor image_grid(const at::Tensor& images, const data::Normalisation& normalisation) {
   constexpr std::int64_t kMost = 16;
   constexpr std::int64_t kLongestSide = 2048;
   const std::int64_t count = std::min(images.size(0), kMost);
@@ -92,7 +93,6 @@ at::Tensor image_grid(const at::Tensor& images) {
   const std::int64_t rows = (count + columns - 1) / columns;
   const std::int64_t side = columns * std::max(images.size(2), images.size(3));
   const std::int64_t stride = (side + kLongestSide - 1) / kLongestSide;
-  const data::Normalisation normalisation;
   at::Tensor shown = images.slice(0, 0, count).slice(2, 0, images.size(2), stride).slice(3, 0, images.size(3), stride);
   if (shown.scalar_type() != at::kByte) {
     shown = shown.to(at::kFloat) * by_channel(normalisation.stddev) + by_channel(normalisation.mean);

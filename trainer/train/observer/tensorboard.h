@@ -6,6 +6,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
+#include "trainer/data/transforms/transforms.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/tensorboard/event_file.h"
 #include "trainer/torch.h"
@@ -26,7 +27,8 @@ class TensorBoard {
 
   /// Writes up to 16 images of step `step` as one picture, as the model sees them: [n, 3, height, width] in main
   /// memory. Only the first call has an effect.
-  [[nodiscard]] Result<void> show_images(std::int64_t step, const at::Tensor& images);
+  [[nodiscard]] Result<void> show_images(std::int64_t step, const at::Tensor& images,
+                                         const data::Normalisation& normalisation);
 
   /// Returns whether the tensors of step `step` are to be shown.
   [[nodiscard]] bool shows_tensors(std::int64_t step) const;
@@ -44,9 +46,9 @@ class TensorBoard {
   bool images_shown_ = false;
 };
 
-/// Arranges up to 16 of `images` ([n, 3, height, width], float, normalised by ImageNet's mean and standard deviation)
-/// in a grid that is as square as possible: uint8 [rows * height, columns * width, 3]. Takes every n-th pixel of large
-/// images, so that no side exceeds 2048. Undefined if there are no images. Pure.
-[[nodiscard]] at::Tensor image_grid(const at::Tensor& images);
+/// Arranges up to 16 of `images` ([n, 3, height, width], normalised float or uint8) in a grid that is as square as
+/// possible: uint8 [rows * height, columns * width, 3]. Takes every n-th pixel of large images, so that no side exceeds
+/// 2048. Undefined if there are no images. Pure.
+[[nodiscard]] at::Tensor image_grid(const at::Tensor& images, const data::Normalisation& normalisation = {});
 
 }  // namespace rollcall::train

@@ -110,7 +110,7 @@ void Steps::seed(std::int64_t step, std::int64_t done) const {
 void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   const data::StageTimes& times = read.times;
   step.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
-  run_.observer.batch_read(step.numbers.step, read.images);
+  run_.observer.batch_read(step.numbers.step, read.images, config_.data.datasets.normalisation);
   seed(step.numbers.step, done);
   const double begun = seconds_now();
   const data::Batch batch = training_.data.prefetcher->to_device(read);
