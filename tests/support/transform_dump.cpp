@@ -5,6 +5,7 @@
 //   transform_dump crop LEFT TOP WIDTH HEIGHT SIZE FILE...  float32 [SIZE][SIZE][3] each, levels 0 ... 255
 //   transform_dump crop_bfloat16 (as crop)              the same as bfloat16
 //   transform_dump crop_levels (as crop)                the same as uint8
+//   transform_dump crop_cubic, crop_cubic_levels (as crop)  the same with bicubic interpolation
 //   transform_dump operation NUMBER MAGNITUDE FILE...   uint8 [height][width][3] each, after an Operation
 //   transform_dump hue TURNS FILE...                    the same after adjust_hue
 //   transform_dump magnitudes POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2,
@@ -86,7 +87,12 @@ void dump_eval(Picture& picture, const Arguments& arguments) {
   dump_floats(picture, transform.plan(picture.size, unused), transform.normalisation.affine());
 }
 
-void dump_crop(Picture& picture, const Arguments& arguments) { dump_floats(picture, square_resize(arguments), {}); }
+template <Interpolation kind>
+void dump_crop(Picture& picture, const Arguments& arguments) {
+  Resize plan = square_resize(arguments);
+  plan.interpolation = kind;
+  dump_floats(picture, plan, {});
+}
 
 void dump_bfloat16(Picture& picture, const Arguments& arguments) {
   const Resize plan = square_resize(arguments);
@@ -96,8 +102,10 @@ void dump_bfloat16(Picture& picture, const Arguments& arguments) {
   write(pixels);
 }
 
+template <Interpolation kind>
 void dump_levels(Picture& picture, const Arguments& arguments) {
-  const Resize plan = square_resize(arguments);
+  Resize plan = square_resize(arguments);
+  plan.interpolation = kind;
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(plan.width * plan.height * kPixelBytes));
   resize_to_uint8(checked(picture.decoder.decode(needed(plan))), plan, pixels.data());
   write_rgb(pixels, pixels.size() / kPixelBytes);
@@ -150,9 +158,11 @@ int dump(const Arguments& arguments) {
       {"decode", {0, dump_whole}},
       {"decode_upright", {0, dump_whole}},
       {"eval", {2, dump_eval}},
-      {"crop", {5, dump_crop}},
+      {"crop", {5, dump_crop<Interpolation::Bilinear>}},
+      {"crop_cubic", {5, dump_crop<Interpolation::Bicubic>}},
       {"crop_bfloat16", {5, dump_bfloat16}},
-      {"crop_levels", {5, dump_levels}},
+      {"crop_levels", {5, dump_levels<Interpolation::Bilinear>}},
+      {"crop_cubic_levels", {5, dump_levels<Interpolation::Bicubic>}},
       {"operation", {2, dump_operation}},
       {"hue", {1, dump_hue}},
   };

@@ -40,6 +40,8 @@ constexpr std::array kDataSettings{
     Setting{"valid-resize", Kind::Integer, "0", "PIXELS",
             "Shorter side of a validation image before the centre crop. 0: 256/224 of the height that is cropped",
             "Data", "", 0, 16384},
+    Setting{"interpolation", Kind::Choice, "bilinear", "bilinear|bicubic",
+            "How images are resized, for training and validation. Both are antialiased as in Pillow", "Data"},
     Setting{"crop-scale-min", Kind::Number, "0.08", "FRACTION", "Smallest area of RandomResizedCrop", "Data", "", 1e-6,
             1},
     Setting{"crop-scale-max", Kind::Number, "1", "FRACTION", "Largest area of RandomResizedCrop", "Data", "", 1e-6, 1},

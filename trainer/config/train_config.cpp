@@ -49,9 +49,9 @@ Result<std::array<double, 3>> by_channel(const Settings& settings, std::string_v
     values[i] = value.value_or(0);
   }
   if (!valid) {
-    const std::string option = settings::option_name(name);
-    return fail(option, settings.text(name), fmt::format("must be three numbers from {} to {}", least, most),
-                option + "=" + settings::find_setting(settings.table(), name)->default_text.data());
+    return fail(settings::option_name(name), settings.text(name),
+                fmt::format("must be three numbers from {} to {}", least, most),
+                "giving one for each of red, green, blue");
   }
   return values;
 }
@@ -69,6 +69,8 @@ Result<data::DataOptions> dataset_options(const Settings& settings, std::string 
   options.crop_ratio_max = settings.number("crop-ratio-max");
   options.flip_probability = settings.number("flip");
   options.vertical_flip_probability = settings.number("vertical-flip");
+  options.interpolation =
+      settings.text("interpolation") == "bicubic" ? data::Interpolation::Bicubic : data::Interpolation::Bilinear;
   ASSIGN_OR_RETURN(options.normalisation.mean, by_channel(settings, "mean", 0, 1));
   ASSIGN_OR_RETURN(options.normalisation.stddev, by_channel(settings, "std", 0.001, 1));
   options.augment = augment_options(settings);

@@ -105,17 +105,23 @@ def erased(image, settings, random):
     return image
 
 
+def as_levels(image):
+    return image.round().clamp(0, 255)
+
+
 def training_image(levels, settings, random):
     size = settings["image-size"]
     top, left, h, w = random_crop(random, levels.shape[1], levels.shape[2], settings)
     flip = random.uniform() < settings["flip"]
     vertical = settings["vertical-flip"] > 0 and random.uniform() < settings["vertical-flip"]
-    image = functional.resized_crop(levels.float(), top, left, h, w, [size, size], antialias=True)
+    mode = v2.InterpolationMode(settings["interpolation"])
+    image = functional.resized_crop(levels.float(), top, left, h, w, [size, size], mode, antialias=True)
+    image = as_levels(image) if settings["interpolation"] == "bicubic" else image
     image = image.flip(2) if flip else image
     image = image.flip(1) if vertical else image
     jitter = any(settings[name] > 0 for name in ("brightness", "contrast", "saturation", "hue"))
     if settings["auto-augment"] != "none" or jitter:
-        image = image.round().clamp(0, 255).to(torch.uint8)
+        image = as_levels(image).to(torch.uint8)
         image = auto_augmented(image, settings, random)
         image = jittered(image, settings, random) if jitter else image
     image = normalised(image, settings)
@@ -126,7 +132,9 @@ def validation_image(levels, settings):
     size = settings["valid-image-size"] or settings["image-size"]
     shorter = settings["valid-resize"] or (size * 256 + 112) // 224
     # Antialiased without a rounding to levels, as the loader does it: one rounding for resize, crop and normalisation.
-    return normalised(functional.center_crop(functional.resize(levels.float(), shorter, antialias=True), [size, size]), settings)
+    mode = v2.InterpolationMode(settings["interpolation"])
+    image = functional.center_crop(functional.resize(levels.float(), shorter, mode, antialias=True), [size, size])
+    return normalised(as_levels(image) if settings["interpolation"] == "bicubic" else image, settings)
 
 
 class Fake:

@@ -9,8 +9,9 @@ from .random_numbers import MODEL, Random
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
 DEFAULTS = {
-    "data": "", "fake-size": 1000, "image-size": 224, "valid-image-size": 0, "valid-resize": 0, "crop-scale-min": 0.08,
-    "crop-scale-max": 1.0, "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0,
+    "data": "", "fake-size": 1000, "image-size": 224, "valid-image-size": 0, "valid-resize": 0,
+    "interpolation": "bilinear", "crop-scale-min": 0.08, "crop-scale-max": 1.0,
+    "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0,
     "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",
     "last-batch": "drop", "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,

@@ -108,6 +108,7 @@ TABLE = {
     "image-size": Pixels({"image-size": 40}),
     "valid-image-size": Pixels({"valid-image-size": 48}),
     "valid-resize": Pixels({"valid-resize": 48}),
+    "interpolation": Pixels({"interpolation": "bicubic"}, tolerance=1e-4),
     "crop-scale-min": Pixels({"crop-scale-min": 0.7}),
     "crop-scale-max": Pixels({"crop-scale-max": 0.3}),
     "crop-ratio-min": Pixels({"crop-ratio-min": 1.2}),

@@ -52,6 +52,7 @@ Transform train_transform(const DataOptions& options) {
   transform.crop = {options.crop_scale_min, options.crop_scale_max, options.crop_ratio_min, options.crop_ratio_max};
   transform.flip_probability = options.flip_probability;
   transform.vertical_flip_probability = options.vertical_flip_probability;
+  transform.interpolation = options.interpolation;
   transform.normalisation = options.normalisation;
   transform.augment = options.augment;
   return transform;
@@ -61,6 +62,7 @@ Transform eval_transform(const DataOptions& options) {
   EvalTransform transform;
   transform.image_size = valid_image_size(options);
   transform.resize_size = resize_size_of(options);
+  transform.interpolation = options.interpolation;
   transform.normalisation = options.normalisation;
   return transform;
 }

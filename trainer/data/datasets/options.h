@@ -21,6 +21,7 @@ struct DataOptions {
   double crop_ratio_max = 4.0 / 3.0;
   double flip_probability = 0.5;
   double vertical_flip_probability = 0;
+  Interpolation interpolation = Interpolation::Bilinear;  ///< of training and validation
   Normalisation normalisation = {};
   AugmentOptions augment = {};
   std::uint64_t seed = 0;  ///< seed of augmentation, split and synthetic data

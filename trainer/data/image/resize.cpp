@@ -16,8 +16,15 @@ struct AxisRequest {
   int out = 0;
   int begin = 0;
   int count = 0;
+  Interpolation interpolation = Interpolation::Bilinear;
 
   friend bool operator==(const AxisRequest&, const AxisRequest&) = default;
+
+  [[nodiscard]] double scale() const { return static_cast<double>(in) / out; }
+  /// At the same size every position is one pixel with either filter; the triangle needs no others.
+  [[nodiscard]] bool is_cubic() const { return interpolation == Interpolation::Bicubic && in != out; }
+  /// Half the width of the filter, in source pixels.
+  [[nodiscard]] double support() const { return std::max(scale(), 1.0) * (is_cubic() ? 2 : 1); }
 };
 
 /// A range of source positions: [first, first + count).
@@ -26,11 +33,11 @@ struct AxisRange {
   int count = 0;
 };
 
-/// The weights of a triangle filter along one axis. Its memory only grows. Repeating the last plan costs nothing.
+/// The weights of a filter along one axis. Its memory only grows. Repeating the last plan costs nothing.
 struct ResizeAxis {
   int taps = 0;                     ///< no wanted position is made of more source positions
   std::vector<std::int32_t> first;  ///< for each wanted position: its first source position, from range_of().first
-  std::vector<std::int32_t> count;  ///< ... how many have a weight above 0: 1 ... taps
+  std::vector<std::int32_t> count;  ///< ... how many of them up to the last weight that is not 0: 1 ... taps
   std::vector<float> weights;       ///< ... [taps] weights, zeros behind the last; their sum is 1
 
   void plan(const AxisRequest& request);
@@ -40,12 +47,13 @@ struct ResizeAxis {
   }
 
  private:
-  void plan_position(int position, double scale, double support, int origin);
+  template <typename Filter>
+  void plan_positions(const Filter& filter);
 
   AxisRequest planned_{};
 };
 
-/// Returns the range in which the triangle around an output position is not 0, with Pillow's rounding.
+/// Returns the range in which the filter around an output position is not 0, with Pillow's rounding.
 AxisRange support_of(double centre, double support, int in) {
   // NOLINTBEGIN(bugprone-incorrect-roundings): below zero it rounds otherwise, and 0 is taken
   const int first = std::max(0, static_cast<int>(centre - support + 0.5));
@@ -58,11 +66,19 @@ double centre_of(int position, double scale) { return (position + 0.5) * scale; 
 
 /// Returns the source positions that influence the wanted output, without computing weights.
 AxisRange range_of(const AxisRequest& request) {
-  const double scale = static_cast<double>(request.in) / request.out;
-  const double support = std::max(scale, 1.0);
-  const AxisRange low = support_of(centre_of(request.begin, scale), support, request.in);
-  const AxisRange high = support_of(centre_of(request.begin + request.count - 1, scale), support, request.in);
+  const double scale = request.scale();
+  const AxisRange low = support_of(centre_of(request.begin, scale), request.support(), request.in);
+  const AxisRange high = support_of(centre_of(request.begin + request.count - 1, scale), request.support(), request.in);
   return {low.first, high.first + high.count - low.first};
+}
+
+double triangle(double distance) { return std::max(0.0, 1 - std::abs(distance)); }
+
+/// Keys' kernel with a = -0.5, as in Pillow, on a distance that is halved.
+double cubic(double half_distance) {
+  constexpr double a = -0.5;
+  const double x = 2 * std::abs(half_distance);
+  return x < 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
 void ResizeAxis::plan(const AxisRequest& request) {
@@ -70,51 +86,52 @@ void ResizeAxis::plan(const AxisRequest& request) {
     return;
   }
   planned_ = request;
-  const double scale = static_cast<double>(request.in) / request.out;
-  const double support = std::max(scale, 1.0);
-  // This many pixel centres are inside the triangle; at the same size every position is one pixel.
-  taps = request.in == request.out ? 1 : std::min(static_cast<int>(std::ceil(2 * support)), request.in);
+  // This many pixel centres are inside the filter; at the same size every position is one pixel.
+  taps = request.in == request.out ? 1 : std::min(static_cast<int>(std::ceil(2 * request.support())), request.in);
   const auto positions = static_cast<std::size_t>(request.count);
   first.resize(positions);
   count.resize(positions);
   weights.assign(positions * static_cast<std::size_t>(taps), 0.0F);
-  const int origin = range_of(request).first;
-  for (int position = 0; position < request.count; ++position) {
-    plan_position(position, scale, support, origin);
-  }
+  request.is_cubic() ? plan_positions(cubic) : plan_positions(triangle);
 }
 
-void ResizeAxis::plan_position(int position, double scale, double support, int origin) {
-  const double centre = centre_of(planned_.begin + position, scale);
-  const int begin = support_of(centre, support, planned_.in).first;
-  const double nearest = begin - centre + 0.5;
+/// `filter`: its weight at a distance from the centre, as a part of the support.
+template <typename Filter>
+void ResizeAxis::plan_positions(const Filter& filter) {
+  const double support = planned_.support();
   const double inverse_support = 1 / support;
-  float* to = weights.data() + static_cast<std::ptrdiff_t>(position) * taps;
-  double sum = 0;
-  int positive = 0;  // number of taps up to the last one above 0
-  // Every position but the last ones takes the same number of iterations: taps outside the triangle get 0 without a
-  // branch.
-  const int turns = std::min(taps, planned_.in - begin);
-  for (int k = 0; k < turns; ++k) {
-    const double weight = std::max(0.0, 1 - std::abs(nearest + k) * inverse_support);
-    to[k] = static_cast<float>(weight);
-    sum += weight;
-    positive = weight > 0 ? k + 1 : positive;
+  const int origin = range_of(planned_).first;
+  for (int position = 0; position < planned_.count; ++position) {
+    const double centre = centre_of(planned_.begin + position, planned_.scale());
+    const int begin = support_of(centre, support, planned_.in).first;
+    const double nearest = begin - centre + 0.5;
+    float* to = weights.data() + static_cast<std::ptrdiff_t>(position) * taps;
+    double sum = 0;
+    int used = 0;  // number of taps up to the last one that is not 0
+    // Every position but the last ones takes the same number of iterations: taps outside the filter get 0 without a
+    // branch.
+    const int turns = std::min(taps, planned_.in - begin);
+    for (int k = 0; k < turns; ++k) {
+      const double weight = filter((nearest + k) * inverse_support);
+      to[k] = static_cast<float>(weight);
+      sum += weight;
+      used = weight != 0 ? k + 1 : used;
+    }
+    const auto inverse_sum = static_cast<float>(1 / sum);
+    for (int k = 0; k < turns; ++k) {
+      to[k] *= inverse_sum;
+    }
+    first[static_cast<std::size_t>(position)] = begin - origin;
+    count[static_cast<std::size_t>(position)] = used;
   }
-  const auto inverse_sum = static_cast<float>(1 / sum);
-  for (int k = 0; k < turns; ++k) {
-    to[k] *= inverse_sum;
-  }
-  first[static_cast<std::size_t>(position)] = begin - origin;
-  count[static_cast<std::size_t>(position)] = positive;
 }
 
 AxisRequest horizontal_axis(const Resize& request) {
-  return {request.source.width, request.width, request.wanted.left, request.wanted.width};
+  return {request.source.width, request.width, request.wanted.left, request.wanted.width, request.interpolation};
 }
 
 AxisRequest vertical_axis(const Resize& request) {
-  return {request.source.height, request.height, request.wanted.top, request.wanted.height};
+  return {request.source.height, request.height, request.wanted.top, request.wanted.height, request.interpolation};
 }
 
 /// One column of a strip, aligned to a cache line, so that loading it never touches two.

@@ -14,6 +14,9 @@ struct ChannelAffine {
   std::array<float, 3> bias{0, 0, 0};
 };
 
+/// How a picture is resampled.
+enum class Interpolation { Bilinear, Bicubic };
+
 /// A request to resample a part of a picture and to compute a part of the result.
 struct Resize {
   Box source = {};    ///< the part of the picture that is resampled; pixels outside have no influence
@@ -22,12 +25,14 @@ struct Resize {
   Box wanted = {};    ///< the part of width x height that is computed
   bool flip = false;  ///< mirror the wanted part left to right
   bool flip_vertically = false;
+  Interpolation interpolation = Interpolation::Bilinear;
 };
 
-/// Resamples with an antialiased bilinear filter: a triangle as wide as the scale (at least one source pixel), cut off
-/// and renormalised at the source's edges, as Pillow's BILINEAR and torchvision's `antialias=True`, with float
-/// accumulators and no rounding between the passes. Differs from torchvision on floats by less than 0.01 of a pixel
-/// value 0 ... 255.
+/// Resamples with an antialiased filter, cut off and renormalised at the source's edges, as Pillow's BILINEAR and
+/// BICUBIC and torchvision's `antialias=True`, with float accumulators and no rounding between the passes. Bilinear is
+/// a triangle as wide as the scale (at least one source pixel); bicubic is Keys' kernel with a = -0.5, twice as wide,
+/// whose results may lie outside 0 ... 255. Differs from torchvision on floats by less than 0.01 of a pixel value 0 ...
+/// 255.
 ///
 /// Works vertically, then horizontally, on four rows at a time, with flip, affine map and rounding to the type in the
 /// same pass: a strip of rows stays in the first-level cache and the output is written once.

@@ -133,6 +133,23 @@ void normalise(const AugmentScratch& scratch, ImageSize size, const ChannelAffin
   resize(view, {.source = all, .width = size.width, .height = size.height, .wanted = all}, affine, out);
 }
 
+/// Bicubic results are rounded to levels, as in Pillow, since they may lie outside 0 ... 255.
+void resize_augment_and_normalise(const PixelView& view, const Resize& plan, const AugmentOptions& augment,
+                                  const Normalisation& normalisation, Random& random, const OutputPixels& out,
+                                  AugmentScratch& scratch) {
+  const bool as_levels = augment.needs_uint8() || plan.interpolation == Interpolation::Bicubic;
+  if (out.type != PixelType::UInt8 && !as_levels) {
+    resize(view, plan, normalisation.affine(), out);
+    return;
+  }
+  resize_and_augment(view, plan, augment, random, scratch);
+  if (out.type == PixelType::UInt8) {
+    copy_rgb(scratch, out);
+  } else {
+    normalise(scratch, {out.width, out.height}, normalisation.affine(), out);
+  }
+}
+
 }  // namespace
 
 ChannelAffine Normalisation::affine() const {
@@ -168,6 +185,7 @@ Box RandomCrop::choose(int width, int height, Random& random) const {
 Resize TrainTransform::plan(ImageSize size, Random& random) const {
   Resize plan{.source = crop.choose(size.width, size.height, random), .width = image_size, .height = image_size};
   plan.wanted = {0, 0, image_size, image_size};
+  plan.interpolation = interpolation;
   plan.flip = random.uniform() < flip_probability;
   plan.flip_vertically = vertical_flip_probability > 0 && random.uniform() < vertical_flip_probability;
   return plan;
@@ -175,15 +193,7 @@ Resize TrainTransform::plan(ImageSize size, Random& random) const {
 
 void TrainTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
                            AugmentScratch& scratch) const {
-  if (out.type == PixelType::UInt8) {
-    resize_and_augment(view, plan, augment, random, scratch);
-    copy_rgb(scratch, out);
-  } else if (augment.needs_uint8()) {
-    resize_and_augment(view, plan, augment, random, scratch);
-    normalise(scratch, {out.width, out.height}, normalisation.affine(), out);
-  } else {
-    resize(view, plan, normalisation.affine(), out);
-  }
+  resize_augment_and_normalise(view, plan, augment, normalisation, random, out, scratch);
   if (augment.erase_probability > 0) {
     RandomErasing(augment.erase_probability, augment.erase_value).apply(out, random, scratch, normalisation);
   }
@@ -197,17 +207,13 @@ Resize EvalTransform::plan(ImageSize size, Random& /*random*/) const {
   Resize plan{.source = {0, 0, size.width, size.height}, .width = resized(size.width), .height = resized(size.height)};
   plan.wanted = {round_to_int((plan.width - image_size) / 2.0), round_to_int((plan.height - image_size) / 2.0),
                  image_size, image_size};
+  plan.interpolation = interpolation;
   return plan;
 }
 
 void EvalTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
                           AugmentScratch& scratch) const {
-  if (out.type == PixelType::UInt8) {
-    resize_and_augment(view, plan, {}, random, scratch);
-    copy_rgb(scratch, out);
-    return;
-  }
-  resize(view, plan, normalisation.affine(), out);
+  resize_augment_and_normalise(view, plan, {}, normalisation, random, out, scratch);
 }
 
 }  // namespace rollcall::data

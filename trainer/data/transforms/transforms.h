@@ -58,6 +58,7 @@ struct TrainTransform {
   RandomCrop crop = {};
   double flip_probability = 0.5;           ///< left to right
   double vertical_flip_probability = 0.0;  ///< upside down
+  Interpolation interpolation = Interpolation::Bilinear;
   Normalisation normalisation = {};
   AugmentOptions augment = {};
 
@@ -72,6 +73,7 @@ struct TrainTransform {
 struct EvalTransform {
   int image_size = 224;
   int resize_size = 256;  ///< at least image_size
+  Interpolation interpolation = Interpolation::Bilinear;
   Normalisation normalisation = {};
 
   // The members of TrainTransform; these do not use `random`.

@@ -142,6 +142,27 @@ def random_crops(count, width=300, height=200):
         yield left, top, w, h, int(random.choice([1, 7, 32, 224]))
 
 
+def test_bicubic_resize_matches_torchvision_and_pillow(tmp_path):
+    """Floats are torchvision's. Levels are torchvision's within one. Pillow rounds and clips between the axes: nearly all within one."""
+    path = tmp_path / "a.png"
+    photo(9, size=(300, 200)).save(path)
+    image = Image.open(path)
+    picture = v2.functional.pil_to_tensor(image)
+    far, pixels = 0, 0
+    for left, top, width, height, size in random_crops(30):
+        expected = v2.functional.resized_crop(picture.float(), top, left, height, width, [size, size],
+                                              interpolation=v2.InterpolationMode.BICUBIC, antialias=True).permute(1, 2, 0).numpy()
+        ours = dump(np.float32, "crop_cubic", left, top, width, height, size, path).reshape(size, size, 3)
+        assert np.abs(ours - expected).max() < 0.01
+        levels = dump(np.uint8, "crop_cubic_levels", left, top, width, height, size, path).reshape(size, size, 3).astype(int)
+        assert np.abs(levels - expected.clip(0, 255)).max() <= 0.51
+        box = (left, top, left + width, top + height)
+        pillow = np.asarray(image.crop(box).resize((size, size), Image.Resampling.BICUBIC)).astype(int)
+        far, pixels = far + (np.abs(levels - pillow) > 1).sum(), pixels + pillow.size
+    print(f"{far} of {pixels} values differ from Pillow's by more than one level")
+    assert far <= 1e-3 * pixels
+
+
 def test_uint8_resize_matches_torchvision_within_one_level(tmp_path):
     path = tmp_path / "a.png"
     photo(9, size=(300, 200)).save(path)
