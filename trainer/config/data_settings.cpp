@@ -65,6 +65,10 @@ constexpr std::array kDataSettings{
             "What to do with images that do not fill a global batch of training. drop: leave them out. pad: fill "
             "the batch from the epoch's beginning, as torch's DistributedSampler does",
             "Data"},
+    Setting{"repeated-augmentation", Kind::Integer, "1", "N",
+            "Images of an epoch are each read N times, with other random operations, by different ranks. An epoch has "
+            "as many images as before, so it reads one of N images of the training set",
+            "Data", "", 1, 100},
     Setting{"shuffle-window", Kind::Integer, "0", "N",
             "Consecutive images that are read at about the same time. 64 such windows are mixed. This helps with "
             "packed files on parallel file systems. 0: shuffle all images",

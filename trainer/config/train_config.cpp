@@ -85,6 +85,7 @@ data::SamplerOptions sampler_options(const Settings& settings) {
   options.seed = seed_of(settings);
   options.shuffle = true;
   options.window = settings.integer("shuffle-window");
+  options.repetitions = settings.integer("repeated-augmentation");
   options.pad = settings.text("last-batch") == "pad";
   options.drop_last = !options.pad;
   return options;

@@ -55,11 +55,14 @@ def steps_of_epoch(size, batch, ranks, accumulation, pad):
     return -(-size // whole) if pad else size // whole
 
 
-def micro_batches(order, step, batch, ranks, accumulation):
-    """[micro-batch][rank] -> (first position, [(sample, counted)]) of a step."""
+def micro_batches(order, step, batch, ranks, accumulation, repetitions=1):
+    """[micro-batch][rank] -> (first position, [(sample, counted, repetition)]) of a step. Repetitions go to the ranks in turn, as
+    torchvision's RASampler has it."""
     found, size = [], len(order)
     for micro in range(accumulation):
         begin = (step * accumulation + micro) * batch * ranks
-        firsts = [begin + rank * batch for rank in range(ranks)]
-        found.append([(first, [(order[p % size], p < size) for p in range(first, first + batch)]) for first in firsts])
+        positions = [range(begin + rank * batch, begin + (rank + 1) * batch) if repetitions == 1 else
+                     range(begin + rank, begin + batch * ranks, ranks) for rank in range(ranks)]
+        found.append([(of_rank[0], [(order[p % size // repetitions], p < size, p % size % repetitions) for p in of_rank])
+                      for of_rank in positions])
     return found

@@ -13,7 +13,8 @@ DEFAULTS = {
     "interpolation": "bilinear", "crop-scale-min": 0.08, "crop-scale-max": 1.0,
     "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0,
     "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",
-    "last-batch": "drop", "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
+    "last-batch": "drop", "repeated-augmentation": 1,
+    "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
     "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
     "channels-last": True, "epochs": 120, "max-steps": 0, "global-batch": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0,
@@ -146,11 +147,11 @@ class Training:
 
     def batch(self, samples, first_position, epoch):
         """Images, labels, partners' labels, own labels' weight, what counts."""
-        found = [self.data.training(index, epoch) for index, _ in samples]
+        found = [self.data.training(index, epoch + (repetition << 24)) for index, _, repetition in samples]
         images, labels = torch.stack([image for image, _ in found]), torch.tensor([label for _, label in found])
         images, partners, weight = pictures.mixed(self.rounded(images), labels, self.settings, epoch, first_position)
         images = self.rounded(images)
-        return images, labels, partners, weight, torch.tensor([counted for _, counted in samples])
+        return images, labels, partners, weight, torch.tensor([counted for _, counted, _ in samples])
 
     def rounded(self, images):
         """As images of that type have their pixels."""
@@ -264,7 +265,9 @@ class Training:
         self.network.train()
         samples = order.epoch_order(len(self.data.train), settings["seed"], epoch, settings["shuffle-window"])
         for step in range(self.steps_per_epoch):
-            rate = self.train_step(epoch, order.micro_batches(samples, step, settings["batch-size"], self.ranks, settings["grad-accumulation"]))
+            of_step = order.micro_batches(samples, step, settings["batch-size"], self.ranks, settings["grad-accumulation"],
+                                          settings["repeated-augmentation"])
+            rate = self.train_step(epoch, of_step)
             for sums in (of_epoch, self.unrecorded):
                 for name, value in vars(self.sums).items():
                     setattr(sums, name, getattr(sums, name) + value)

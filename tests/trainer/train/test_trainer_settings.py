@@ -119,6 +119,7 @@ TABLE = {
     "std": None,  # below: also where the model computes
     "image-dtype": None,  # below: both of its other types
     "last-batch": Numbers({"last-batch": "pad"}, {"batch-size": 12}),
+    "repeated-augmentation": Numbers({"repeated-augmentation": 3}, {"batch-size": 4}, ranks=2),
     "shuffle-window": Numbers({"shuffle-window": 5}),
     "exif-orientation": None,  # below: pictures that are turned
     "dct-scaling": setting_effects.dct_scaling,

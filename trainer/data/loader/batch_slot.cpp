@@ -81,7 +81,8 @@ void BatchSlot::read_sample(std::size_t i, const Dataset& dataset, Workspace& wo
   workspace.times = {};
   try {
     RECORD_USER_SCOPE("data: read sample");
-    const Result<std::int64_t> label = dataset.read(samples_[i].index, epoch_, output(i), workspace);
+    const Result<std::int64_t> label =
+        dataset.read(samples_[i].index, augmentation_epoch(epoch_, samples_[i]), output(i), workspace);
     if (label) {
       label_values_[i] = *label;
     } else {

@@ -119,7 +119,7 @@ std::int64_t round_up(std::int64_t whole, std::int64_t part) { return (whole + p
 
 Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   assert(options.dataset_size >= 0 && options.batch_size >= 1 && options.accumulation >= 1);
-  assert(options.world_size >= 1);
+  assert(options.world_size >= 1 && options.repetitions >= 1);
   assert(options.rank >= 0 && options.rank < options.world_size);
   assert(options.ranks >= 0 && options.ranks <= options.world_size - options.rank);
   assert(options.ranks == 1 || options.drop_last || options.pad);
@@ -146,13 +146,14 @@ std::int64_t Sampler::batches() const {
 std::vector<SampleRef> Sampler::batch(std::int64_t batch) const {
   assert(batch >= 0 && batch < batches());
   const std::int64_t size = options_.dataset_size;
+  const std::int64_t stride = options_.repetitions > 1 ? options_.world_size : 1;
   const std::int64_t first = first_position(batch);
-  const std::int64_t last = first + options_.batch_size;
+  const std::int64_t last = first + options_.batch_size * stride;
   EpochOrder order({size, options_.seed, options_.shuffle, options_.window}, epoch_);
   std::vector<SampleRef> samples;
-  for (std::int64_t position = first; position < (options_.pad ? last : std::min(last, size)); ++position) {
+  for (std::int64_t position = first; position < (options_.pad ? last : std::min(last, size)); position += stride) {
     const std::int64_t wrapped = position % size;
-    samples.push_back({order(wrapped), position < size});
+    samples.push_back({order(wrapped / options_.repetitions), position < size, wrapped % options_.repetitions});
   }
   return samples;
 }
@@ -162,7 +163,8 @@ std::int64_t Sampler::first_position(std::int64_t batch) const {
   const std::int64_t step = batch / (options_.accumulation * options_.ranks);
   const std::int64_t micro_batch = step * options_.accumulation + in_step % options_.accumulation;
   const std::int64_t rank = options_.rank + in_step / options_.accumulation;
-  return start_position_ + micro_batch * positions_per_batch() + rank * options_.batch_size;
+  return start_position_ + micro_batch * positions_per_batch() +
+         rank * (options_.repetitions > 1 ? 1 : options_.batch_size);
 }
 
 std::int64_t Sampler::position_after(std::int64_t steps) const {

@@ -95,16 +95,24 @@ struct SamplerOptions {
   std::int64_t window = 0;  ///< with shuffle: see EpochOrder
   bool drop_last = false;   ///< leave out samples that do not fill all batches of a step: all ranks get the same number
                             ///< of full batches
-  bool pad = false;         ///< fill the batches of the last step from the epoch's beginning, marked as not counted
+  std::int64_t repetitions = 1;  ///< consecutive positions that have the same sample
+  bool pad = false;  ///< fill the batches of the last step from the epoch's beginning, marked as not counted
 };
 
 /// One sample of a batch.
 struct SampleRef {
   std::int64_t index = 0;
-  bool counted = true;  ///< false for padding, which metrics leave out so that every sample counts once
+  bool counted = true;          ///< false for padding, which metrics leave out so that every sample counts once
+  std::int64_t repetition = 0;  ///< how many positions before this one have the same sample
 
   friend bool operator==(const SampleRef&, const SampleRef&) = default;
 };
+
+/// Returns the epoch of the random numbers with which a sample of `epoch` is augmented: another one for each
+/// repetition.
+[[nodiscard]] constexpr std::uint64_t augmentation_epoch(std::uint64_t epoch, const SampleRef& sample) {
+  return epoch + (static_cast<std::uint64_t>(sample.repetition) << 24);
+}
 
 /// Determines which samples a rank reads in each batch of an epoch. A plain value: copies are independent.
 ///
@@ -117,6 +125,10 @@ struct SampleRef {
 /// of the first one. Here the epoch is part of the key in the same way, and so is the position within it, which
 /// DistributedSampler does not have. A batch's samples over all ranks are the same set as there (where rank r takes
 /// every W-th position). Padding repeats the epoch's beginning in both; there it is counted as data.
+///
+/// With repetitions, as in torchvision's RASampler, a position and the ones after it have the same sample, and rank r
+/// takes every world_size-th position of a batch, so that they are on different ranks. An epoch still has dataset_size
+/// positions; which samples it leaves out changes from epoch to epoch.
 ///
 /// Without drop_last and pad the last global batch is short, and higher ranks may get a short or empty batch.
 class Sampler {

@@ -48,6 +48,38 @@ TEST(EpochSampler, EachEpochHasAnotherOrderEqualOnAllRanks) {
   EXPECT_NE(global_batch(options(100, 50), 0, 0, 0), global_batch(options(100, 50), 1, 0, 0));
 }
 
+TEST(EpochSampler, RepetitionsOfASampleAreOnConsecutiveRanks) {
+  SamplerOptions chosen = options(100, 6, 4);
+  chosen.repetitions = 3;
+  EpochOrder order({.size = 100, .seed = 11, .shuffle = true}, 2);
+  const std::vector<SampleRef> batch = global_batch(chosen, 2, 0, 1);
+  for (std::int64_t position = 24; position < 48; ++position) {
+    const std::int64_t rank = position % 4;
+    const SampleRef& found = batch[static_cast<std::size_t>(rank * 6 + (position - 24) / 4)];
+    EXPECT_EQ(found, (SampleRef{order(position / 3), true, position % 3})) << position;
+  }
+  EXPECT_EQ(augmentation_epoch(2, batch[0]), 2U);  // position 24
+  EXPECT_NE(augmentation_epoch(2, batch[6]), augmentation_epoch(2, batch[12]));
+}
+
+TEST(EpochSampler, RepetitionsAreTheSameOnAnyNumberOfRanksAfterAnyPosition) {
+  const auto all = [](std::int64_t world, std::int64_t batch, std::int64_t start, std::int64_t steps) {
+    SamplerOptions chosen = options(97, batch, world);
+    chosen.repetitions = 3;
+    std::map<std::pair<std::int64_t, std::int64_t>, int> seen;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      for (const SampleRef& sample : global_batch(chosen, 1, start, step)) {
+        seen[{sample.index, sample.repetition}] += 1;
+      }
+    }
+    return seen;
+  };
+  auto resumed = all(2, 5, 0, 4);  // 40 positions, then 30 more on 3 ranks
+  resumed.merge(all(3, 10, 40, 1));
+  EXPECT_EQ(resumed, all(1, 7, 0, 10));
+  EXPECT_EQ(resumed.size(), 70U);
+}
+
 TEST(EpochSampler, CountsStepsOfSeveralBatchesWithAccumulation) {
   SamplerOptions chosen = options(103, 5, 4);
   chosen.accumulation = 2;
