@@ -53,6 +53,8 @@ constexpr std::array kDataSettings{
             1},
     Setting{"vertical-flip", Kind::Number, "0", "PROBABILITY", "Probability of a vertical flip in training", "Data", "",
             0, 1},
+    Setting{"valid-flip", Kind::Switch, "false", "on|off",
+            "Validate with the mean of the outputs for each image and its mirror image", "Data"},
     Setting{"mean", Kind::List, "0.485,0.456,0.406", "R,G,B",
             "Mean of each channel that images are normalised with, as (value / 255 - mean) / std", "Data"},
     Setting{"std", Kind::List, "0.229,0.224,0.225", "R,G,B",

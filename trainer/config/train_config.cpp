@@ -225,6 +225,7 @@ RunConfig run_config(const Settings& settings) {
           .max_bad_samples = settings.number("max-bad-samples"),
           .max_skipped_steps = settings.integer("max-skipped-steps"),
           .valid_epochs = settings.integer("valid-epochs"),
+          .valid_flip = settings.on("valid-flip"),
           .seed = seed_of(settings),
           .folder = {},
           .progress = progress_style(settings.text("progress")),

@@ -117,6 +117,7 @@ struct RunConfig {
   double max_bad_samples = 0.05;        ///< largest share of an epoch's images that may be unreadable
   std::int64_t max_skipped_steps = 10;  ///< in a row; 0: no limit
   std::int64_t valid_epochs = 10;       ///< epochs between two validations; 0: none
+  bool valid_flip = false;              ///< validate with the mean of the outputs for an image and its mirror image
   std::uint64_t seed = 0;
   std::string folder{};  ///< folder of metrics.jsonl
   metrics::ProgressStyle progress = metrics::ProgressStyle::Auto;

@@ -12,7 +12,7 @@ DEFAULTS = {
     "data": "", "fake-size": 1000, "image-size": 224, "valid-image-size": 0, "valid-resize": 0,
     "interpolation": "bilinear", "crop-scale-min": 0.08, "crop-scale-max": 1.0,
     "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0,
-    "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",
+    "valid-flip": False, "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",
     "last-batch": "drop", "repeated-augmentation": 1,
     "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
@@ -285,13 +285,15 @@ class Training:
     def validate(self, epoch):
         self.network.eval()
         self.use_buffers_of(0)
-        sums, size = Sums(), self.settings["batch-size"]
+        settings, sums, size = self.settings, Sums(), self.settings["batch-size"]
         for first in range(0, len(self.data.valid), size):
             found = [self.data.validation(i) for i in range(first, min(first + size, len(self.data.valid)))]
             labels = torch.tensor([label for _, label in found])
             images = torch.stack([image for image, _ in found])
             images = self.rounded(images)
             outputs = self.outputs(images)
+            if settings["valid-flip"]:
+                outputs = (outputs + self.outputs(torch.flip(images, dims=[3]))) / 2
             losses = torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
             sums.add(outputs, labels, losses, torch.ones(len(labels), dtype=torch.bool))
         self.record("validation", sums, epoch=epoch)

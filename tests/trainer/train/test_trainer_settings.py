@@ -115,6 +115,7 @@ TABLE = {
     "crop-ratio-max": Pixels({"crop-ratio-max": 0.9}),
     "flip": Pixels({"flip": 1.0}, {"flip": 0.0}),
     "vertical-flip": Pixels({"vertical-flip": 0.6}),
+    "valid-flip": Numbers({"valid-flip": True}, {"lr": 0.03}, tolerance=2e-6),
     "mean": Numbers({"mean": "0.5,0.4,0.3"}),
     "std": None,  # below: also where the model computes
     "image-dtype": None,  # below: both of its other types

@@ -7,6 +7,14 @@
 namespace rollcall::train {
 namespace {
 
+/// Test-time augmentation of FFCV's ImageNet training (lr_tta): the mean of the outputs for each image and its mirror
+/// image. FFCV adds them up, which has the same best classes.
+at::Tensor validation_outputs(Training& training, const config::TrainConfig& config, const JobContext& context,
+                              const at::Tensor& images) {
+  const at::Tensor outputs = outputs_of(training, config, context, images);
+  return config.run.valid_flip ? (outputs + outputs_of(training, config, context, images.flip(3))) / 2 : outputs;
+}
+
 std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainConfig& config,
                                    const JobContext& context, Training& training, Totals& sums, at::Tensor& counted) {
   count_bad_samples(read, sums.average);
@@ -14,7 +22,7 @@ std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainC
     const torch::NoGradGuard no_grad;
     const data::Batch batch = training.data.prefetcher->to_device(read);
     const at::Tensor outputs =
-        training.replica->evaluate([&] { return outputs_of(training, config, context, batch.images); });
+        training.replica->evaluate([&] { return validation_outputs(training, config, context, batch.images); });
     const at::Tensor of_batch = count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
     counted = counted.defined() ? counted + of_batch : of_batch;
   });
