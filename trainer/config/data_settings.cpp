@@ -35,6 +35,10 @@ constexpr std::array kDataSettings{
     Setting{"image-size", Kind::Integer, "224", "PIXELS", "Height and width of the images that the model gets", "Data",
             "", 8, 8192}
         .common(),
+    Setting{"image-size-schedule", Kind::List, "none", "PIXELS,BEGIN,END|none",
+            "Smaller training images at first: of PIXELS for BEGIN epochs, then growing linearly in multiples of 32 to "
+            "--image-size after END epochs",
+            "Data", "none"},
     Setting{"valid-image-size", Kind::Integer, "0", "PIXELS", "Height and width of validation images. 0: --image-size",
             "Data", "", 0, 8192},
     Setting{"valid-resize", Kind::Integer, "0", "PIXELS",

@@ -91,11 +91,33 @@ data::SamplerOptions sampler_options(const Settings& settings) {
   return options;
 }
 
-data::LoaderOptions loader_options(const Settings& settings) {
+Result<data::ImageSizeSchedule> image_size_schedule(const Settings& settings) {
+  const std::vector<std::string> texts = settings.list("image-size-schedule");
+  if (texts == std::vector<std::string>{"none"}) {
+    return data::ImageSizeSchedule{};
+  }
+  const auto number = [&](std::size_t i) {
+    return i < texts.size() ? settings::parse_number(texts[i]).value_or(-1) : -1;
+  };
+  const double largest = settings.number("image-size");
+  const data::ImageSizeSchedule schedule{static_cast<int>(number(0)), number(1), number(2)};
+  if (texts.size() != 3 || schedule.smallest < 8 || schedule.smallest != number(0) || number(0) > largest ||
+      schedule.begin < 0 || schedule.end < schedule.begin) {
+    return fail(
+        "--image-size-schedule", settings.text("image-size-schedule"),
+        fmt::format("must be a size of 8 to --image-size={} pixels, and two numbers of epochs in ascending order",
+                    largest),
+        "--image-size-schedule=160,11,13");
+  }
+  return schedule;
+}
+
+Result<data::LoaderOptions> loader_options(const Settings& settings) {
   data::LoaderOptions options;
   options.prefetch = static_cast<int>(settings.integer("prefetch"));
   options.batch_size = settings.integer("batch-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
+  ASSIGN_OR_RETURN(options.growth, image_size_schedule(settings));
   const std::string& type = settings.text("image-dtype");
   options.pixel_type = type == "uint8"      ? data::PixelType::UInt8
                        : type == "bfloat16" ? data::PixelType::BFloat16
@@ -320,11 +342,12 @@ Result<DataConfig> make_data_config(const Settings& settings, const Environment&
   ASSIGN_OR_RETURN(std::string source, settings::expand_path(settings.text("data"), environment, "--data"));
   ASSIGN_OR_RETURN(std::string index_folder, index_folder_of(settings, environment));
   ASSIGN_OR_RETURN(data::DataOptions datasets, dataset_options(settings, std::move(source)));
+  ASSIGN_OR_RETURN(data::LoaderOptions loading, loader_options(settings));
   return DataConfig{.given = settings.text("data"),
                     .datasets = std::move(datasets),
                     .sampling = sampler_options(settings),
                     .global_batch = settings.integer("global-batch"),
-                    .loading = loader_options(settings),
+                    .loading = std::move(loading),
                     .train_workers = workers(settings, "train-num-workers"),
                     .valid_workers = workers(settings, "valid-num-workers"),
                     .index_folder = std::move(index_folder),

@@ -109,8 +109,18 @@ def as_levels(image):
     return image.round().clamp(0, 255)
 
 
-def training_image(levels, settings, random):
-    size = settings["image-size"]
+def size_in(epoch, settings):
+    """FFCV's get_resolution() (rn50, train_imagenet.py), within the two sizes."""
+    if settings["image-size-schedule"] == "none":
+        return settings["image-size"]
+    smallest, begin, end = (float(value) for value in settings["image-size-schedule"].split(","))
+    if epoch >= end:
+        return settings["image-size"]
+    size = numpy.interp(epoch, [begin, end], [smallest, settings["image-size"]]) if epoch > begin else smallest
+    return int(numpy.clip(numpy.round(size / 32) * 32, smallest, settings["image-size"])) if epoch > begin else int(smallest)
+
+
+def training_image(levels, settings, random, size):
     top, left, h, w = random_crop(random, levels.shape[1], levels.shape[2], settings)
     flip = random.uniform() < settings["flip"]
     vertical = settings["vertical-flip"] > 0 and random.uniform() < settings["vertical-flip"]
@@ -185,7 +195,8 @@ class Folder:
     def training(self, index, epoch):
         number, (path, label) = self.train[index]
         random = Random(self.settings["seed"], AUGMENTATION, epoch, number)
-        return training_image(load(path, self.settings), self.settings, random), label
+        size = size_in(epoch % 2**24, self.settings)
+        return training_image(load(path, self.settings), self.settings, random, size), label
 
     def validation(self, index):
         _, (path, label) = self.valid[index]

@@ -9,7 +9,7 @@ from .random_numbers import MODEL, Random
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
 DEFAULTS = {
-    "data": "", "fake-size": 1000, "image-size": 224, "valid-image-size": 0, "valid-resize": 0,
+    "data": "", "fake-size": 1000, "image-size": 224, "image-size-schedule": "none", "valid-image-size": 0, "valid-resize": 0,
     "interpolation": "bilinear", "crop-scale-min": 0.08, "crop-scale-max": 1.0,
     "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0,
     "valid-flip": False, "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",

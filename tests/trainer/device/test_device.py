@@ -117,6 +117,7 @@ def test_a_save_during_graph_steps_holds_a_single_step(tmp_path, trained, parall
 
 @pytest.mark.parametrize("options, reason", [(("--device=cpu",), "which cannot capture graphs"),
                                              ((STAND_IN, "--parallel=fsdp", "--cpu-offload"), "the host also computes"),
+                                             ((STAND_IN, "--image-size-schedule=8,1,2"), "change with the size of images"),
                                              ((STAND_IN, "--find-unused-parameters"), "examines each step")])
 def test_cuda_graph_on_is_an_error_if_steps_cannot_be_captured(tmp_path, options, reason):
     assert reason in refused(tmp_path, *options, GRAPH, code=64, ranks=2)

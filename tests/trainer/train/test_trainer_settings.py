@@ -106,6 +106,7 @@ TABLE = {
     "prefetch": setting_effects.prefetch,
     "fake-size": Numbers({"fake-size": 50}, {"data": "fake", "fake-size": 40}),
     "image-size": Pixels({"image-size": 40}),
+    "image-size-schedule": Pixels({"image-size-schedule": "40,1,3"}, {"image-size": 64, "epochs": 3}),
     "valid-image-size": Pixels({"valid-image-size": 48}),
     "valid-resize": Pixels({"valid-resize": 48}),
     "interpolation": Pixels({"interpolation": "bicubic"}, tolerance=1e-4),

@@ -51,9 +51,9 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Returns the name of each label.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
-  /// Reads sample `index` as augmented in `epoch` into `out`, normalised; the result depends on these two alone.
-  /// Returns the label, 0 ... class_names().size() - 1. Fails if the sample cannot be read or decoded; the content of
-  /// `out` is then undefined. `workspace` belongs to the calling thread.
+  /// Reads sample `index` as augmented in `epoch` into `out`, normalised, in its size; the result depends on these
+  /// alone. Returns the label, 0 ... class_names().size() - 1. Fails if the sample cannot be read or decoded; the
+  /// content of `out` is then undefined. `workspace` belongs to the calling thread.
   [[nodiscard]] virtual Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                                                   Workspace& workspace) const = 0;
   /// Returns the name of a sample for messages, such as its path.

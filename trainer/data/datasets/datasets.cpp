@@ -182,14 +182,16 @@ Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch,
     return named(size.error());
   }
   Random random(seed_, Purpose::Augmentation, epoch, static_cast<std::uint64_t>(number(index)));
-  Resize plan = std::visit([&](const auto& transform) { return transform.plan(*size, random); }, transform_);
+  Transform transform = transform_;
+  std::visit([&](auto& of) { of.image_size = out.width; }, transform);
+  Resize plan = std::visit([&](const auto& of) { return of.plan(*size, random); }, transform);
   const Result<PixelView> view = decode(workspace.decoder, *size, plan);
   if (!view) {
     return named(view.error());
   }
   laps.end(workspace.times.decode);
 
-  std::visit([&](const auto& transform) { transform.apply(*view, plan, random, out, workspace.scratch); }, transform_);
+  std::visit([&](const auto& of) { of.apply(*view, plan, random, out, workspace.scratch); }, transform);
   laps.end(workspace.times.augment);
   ++workspace.times.samples;
   return sample.label;

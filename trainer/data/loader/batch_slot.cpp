@@ -22,10 +22,7 @@ at::ScalarType scalar_type(PixelType type) {
 }
 
 BatchSlot::BatchSlot(const LoaderOptions& options)
-    : options_(options),
-      place_bytes_(static_cast<std::size_t>(options.image_size) * static_cast<std::size_t>(options.image_size) * 3 *
-                   bytes_of(options.pixel_type)),
-      errors_(static_cast<std::size_t>(options.batch_size)) {}
+    : options_(options), errors_(static_cast<std::size_t>(options.batch_size)) {}
 
 void BatchSlot::make_tensors() {
   const auto like = at::TensorOptions().pinned_memory(options_.pinned);
@@ -50,6 +47,9 @@ void BatchSlot::open(const Sampler& sampler, std::int64_t step) {
   }
   step_ = step;
   epoch_ = sampler.epoch();
+  image_size_ = options_.growth.size(epoch_, options_.image_size);
+  images_.resize_({options_.batch_size, 3, image_size_, image_size_},
+                  at::MemoryFormat::ChannelsLast);  // its memory stays
   position_ = sampler.first_position(step);
   samples_ = sampler.batch(step);
   assert(static_cast<std::int64_t>(samples_.size()) <= options_.batch_size);
@@ -144,7 +144,7 @@ bool BatchSlot::replace_bad_samples() {
                       damaged ? ErrorKind::BadData : ErrorKind::InputOutput);
       return false;
     }
-    std::memcpy(place(i), place(*good), place_bytes_);
+    std::memcpy(place(i), place(*good), place_bytes());
     label_values_[i] = label_values_[*good];
   }
   return true;
@@ -158,7 +158,7 @@ void BatchSlot::mix() {
   if (n < 2) {
     return;
   }
-  mix_ = choose_mix(options_.mixing, {options_.image_size, options_.image_size}, options_.seed, epoch_,
+  mix_ = choose_mix(options_.mixing, {image_size_, image_size_}, options_.seed, epoch_,
                     static_cast<std::uint64_t>(position_));
   mixed_places_.clear();
   for (std::size_t i = 0; i < n; ++i) {

@@ -40,14 +40,18 @@ class BatchSlot {
   [[nodiscard]] bool replace_bad_samples();
   void mix();
   void make_tensors();
-  [[nodiscard]] std::byte* place(std::size_t i) const { return pixels_ + i * place_bytes_; }
+  /// The bytes of one sample.
+  [[nodiscard]] std::size_t place_bytes() const {
+    const auto side = static_cast<std::size_t>(image_size_);
+    return side * side * 3 * bytes_of(options_.pixel_type);
+  }
+  [[nodiscard]] std::byte* place(std::size_t i) const { return pixels_ + i * place_bytes(); }
   [[nodiscard]] OutputPixels output(std::size_t i) const {
-    return {place(i), options_.pixel_type, options_.image_size, options_.image_size};
+    return {place(i), options_.pixel_type, image_size_, image_size_};
   }
   [[nodiscard]] std::optional<std::size_t> next_good(std::size_t i) const;
 
   const LoaderOptions options_;
-  const std::size_t place_bytes_;
 
   at::Tensor images_;  // memory for batch_size samples; a batch is a prefix of it
   at::Tensor labels_;
@@ -58,6 +62,7 @@ class BatchSlot {
   std::int64_t* second_label_values_ = nullptr;
   bool* counted_values_ = nullptr;
 
+  int image_size_ = 0;  // of this epoch
   std::int64_t step_ = 0;
   std::uint64_t epoch_ = 0;
   std::int64_t position_ = 0;  // position of the first sample in the epoch

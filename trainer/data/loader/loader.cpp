@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
 #include <system_error>
 #include <utility>
@@ -41,6 +42,19 @@ void become_background_thread() {
 }
 
 }  // namespace
+
+int ImageSizeSchedule::size(std::uint64_t epoch, int largest) const {
+  constexpr double kMultiple = 32;
+  const auto now = static_cast<double>(epoch);
+  if (smallest == 0 || now >= end) {
+    return largest;
+  }
+  if (now <= begin) {
+    return smallest;
+  }
+  const double size = smallest + (largest - smallest) * (now - begin) / (end - begin);
+  return std::clamp(static_cast<int>(std::nearbyint(size / kMultiple) * kMultiple), smallest, largest);
+}
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
     : dataset_(std::move(dataset)),

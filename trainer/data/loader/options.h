@@ -14,11 +14,22 @@ namespace rollcall::data {
 /// system.
 enum class BadSamples { Skip, SkipDamaged, Fail };
 
+/// Height and width of images that grow with the epochs, as in FFCV's ImageNet training: `smallest` up to epoch
+/// `begin`, counted from 0, then linearly in multiples of 32, and the largest size from epoch `end` on.
+struct ImageSizeSchedule {
+  int smallest = 0;  ///< 0: the largest size from the beginning
+  double begin = 0;
+  double end = 0;
+
+  [[nodiscard]] int size(std::uint64_t epoch, int largest) const;
+};
+
 struct LoaderOptions {
   int workers = 0;              ///< number of reading threads; 0: next() reads the samples itself
   int prefetch = 2;             ///< number of batches read ahead per worker; at least 1
   std::int64_t batch_size = 1;  ///< maximum number of samples of a batch: the sampler's batch size
-  int image_size = 224;         ///< height and width of the model's input
+  int image_size = 224;         ///< height and width of the model's input, the largest if they grow
+  ImageSizeSchedule growth = {};
   PixelType pixel_type = PixelType::Float32;
   DecodeOptions decode = {};
   AugmentOptions mixing = {};                   ///< options of mixup and cutmix, which the loader does on whole batches

@@ -38,10 +38,12 @@ void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, cons
   pipeline.near_cpus = cpus_near(device.facts().bus, cpus_of_this_process());
   pipeline.sharing_ranks = share.sharing;
   options.image_size = data::valid_image_size(config.datasets);
+  options.growth = {};
   options.workers = workers_at_first(config.valid_workers, share, options);
   options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
   pipeline.valid_loading = options;
   options.image_size = config.loading.image_size;
+  options.growth = config.loading.growth;
   options.workers = workers_at_first(config.train_workers, share, options);
   options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
   options.mixing = config.datasets.augment;

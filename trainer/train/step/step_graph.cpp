@@ -23,6 +23,9 @@ std::string obstacle(const config::TrainConfig& config, const JobContext& contex
   if (regroups || replica.exact.virtual_ranks > 0) {
     return "a graph cannot change with the ranks (--elastic)";
   }
+  if (config.data.loading.growth.smallest > 0) {
+    return "a graph cannot change with the size of images (--image-size-schedule)";
+  }
   if (replica.sharding.cpu_offload) {
     return "with --cpu-offload the host also computes";
   }

@@ -354,5 +354,57 @@ TEST_P(LoaderWithWorkers, EmptyBatchOfAShortEpochHasEmptyTensors) {
   EXPECT_EQ(batches[0].images.size(0), 0);
 }
 
+/// Images whose pixels are their size.
+class SizedDataset : public Dataset {
+ public:
+  std::int64_t size() const override { return 24; }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::string describe(std::int64_t index) const override { return std::to_string(index); }
+  Result<std::int64_t> read(std::int64_t index, std::uint64_t /*epoch*/, const OutputPixels& out,
+                            Workspace& /*workspace*/) const override {
+    std::fill_n(static_cast<float*>(out.data), out.elements(), static_cast<float>(out.width));
+    return index % 7;
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST(LoaderOfGrowingImages, TheSizeChangesBetweenEpochsInTheSameMemory) {
+  LoaderOptions options = make_options(2, 4);
+  options.image_size = 96;
+  options.growth = {.smallest = 32, .begin = 1, .end = 3};
+  Loader loader(std::make_shared<SizedDataset>(), options);
+  Sampler sampler = make_sampler(24, 4);
+  std::set<const void*> places;
+  for (const auto& [epoch, size] : {std::pair(0U, 32), {3U, 96}, {1U, 32}, {2U, 64}, {0U, 32}, {7U, 96}}) {
+    sampler.set_epoch(epoch);
+    ASSERT_TRUE(loader.start(sampler));
+    for (int i = 0; i < 6; ++i) {
+      const Batch batch = **loader.next();
+      ASSERT_EQ(batch.images.sizes(), (std::vector<std::int64_t>{4, 3, size, size}));
+      EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
+      EXPECT_TRUE(batch.images.eq(size).all().item<bool>());
+      places.insert(batch.images.data_ptr());
+    }
+  }
+  EXPECT_LE(places.size(), 5U);  // a ring of 2 * 2 batches and the one that is held
+}
+
+TEST(LoaderOfGrowingImages, SizesAreThoseOfFfcv) {
+  // get_resolution() of FFCV's rn50 for 16 epochs: min_res=160, max_res=192, start_ramp=11, end_ramp=13.
+  const ImageSizeSchedule ramp{.smallest = 160, .begin = 11, .end = 13};
+  EXPECT_EQ(ramp.size(0, 192), 160);
+  EXPECT_EQ(ramp.size(11, 192), 160);
+  EXPECT_EQ(ramp.size(12, 192), 192);  // 176 / 32 is 5.5, which rounds to the even number
+  EXPECT_EQ(ramp.size(13, 192), 192);
+  const ImageSizeSchedule longer{.smallest = 128, .begin = 0, .end = 8};
+  EXPECT_EQ(longer.size(3, 224), 160);
+  EXPECT_EQ(longer.size(6, 224), 192);
+  const ImageSizeSchedule narrow{.smallest = 140, .begin = 0, .end = 10};
+  EXPECT_EQ(narrow.size(1, 150), 140);  // a multiple of 32 would be outside
+  EXPECT_EQ(ImageSizeSchedule{}.size(3, 224), 224);
+}
+
 }  // namespace
 }  // namespace rollcall::data
