@@ -7,9 +7,9 @@
 //   transform_dump crop_levels (as crop)                the same as uint8
 //   transform_dump crop_cubic, crop_cubic_levels (as crop)  the same with bicubic interpolation
 //   transform_dump operation NUMBER MAGNITUDE FILE...   uint8 [height][width][3] each, after an Operation
-//   transform_dump hue TURNS FILE...                    the same after adjust_hue
-//   transform_dump magnitudes POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2,
-//   AugmentPolicy's
+//   transform_dump timm NUMBER LEVEL NEGATIVE CUBIC FILE...  the same after a TimmOperation, with ImageNet's mean
+//   around it transform_dump hue TURNS FILE...                    the same after adjust_hue transform_dump magnitudes
+//   POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2, AugmentPolicy's
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -22,6 +22,7 @@
 #include "trainer/data/sources/image_folder.h"
 #include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/timm_policy.h"
 #include "trainer/data/transforms/transforms.h"
 
 namespace rollcall::data {
@@ -128,6 +129,16 @@ void dump_operation(Picture& picture, const Arguments& arguments) {
   dump_changed(picture, [&](const UInt8Image& levels) { apply(operation, magnitude, levels, scratch); });
 }
 
+void dump_timm(Picture& picture, const Arguments& arguments) {
+  AugmentScratch scratch;
+  const Moving moving{arguments.at(3) == "1" ? Interpolation::Bicubic : Interpolation::Bilinear,
+                      Normalisation{}.mean_levels()};
+  dump_changed(picture, [&](const UInt8Image& levels) {
+    apply(static_cast<TimmOperation>(std::stoi(arguments.at(0))), std::stod(arguments.at(1)), arguments.at(2) == "1",
+          levels, moving, scratch);
+  });
+}
+
 void dump_hue(Picture& picture, const Arguments& arguments) {
   dump_changed(picture, [&](const UInt8Image& levels) { adjust_hue(levels, std::stod(arguments.at(0))); });
 }
@@ -164,6 +175,7 @@ int dump(const Arguments& arguments) {
       {"crop_levels", {5, dump_levels<Interpolation::Bilinear>}},
       {"crop_cubic_levels", {5, dump_levels<Interpolation::Bicubic>}},
       {"operation", {2, dump_operation}},
+      {"timm", {4, dump_timm}},
       {"hue", {1, dump_hue}},
   };
   const Mode& mode = modes.at(arguments.at(0));

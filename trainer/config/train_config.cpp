@@ -24,12 +24,13 @@ data::AugmentOptions augment_options(const Settings& settings) {
   options.colour_jitter = {settings.number("brightness"), settings.number("contrast"), settings.number("saturation"),
                            settings.number("hue")};
   const std::string& policy = settings.text("auto-augment");
-  if (policy != "none") {
-    options.policy =
-        policy == "randaugment" ? data::AugmentPolicy::RandAugment : data::AugmentPolicy::TrivialAugmentWide;
-  }
+  options.policy = policy == "none"          ? data::AugmentPolicy::None
+                   : policy == "randaugment" ? data::AugmentPolicy::RandAugment
+                   : policy == "trivial"     ? data::AugmentPolicy::TrivialAugmentWide
+                                             : data::AugmentPolicy::TimmRandAugment;
   options.randaugment_ops = static_cast<int>(settings.integer("randaugment-ops"));
   options.randaugment_magnitude = static_cast<int>(settings.integer("randaugment-magnitude"));
+  options.randaugment_mstd = settings.number("randaugment-mstd");
   options.erase_probability = settings.number("random-erase");
   options.erase_value =
       settings.text("random-erase-value") == "random" ? data::EraseValue::Random : data::EraseValue::Zero;

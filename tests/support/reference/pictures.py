@@ -4,7 +4,7 @@ import pathlib
 
 import numpy
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageEnhance, ImageOps
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional
 
@@ -62,7 +62,51 @@ def policy_operation(levels, policy, name, bin_, random):
     return policy._apply_image_or_video_transform(levels, name, magnitude, "nearest", {})
 
 
+TIMM = ["AutoContrast", "Equalize", "Invert", "Rotate", "PosterizeIncreasing", "SolarizeIncreasing", "SolarizeAdd", "ColorIncreasing",
+        "ContrastIncreasing", "BrightnessIncreasing", "SharpnessIncreasing", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel"]
+
+
+def timms_operation(image, name, level, negative, resample, fill=(124, 116, 104)):
+    """timm.data.auto_augment (1.0.31) at this level and sign, on Pillow."""
+    part, sign = level / 10, -1 if negative else 1
+    factor = max(0.1, 1 + sign * part * 0.9)
+
+    def moved(*matrix):
+        return image.transform(image.size, Image.Transform.AFFINE, matrix, resample=resample, fillcolor=fill)
+    return {
+        "AutoContrast": lambda: ImageOps.autocontrast(image), "Equalize": lambda: ImageOps.equalize(image),
+        "Invert": lambda: ImageOps.invert(image),
+        "Rotate": lambda: image.rotate(sign * part * 30, resample=resample, fillcolor=fill),
+        "PosterizeIncreasing": lambda: ImageOps.posterize(image, 4 - int(part * 4)),
+        "SolarizeIncreasing": lambda: ImageOps.solarize(image, 256 - min(256, int(part * 256))),
+        "SolarizeAdd": lambda: image.point([min(255, i + min(128, int(part * 110))) if i < 128 else i for i in range(256)] * 3),
+        "ColorIncreasing": lambda: ImageEnhance.Color(image).enhance(factor),
+        "ContrastIncreasing": lambda: ImageEnhance.Contrast(image).enhance(factor),
+        "BrightnessIncreasing": lambda: ImageEnhance.Brightness(image).enhance(factor),
+        "SharpnessIncreasing": lambda: ImageEnhance.Sharpness(image).enhance(factor),
+        "ShearX": lambda: moved(1, sign * part * 0.3, 0, 0, 1, 0), "ShearY": lambda: moved(1, 0, 0, sign * part * 0.3, 1, 0),
+        "TranslateXRel": lambda: moved(1, 0, sign * part * 0.45 * image.size[0], 0, 1, 0),
+        "TranslateYRel": lambda: moved(1, 0, 0, 0, 1, sign * part * 0.45 * image.size[1])}[name]()
+
+
+def timm_augmented(levels, settings, random):
+    """timm's rand-mM-nN-mstdX-inc1 with our draws."""
+    means, _ = channels(settings)
+    image, fill = functional.to_pil_image(levels), tuple(round(255 * mean) for mean in means)
+    resample = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}[settings["interpolation"]]
+    for _ in range(settings["randaugment-ops"]):
+        name = TIMM[random.below(15)]
+        if random.below(2) == 0:
+            continue
+        level = settings["randaugment-magnitude"] + settings["randaugment-mstd"] * float(random.normals(2)[0])
+        negative = random.below(2) == 0
+        image = timms_operation(image, name, min(max(level, 0.0), 10.0), negative, resample, fill)
+    return functional.pil_to_tensor(image)
+
+
 def auto_augmented(levels, settings, random):
+    if settings["auto-augment"] == "randaugment-timm":
+        return timm_augmented(levels, settings, random)
     if settings["auto-augment"] == "randaugment":
         for _ in range(settings["randaugment-ops"]):
             name = OPERATIONS[random.below(14)]

@@ -15,7 +15,7 @@ DEFAULTS = {
     "valid-flip": False, "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",
     "last-batch": "drop", "repeated-augmentation": 1,
     "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
-    "randaugment-magnitude": 9, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
+    "randaugment-magnitude": 9, "randaugment-mstd": 0.5, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
     "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
     "channels-last": True, "epochs": 120, "max-steps": 0, "global-batch": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0,
     "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,

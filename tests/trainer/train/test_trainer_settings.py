@@ -131,6 +131,7 @@ TABLE = {
     "auto-augment": Pixels({"auto-augment": "trivial"}, tolerance=2e-3),
     "randaugment-ops": Pixels({"randaugment-ops": 1}, {"auto-augment": "randaugment"}, tolerance=2e-3),
     "randaugment-magnitude": Pixels({"randaugment-magnitude": 25}, {"auto-augment": "randaugment"}, tolerance=2e-3),
+    "randaugment-mstd": Pixels({"randaugment-mstd": 4.0}, {"auto-augment": "randaugment-timm"}, tolerance=2e-3),
     "brightness": Pixels({"brightness": 0.6}, tolerance=1e-3),
     "contrast": Pixels({"contrast": 0.6}, tolerance=1e-3),
     "saturation": Pixels({"saturation": 0.8}, tolerance=1e-3),

@@ -18,6 +18,7 @@ enum class AugmentPolicy {
   None,
   RandAugment,         ///< Cubuk et al., 2020; torchvision's RandAugment
   TrivialAugmentWide,  ///< Müller and Hutter, 2021; torchvision's TrivialAugmentWide
+  TimmRandAugment,     ///< timm's RandAugment with increasing severity
 };
 
 /// The value that random erasing fills its box with, after normalisation.
@@ -34,6 +35,7 @@ struct AugmentOptions {
   AugmentPolicy policy = AugmentPolicy::None;
   int randaugment_ops = 2;        ///< number of operations per picture, at least 0
   int randaugment_magnitude = 9;  ///< 0 ... 30
+  double randaugment_mstd = 0.5;  ///< TimmRandAugment: deviation of the magnitude
   double erase_probability = 0;
   EraseValue erase_value = EraseValue::Zero;
   double mixup_alpha =

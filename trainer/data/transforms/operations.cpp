@@ -198,6 +198,11 @@ ToneCurve ToneCurve::solarize(double threshold) {
   });
 }
 
+ToneCurve ToneCurve::solarize_add(int added) {
+  return same_for_all(
+      [&](int level) { return static_cast<std::uint8_t>(level < 128 ? std::min(255, level + added) : level); });
+}
+
 ToneCurve ToneCurve::autocontrast(const UInt8Image& image) {
   const std::array<Histogram, 3> counts = histograms(image);
   ToneCurve curve;

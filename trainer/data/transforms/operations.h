@@ -33,6 +33,8 @@ struct ToneCurve {
   static ToneCurve posterize(int bits);
   /// solarize: inverts values from the threshold (0 ... 255) on.
   static ToneCurve solarize(double threshold);
+  /// timm's solarize_add: adds to values below 128.
+  static ToneCurve solarize_add(int added);
   /// autocontrast: stretches each channel's range to 0 ... 255.
   static ToneCurve autocontrast(const UInt8Image& image);
   /// equalize: flattens each channel's histogram, as Pillow does.

@@ -8,6 +8,7 @@
 #include "trainer/data/pixels.h"
 #include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/timm_policy.h"
 
 namespace rollcall::data {
 namespace {
@@ -99,8 +100,8 @@ int random_offset(int room, Random& random) {
 /// Bytes after the last pixel of a view that may be read.
 constexpr std::size_t kReadable = 16;
 
-void resize_and_augment(const PixelView& view, const Resize& plan, const AugmentOptions& augment, Random& random,
-                        AugmentScratch& scratch) {
+void resize_and_augment(const PixelView& view, const Resize& plan, const AugmentOptions& augment,
+                        const Normalisation& normalisation, Random& random, AugmentScratch& scratch) {
   const UInt8Image shape{nullptr, plan.wanted.width, plan.wanted.height};
   scratch.pixels.resize(shape.count() * kPixelBytes + kReadable);
   const UInt8Image image{scratch.pixels.data(), shape.width, shape.height};
@@ -109,6 +110,10 @@ void resize_and_augment(const PixelView& view, const Resize& plan, const Augment
     RandAugment(augment.randaugment_ops, augment.randaugment_magnitude).apply(image, random, scratch);
   } else if (augment.policy == AugmentPolicy::TrivialAugmentWide) {
     TrivialAugmentWide().apply(image, random, scratch);
+  } else if (augment.policy == AugmentPolicy::TimmRandAugment) {
+    TimmRandAugment(augment.randaugment_ops, augment.randaugment_magnitude, augment.randaugment_mstd,
+                    {plan.interpolation, normalisation.mean_levels()})
+        .apply(image, random, scratch);
   }
   if (augment.colour_jitter.any()) {
     ColourJitter(augment.colour_jitter).apply(image, random);
@@ -142,7 +147,7 @@ void resize_augment_and_normalise(const PixelView& view, const Resize& plan, con
     resize(view, plan, normalisation.affine(), out);
     return;
   }
-  resize_and_augment(view, plan, augment, random, scratch);
+  resize_and_augment(view, plan, augment, normalisation, random, scratch);
   if (out.type == PixelType::UInt8) {
     copy_rgb(scratch, out);
   } else {
@@ -159,6 +164,10 @@ ChannelAffine Normalisation::affine() const {
     result.bias[c] = static_cast<float>(-mean[c] / stddev[c]);
   }
   return result;
+}
+
+std::array<std::uint8_t, 3> Normalisation::mean_levels() const {
+  return {nearest_uint8(0, 0), nearest_uint8(0, 1), nearest_uint8(0, 2)};
 }
 
 std::uint8_t Normalisation::nearest_uint8(float value, std::size_t channel) const {

@@ -19,6 +19,8 @@ struct Normalisation {
 
   /// Returns the same map as one multiplication and one addition on values 0 ... 255.
   [[nodiscard]] ChannelAffine affine() const;
+  /// Returns the colour that is nearest to 0 after normalisation.
+  [[nodiscard]] std::array<std::uint8_t, 3> mean_levels() const;
   /// Returns the uint8 value whose normalised value is nearest to `value`.
   [[nodiscard]] std::uint8_t nearest_uint8(float value, std::size_t channel) const;
 };

@@ -7,6 +7,7 @@ import pytest
 import torch
 from decoded_pictures import dump, photo
 from PIL import Image, ImageCms
+from reference.pictures import TIMM, timms_operation
 from torchvision.transforms import v2
 
 pytestmark = pytest.mark.python
@@ -246,6 +247,34 @@ def test_augmentation_operations_match_torchvision(tmp_path, policy, operation):
         assert elsewhere <= 3e-3 * pixels
     else:
         assert worst <= 1
+
+
+@pytest.mark.parametrize("operation", TIMM)
+def test_timms_operations_match_pillow(tmp_path, operation):
+    moves = operation in ("Rotate", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel")
+    worst = 0
+    for path, _ in photos(tmp_path):
+        image = Image.open(path)
+        for level in [0, 0.7, 3, 6.5, 7.31, 10]:
+            for negative in (0, 1):
+                for cubic in (0, 1) if moves else (1,):
+                    ours = changed(path, v2.functional.pil_to_tensor(image), "timm", TIMM.index(operation), level, negative, cubic)
+                    resample = Image.Resampling.BICUBIC if cubic else Image.Resampling.BILINEAR
+                    expected = np.asarray(timms_operation(image, operation, level, negative, resample)).astype(int)
+                    worst = max(worst, np.abs(ours - expected).max())
+    print(f"{operation}: at most {worst} levels")
+    near = ("AutoContrast", "Rotate", "ColorIncreasing", "ContrastIncreasing", "SharpnessIncreasing")
+    assert worst <= (1 if operation in near else 0)
+
+
+def test_timms_operations_are_those_of_the_installed_timm(tmp_path):
+    timm = pytest.importorskip("timm.data.auto_augment")
+    image = photo(3, size=(64, 48))
+    for name in TIMM:
+        for level in (0.0, 3.0, 7.31, 10.0):
+            operation = timm.AugmentOp(name, prob=1, magnitude=level, hparams={"img_mean": (124, 116, 104), "interpolation": Image.BICUBIC})
+            possible = [timms_operation(image, name, level, negative, Image.Resampling.BICUBIC) for negative in (0, 1)]
+            assert np.asarray(operation(image)).tobytes() in [np.asarray(one).tobytes() for one in possible], (name, level)
 
 
 @pytest.mark.parametrize("function, number", [("brightness", 6), ("saturation", 7), ("contrast", 8), ("sharpness", 9)])
