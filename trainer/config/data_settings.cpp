@@ -10,12 +10,16 @@ using settings::Setting;
 
 constexpr std::array kDataSettings{
     Setting{"data", Kind::Path, "", "PATH|fake",
-            "Training images, or fake for synthetic ones. PATH is a folder with a sub-folder for "
-            "each class, a "
-            "file of rollcall-pack, or a folder of WebDataset tar shards. Its train and val are used if it has "
+            "Training images, or fake for synthetic ones. PATH is a folder with a sub-folder for each class, a "
+            "file of rollcall-pack, a CSV file with columns path and label, or a folder of WebDataset tar shards. Its "
+            "train and val are used if it has "
             "them; otherwise its images are split 85/10/5",
             "Data", "fake"}
         .common(),
+    Setting{"class-names", Kind::Text, "", "FILE",
+            "Names of the classes of a CSV file, in the order of their numbers: one a line (.txt), or a JSON list. "
+            "Empty: its labels, sorted",
+            "Data"},
     Setting{"index-dir", Kind::Path, "", "DIR|none",
             "Folder that keeps the list of the images for the next run. The list is made again once a folder or "
             "shard has changed. none: do not keep it. Empty: $SCRATCH/rollcall/index",

@@ -36,14 +36,16 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      // a training that a damaged image has ended may continue without it
      "bad-samples", "max-bad-samples", "max-skipped-steps",
      // their result is compared instead: a recipe's values, the images of a step, the number of classes, the images
-     "recipe", "sweep", "global-batch", "batch-size", "grad-accumulation", "num-classes", "data", "fake-size",
+     "recipe", "sweep", "global-batch", "batch-size", "grad-accumulation", "num-classes", "class-names", "data",
+     "fake-size",
      // read only when a training starts; another value is reported
      "init-from"});
 
 /// Paths, which may differ between nodes, what each rank does by itself, and what only rank 0 shows.
-constexpr auto kMayDiffer = std::to_array<std::string_view>(
-    {"recipe", "sweep", "data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch", "run-name",
-     "run-dir", "checkpoint-dir", "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
+constexpr auto kMayDiffer =
+    std::to_array<std::string_view>({"recipe", "sweep", "data", "class-names", "index-dir", "train-num-workers",
+                                     "valid-num-workers", "prefetch", "run-name", "run-dir", "checkpoint-dir",
+                                     "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
 
 /// Whether the setting names a file to start from. It must be the same file for all ranks, but may have other names.
 bool names_a_file(std::string_view name) { return name == "init-from" || name == "resume"; }

@@ -60,6 +60,7 @@ Result<std::array<double, 3>> by_channel(const Settings& settings, std::string_v
 Result<data::DataOptions> dataset_options(const Settings& settings, std::string source) {
   data::DataOptions options;
   options.source = std::move(source);
+  options.class_names = settings.text("class-names");
   options.fake_samples = settings.integer("fake-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
   options.valid_image_size = static_cast<int>(settings.integer("valid-image-size"));

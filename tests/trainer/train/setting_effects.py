@@ -236,6 +236,21 @@ def checkpoint_stage(tmp_path, _trees):
     assert steps_saved(tmp_path / "a") == [1] and not [path for path in stage.rglob("*") if path.is_file()]
 
 
+def class_names(tmp_path, trees):
+    """Lists of a tree's images are the same training as the tree; with other numbers of the classes it is another one."""
+    for part in ("train", "val"):
+        files, classes = reference.pictures.files_of(pathlib.Path(trees.same_bits) / part)
+        (tmp_path / f"{part}.csv").write_text("label,path\n" + "".join(f'"{classes[label]}",{path}\n' for path, label in files))
+    settings = {**BASE, **small_trainings.SAME_BITS, "data": trees.same_bits}
+    theirs = reference_of(settings)
+    ours = whole_training.train_ours(tmp_path / "a", {**settings, "data": tmp_path})
+    whole_training.compare(ours, theirs, whole_training.SAME)
+    (tmp_path / "names.txt").write_text("\n".join(reversed(classes)))
+    other = whole_training.train_ours(tmp_path / "b", {**settings, "data": tmp_path}, more=[f"--class-names={tmp_path}/names.txt"])
+    assert [record["samples"] for record in other.records] == [record["samples"] for record in theirs.records]
+    assert abs(other.records[0]["loss"] - theirs.records[0]["loss"]) > 1e-3
+
+
 def index_dir(tmp_path, trees):
     """The list of the data's images is made by one run and found by the next one, which reads no class's folder."""
     def folders_listed(name):

@@ -101,6 +101,7 @@ BACKGROUND_SAVES = "tests/trainer/checkpoint/test_background_saves.py"
 TENSORBOARD = "tests/trainer/metrics/test_tensorboard.py"
 TABLE = {
     "data": Numbers({"data": "fake"}, {"fake-size": 40}),
+    "class-names": setting_effects.class_names,
     "train-num-workers": setting_effects.train_num_workers,
     "valid-num-workers": setting_effects.valid_num_workers,
     "prefetch": setting_effects.prefetch,

@@ -1,5 +1,7 @@
 #include "trainer/data/datasets/datasets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,6 +16,7 @@
 #include "trainer/data/sources/class_names.h"
 #include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/image_source.h"
+#include "trainer/data/sources/label_list.h"
 #include "trainer/data/sources/source_indices.h"
 
 namespace rollcall::data {
@@ -106,9 +109,10 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
   return datasets;
 }
 
-Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts, SourceIndices& indices) {
-  ASSIGN_OR_RETURN(const Source train, open_source(*parts.train, indices));
-  ASSIGN_OR_RETURN(const Source valid, open_source(*parts.valid, indices));
+Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts,
+                           const std::vector<std::string>& class_names, SourceIndices& indices) {
+  ASSIGN_OR_RETURN(const Source train, open_source(*parts.train, indices, class_names));
+  ASSIGN_OR_RETURN(const Source valid, open_source(*parts.valid, indices, train->class_names()));
   const std::string difference = class_difference(train->class_names(), valid->class_names());
   if (!difference.empty()) {
     return fail("--data", *parts.valid, "its classes differ from those of " + *parts.train + ": it " + difference,
@@ -117,18 +121,62 @@ Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts, S
   return make_images(options, train, std::nullopt, valid, std::nullopt);
 }
 
+std::vector<std::int64_t> members_of(const SampleIndex& index, ListedPart part) {
+  std::vector<std::int64_t> members;
+  for (std::int64_t i = 0; i < index.size(); ++i) {
+    if (index.entry(i).shard == static_cast<std::uint32_t>(part)) {
+      members.push_back(i);
+    }
+  }
+  return members;
+}
+
+/// Opens a list of labels, which may name the part of each picture.
+Result<Datasets> one_list(const DataOptions& options, const std::vector<std::string>& class_names,
+                          SourceIndices& indices) {
+  ASSIGN_OR_RETURN(ImageTree tree, read_label_list(options.source, class_names, indices));
+  const SampleIndex index = tree.index;
+  const auto source = std::make_shared<ImageFolder>(std::move(tree));
+  if (index.entry(0).shard == static_cast<std::uint32_t>(ListedPart::Unnamed)) {
+    return split_source(options, source);
+  }
+  std::vector<std::int64_t> train = members_of(index, ListedPart::Train);
+  std::vector<std::int64_t> valid = members_of(index, ListedPart::Valid);
+  if (train.empty() || valid.empty()) {
+    return fail("--data", options.source, fmt::format("has no row with split={}", train.empty() ? "train" : "val"),
+                "adding such rows, or removing the column", ErrorKind::BadData);
+  }
+  return make_images(options, source, std::move(train), source, std::move(valid));
+}
+
+/// Returns the names of --class-names; empty if it is not given. Errors: of the file; Usage: no list of labels is read.
+Result<std::vector<std::string>> given_class_names(const DataOptions& options, const DataParts& parts) {
+  if (options.class_names.empty()) {
+    return std::vector<std::string>();
+  }
+  if (!is_label_list(parts.train.value_or(options.source))) {
+    return fail("--class-names", options.class_names, "has no effect without a CSV file as --data", "leaving it out");
+  }
+  return class_names_in(options.class_names);
+}
+
 }  // namespace
 
 Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices) {
   if (std::optional<Error> error = check(options)) {
     return *std::move(error);
   }
-  if (options.source == "fake") {
+  const bool fake = options.source == "fake";
+  ASSIGN_OR_RETURN(const DataParts parts, fake ? Result(DataParts()) : find_parts(options.source));
+  ASSIGN_OR_RETURN(const std::vector<std::string> class_names, given_class_names(options, parts));
+  if (fake) {
     return make_fake(options);
   }
-  ASSIGN_OR_RETURN(const DataParts parts, find_parts(options.source));
   if (parts.train) {
-    return two_parts(options, parts, indices);
+    return two_parts(options, parts, class_names, indices);
+  }
+  if (is_label_list(options.source)) {
+    return one_list(options, class_names, indices);
   }
   const Result<Source> source = open_source(options.source, indices);
   return source ? split_source(options, *source) : source.error();

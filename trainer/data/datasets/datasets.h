@@ -26,7 +26,8 @@ struct Datasets {
 };
 
 /// Opens the data. If find_parts() finds a training and a validation set in the folder, both are used and must have the
-/// same classes. Any other source that open_source() accepts, and fake data, is split 85/10/5 by the seed; the last
+/// same classes; a list of labels for validation has those of the training set. A list of labels with a column `split`
+/// holds both. Any other source that open_source() accepts, and fake data, is split 85/10/5 by the seed; the last
 /// part is held out.
 ///
 /// Errors: Usage: sizes, crop ranges; those of open_source() and find_parts(); BadData: the classes differ, or there

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
@@ -44,23 +45,31 @@ std::vector<std::string> names_from_lines(const std::string& text) {
   return names;
 }
 
+/// Returns nothing if the file does not exist.
+Result<std::optional<std::vector<std::string>>> read_class_file(const std::string& path) {
+  std::string text;
+  const FileReading reading = read_small_file(path, kMostClassFile, text);
+  if (reading.error_number == ENOENT) {
+    return std::optional<std::vector<std::string>>();
+  }
+  if (!reading.reason.empty()) {
+    return fail("--data", path, "cannot be read: " + reading.reason, "checking the file of class names",
+                ErrorKind::NoInput);
+  }
+  if (path.ends_with(".txt")) {
+    return std::optional(names_from_lines(text));
+  }
+  ASSIGN_OR_RETURN(std::vector<std::string> names, names_from_json(path, text));
+  return std::optional(std::move(names));
+}
+
 /// Returns nothing if no file exists.
 Result<std::optional<std::vector<std::string>>> read_class_names(const std::string& folder) {
   for (const std::string& path : files_with_class_names(folder)) {
-    std::string text;
-    const FileReading reading = read_small_file(path, kMostClassFile, text);
-    if (reading.error_number == ENOENT) {
-      continue;
+    ASSIGN_OR_RETURN(std::optional<std::vector<std::string>> names, read_class_file(path));
+    if (names) {
+      return names;
     }
-    if (!reading.reason.empty()) {
-      return fail("--data", path, "cannot be read: " + reading.reason, "checking the file of class names",
-                  ErrorKind::NoInput);
-    }
-    if (path.ends_with(".txt")) {
-      return std::optional(names_from_lines(text));
-    }
-    ASSIGN_OR_RETURN(std::vector<std::string> names, names_from_json(path, text));
-    return std::optional(std::move(names));
   }
   return std::optional<std::vector<std::string>>();
 }
@@ -129,6 +138,27 @@ Result<std::vector<std::string>> names_of_labels(const std::string& folder, cons
     names.push_back(std::to_string(label));
   }
   return names;
+}
+
+Result<std::vector<std::string>> class_names_in(const std::string& path) {
+  auto names = read_class_file(path);
+  if (!names) {
+    Error error = names.error();
+    error.setting = "--class-names";
+    return error;
+  }
+  if (!*names || (*names)->empty()) {
+    return fail("--class-names", path, *names ? "names no class" : "does not exist", "writing one name a line",
+                *names ? ErrorKind::BadData : ErrorKind::NoInput);
+  }
+  std::set<std::string> seen;
+  for (const std::string& name : **names) {
+    if (!seen.insert(name).second) {
+      return fail("--class-names", path, fmt::format("names '{}' twice", name), "removing one of them",
+                  ErrorKind::BadData);
+    }
+  }
+  return **std::move(names);
 }
 
 std::string class_difference(const std::vector<std::string>& train, const std::vector<std::string>& valid) {

@@ -26,6 +26,7 @@ Result<Part> find_part(const fs::path& folder, std::span<const char* const> name
   for (const char* const name : names) {
     const fs::path part = folder / name;
     const fs::path packed = part.string() + ".h5";
+    const fs::path list = part.string() + ".csv";
     std::error_code ignored;
     if (fs::is_directory(part, ignored)) {
       return Part(part.string());
@@ -33,7 +34,10 @@ Result<Part> find_part(const fs::path& folder, std::span<const char* const> name
     if (fs::is_regular_file(packed, ignored)) {
       return Part(packed.string());
     }
-    for (const fs::path& path : {part, packed}) {
+    if (fs::is_regular_file(list, ignored)) {
+      return Part(list.string());
+    }
+    for (const fs::path& path : {part, packed, list}) {
       if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
         return fail("--data", path.string(), "is a link whose target cannot be reached",
                     "restoring its target, or removing the link", ErrorKind::NoInput);

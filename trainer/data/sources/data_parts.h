@@ -12,7 +12,8 @@ namespace rollcall::data {
 [[nodiscard]] bool is_train_part(const std::string& name);
 [[nodiscard]] bool is_valid_part(const std::string& name);
 
-/// The paths of a folder's training and validation set, each a folder or a packed file (NAME.h5). Both are unset if the
+/// The paths of a folder's training and validation set, each a folder, a packed file (NAME.h5), or a list of
+/// labels (NAME.csv). Both are unset if the
 /// folder is not such a pair.
 struct DataParts {
   std::optional<std::string> train;

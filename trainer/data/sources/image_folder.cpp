@@ -272,7 +272,12 @@ Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indice
 }
 
 Result<ImageSource::Sample> ImageFolder::fetch(std::int64_t index, FetchBuffer& buffer) const {
-  buffer.path.assign(tree_.root).append("/").append(tree_.index.name(index));
+  const std::string_view name = tree_.index.name(index);
+  buffer.path.clear();
+  if (!name.starts_with('/')) {  // a list may have absolute paths
+    buffer.path.append(tree_.root).append("/");
+  }
+  buffer.path.append(name);
   ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, read_file(buffer.path, buffer.bytes));
   return Sample{{.bytes = bytes}, tree_.index.entry(index).label};
 }

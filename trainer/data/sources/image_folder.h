@@ -23,7 +23,7 @@ struct ImageTree {
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(index.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const { return index.about().class_names; }
-  /// Returns the file's path relative to root.
+  /// Returns the file's path, relative to root unless it is absolute.
   [[nodiscard]] std::string_view name(std::size_t file) const { return index.name(static_cast<std::int64_t>(file)); }
   [[nodiscard]] std::string path(std::size_t file) const { return root + "/" + std::string(name(file)); }
   [[nodiscard]] std::uint32_t label(std::size_t file) const {
@@ -37,7 +37,7 @@ struct ImageTree {
 /// class folders, an empty class, or a link to a folder above it.
 [[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices);
 
-/// A source that reads the files of an ImageTree.
+/// A source that reads the files of an ImageTree, of a folder or of a list of labels.
 class ImageFolder : public ImageSource {
  public:
   explicit ImageFolder(ImageTree tree) : tree_(std::move(tree)) {}

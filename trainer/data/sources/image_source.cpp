@@ -17,6 +17,7 @@
 #include "runtime/base/text.h"
 #include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/image_folder.h"
+#include "trainer/data/sources/label_list.h"
 #include "trainer/data/sources/left_out.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/data/sources/tar_source.h"
@@ -171,7 +172,8 @@ Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder
 
 }  // namespace
 
-Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices) {
+Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices,
+                                                       const std::vector<std::string>& class_names) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     return open_folder(path, indices);
@@ -179,6 +181,10 @@ Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, 
   if (!fs::exists(path, ignored)) {
     const Result<std::vector<std::string>> shards = expand_shard_pattern(path);
     return shards ? TarSource::open(*shards, indices) : shards.error();
+  }
+  if (is_label_list(path)) {
+    ASSIGN_OR_RETURN(ImageTree tree, read_label_list(path, class_names, indices));
+    return std::shared_ptr<const ImageSource>(std::make_shared<ImageFolder>(std::move(tree)));
   }
   return is_shard(path) ? TarSource::open({path}, indices) : PackedSource::open(path);
 }
