@@ -172,6 +172,8 @@ Result<OptimConfig> optim_config(const Settings& settings) {
   config.optimizer.beta1 = settings.number("adam-beta1");
   config.optimizer.beta2 = settings.number("adam-beta2");
   config.optimizer.eps = settings.number("adam-eps");
+  config.optimizer.alpha = settings.number("rmsprop-alpha");
+  config.optimizer.trust = settings.number("lars-trust");
   const Result<optim::LearningRateScaling> scaling = optim::parse_learning_rate_scaling(settings.text("lr-scaling"));
   const Result<optim::ScheduleKind> schedule = optim::parse_schedule(settings.text("lr-schedule"));
   if (!scaling || !schedule) {

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "runtime/base/text.h"
 #include "runtime/settings/values.h"
 #include "trainer/config/train_config.h"
 
@@ -16,28 +18,24 @@ struct Dependent {
   std::string_view setting;
   std::string_view unused;  ///< value that needs no effect; "": every value on the command line needs one
   std::string_view other;
-  std::string_view value;        ///< value of `other`
-  bool has_effect;               ///< true: only with that value; false: only with other values
-  std::string_view advice = {};  ///< value of `other` that gives the setting an effect, if `value` does not
+  std::string_view values;       ///< values of `other`, separated by "|"
+  bool has_effect;               ///< true: only with these values; false: only with other values
+  std::string_view advice = {};  ///< value of `other` that gives the setting an effect, if `values` do not
 };
 
 constexpr std::array kDependents{
-    Dependent{"momentum", "", "optimizer", "sgd", true},
+    Dependent{"momentum", "", "optimizer", "sgd|lars|rmsprop", true},
     Dependent{"nesterov", "false", "optimizer", "sgd", true},
-    Dependent{"adam-beta1", "", "optimizer", "adamw", true},
-    Dependent{"adam-beta2", "", "optimizer", "adamw", true},
-    Dependent{"adam-eps", "", "optimizer", "adamw", true},
+    Dependent{"lars-trust", "", "optimizer", "lars", true},
+    Dependent{"rmsprop-alpha", "", "optimizer", "rmsprop", true},
+    Dependent{"adam-beta1", "", "optimizer", "adamw|lamb", true},
+    Dependent{"adam-beta2", "", "optimizer", "adamw|lamb", true},
+    Dependent{"adam-eps", "", "optimizer", "adamw|lamb|rmsprop", true},
     Dependent{"lr-step-epochs", "", "lr-schedule", "step", true},
     Dependent{"lr-milestones", "", "lr-schedule", "milestones", true},
     Dependent{"lr-power", "", "lr-schedule", "polynomial", true},
-    Dependent{"lr-step-factor", "", "lr-schedule", "none", false, "step"},
-    Dependent{"lr-step-factor", "", "lr-schedule", "cosine", false, "step"},
-    Dependent{"lr-step-factor", "", "lr-schedule", "linear", false, "step"},
-    Dependent{"lr-step-factor", "", "lr-schedule", "polynomial", false, "step"},
-    Dependent{"lr-step-factor", "", "lr-schedule", "one-cycle", false, "step"},
-    Dependent{"lr-end-factor", "", "lr-schedule", "none", false, "cosine"},
-    Dependent{"lr-end-factor", "", "lr-schedule", "step", false, "cosine"},
-    Dependent{"lr-end-factor", "", "lr-schedule", "milestones", false, "cosine"},
+    Dependent{"lr-step-factor", "", "lr-schedule", "step|milestones", true},
+    Dependent{"lr-end-factor", "", "lr-schedule", "cosine|linear|polynomial|one-cycle", true},
     Dependent{"warmup-start-factor", "", "warmup-epochs", "0", false, "5"},
     Dependent{"grad-accumulation", "", "global-batch", "0", true},
     Dependent{"lr-scaling", "", "global-batch", "0", true},
@@ -87,6 +85,11 @@ bool has_value(const Settings& settings, std::string_view name, std::string_view
   return text == value || (number && number == settings::parse_number(value));
 }
 
+bool has_one_of(const Settings& settings, std::string_view name, std::string_view values) {
+  return std::ranges::any_of(split(values, '|'),
+                             [&](const std::string& value) { return has_value(settings, name, value); });
+}
+
 /// Whether the user expects an effect: an option does, while a profile or a file may have values for other runs.
 bool is_asked_for(const Settings& settings, const Dependent& dependent) {
   const bool typed = settings.value(dependent.setting).origin.starts_with("--");
@@ -106,16 +109,16 @@ std::string option(const Settings& settings, std::string_view name, std::string_
 
 Result<void> check_options_have_effect(const Settings& settings) {
   for (const Dependent& dependent : kDependents) {
-    const auto& [name, unused, other, value, has_effect, advice] = dependent;
-    if (is_asked_for(settings, dependent) && has_value(settings, other, value) != has_effect) {
+    const auto& [name, unused, other, values, has_effect, advice] = dependent;
+    if (is_asked_for(settings, dependent) && has_one_of(settings, other, values) != has_effect) {
       const bool contradicts = other == "elastic-exact" && has_effect;
       return fail("--" + std::string(name), settings.text(name),
                   (contradicts ? "cannot be combined with " : "has no effect with ") +
                       option(settings, other, settings.text(other)),
                   // Without --global-batch a recipe's rate would be one for each rank.
-                  other == "global-batch"
-                      ? "leaving it out"
-                      : option(settings, other, has_effect ? value : advice) + ", or leaving it out");
+                  other == "global-batch" ? "leaving it out"
+                                          : option(settings, other, has_effect ? split(values, '|').front() : advice) +
+                                                ", or leaving it out");
     }
   }
   return {};

@@ -1,3 +1,4 @@
+#include "trainer/optim/adam_group.h"
 #include "trainer/optim/optimizer_kind.h"
 
 namespace rollcall::optim {
@@ -75,6 +76,27 @@ std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource&
   return state;
 }
 
+void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
+  for (std::size_t i = 0; i < step.steps.size(); ++i) {
+    torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[i];
+    const auto& options = dynamic_cast<const AdamWOptions&>(group.options());
+    AdamGroup all = adam_group(optimizer, group);
+    if (all.parameters.empty()) {
+      continue;
+    }
+    count_on_device(optimizer, all, step, i);
+    const auto [beta1, beta2] = options.betas();
+    at::_fused_adamw_(all.parameters, all.gradients, all.means, all.squares, {}, step.steps[i].unbind(),
+                      step.learning_rate, beta1, beta2, options.weight_decay(), options.eps(), /*amsgrad=*/false,
+                      /*maximize=*/false, {}, step.non_finite);
+  }
+}
+
+void count_steps(torch::optim::OptimizerParamState& state, int steps) {
+  auto& adamw = dynamic_cast<AdamWParamState&>(state);
+  adamw.step(adamw.step() + steps);
+}
+
 /// Returns the step counts of the parameters' states, one for each.
 at::Tensor counted_steps(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& parameters) {
   std::vector<float> steps;
@@ -85,43 +107,33 @@ at::Tensor counted_steps(torch::optim::Optimizer& optimizer, const std::vector<a
   return torch::tensor(steps).to(parameters.front().device());
 }
 
-void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
-                    const StepOnDevice& step) {
-  const auto& options = dynamic_cast<const AdamWOptions&>(group.options());
-  std::vector<at::Tensor> parameters = with_gradients(group);
-  if (parameters.empty()) {
-    return;
-  }
-  if (!step.steps.defined()) {
-    step.steps = counted_steps(optimizer, parameters);
-  }
-  TORCH_CHECK(step.steps.numel() == static_cast<std::int64_t>(parameters.size()),
-              "other parameters have gradients than in the first step");
-  step.steps += 1 - step.non_finite;  // a skipped step does not count
-  std::vector<at::Tensor> gradients;
-  std::vector<at::Tensor> means;
-  std::vector<at::Tensor> squares;
-  for (const at::Tensor& parameter : parameters) {
+}  // namespace
+
+AdamGroup adam_group(torch::optim::Optimizer& optimizer, const torch::optim::OptimizerParamGroup& group) {
+  AdamGroup all{.parameters = with_gradients(group), .gradients = {}, .means = {}, .squares = {}};
+  for (const at::Tensor& parameter : all.parameters) {
     auto& state = state_for<AdamWParamState>(optimizer, parameter);
     if (!state.exp_avg().defined()) {
       state.exp_avg(torch::zeros_like(parameter));
       state.exp_avg_sq(torch::zeros_like(parameter));
     }
-    gradients.push_back(parameter.grad());
-    means.push_back(state.exp_avg());
-    squares.push_back(state.exp_avg_sq());
+    all.gradients.push_back(parameter.grad());
+    all.means.push_back(state.exp_avg());
+    all.squares.push_back(state.exp_avg_sq());
   }
-  const auto [beta1, beta2] = options.betas();
-  at::_fused_adamw_(parameters, gradients, means, squares, {}, step.steps.unbind(), step.learning_rate, beta1, beta2,
-                    options.weight_decay(), options.eps(), /*amsgrad=*/false, /*maximize=*/false, {}, step.non_finite);
+  return all;
 }
 
-void count_steps(torch::optim::OptimizerParamState& state, int steps) {
-  auto& adamw = dynamic_cast<AdamWParamState&>(state);
-  adamw.step(adamw.step() + steps);
+void count_on_device(torch::optim::Optimizer& optimizer, const AdamGroup& group, const StepOnDevice& step,
+                     std::size_t number) {
+  at::Tensor& steps = step.steps[number];
+  if (!steps.defined()) {
+    steps = counted_steps(optimizer, group.parameters);
+  }
+  TORCH_CHECK(steps.numel() == static_cast<std::int64_t>(group.parameters.size()),
+              "other parameters have gradients than in the first step");
+  steps += step.non_finite.defined() ? 1 - step.non_finite : torch::ones_like(steps);  // a skipped step does not count
 }
-
-}  // namespace
 
 const OptimizerKind kAdamW{.python_name = "AdamW",
                            .check = check,

@@ -15,10 +15,7 @@ void DeviceStep::begin() {
 
 void DeviceStep::enqueue(const at::Tensor& non_finite) {
   const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    kind_.step_on_device(optimizer_, optimizer_.param_groups()[i],
-                         {.steps = steps_[i], .learning_rate = learning_rate_, .non_finite = non_finite});
-  }
+  kind_.step_on_device(optimizer_, {.steps = steps_, .learning_rate = learning_rate_, .non_finite = non_finite});
 }
 
 void DeviceStep::count(int steps) {

@@ -7,9 +7,10 @@
 
 namespace rollcall::optim {
 
-/// Runs an optimizer's steps on the device of its parameters without the host: one operator for all parameters of a
-/// group (PyTorch's fused SGD and AdamW), which changes nothing if the device found a gradient that is not finite. The
-/// host does not wait for that result, and reads it later. Main thread only. Throws what LibTorch throws.
+/// Runs an optimizer's steps on the device of its parameters without the host: operators for all parameters of a group
+/// (PyTorch's fused SGD and AdamW; the foreach operators behind a StepGate), which change nothing if the device found a
+/// gradient that is not finite. The host does not wait for that result, and reads it later. Main thread only. Throws
+/// what LibTorch throws.
 ///
 ///   step.begin(); step.enqueue(non_finite);
 ///

@@ -142,6 +142,12 @@ double as_written(double learning_rate) {
   return number;
 }
 
+Result<void> check_momentum(const OptimizerOptions& options) {
+  return is_decay(options.momentum)
+             ? Result<void>()
+             : fail("--momentum", number_text(options.momentum), "must be at least 0 and below 1", "--momentum=0.9");
+}
+
 bool is_decay(double number) { return number >= 0 && number < 1; }
 
 bool is_non_negative(double number) { return std::isfinite(number) && number >= 0; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,11 +18,16 @@ struct OptimizerOptions {
   double learning_rate = 3e-4;
   double weight_decay = 0.01;
   bool decay_all = false;  ///< weight decay applies to biases and norms as well
-  double momentum = 0.9;   ///< for sgd
+  double momentum = 0.9;   ///< for sgd, lars, rmsprop
   bool nesterov = false;   ///< for sgd
-  double beta1 = 0.9;      ///< for adamw
-  double beta2 = 0.999;    ///< for adamw
-  double eps = 1e-8;       ///< for adamw
+  double beta1 = 0.9;      ///< for adamw, lamb
+  double beta2 = 0.999;    ///< for adamw, lamb
+  double eps = 1e-8;       ///< for adamw, lamb, rmsprop
+  double alpha = 0.99;     ///< for rmsprop
+  double trust = 0.001;    ///< for lars
+  /// For lars, lamb: adds up numbers of all ranks that hold parts of the same parameters, in place. Empty: the
+  /// parameters are whole.
+  std::function<void(at::Tensor& sums)> add_up = {};
 };
 
 /// The rule by which the learning rate grows with the world size W, and so with the global batch.

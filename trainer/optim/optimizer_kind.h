@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trainer/optim/optimizer.h"
 #include "trainer/torch.h"
@@ -30,7 +31,7 @@ struct StateSource {
 
 /// The tensors on the device that a step reads.
 struct StepOnDevice {
-  at::Tensor& steps;                ///< number of steps of the group's parameters; made in the first step
+  std::vector<at::Tensor>& steps;   ///< by group: number of steps of its parameters; made in the first step
   const at::Tensor& learning_rate;  ///< [] float32
   const at::Tensor& non_finite;     ///< [1] float32: 1 if the step is skipped
 };
@@ -56,9 +57,8 @@ struct OptimizerKind {
   /// is missing.
   std::unique_ptr<torch::optim::OptimizerParamState> (*load_state)(const StateSource& source);
 
-  /// Enqueues one step of `group` on the device, for DeviceStep, which counts it.
-  void (*step_on_device)(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
-                         const StepOnDevice& step);
+  /// Enqueues one step on the device, for DeviceStep, which counts it.
+  void (*step_on_device)(torch::optim::Optimizer& optimizer, const StepOnDevice& step);
   /// Adds `steps`, which may be negative, to the step count of `state`.
   void (*count_steps)(torch::optim::OptimizerParamState& state, int steps);
 };
@@ -70,8 +70,10 @@ struct NamedKind {
 };
 
 /// All kinds. A new one needs a file that defines it, its row here, and its settings in the trainer's table.
-extern const OptimizerKind kAdamW, kSgd;
-inline constexpr std::array kOptimizers{NamedKind{"adamw", &kAdamW}, NamedKind{"sgd", &kSgd}};
+extern const OptimizerKind kAdamW, kSgd, kRmsProp, kLars, kLamb;
+inline constexpr std::array kOptimizers{NamedKind{"adamw", &kAdamW}, NamedKind{"sgd", &kSgd},
+                                        NamedKind{"rmsprop", &kRmsProp}, NamedKind{"lars", &kLars},
+                                        NamedKind{"lamb", &kLamb}};
 
 /// Returns the kind of `optimizer`; null if it is of no known kind.
 [[nodiscard]] const OptimizerKind* kind_of(const torch::optim::Optimizer& optimizer);
@@ -100,15 +102,17 @@ State& state_for(torch::optim::Optimizer& optimizer, const at::Tensor& parameter
 /// Returns whether `number` is finite and not negative.
 [[nodiscard]] bool is_non_negative(double number);
 
+/// Checks OptimizerOptions::momentum. Errors (Usage): it is outside of its range.
+[[nodiscard]] Result<void> check_momentum(const OptimizerOptions& options);
+
 /// Makes a LibTorch `Optimizer` with the parameter groups of make_optimizer(); `make_options` returns the kind's
 /// options for a weight decay.
 ///
 /// An optimizer's constructor takes group options that equal a default-constructed Options for unset, and replaces them
 /// with its own defaults: AdamW's weight decay of 0.01 would become 0. So the groups' options are set once more.
 template <typename Optimizer, typename MakeOptions>
-std::unique_ptr<torch::optim::Optimizer> make_with_groups(const NamedParameters& parameters,
-                                                          const OptimizerOptions& wanted,
-                                                          const MakeOptions& make_options) {
+std::unique_ptr<Optimizer> make_with_groups(const NamedParameters& parameters, const OptimizerOptions& wanted,
+                                            const MakeOptions& make_options) {
   using GroupOptions = std::decay_t<decltype(make_options(0.0))>;
   std::vector<at::Tensor> decayed;
   std::vector<at::Tensor> plain;

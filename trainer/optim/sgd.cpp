@@ -8,9 +8,7 @@ using torch::optim::SGDOptions;
 using torch::optim::SGDParamState;
 
 Result<void> check(const OptimizerOptions& options) {
-  if (!is_decay(options.momentum)) {
-    return fail("--momentum", number_text(options.momentum), "must be at least 0 and below 1", "--momentum=0.9");
-  }
+  RETURN_IF_ERROR(check_momentum(options));
   if (options.nesterov && options.momentum == 0) {
     return fail("--nesterov", "on", "needs a momentum above 0", "--momentum=0.9 or --nesterov=off");
   }
@@ -63,8 +61,8 @@ std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource&
   return state;
 }
 
-void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
-                    const StepOnDevice& step) {
+void step_group(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
+                const StepOnDevice& step) {
   const auto& options = dynamic_cast<const SGDOptions&>(group.options());
   std::vector<at::Tensor> parameters = with_gradients(group);
   if (parameters.empty()) {
@@ -87,6 +85,12 @@ void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerP
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay(), options.momentum(), step.learning_rate,
                   options.dampening(), options.nesterov(), /*maximize=*/false, /*is_first_step=*/false, {},
                   step.non_finite);
+}
+
+void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
+  for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    step_group(optimizer, group, step);
+  }
 }
 
 void count_steps(torch::optim::OptimizerParamState& /*state*/, int /*steps*/) {}

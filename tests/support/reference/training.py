@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from . import networks, order, pictures
+from . import networks, optimizers, order, pictures
 from .random_numbers import MODEL, Random
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
@@ -23,7 +23,7 @@ DEFAULTS = {
     "scale-optim-params": False, "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "weight-decay-all": False, "adam-beta1": 0.9,
     "adam-beta2": 0.999, "adam-eps": 1e-8, "clip-grad-norm": 0.0, "precision": "fp32", "label-smoothing": 0.0, "parallel": "ddp",
     "gradient-compression": "none", "broadcast-buffers": True, "param-dtype": "fp32", "reduce-dtype": "fp32", "accumulate": "whole",
-    "sync-bn": False, "valid-epochs": 10, "log-steps": 10,
+    "sync-bn": False, "valid-epochs": 10, "log-steps": 10, "lars-trust": 0.001, "rmsprop-alpha": 0.99,
 }
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -118,6 +118,12 @@ def make_optimizer(settings, network, ranks):
                "weight_decay": settings["weight-decay"] if settings["weight-decay-all"] else 0.0}]
     if settings["optimizer"] == "sgd":
         return torch.optim.SGD(groups, lr=rate, momentum=settings["momentum"], nesterov=settings["nesterov"]), rate
+    if settings["optimizer"] == "rmsprop":
+        return torch.optim.RMSprop(groups, lr=rate, alpha=settings["rmsprop-alpha"], eps=eps, momentum=settings["momentum"]), rate
+    if settings["optimizer"] == "lars":
+        return optimizers.Lars(groups, rate, settings["momentum"], settings["lars-trust"]), rate
+    if settings["optimizer"] == "lamb":
+        return optimizers.Lamb(groups, rate, tuple(betas), eps), rate
     return torch.optim.AdamW(groups, lr=rate, betas=tuple(betas), eps=eps), rate
 
 

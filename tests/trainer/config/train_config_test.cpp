@@ -137,6 +137,10 @@ TEST(TrainConfig, RejectsAnOptionWithoutEffectNamingTheRequiredOne) {
       {{{"optimizer", "sgd"}, {"adam-beta1", "0.8"}}, "optimizer=adamw"},
       {{{"optimizer", "sgd"}, {"adam-beta2", "0.8"}}, "optimizer=adamw"},
       {{{"optimizer", "sgd"}, {"adam-eps", "1e-6"}}, "optimizer=adamw"},
+      {{{"optimizer", "lamb"}, {"momentum", "0.9"}}, "optimizer=sgd"},
+      {{{"optimizer", "lars"}, {"adam-eps", "1e-6"}}, "optimizer=adamw"},
+      {{{"optimizer", "lamb"}, {"lars-trust", "0.1"}}, "optimizer=lars"},
+      {{{"optimizer", "sgd"}, {"rmsprop-alpha", "0.9"}}, "optimizer=rmsprop"},
       {{{"lr-step-epochs", "30"}}, "lr-schedule=step"},
       {{{"lr-schedule", "cosine"}, {"lr-step-factor", "0.5"}}, "lr-schedule=step"},
       {{{"auto-augment", "trivial"}, {"randaugment-ops", "3"}}, "auto-augment=randaugment"},
@@ -160,6 +164,23 @@ TEST(TrainConfig, RejectsAnOptionWithoutEffectNamingTheRequiredOne) {
                 {effective.substr(0, cut), effective.substr(cut + 1)});
     const Result<TrainConfig> accepted = made(with);
     EXPECT_TRUE(accepted) << accepted.error().message();
+  }
+}
+
+TEST(TrainConfig, AcceptsAnOptionWithEachValueThatGivesItAnEffect) {
+  const std::vector<std::tuple<std::string, std::vector<std::string>, Given>> all{
+      {"optimizer", {"sgd", "lars", "rmsprop"}, {{"momentum", "0.8"}}},
+      {"optimizer", {"adamw", "lamb"}, {{"adam-beta1", "0.8"}, {"adam-beta2", "0.8"}}},
+      {"optimizer", {"adamw", "lamb", "rmsprop"}, {{"adam-eps", "1e-6"}}},
+      {"lr-schedule", {"step", "milestones"}, {{"lr-step-factor", "0.5"}}},
+      {"lr-schedule", {"cosine", "linear", "polynomial"}, {{"lr-end-factor", "0.5"}}},
+  };
+  for (const auto& [other, values, given] : all) {
+    for (const std::string& value : values) {
+      Given with = given;
+      with.insert(with.begin(), {other, value});
+      EXPECT_TRUE(made(with)) << other << "=" << value;
+    }
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "trainer/optim/optimizer_kind.h"
 
@@ -55,6 +57,8 @@ TEST(Optimizer, AdamWDecaysWeightsButNotBiases) {
 }
 
 TEST(Optimizer, DecayAllDecaysBiasesToo) {
+  // LAMB makes an update as long as the weights; RMSprop divides one by the root of (1 - alpha) times its square.
+  const std::map<std::string_view, double> step = {{"lamb", 0.1}, {"rmsprop", 1}};
   for (const auto& [name, kind] : kOptimizers) {
     auto parameters = weight_and_bias();
     const auto optimizer = make_optimizer(
@@ -63,7 +67,89 @@ TEST(Optimizer, DecayAllDecaysBiasesToo) {
     EXPECT_EQ((*optimizer)->param_groups().size(), 2U);  // as without it, so that a checkpoint fits
     give_gradient(parameters, 0);
     (*optimizer)->step();
-    EXPECT_NEAR(first(parameters["bias"]), 1 - 0.1 * 0.5, 1e-6) << name;
+    EXPECT_NEAR(first(parameters["bias"]), 1 - (step.contains(name) ? step.at(name) : 0.1 * 0.5), 1e-6) << name;
+  }
+}
+
+/// Numbers of a weight and a bias of equal elements, whose norms are 2 and sqrt(2) times an element.
+TEST(Optimizer, LarsFollowsItsRecurrence) {
+  auto parameters = weight_and_bias();
+  const auto optimizer =
+      make_optimizer({.name = "lars", .learning_rate = 0.1, .weight_decay = 0.5, .trust = 0.02}, parameters);
+  ASSERT_TRUE(optimizer.has_value());
+  double weight = 1;
+  double weight_momentum = 0;
+  double bias = 1;
+  double bias_momentum = 0;
+  for (int step = 0; step < 3; ++step) {
+    give_gradient(parameters, 2);
+    (*optimizer)->step();
+    const double ratio = 0.02 * 2 * weight / (2 * 2 + 0.5 * 2 * weight);
+    weight_momentum = 0.9 * weight_momentum + ratio * (2 + 0.5 * weight);
+    weight -= 0.1 * weight_momentum;
+    bias_momentum = 0.9 * bias_momentum + 2;  // without weight decay, and so without a rate of its own
+    bias -= 0.1 * bias_momentum;
+    EXPECT_NEAR(first(parameters["weight"]), weight, 1e-6) << step;
+    EXPECT_NEAR(first(parameters["bias"]), bias, 1e-6) << step;
+  }
+}
+
+TEST(Optimizer, LambFollowsItsRecurrence) {
+  auto parameters = weight_and_bias();
+  const auto optimizer = make_optimizer({.name = "lamb", .learning_rate = 0.1, .weight_decay = 0.5}, parameters);
+  ASSERT_TRUE(optimizer.has_value());
+  double weight = 1;
+  double bias = 1;
+  for (int step = 0; step < 3; ++step) {
+    give_gradient(parameters, 2);
+    (*optimizer)->step();
+    weight -= 0.1 * weight;  // an update of equal elements becomes the weight, whatever it was
+    bias -= 0.1;             // 2 / sqrt(2 * 2)
+    EXPECT_NEAR(first(parameters["weight"]), weight, 1e-6) << step;
+    EXPECT_NEAR(first(parameters["bias"]), bias, 1e-6) << step;
+  }
+}
+
+TEST(Optimizer, NormsAreThoseOfWholeParametersAddedUpOnceAStep) {
+  for (const std::string name : {"lars", "lamb"}) {
+    torch::manual_seed(1);
+    const at::Tensor whole = torch::randn({5, 3});
+    const at::Tensor gradient = torch::randn({5, 3});
+    std::vector<at::Tensor> outcomes;
+    std::vector<at::Tensor> sums;  // of the whole step, then of both parts
+    const auto step = [&](std::int64_t first, std::int64_t rows, const std::function<void(at::Tensor&)>& add_up) {
+      torch::OrderedDict<std::string, at::Tensor> parameters;
+      parameters.insert("weight", whole.narrow(0, first, rows).clone().requires_grad_());
+      parameters.insert("bias", torch::ones({rows}).requires_grad_());
+      parameters["weight"].mutable_grad() = gradient.narrow(0, first, rows).clone();
+      parameters["bias"].mutable_grad() = torch::ones({rows});
+      const auto optimizer = make_optimizer(
+          {.name = name, .learning_rate = 0.1, .weight_decay = 0.5, .decay_all = true, .add_up = add_up}, parameters);
+      (*optimizer)->step();
+      outcomes.push_back(parameters["weight"].detach());
+    };
+    step(0, 5, [&](at::Tensor& mine) { sums.push_back(mine.clone()); });
+    for (const auto& [first, rows] : {std::pair{0, 3}, std::pair{3, 2}, std::pair{5, 0}}) {
+      step(first, rows, [&](at::Tensor& mine) {
+        sums.push_back(mine.clone());
+        mine.copy_(sums.front());
+      });
+    }
+    ASSERT_EQ(sums.size(), 4U) << name;  // one message a step, for both groups
+    EXPECT_TRUE(torch::allclose(sums[1] + sums[2], sums[0])) << name;
+    EXPECT_EQ(sums[3].abs().sum().item<double>(), 0) << name;  // a rank without rows takes part
+    EXPECT_TRUE(torch::equal(torch::cat({outcomes[1], outcomes[2]}), outcomes[0])) << name;
+  }
+}
+
+TEST(Optimizer, LarsAndLambWithoutWeightDecayScaleNothing) {
+  for (const std::string name : {"lars", "lamb"}) {
+    auto parameters = weight_and_bias();
+    const auto optimizer = make_optimizer({.name = name, .learning_rate = 0.1, .weight_decay = 0}, parameters);
+    give_gradient(parameters, 2);
+    (*optimizer)->step();
+    EXPECT_NEAR(first(parameters["weight"]), name == "lars" ? 0.8 : 0.9, 1e-6) << name;
+    EXPECT_EQ(first(parameters["weight"]), first(parameters["bias"])) << name;
   }
 }
 
@@ -120,6 +206,12 @@ TEST(Optimizer, RejectsNumbersOutOfRangeByOption) {
       {{.beta1 = 1}, "--adam-beta1"},
       {{.beta2 = -0.1}, "--adam-beta2"},
       {{.eps = -1e-8}, "--adam-eps"},
+      {{.name = "lamb", .beta1 = 1}, "--adam-beta1"},
+      {{.name = "lars", .momentum = 1}, "--momentum"},
+      {{.name = "lars", .trust = -1}, "--lars-trust"},
+      {{.name = "rmsprop", .momentum = -0.1}, "--momentum"},
+      {{.name = "rmsprop", .eps = -1}, "--adam-eps"},
+      {{.name = "rmsprop", .alpha = 1}, "--rmsprop-alpha"},
   };
   for (const auto& [options, setting] : table) {
     const auto optimizer = make_optimizer(options, weight_and_bias());

@@ -172,6 +172,8 @@ TABLE = {
     "adam-beta1": rounded({"adam-beta1": 0.5}, ADAMW),
     "adam-beta2": rounded({"adam-beta2": 0.5}, ADAMW),
     "adam-eps": rounded({"adam-eps": 1e-3}, ADAMW),
+    "lars-trust": rounded({"lars-trust": 0.01}, {"optimizer": "lars", "lr": 1.0}),
+    "rmsprop-alpha": rounded({"rmsprop-alpha": 0.8}, {"optimizer": "rmsprop", "lr": 0.001, "adam-eps": 0.03}),
     "clip-grad-norm": rounded({"clip-grad-norm": 0.7}),
     "precision": Numbers({"precision": "bf16"}),
     "label-smoothing": Numbers({"label-smoothing": 0.3}),

@@ -8,6 +8,7 @@ import json
 import math
 
 import pytest
+import reference.optimizers
 import reference.training
 import small_trainings
 import torch
@@ -20,6 +21,11 @@ pytest.importorskip("h5py")
 
 SGD = {**SMALL, **SAME_BITS, "optimizer": "sgd"}
 ADAMW = {**SMALL, **SAME_BITS, "optimizer": "adamw", "lr": 0.001, "weight-decay": 0.1, "adam-eps": 1e-5}
+# Three epochs of eight steps.
+LARS = {**SMALL, **SAME_BITS, "optimizer": "lars", "lr": 2.0, "weight-decay": 0.05, "lr-schedule": "polynomial", "epochs": 3}
+LAMB = {**SMALL, **SAME_BITS, "optimizer": "lamb", "lr": 0.01, "weight-decay": 0.05, "adam-eps": 1e-5, "epochs": 3}
+RMSPROP = {**SMALL, **SAME_BITS, "optimizer": "rmsprop", "lr": 0.0005, "weight-decay": 0.05, "adam-eps": 0.0316, "rmsprop-alpha": 0.9,
+           "epochs": 3}
 # For fp16, whose convolutions take a CPU a hundred times as long as those of float32.
 TINY = {**SGD, "image-size": 16, "valid-resize": 16, "epochs": 1}
 # name: (ranks, settings)
@@ -35,11 +41,16 @@ CASES = {
     "padded epochs": (2, {**SGD, "last-batch": "pad", "batch-size": 5, "broadcast-buffers": False}),
     "fsdp, sgd": (2, {**SGD, "parallel": "fsdp", "clip-grad-norm": 1.5, "warmup-epochs": 0.5}),
     "fsdp, adamw, accumulation": (2, {**ADAMW, "parallel": "fsdp", "grad-accumulation": 2, "mixup": 0.3, "epochs": 3}),
+    "lars": (1, LARS),
+    "lars, fsdp of three ranks": (3, {**LARS, "parallel": "fsdp", "batch-size": 4, "epochs": 4, "weight-decay-all": True}),
+    "lamb": (1, LAMB),
+    "lamb, fsdp of three ranks, clipping": (3, {**LAMB, "parallel": "fsdp", "batch-size": 4, "epochs": 4, "clip-grad-norm": 1.0}),
+    "rmsprop of two ranks": (2, {**RMSPROP, "batch-size": 4}),
     "square-root rule": (2, {**ADAMW, "scale-optim-params": True, "adam-beta1": 0.8, "adam-beta2": 0.95, "adam-eps": 1e-6}),
 }
 # The two sides round differently here: compared step by step.
 ROUNDED = {name: whole_training.ROUNDED for name, (_, settings) in CASES.items()
-           if settings["optimizer"] == "adamw" or "clip-grad-norm" in settings}
+           if settings["optimizer"] != "sgd" or "clip-grad-norm" in settings}
 # Sums over all ranks' images are added up in another order than over one batch, already on the way forward.
 ROUNDED["statistics of all ranks together"] = 1e-3
 
@@ -110,6 +121,27 @@ def test_the_best_checkpoint_follows_the_best_validation(tmp_path, pictures):
         assert int(file["progress/best_step"][()]) == best
         assert float(file["progress/best_metric"][()]) == pytest.approx(validations[best])
         assert max(json.loads(file["progress/best"][()]), key=lambda entry: entry["metric"])["step"] == best
+
+
+@pytest.mark.parametrize("name, of_timm", [("Lars", {"momentum": 0.9, "trust_coeff": 0.01}), ("Lamb", {"max_grad_norm": None})])
+def test_lars_and_lamb_of_the_reference_equal_those_of_timm(name, of_timm):
+    """25 steps on the same gradients; one group decays, the other does not, and a weight is zero at first."""
+    timm_optim = pytest.importorskip("timm.optim")
+    own = {"Lars": {"momentum": 0.9, "trust": 0.01}, "Lamb": {"betas": (0.9, 0.999), "eps": 1e-6}}[name]
+    random = torch.Generator().manual_seed(3)
+    start = [torch.randn(shape, generator=random) for shape in ((7, 5), (3, 2, 3, 3), (7,))] + [torch.zeros(4, 4)]
+    outcomes = []
+    for kind, more in ((getattr(reference.optimizers, name), own), (getattr(timm_optim, name), of_timm)):
+        weights = [torch.nn.Parameter(value.clone()) for value in start]
+        groups = [{"params": [p for p in weights if p.ndim > 1], "weight_decay": 0.05}, {"params": [weights[2]], "weight_decay": 0.0}]
+        optimizer, gradients = kind(groups, lr=0.1, **more), torch.Generator().manual_seed(5)
+        for step in range(25):
+            for weight in weights:
+                weight.grad = torch.randn(weight.shape, generator=gradients) * (step + 1)
+            optimizer.step()
+        outcomes.append(weights)
+    for own, theirs, first in zip(*outcomes, start):
+        assert (own - theirs).norm() <= 1e-6 * (theirs - first).norm()
 
 
 def test_the_lr_schedule_of_the_reference_equals_torch():

@@ -68,7 +68,11 @@ class Replica {
   /// Broadcasts rank 0's buffers (BatchNorm statistics), before validation or a checkpoint. Collective.
   [[nodiscard]] virtual Result<void> sync_buffers() = 0;
 
-  // The following functions are for checkpoints of sharded parameters.
+  // The following functions are for sharded parameters: in the optimizer, and in checkpoints.
+
+  /// Adds up `sums` over the ranks that together hold the module's parameters, in place. Collective. Throws as
+  /// forward() does.
+  virtual void add_over_shards(at::Tensor& /*sums*/) const {}
 
   /// Returns whether named_parameters() are only parts of the module's.
   [[nodiscard]] virtual bool is_sharded() const { return false; }

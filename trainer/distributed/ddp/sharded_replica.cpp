@@ -47,6 +47,13 @@ at::Tensor ShardedReplica::clip_grad_norm(double max_norm) {
   return parallel::clip_grad_norm(parameters_, max_norm, sharded_->mesh().shard);
 }
 
+void ShardedReplica::add_over_shards(at::Tensor& sums) const {
+  if (const process_group::Group& shards = sharded_->mesh().shard) {
+    std::vector<at::Tensor> tensors{sums};
+    shards->allreduce(tensors)->wait();
+  }
+}
+
 Result<void> ShardedReplica::sync_buffers() {
   const process_group::Group& world = sharded_->mesh().world;
   if (!world) {

@@ -31,6 +31,7 @@ class ShardedReplica final : public Replica {
   [[nodiscard]] Result<void> warm_up(const Loss& /*loss*/) override { return {}; }
   [[nodiscard]] Result<void> sync_buffers() override;
 
+  void add_over_shards(at::Tensor& sums) const override;
   [[nodiscard]] bool is_sharded() const override { return true; }
   [[nodiscard]] at::Tensor shard(const std::string& name) const override { return sharded_->shard(name); }
   [[nodiscard]] std::int64_t first_row(const std::string& name) const override { return sharded_->first_row(name); }

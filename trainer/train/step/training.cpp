@@ -163,7 +163,10 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
 }
 
 Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const JobContext& context) {
-  ASSIGN_OR_RETURN(const optim::OptimizerOptions options, scaled_options(config, context));
+  ASSIGN_OR_RETURN(optim::OptimizerOptions options, scaled_options(config, context));
+  if (training.replica->is_sharded()) {
+    options.add_up = [replica = training.replica.get()](at::Tensor& sums) { replica->add_over_shards(sums); };
+  }
   ASSIGN_OR_RETURN(auto made, optim::make_optimizer(options, training.replica->named_parameters()));
   training.optimizer = std::move(made);
   training.steps_of_epoch = training.data.train_sampler->steps();

@@ -4,6 +4,7 @@
 #include "trainer/optim/device_step.h"
 
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include "tests/support/multiproc.h"
 #include "tests/support/stand_in_device.h"
@@ -76,13 +77,14 @@ std::map<std::string, at::Tensor> outcome(const OptimizerOptions& options, c10::
   return all;
 }
 
-void expect_equal(const OptimizerOptions& options) {
+void expect_equal(const OptimizerOptions& options, double tolerance = 0) {
   const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
     const auto here = outcome(options, at::kCPU);
     const auto there = outcome(options, stand_in::device());
     MULTIPROC_CHECK(here.size() == there.size() && here.size() > 2);
     for (const auto& [name, tensor] : here) {
-      MULTIPROC_CHECK(there.at(name).equal(tensor));
+      MULTIPROC_CHECK(tolerance > 0 ? there.at(name).allclose(tensor, tolerance, tolerance)
+                                    : there.at(name).equal(tensor));
     }
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -95,6 +97,45 @@ TEST(DeviceStep, SgdIsBitIdenticalToTheCpu) {
 
 TEST(DeviceStep, AdamWIsBitIdenticalToTheCpu) {
   expect_equal({.name = "adamw", .learning_rate = 0.1, .weight_decay = 0.05, .beta1 = 0.8, .beta2 = 0.9});
+}
+
+TEST(DeviceStep, LarsAndLambAreBitIdenticalToTheCpu) {
+  expect_equal({.name = "lars", .learning_rate = 0.1, .weight_decay = 0.05, .trust = 0.1});
+  expect_equal({.name = "lamb", .learning_rate = 0.1, .weight_decay = 0.05, .beta1 = 0.8, .beta2 = 0.9});
+  for (const std::string name : {"lars", "lamb"}) {  // whose weights have the common rate
+    expect_equal({.name = name, .learning_rate = 0.1, .weight_decay = 0});
+  }
+}
+
+// LibTorch's own RMSprop on CPUs rounds differently than its foreach operators.
+TEST(DeviceStep, RmsPropEqualsTheCpu) {
+  expect_equal({.name = "rmsprop", .learning_rate = 0.1, .weight_decay = 0.05, .alpha = 0.8}, 2e-6);
+  expect_equal({.name = "rmsprop", .learning_rate = 0.1, .momentum = 0}, 2e-6);
+}
+
+TEST(DeviceStep, GradientsThatAreNaNChangeNothingInASkippedFirstStep) {
+  const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
+    const auto options = at::TensorOptions(at::kFloat).device(stand_in::device());
+    for (const std::string name : {"rmsprop", "lars", "lamb"}) {
+      const auto train = [&](bool skips) {
+        const NamedParameters parameters = parameters_on(stand_in::device());
+        auto optimizer = *std::move(make_optimizer({.name = name, .learning_rate = 0.1}, parameters));
+        DeviceStep on_device(*optimizer);
+        if (skips) {
+          for (const auto& parameter : parameters) {
+            parameter.value().mutable_grad() = torch::full_like(parameter.value(), std::nan(""));
+          }
+          give(on_device, torch::ones({1}, options));
+          on_device.uncount_step();
+        }
+        set_gradients(parameters, 0);
+        give(on_device, torch::zeros({1}, options));
+        return parameters["weight"].detach().to(at::kCPU);
+      };
+      MULTIPROC_CHECK(train(true).equal(train(false)));
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
 TEST(DeviceStep, SkipsAStepOfSgdWithoutMomentum) {
@@ -114,15 +155,17 @@ TEST(DeviceStep, SkipsAStepOfSgdWithoutMomentum) {
 
 TEST(DeviceStep, DoesNotBlockTheHostAfterTheFirstStep) {
   const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
-    const NamedParameters parameters = parameters_on(stand_in::device());
-    auto optimizer = *std::move(make_optimizer({.name = "adamw"}, parameters));
-    DeviceStep on_device(*optimizer);
-    const at::Tensor finite = torch::zeros({1}, at::TensorOptions(at::kFloat).device(stand_in::device()));
-    set_gradients(parameters, 0);
-    give(on_device, finite);
-    const std::int64_t before = stand_in::counts().host_waits;
-    give(on_device, finite);
-    MULTIPROC_CHECK(stand_in::counts().host_waits == before);
+    for (const std::string name : {"adamw", "rmsprop", "lars", "lamb"}) {
+      const NamedParameters parameters = parameters_on(stand_in::device());
+      auto optimizer = *std::move(make_optimizer({.name = name}, parameters));
+      DeviceStep on_device(*optimizer);
+      const at::Tensor finite = torch::zeros({1}, at::TensorOptions(at::kFloat).device(stand_in::device()));
+      set_gradients(parameters, 0);
+      give(on_device, finite);
+      const std::int64_t before = stand_in::counts().host_waits;
+      give(on_device, finite);
+      MULTIPROC_CHECK(stand_in::counts().host_waits == before);
+    }
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }

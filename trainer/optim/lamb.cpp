@@ -1,0 +1,114 @@
+#include <unordered_map>
+
+#include "trainer/optim/adam_group.h"
+#include "trainer/optim/layer_wise.h"
+#include "trainer/optim/optimizer_kind.h"
+#include "trainer/optim/step_gate.h"
+
+// LAMB (You et al. 2019, arXiv 1904.00962) as timm's Lamb: bias correction, averaged gradients, weight decay in the
+// update, no limit of the ratio |w| / |update|. timm's max_grad_norm is --clip-grad-norm here. State and options are
+// AdamW's.
+namespace rollcall::optim {
+namespace {
+
+using torch::optim::AdamWOptions;
+
+const AdamWOptions& options_of(const torch::optim::OptimizerOptions& options) {
+  return dynamic_cast<const AdamWOptions&>(options);
+}
+
+class Lamb final : public LayerWise {
+ public:
+  Lamb(const std::vector<torch::optim::OptimizerParamGroup>& groups, const AdamWOptions& defaults)
+      : LayerWise(groups, std::make_unique<AdamWOptions>(defaults)) {}
+};
+
+std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, const NamedParameters& parameters) {
+  auto optimizer = make_with_groups<Lamb>(parameters, options, [&](double weight_decay) {
+    return AdamWOptions(options.learning_rate)
+        .betas({options.beta1, options.beta2})
+        .eps(options.eps)
+        .weight_decay(weight_decay);
+  });
+  optimizer->set_add_up(options.add_up);
+  return optimizer;
+}
+
+bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const Lamb*>(&optimizer) != nullptr; }
+
+bool is_scaled(const torch::optim::OptimizerOptions& options) { return options_of(options).weight_decay() != 0; }
+
+/// By parameter: its change for a rate of 1.
+using Updates = std::unordered_map<const void*, at::Tensor>;
+
+/// Advances the moments of group `number`, and adds its updates.
+void update_moments(torch::optim::Optimizer& optimizer, std::size_t number, const StepOnDevice& step,
+                    const StepGate& gate, Updates& updates) {
+  const torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[number];
+  const AdamWOptions& options = options_of(group.options());
+  AdamGroup all = adam_group(optimizer, group);
+  if (all.parameters.empty()) {
+    return;
+  }
+  count_on_device(optimizer, all, step, number);
+  // 0 if the first step is skipped. 1 - 0.999 needs float64.
+  const at::Tensor count = step.steps[number].amax().clamp_min(1).to(at::kDouble);
+  const auto [beta1, beta2] = options.betas();
+  const at::Tensor root = (1 - at::pow(beta2, count)).sqrt_();
+  const std::vector<at::Tensor> gradients = gate.pass(std::move(all.gradients));
+  at::_foreach_mul_(all.means, gate.factor(beta1));
+  at::_foreach_add_(all.means, gradients, 1 - beta1);
+  at::_foreach_mul_(all.squares, gate.factor(beta2));
+  at::_foreach_addcmul_(all.squares, gradients, gradients, 1 - beta2);
+  // Both corrections at once: mean / c1 / (sqrt(square) / root + eps).
+  std::vector<at::Tensor> below = at::_foreach_sqrt(all.squares);
+  at::_foreach_add_(below, (root * options.eps()).to(at::kFloat));
+  std::vector<at::Tensor> found = at::_foreach_div(all.means, below);
+  at::_foreach_mul_(found, (root / (1 - at::pow(beta1, count))).to(at::kFloat));
+  if (options.weight_decay() != 0) {
+    at::_foreach_add_(found, all.parameters, options.weight_decay());
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    updates[all.parameters[i].unsafeGetTensorImpl()] = std::move(found[i]);
+  }
+}
+
+void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
+  const StepGate gate(step);
+  Updates updates;
+  for (std::size_t i = 0; i < step.steps.size(); ++i) {
+    update_moments(optimizer, i, step, gate, updates);
+  }
+  const auto update_of = [&](const at::Tensor& parameter) {
+    const auto found = updates.find(parameter.unsafeGetTensorImpl());
+    return found == updates.end() ? at::Tensor() : found->second;
+  };
+  const at::Tensor norms = dynamic_cast<const Lamb&>(optimizer).norms(is_scaled, update_of);
+  const at::Tensor minus_rate = gate.minus_rate();
+  const std::vector<at::Tensor> scaled = (where_both(norms, norms[0] / norms[1]) * minus_rate).unbind();
+  auto next = scaled.begin();
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      const at::Tensor rate = is_scaled(group.options()) ? *next++ : minus_rate;
+      if (const at::Tensor update = update_of(parameter); update.defined()) {
+        parameter.addcmul_(update, rate);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const OptimizerKind kLamb{
+    .python_name = "Lamb",
+    .check = [](const OptimizerOptions& options) { return kAdamW.check(options); },
+    .make = make,
+    .made = made,
+    .to_json = [](const torch::optim::OptimizerOptions& options) { return kAdamW.to_json(options); },
+    .from_json = [](const nlohmann::json& json) { return kAdamW.from_json(json); },
+    .save_state = [](const auto& state, const StateSink& sink) { kAdamW.save_state(state, sink); },
+    .load_state = [](const StateSource& source) { return kAdamW.load_state(source); },
+    .step_on_device = step_on_device,
+    .count_steps = [](auto& state, int steps) { kAdamW.count_steps(state, steps); }};
+
+}  // namespace rollcall::optim

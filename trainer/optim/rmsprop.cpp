@@ -1,0 +1,131 @@
+#include <torch/optim/rmsprop.h>
+
+#include "trainer/optim/optimizer_kind.h"
+#include "trainer/optim/step_gate.h"
+
+namespace rollcall::optim {
+namespace {
+
+using torch::optim::RMSprop;
+using torch::optim::RMSpropOptions;
+using torch::optim::RMSpropParamState;
+
+Result<void> check(const OptimizerOptions& options) {
+  if (!is_decay(options.alpha)) {
+    return fail("--rmsprop-alpha", number_text(options.alpha), "must be at least 0 and below 1",
+                "--rmsprop-alpha=0.99");
+  }
+  if (!is_non_negative(options.eps)) {
+    return fail("--adam-eps", number_text(options.eps), "must be finite and not negative", "--adam-eps=1e-8");
+  }
+  return check_momentum(options);
+}
+
+std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, const NamedParameters& parameters) {
+  return make_with_groups<RMSprop>(parameters, options, [&](double weight_decay) {
+    return RMSpropOptions(options.learning_rate)
+        .alpha(options.alpha)
+        .eps(options.eps)
+        .momentum(options.momentum)
+        .weight_decay(weight_decay);
+  });
+}
+
+bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const RMSprop*>(&optimizer) != nullptr; }
+
+nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) {
+  const auto& rmsprop = dynamic_cast<const RMSpropOptions&>(options);
+  return {{"lr", as_written(rmsprop.lr())}, {"momentum", rmsprop.momentum()}, {"alpha", rmsprop.alpha()},
+          {"eps", rmsprop.eps()},           {"centered", rmsprop.centered()}, {"weight_decay", rmsprop.weight_decay()}};
+}
+
+std::unique_ptr<torch::optim::OptimizerOptions> from_json(const nlohmann::json& json) {
+  auto options = std::make_unique<RMSpropOptions>(json.at("lr").get<double>());
+  options->momentum(json.at("momentum").get<double>());
+  options->alpha(json.at("alpha").get<double>());
+  options->eps(json.at("eps").get<double>());
+  options->centered(json.at("centered").get<bool>());
+  options->weight_decay(json.at("weight_decay").get<double>());
+  return options;
+}
+
+void save_state(const torch::optim::OptimizerParamState& state, const StateSink& sink) {
+  const auto& rmsprop = dynamic_cast<const RMSpropParamState&>(state);
+  sink.number("step", rmsprop.step());
+  sink.tensor("square_avg", rmsprop.square_avg());
+  if (rmsprop.momentum_buffer().defined()) {
+    sink.tensor("momentum_buffer", rmsprop.momentum_buffer());
+  }
+}
+
+std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource& source) {
+  const std::optional<std::int64_t> step = source.number("step");
+  if (!step) {
+    return nullptr;
+  }
+  auto state = std::make_unique<RMSpropParamState>();
+  state->step(*step);
+  state->square_avg(source.tensor("square_avg"));
+  state->momentum_buffer(source.tensor("momentum_buffer"));
+  TORCH_CHECK(state->square_avg().defined(), "square_avg of a parameter is missing there");
+  return state;
+}
+
+/// LibTorch has no fused RMSprop: its arithmetic, as foreach operators.
+void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
+  const StepGate gate(step);
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    const auto& options = dynamic_cast<const RMSpropOptions&>(group.options());
+    const std::vector<at::Tensor> parameters = with_gradients(group);
+    std::vector<at::Tensor> gradients;
+    std::vector<at::Tensor> squares;
+    std::vector<at::Tensor> momenta;
+    for (const at::Tensor& parameter : parameters) {
+      auto& state = state_for<RMSpropParamState>(optimizer, parameter);
+      if (!state.square_avg().defined()) {
+        state.square_avg(torch::zeros_like(parameter));
+        state.momentum_buffer(options.momentum() > 0 ? torch::zeros_like(parameter) : at::Tensor());
+      }
+      gradients.push_back(parameter.grad());
+      squares.push_back(state.square_avg());
+      momenta.push_back(state.momentum_buffer());
+    }
+    if (parameters.empty()) {
+      continue;
+    }
+    gradients =
+        options.weight_decay() == 0 ? gradients : at::_foreach_add(gradients, parameters, options.weight_decay());
+    gradients = gate.pass(std::move(gradients));
+    at::_foreach_mul_(squares, gate.factor(options.alpha()));
+    at::_foreach_addcmul_(squares, gradients, gradients, 1 - options.alpha());
+    std::vector<at::Tensor> roots = at::_foreach_sqrt(squares);
+    at::_foreach_add_(roots, options.eps());
+    if (options.momentum() > 0) {
+      at::_foreach_mul_(momenta, gate.factor(options.momentum()));
+      at::_foreach_addcdiv_(momenta, gradients, roots);
+    } else {
+      momenta = at::_foreach_div(gradients, roots);
+    }
+    at::_foreach_add_(parameters, at::_foreach_mul(momenta, gate.minus_rate()));
+  }
+}
+
+void count_steps(torch::optim::OptimizerParamState& state, int steps) {
+  auto& rmsprop = dynamic_cast<RMSpropParamState&>(state);
+  rmsprop.step(rmsprop.step() + steps);
+}
+
+}  // namespace
+
+const OptimizerKind kRmsProp{.python_name = "RMSprop",
+                             .check = check,
+                             .make = make,
+                             .made = made,
+                             .to_json = to_json,
+                             .from_json = from_json,
+                             .save_state = save_state,
+                             .load_state = load_state,
+                             .step_on_device = step_on_device,
+                             .count_steps = count_steps};
+
+}  // namespace rollcall::optim
