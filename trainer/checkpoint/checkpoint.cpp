@@ -36,6 +36,7 @@ auto without_exceptions(const std::string& value, const Work& work, const char* 
 struct Loaded {
   ReadPlan reads;
   OptimizerPlan optimizer;
+  bool has_average = true;
   Progress progress;
   std::vector<std::vector<std::byte>> rng_per_rank;
 };
@@ -49,6 +50,10 @@ Result<Loaded> read_all(const format::CheckpointSource& source, const TrainingSt
   ASSIGN_OR_RETURN(auto optimizer, plan_optimizer(loaded.reads, state.optimizer,
                                                   state.parameter_keys_in_optimizer_order, state.sharding, stored));
   loaded.optimizer = std::move(optimizer);
+  if (state.average != nullptr) {
+    ASSIGN_OR_RETURN(loaded.has_average,
+                     plan_average(loaded.reads, *state.average, state.model, state.sharding, stored));
+  }
   ASSIGN_OR_RETURN(loaded.progress, read_progress(stored));
   ASSIGN_OR_RETURN(auto rng, read_rng(stored, level));
   loaded.rng_per_rank = std::move(rng);
@@ -60,6 +65,7 @@ Result<Loaded> read_all(const format::CheckpointSource& source, const TrainingSt
 void apply(Loaded loaded, TrainingState& state) {
   loaded.reads.apply();
   loaded.optimizer.apply(state.optimizer);
+  state.lacks_average = !loaded.has_average;
   state.progress = std::move(loaded.progress);
   state.rng_per_rank = std::move(loaded.rng_per_rank);
 }
@@ -193,6 +199,9 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
     StateParts parts;
     add_model(parts, state.model, state.sharding);
     RETURN_IF_ERROR(add_optimizer(parts, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding));
+    if (state.average != nullptr) {
+      add_average(parts, *state.average, state.sharding);
+    }
     parts.share(rank, size);
     if (rank == 0) {
       add_progress(parts.values, state.progress);

@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/memory_checkpoint.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/state_parts.h"
+#include "trainer/optim/weight_average.h"
 #include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
@@ -31,6 +32,8 @@ struct TrainingState {
   std::vector<std::string> argv;                     ///< command line, for people; load() does not read it
   std::string job{};                                 ///< number of the Slurm job; empty: none
   const Sharding* sharding = nullptr;                ///< null: this rank has the whole model
+  const optim::WeightAverage* average = nullptr;     ///< null: the training has none
+  bool lacks_average = false;                        ///< set by load(): the checkpoint has no average to fill it with
 };
 
 /// The checkpoint that was loaded.
@@ -64,8 +67,8 @@ struct LoadedInfo {
 [[nodiscard]] Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result<void>()>& fetch,
                                 TrainingState& state, format::RankGroup& group);
 
-/// Fills `model` with the parameters and buffers of `path`, a checkpoint or a state dict that
-/// exchange::read_state_dict() accepts, for a training that starts from them. Ignores optimizer and progress, and
+/// Fills `model` with the parameters and buffers of `path` (their average if it has one), a checkpoint or a state dict
+/// that exchange::read_state_dict() accepts, for a training that starts from them. Ignores optimizer and progress, and
 /// accepts what load_state_dict(strict=True) accepts (see plan_init()). All or nothing. Collective.
 ///
 /// Errors, the same on all ranks: Mismatch: a tensor is missing or has another shape; those of format::CheckpointReader

@@ -112,7 +112,11 @@ Result<InitPlan> plan_init(const format::CheckpointSource& source, const torch::
     const std::string& key = entry.key();
     const auto shard = sharding != nullptr ? sharding->shard(key) : std::nullopt;
     const at::Tensor& target = shard ? shard->rows : entry.value();
-    const format::ManifestEntry* const stored = source.find(model_path(prefix + key));
+    const format::ManifestEntry* const average = source.find(format::schema::average_path(prefix + key));
+    const format::ManifestEntry* const stored = average != nullptr ? average : source.find(model_path(prefix + key));
+    if (average != nullptr) {
+      changes.insert("the average of its weights");
+    }
     const auto type = stored != nullptr ? format::dtype_from_name(stored->type) : std::nullopt;
     if (type && entry.value().sizes() == at::IntArrayRef(stored->shape)) {
       plan.reads.fill(target, *stored, shard ? shard->first_row : 0);

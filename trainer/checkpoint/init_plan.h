@@ -23,10 +23,11 @@ struct InitPlan {
   InitInfo info;
 };
 
-/// Plans to fill `model` with the weights of any training, by the rules of load_state_dict(strict=True): elements are
-/// converted to the model's type, and counters of batch norms may be missing and keep their values. The names may have
-/// a common prefix ("model."): the one with which most of the model's names are found. The last layer may be missing or
-/// have another number of classes; then it keeps its values. Tensors without the prefix are ignored.
+/// Plans to fill `model` with the weights of any training, their average if there is one (--ema), by the rules of
+/// load_state_dict(strict=True): elements are converted to the model's type, and counters of batch norms may be missing
+/// and keep their values. The names may have a common prefix ("model."): the one with which most of the model's names
+/// are found. The last layer may be missing or have another number of classes; then it keeps its values. Tensors
+/// without the prefix are ignored.
 ///
 /// Errors (Mismatch): another tensor is missing, has another shape, or is not in the model; the reason names the first.
 /// Also if the file holds several whole models with different prefixes.

@@ -1,12 +1,17 @@
 #include "trainer/checkpoint/live_content.h"
 
 #include <memory>
-#include <string_view>
+
+#include "trainer/checkpoint/format/schema.h"
 
 namespace rollcall::checkpoint {
 namespace {
 
-constexpr std::string_view kOptimizerState = "/optimizer/state/";
+/// Whether a tensor changes only with the optimizer's step.
+bool is_of_update(const TensorPart& part, const std::set<std::string>& parameter_keys) {
+  return part.path.starts_with("/optimizer/state/") || part.path.starts_with(format::schema::kAverage) ||
+         parameter_keys.contains(part.state_dict_key);
+}
 
 format::StridedBytes values_of(const at::Tensor& host) {
   return {static_cast<const std::byte*>(host.const_data_ptr()), static_cast<std::size_t>(host.element_size()),
@@ -46,7 +51,7 @@ background::LiveContent live_content(const StateParts& parts, const std::set<std
     if (!part.rows.defined() || part.rows.numel() == 0) {
       continue;
     }
-    tensor.changes_at_once = !part.path.starts_with(kOptimizerState) && !parameter_keys.contains(part.state_dict_key);
+    tensor.changes_at_once = !is_of_update(part, parameter_keys);
     tensor.is_copy = !part.rows.is_cpu();
     const at::Tensor host =
         tensor.is_copy ? device_copies.copy(part.path, part.rows, tensor.changes_at_once) : part.rows;

@@ -10,8 +10,8 @@
 namespace rollcall::checkpoint {
 
 /// Converts `parts` for a BackgroundSaver without a copy; the tensors stay alive meanwhile. Tensors of `parameter_keys`
-/// and below /optimizer/state change with the optimizer's next step, all others at once. Tensors of a GPU are copied by
-/// `device_copies`, which outlives the save: call its block_compute_stream() before the optimizer's step.
+/// and below /optimizer/state and /ema change with the optimizer's next step, all others at once. Tensors of a GPU are
+/// copied by `device_copies`, which outlives the save: call its block_compute_stream() before the optimizer's step.
 [[nodiscard]] background::LiveContent live_content(const StateParts& parts, const std::set<std::string>& parameter_keys,
                                                    DeviceCopies& device_copies);
 

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/state_parts.h"
+#include "trainer/optim/weight_average.h"
 #include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
@@ -48,6 +49,15 @@ struct OptimizerPlan {
 [[nodiscard]] Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimizer& optimizer,
                                                    const std::vector<std::string>& keys, const Sharding* sharding,
                                                    const OpenCheckpoint& stored);
+
+/// Adds /ema/...: the average of the weights. `sharding` as for add_model().
+void add_average(StateParts& parts, const optim::WeightAverage& average, const Sharding* sharding);
+
+/// Plans to fill `average`, of `model`. Returns false if there is none in the checkpoint. Errors (BadData): a tensor is
+/// missing or has another shape.
+[[nodiscard]] Result<bool> plan_average(ReadPlan& reads, const optim::WeightAverage& average,
+                                        const torch::nn::Module& model, const Sharding* sharding,
+                                        const OpenCheckpoint& stored);
 
 /// Returns the state of LibTorch's default CPU generator.
 [[nodiscard]] std::vector<std::byte> cpu_rng_state();

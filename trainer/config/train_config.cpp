@@ -191,6 +191,8 @@ Result<OptimConfig> optim_config(const Settings& settings) {
   config.milestones = std::move(milestones);
   config.drop_factor = settings.number("lr-step-factor");
   config.clip_grad_norm = settings.number("clip-grad-norm");
+  config.ema_decay = settings.number("ema");
+  config.ema_steps = settings.integer("ema-steps");
   config.label_smoothing = settings.number("label-smoothing");
   return config;
 }

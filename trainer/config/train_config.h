@@ -71,6 +71,8 @@ struct OptimConfig {
   std::vector<double> milestones{30, 60, 80};  ///< epochs
   double drop_factor = 0.1;
   double clip_grad_norm = 0;  ///< 0: no limit
+  double ema_decay = 0;       ///< 0: no average of the weights
+  std::int64_t ema_steps = 1;
   double label_smoothing = 0;
 };
 

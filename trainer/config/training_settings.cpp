@@ -107,6 +107,13 @@ constexpr std::array kTrainingSettings{
     Setting{"clip-grad-norm", Kind::Number, "0", "NORM",
             "Largest norm of all gradients together. Larger gradients are scaled down to it. 0: no limit", "Training",
             "", 0, 1e9},
+    Setting{
+        "ema", Kind::Number, "0", "DECAY",
+        "Decay of an exponential moving average of weights and batch norm statistics. Validation, the choice of the "
+        "best checkpoints and exports use it. 0: none",
+        "Training", "", 0, 0.999999999},
+    Setting{"ema-steps", Kind::Integer, "1", "N", "Steps between two updates of the average of the weights", "Training",
+            "", 1, kMost},
     Setting{"max-skipped-steps", Kind::Integer, "10", "N",
             "Skipped steps in a row that end the training. A step is skipped if its gradients are not finite. 0: no "
             "limit. --precision=fp16 has its own rule",

@@ -31,6 +31,7 @@ constexpr std::array kDependents{
     Dependent{"adam-beta1", "", "optimizer", "adamw|lamb", true},
     Dependent{"adam-beta2", "", "optimizer", "adamw|lamb", true},
     Dependent{"adam-eps", "", "optimizer", "adamw|lamb|rmsprop", true},
+    Dependent{"ema-steps", "", "ema", "0", false, "0.9999"},
     Dependent{"lr-step-epochs", "", "lr-schedule", "step", true},
     Dependent{"lr-milestones", "", "lr-schedule", "milestones", true},
     Dependent{"lr-power", "", "lr-schedule", "polynomial", true},

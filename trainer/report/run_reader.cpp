@@ -344,8 +344,9 @@ void RunReader::take_validation(const ReadRecord& record) {
   run_.valid_top1.add(step, top1);
   run_.valid_top5.add(step, record.number("top5"));
   run_.validation_seconds += or_zero(record.number("seconds"));
-  if (std::isfinite(top1)) {
-    validated_[step] = top1;
+  const double ema_top1 = record.number("ema_top1");  // with --ema it decides which checkpoint is the best
+  if (const double deciding = std::isfinite(ema_top1) ? ema_top1 : top1; std::isfinite(deciding)) {
+    validated_[step] = deciding;
   }
   find_best();
 }

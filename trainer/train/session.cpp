@@ -328,6 +328,7 @@ class Session {
     }
     if (kept && kept->model && !kept->optimizer) {  // of this world
       kept->optimizer = std::move(training_->optimizer);
+      kept->average = std::move(training_->average);
       kept->generation = generation();
       kept->gradient_order = training_->replica->gradient_order();
     }

@@ -23,7 +23,7 @@ DEFAULTS = {
     "scale-optim-params": False, "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "weight-decay-all": False, "adam-beta1": 0.9,
     "adam-beta2": 0.999, "adam-eps": 1e-8, "clip-grad-norm": 0.0, "precision": "fp32", "label-smoothing": 0.0, "parallel": "ddp",
     "gradient-compression": "none", "broadcast-buffers": True, "param-dtype": "fp32", "reduce-dtype": "fp32", "accumulate": "whole",
-    "sync-bn": False, "valid-epochs": 10, "log-steps": 10, "lars-trust": 0.001, "rmsprop-alpha": 0.99,
+    "sync-bn": False, "valid-epochs": 10, "log-steps": 10, "lars-trust": 0.001, "rmsprop-alpha": 0.99, "ema": 0.0, "ema-steps": 1,
 }
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -45,6 +45,7 @@ class Run:
     initial: dict  # state dict before the first step
     state: dict
     moments: dict  # {parameter: {"exp_avg": ..., ...}}
+    average: dict  # state dict of the average of the weights; empty: there is none
     loss_scale: float
     skipped_steps: int
 
@@ -144,6 +145,8 @@ class Training:
         self.initial = {name: value.clone() for name, value in self.network.state_dict().items()}
         self.after_step = after_step
         self.optimizer, self.base_rate = make_optimizer(self.settings, self.network, ranks)
+        self.average = torch.optim.swa_utils.AveragedModel(
+            self.network, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(self.settings["ema"]), use_buffers=True)
         self.scaler = torch.amp.GradScaler("cpu", enabled=self.settings["precision"] == "fp16")
         self.steps_per_epoch = order.steps_of_epoch(
             len(self.data.train), self.settings["batch-size"], ranks, self.settings["grad-accumulation"], self.settings["last-batch"] == "pad")
@@ -241,6 +244,11 @@ class Training:
         self.scaler.update()
         self.skipped += self.scaler.is_enabled() and self.scaler.get_scale() < scale
         self.step += 1
+        if self.settings["ema"] and self.step % self.settings["ema-steps"] == 0:
+            self.use_buffers_of(0)
+            self.average.update_parameters(self.network)
+            if self.step <= round(self.settings["warmup-epochs"] * self.steps_per_epoch):  # torchvision's references
+                self.average.n_averaged.fill_(0)
         return rate
 
     def state(self):
@@ -287,11 +295,18 @@ class Training:
         self.record("epoch", of_epoch, epoch=epoch)
         return True
 
-    @torch.no_grad()
     def validate(self, epoch):
-        self.network.eval()
         self.use_buffers_of(0)
-        settings, sums, size = self.settings, Sums(), self.settings["batch-size"]
+        means = self.validation_of(self.network)
+        if self.settings["ema"]:
+            means |= {f"ema_{name}": value for name, value in self.validation_of(self.average.module).items() if name != "samples"}
+        self.records.append({"event": "validation", "step": self.step, "epoch": epoch, **means})
+
+    @torch.no_grad()
+    def validation_of(self, network):
+        own, self.network = self.network, network
+        self.network.eval()
+        settings, sums, size = self.settings, Sums(), settings["batch-size"]
         for first in range(0, len(self.data.valid), size):
             found = [self.data.validation(i) for i in range(first, min(first + size, len(self.data.valid)))]
             labels = torch.tensor([label for _, label in found])
@@ -302,7 +317,8 @@ class Training:
                 outputs = (outputs + self.outputs(torch.flip(images, dims=[3]))) / 2
             losses = torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
             sums.add(outputs, labels, losses, torch.ones(len(labels), dtype=torch.bool))
-        self.record("validation", sums, epoch=epoch)
+        self.network = own
+        return sums.means()
 
     def run(self):
         for epoch in range(self.settings["epochs"]):
@@ -313,7 +329,8 @@ class Training:
             if last:
                 break
         scale = self.scaler.get_scale() if self.scaler.is_enabled() else 65536.0
-        return Run(self.records, self.initial, self.state(), self.moments(), scale, self.skipped)
+        average = self.average.module.state_dict() if self.settings["ema"] else {}
+        return Run(self.records, self.initial, self.state(), self.moments(), average, scale, self.skipped)
 
 
 def train(changes, ranks=1, initial=None, after_step=None):

@@ -141,6 +141,7 @@ TEST(TrainConfig, RejectsAnOptionWithoutEffectNamingTheRequiredOne) {
       {{{"optimizer", "lars"}, {"adam-eps", "1e-6"}}, "optimizer=adamw"},
       {{{"optimizer", "lamb"}, {"lars-trust", "0.1"}}, "optimizer=lars"},
       {{{"optimizer", "sgd"}, {"rmsprop-alpha", "0.9"}}, "optimizer=rmsprop"},
+      {{{"ema-steps", "2"}}, "ema=0.9999"},
       {{{"lr-step-epochs", "30"}}, "lr-schedule=step"},
       {{{"lr-schedule", "cosine"}, {"lr-step-factor", "0.5"}}, "lr-schedule=step"},
       {{{"auto-augment", "trivial"}, {"randaugment-ops", "3"}}, "auto-augment=randaugment"},

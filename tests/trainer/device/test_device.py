@@ -36,6 +36,9 @@ TRAININGS = {
     "float16": (2, "--optimizer=adamw", *FLOAT16, "--clip-grad-norm=1"),
     "float16 of shards": (2, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", *FLOAT16),
     "levels": (2, "--optimizer=adamw", "--image-dtype=uint8", *RANDOM),
+    "lamb of shards, average": (2, "--parallel=fsdp", "--optimizer=lamb", "--ema=0.9", *RANDOM),
+    "lars offloaded, average": (2, "--parallel=fsdp", "--optimizer=lars", "--ema=0.9", "--cpu-offload"),
+    "lars, average": (2, "--optimizer=lars", "--ema=0.9", "--ema-steps=2"),
     "synchronous saves": (2, "--optimizer=adamw", "--checkpoint-mode=sync"),
 }
 
@@ -74,6 +77,8 @@ GRAPHS = {
     "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw", "--fake-size=200"),
     "fsdp with accumulation": (2, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", "--grad-accumulation=2", "--fake-size=200"),
     "float16": (2, "--optimizer=adamw", *FLOAT16, "--fake-size=80", "--clip-grad-norm=1"),
+    "lamb of shards, average": TRAININGS["lamb of shards, average"],
+    "lars, average": TRAININGS["lars, average"],
 }
 
 
@@ -189,8 +194,9 @@ def waits(folder, steps, *options, env):
 @pytest.mark.parametrize("options", [("--optimizer=sgd", "--lr-schedule=none", "--grad-accumulation=2", "--sync-bn"),
                                      ("--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
                                      ("--optimizer=adamw", "--precision=fp16", "--batch-size=2"),
-                                     ("--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1")],
-                         ids=["accumulation and shared statistics", "all that is random", "fp16", "fsdp"])
+                                     ("--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1"),
+                                     ("--parallel=fsdp", "--optimizer=lamb", "--ema=0.9"), ("--optimizer=rmsprop",)],
+                         ids=["accumulation and shared statistics", "all that is random", "fp16", "fsdp", "lamb, average", "rmsprop"])
 def test_no_step_waits_for_the_device(tmp_path, options, env):
     """Of what a host waits for at moments of a stream, a step has its batch's copy and the numbers of the step before."""
     few, many = (waits(tmp_path / str(steps), steps, *options, env=env) for steps in (3, 8))

@@ -176,6 +176,18 @@ TEST_F(RunTest, IgnoresVoidValidationsForTheBest) {
   EXPECT_EQ(read(first + begin(200, 0)).best_top1, -1);
 }
 
+TEST_F(RunTest, TheAverageOfTheWeightsDecidesWhichValidationIsTheBest) {
+  const auto valid = [](int step, double top1, double ema_top1) {
+    return fmt::format(R"({{"event":"validation","epoch":1,"step":{},"loss":2,"top1":{},"top5":1,"samples":5,)"
+                       R"("seconds":1,"ema_loss":1,"ema_top1":{},"ema_top5":1,"time":113}})"
+                       "\n",
+                       step, top1, ema_top1);
+  };
+  const RunOfTest run = read(begin(100) + step(1, 111) + valid(1, 0.5, 0.75) + step(2, 112) + valid(2, 0.625, 0.5));
+  EXPECT_EQ(run.best_top1, 0.75);
+  EXPECT_EQ(run.best_step, 1);
+}
+
 TEST_F(RunTest, CountsSkippedImagesOnce) {
   const auto with_bad = [](std::string record, int bad) {
     return record.insert(record.find(R"("learning_rate")"), fmt::format(R"("bad_samples":{},)", bad));

@@ -14,6 +14,7 @@ import pytest
 import launcher_runs
 import reference.training
 import small_trainings
+import torch
 import trainer_ranks
 import whole_training
 
@@ -113,6 +114,28 @@ def recipe(tmp_path, trees):
     config = json.JSONDecoder().raw_decode(shown)[0]
     assert config["lr"] == {"value": "1", "origin": "--lr"} and config["epochs"]["origin"] == "ROLLCALL_EPOCHS"
     assert config["momentum"] == {"value": "0.9", "origin": "recipe goyal-90"}
+
+
+def trained_with_average(tmp_path, trees, settings):
+    """The average differs from the weights, and changes nothing else."""
+    settings = {**BASE, **small_trainings.SAME_BITS, "data": trees.same_bits, **settings}
+    ours, theirs = whole_training.both(tmp_path, settings)
+    plain = reference_of({name: value for name, value in settings.items() if not name.startswith("ema")})
+    assert whole_training.distance(theirs.average, plain.state, plain.initial, ["fc.weight"]) > 0.01
+    assert torch.equal(theirs.state["fc.weight"], plain.state["fc.weight"])
+    return ours, theirs
+
+
+def ema(tmp_path, trees):
+    ours, _ = trained_with_average(tmp_path, trees, {"ema": 0.9})
+    [validation] = [record for record in ours.records if record["event"] == "validation"]
+    assert validation["ema_loss"] != validation["loss"] and "average of the weights: loss" in ours.printed
+
+
+def ema_steps(tmp_path, trees):
+    _, each = trained_with_average(tmp_path / "1", trees, {"ema": 0.9})
+    _, second = trained_with_average(tmp_path / "2", trees, {"ema": 0.9, "ema-steps": 2})
+    assert not torch.equal(each.average["fc.weight"], second.average["fc.weight"])
 
 
 def broken_tree(folder):

@@ -174,6 +174,8 @@ TABLE = {
     "adam-eps": rounded({"adam-eps": 1e-3}, ADAMW),
     "lars-trust": rounded({"lars-trust": 0.01}, {"optimizer": "lars", "lr": 1.0}),
     "rmsprop-alpha": rounded({"rmsprop-alpha": 0.8}, {"optimizer": "rmsprop", "lr": 0.001, "adam-eps": 0.03}),
+    "ema": setting_effects.ema,
+    "ema-steps": setting_effects.ema_steps,
     "clip-grad-norm": rounded({"clip-grad-norm": 0.7}),
     "precision": Numbers({"precision": "bf16"}),
     "label-smoothing": Numbers({"label-smoothing": 0.3}),

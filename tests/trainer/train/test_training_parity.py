@@ -46,6 +46,9 @@ CASES = {
     "lamb": (1, LAMB),
     "lamb, fsdp of three ranks, clipping": (3, {**LAMB, "parallel": "fsdp", "batch-size": 4, "epochs": 4, "clip-grad-norm": 1.0}),
     "rmsprop of two ranks": (2, {**RMSPROP, "batch-size": 4}),
+    "ema": (1, {**SGD, "ema": 0.8, "ema-steps": 2, "warmup-epochs": 0.5, "epochs": 3}),
+    "ema of two ranks": (2, {**SGD, "ema": 0.9, "batch-size": 4}),
+    "ema, fsdp of three ranks": (3, {**SGD, "ema": 0.9, "batch-size": 4, "parallel": "fsdp"}),
     "square-root rule": (2, {**ADAMW, "scale-optim-params": True, "adam-beta1": 0.8, "adam-beta2": 0.95, "adam-eps": 1e-6}),
 }
 # The two sides round differently here: compared step by step.

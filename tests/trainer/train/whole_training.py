@@ -21,6 +21,7 @@ class Ours:
     records: list
     state: dict
     moments: dict
+    average: dict  # of the weights, with --ema
     loss_scale: float
     skipped_steps: int
     printed: str
@@ -35,7 +36,8 @@ def read_checkpoint(path):
             group = file.get("optimizer/state/" + key, file.get("optimizer/state/" + key.replace(".", "/")))
             if group is not None:
                 moments[key] = {name: torch.as_tensor(numpy.array(group[name][()])) for name in group}
-        return state, moments, float(file["loss_scale/scale"][()]), int(file["progress/skipped_steps"][()])
+        average = {key: torch.from_numpy(numpy.array(file["ema/" + key.replace(".", "/")][()])) for key in state if "ema" in file}
+        return state, moments, average, float(file["loss_scale/scale"][()]), int(file["progress/skipped_steps"][()])
 
 
 def train_ours(folder, settings, ranks=1, more=(), env=None):
@@ -56,9 +58,10 @@ def compare_records(ours, theirs, tolerance):
         assert our["samples"] == their["samples"], where
         for name in COMPARED[our["event"]]:
             assert abs(our[name] - their[name]) <= 1e-12 * abs(their[name]), where
-        assert abs(our["loss"] - their["loss"]) <= tolerance * their["loss"], where
-        for name in ("top1", "top5"):
-            assert abs(our[name] - their[name]) * their["samples"] < 1.5, where
+        for prefix in [""] + ["ema_"] * ("ema_loss" in their):
+            assert abs(our[prefix + "loss"] - their[prefix + "loss"]) <= tolerance * their[prefix + "loss"], where
+            for name in ("top1", "top5"):
+                assert abs(our[prefix + name] - their[prefix + name]) * their["samples"] < 1.5, where
 
 
 def distance(ours, theirs, start, names):
@@ -91,6 +94,8 @@ def compare(ours, theirs, tolerance):
     compare_records(ours.records, theirs.records, tolerance)
     compare_states(ours.state, theirs.state, theirs.initial, tolerance)
     compare_moments(ours.moments, theirs.moments, tolerance)
+    compare_states(ours.average, theirs.average, theirs.initial, tolerance) if theirs.average else None
+    assert bool(ours.average) == bool(theirs.average)
     assert (ours.loss_scale, ours.skipped_steps) == (theirs.loss_scale, theirs.skipped_steps)
 
 
@@ -100,7 +105,7 @@ def follow(folder, tolerance):
 
     def compare_step(training):
         path = folder / f"step-{training.step:08}.h5"
-        state, moments, _, _ = read_checkpoint(path)
+        state, moments, _, _, _ = read_checkpoint(path)
         path.unlink()
         compare_states(state, training.state(), before or training.initial, tolerance)
         compare_moments(moments, training.moments(), tolerance)

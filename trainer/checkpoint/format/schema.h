@@ -33,12 +33,18 @@ inline constexpr const char* kText = "text";
 
 inline constexpr const char* kModel = "/model/";
 inline constexpr const char* kModelKeys = "/model_keys";
+inline constexpr const char* kAverage = "/ema/";
 inline constexpr const char* kManifest = "/manifest";
 
 /// Returns the path of a key of the state dict: "/model/layer1/0/conv1/weight".
 [[nodiscard]] inline std::string model_path(std::string key) {
   std::ranges::replace(key, '.', '/');
   return kModel + key;
+}
+/// Returns the path of the same key of the weights' average: "/ema/layer1/0/conv1/weight".
+[[nodiscard]] inline std::string average_path(std::string key) {
+  std::ranges::replace(key, '.', '/');
+  return kAverage + key;
 }
 
 }  // namespace rollcall::checkpoint::format::schema

@@ -34,7 +34,10 @@ constexpr std::array kCurves{Curve{"step", "loss", "training/loss"},
                              Curve{"step", "gpu_watts", "gpu/watts"},
                              Curve{"validation", "loss", "validation/loss"},
                              Curve{"validation", "top1", "validation/top1"},
-                             Curve{"validation", "top5", "validation/top5"}};
+                             Curve{"validation", "top5", "validation/top5"},
+                             Curve{"validation", "ema_loss", "validation/ema_loss"},
+                             Curve{"validation", "ema_top1", "validation/ema_top1"},
+                             Curve{"validation", "ema_top5", "validation/ema_top5"}};
 
 /// Returns the number with this name, or NaN where there is none.
 double number_of(const Record& record, std::string_view name) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "runtime/base/text.h"
+#include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/interop/files.h"
 #include "trainer/checkpoint/interop/state_dict.h"
 #include "trainer/metrics/human_numbers.h"
@@ -22,6 +23,9 @@ using settings::Setting;
 constexpr std::array kTable{
     Setting{"to", Kind::Choice, "auto", "auto|torch|safetensors",
             "Format of OUT. auto: by its name (.pt, .pth and .bin: torch; .safetensors)", "Export"},
+    Setting{"weights", Kind::Choice, "average", "average|model",
+            "Weights of a training with --ema. average: their moving average, by which the best checkpoint was chosen",
+            "Export"},
 };
 
 constexpr std::string_view kText =
@@ -51,11 +55,13 @@ Result<std::string> target_format(const CommandContext& context, const std::stri
   return fail("--to", "auto", "the name " + path + " does not show the format", "--to=torch or --to=safetensors");
 }
 
-Result<StateDict> read_model(const CheckpointFile& file) {
+Result<StateDict> read_model(const CheckpointFile& file, bool averaged) {
   ASSIGN_OR_RETURN(const auto model, file.model());
   StateDict state;
   for (const CheckpointTensor* const tensor : model) {
-    ASSIGN_OR_RETURN(auto bytes, file.read(*tensor));
+    const CheckpointTensor* const average =
+        averaged ? file.find(checkpoint::format::schema::average_path(tensor->key)) : nullptr;
+    ASSIGN_OR_RETURN(auto bytes, file.read(average != nullptr ? *average : *tensor));
     state.tensors.push_back({tensor->key, tensor->dtype, tensor->shape, {bytes.get(), tensor->bytes}});
     state.storage.push_back(std::move(bytes));
   }
@@ -66,7 +72,7 @@ Result<int> run(CommandContext& context) {
   const std::string& path = context.arguments[1];
   ASSIGN_OR_RETURN(const auto to, target_format(context, path));
   ASSIGN_OR_RETURN(const auto file, CheckpointFile::open(context.arguments[0]));
-  ASSIGN_OR_RETURN(const auto state, read_model(file));
+  ASSIGN_OR_RETURN(const auto state, read_model(file, context.options.text("weights") == "average"));
   ASSIGN_OR_RETURN(auto out, OutputFile::create(path, context.line.has("overwrite")));
   auto written = to == "torch" ? checkpoint::interop::write_torch_file(out, state.tensors)
                                : checkpoint::interop::write_safetensors(out, state.tensors);

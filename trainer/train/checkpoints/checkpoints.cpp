@@ -90,7 +90,8 @@ checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& prog
           .config_json = config_.json,
           .argv = argv_,
           .job = job_,
-          .sharding = sharding_.get()};
+          .sharding = sharding_.get(),
+          .average = training_.average ? &*training_.average : nullptr};
 }
 
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
@@ -104,10 +105,16 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
                                 ? fmt::format(": no checkpoint in {}", config_.checkpoint.load.folder)
                                 : ", because of --resume=never";
     const Result<std::string> with = config_.checkpoint.init_from.empty() ? std::string() : init();
+    begin_average();
     return with ? Result<std::string>(fmt::format("starts at step 0{}{}", why, *with)) : with.error();
   }
   warnings.insert(warnings.end(), loaded->warnings.begin(), loaded->warnings.end());
   loaded_from_ = loaded->path;
+  if (state.lacks_average) {
+    begin_average();
+    warnings.push_back(fmt::format("--ema: {}: {} has no average of the weights; it begins with the weights",
+                                   config_.optim.ema_decay, loaded->path));
+  }
   writer_.set_last_own_step(line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step));
   ASSIGN_OR_RETURN(const Continued how, continue_from(progress, state, warnings));
   if (how.is_finished) {
@@ -141,6 +148,13 @@ Result<std::string> Checkpoints::resume_from_memory(FoundInMemory& found, checkp
   return fmt::format("continues from {} at epoch {}, step {}{}",
                      found.handover ? found.handover->earlier.path : "replicas in " + loaded_from_, progress.epoch + 1,
                      progress.global_step, how.note);
+}
+
+/// Lets the average of the weights begin with the model's present ones.
+void Checkpoints::begin_average() {
+  if (training_.average) {
+    training_.average->update(0);
+  }
 }
 
 /// Continues at the position of `state`, which was loaded.

@@ -94,6 +94,7 @@ class Checkpoints {
   [[nodiscard]] Result<Continued> continue_from(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                                 std::vector<std::string>& warnings);
   [[nodiscard]] Result<std::string> init();
+  void begin_average();
   [[nodiscard]] Result<checkpoint::StateParts> parts_to_save(const checkpoint::Progress& progress, bool looks);
   [[nodiscard]] Result<void> check_memory(const checkpoint::StateParts& parts) const;
 

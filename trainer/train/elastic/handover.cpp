@@ -91,6 +91,19 @@ void make_state(torch::optim::Optimizer& optimizer, const Json& description, con
   });
 }
 
+/// Appends the tensors of `average` to `state` and `buffers`, with the values of `old` if it is set.
+void add_average(const optim::WeightAverage& average, const std::optional<optim::WeightAverage>& old,
+                 std::vector<at::Tensor>& state, std::vector<at::Tensor>& buffers) {
+  const std::vector<at::Tensor> parameters = average.parameters().values();
+  const std::vector<at::Tensor> statistics = average.buffers().values();
+  if (old) {
+    parallel::copy_values(parameters, old->parameters().values());
+    parallel::copy_values(statistics, old->buffers().values());
+  }
+  state.insert(state.end(), parameters.begin(), parameters.end());
+  buffers.insert(buffers.end(), statistics.begin(), statistics.end());
+}
+
 Json describe(const InMemoryState& kept) {
   return {{"progress", checkpoint::progress_to_text(kept.progress)},
           {"config", kept.config_json},
@@ -244,6 +257,9 @@ Result<void> broadcast_state(const Handover& handover, std::optional<InMemorySta
   std::vector<at::Tensor> state = training.model->parameters();
   make_state(*training.optimizer, Json::parse(handover.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
   std::vector<at::Tensor> buffers = training.model->buffers();
+  if (training.average) {
+    add_average(*training.average, kept ? kept->average : std::nullopt, state, buffers);
+  }
   // A rank that was in the step that another rank has finished already has the statistics of that step.
   const bool same_step = kept && kept->generation == handover.generation &&
                          kept->progress.global_step == handover.earlier.progress.global_step;

@@ -27,6 +27,7 @@ namespace rollcall::train {
 struct InMemoryState {
   model::Model model;  ///< null: it was sharded, so that only `copies` and `recovery` count
   std::unique_ptr<torch::optim::Optimizer> optimizer = {};
+  std::optional<optim::WeightAverage> average = {};
   checkpoint::Progress progress;
   /// Copies of the model's buffers, in its order, from before the step in progress; empty: none was. The forward passes
   /// of that step have changed BatchNorm's statistics and will do so again.

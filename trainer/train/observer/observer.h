@@ -78,7 +78,9 @@ class Observer {
   /// whose loss scale has changed. `where`: "in layer1.0.conv1.weight".
   void skipped_step(std::int64_t step, const checkpoint::Progress& progress, bool scaled, const std::string& where);
   void end_epoch(const checkpoint::Progress& progress);
-  void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds);
+  /// `average`: with the average of the weights (--ema); unset: there is none.
+  void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals,
+                 const std::optional<metrics::RunningAverage>& average, double seconds);
   /// Reports a save that ended, successfully or not.
   void saved(const SaveReport& report);
   /// Reports a save that was skipped because the previous one was still in progress.

@@ -53,6 +53,7 @@ std::optional<Outcome> Steps::take(const std::function<Requests()>& asked) {
     finish_gradients(step);
     send_totals(step, asked());
     is_async() ? update_on_device(step) : update_by_host(step);
+    average_weights(step);
   });
   if (stop || unread) {
     return unread ? failed(*unread) : stop;
@@ -273,6 +274,18 @@ void Steps::clip(at::Tensor& norm) {
   if (config_.optim.clip_grad_norm > 0) {
     RECORD_USER_SCOPE("compute: clip gradients");
     norm = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
+  }
+}
+
+/// Adds the weights of every --ema-steps-th step to their average. During warm-up, and in the first update after it,
+/// the average is the weights, as in torchvision's references.
+void Steps::average_weights(const Step& step) {
+  const std::int64_t every = config_.optim.ema_steps;
+  if (training_.average && step.numbers.step % every == 0) {
+    RECORD_USER_SCOPE("compute: average of the weights");
+    run_.checkpoints.writer().before_update();
+    const bool begins = schedule_step() - every < training_.schedule.warmup_steps;
+    training_.average->update(begins ? 0 : config_.optim.ema_decay);
   }
 }
 

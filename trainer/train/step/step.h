@@ -90,6 +90,7 @@ class Steps {
   at::Tensor sum_over_ranks(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& from_host);
   [[nodiscard]] bool gradients_are_finite();
   void clip(at::Tensor& norm);
+  void average_weights(const Step& step);
   void count_step();
   void after(Step& step);
   [[nodiscard]] bool is_graph_ready() const { return graph_ && graph_->is_ready(); }

@@ -169,6 +169,9 @@ Result<void> add_optimizer(Training& training, const config::TrainConfig& config
   }
   ASSIGN_OR_RETURN(auto made, optim::make_optimizer(options, training.replica->named_parameters()));
   training.optimizer = std::move(made);
+  if (config.optim.ema_decay > 0) {
+    training.average.emplace(training.replica->named_parameters(), training.model->named_buffers());
+  }
   training.steps_of_epoch = training.data.train_sampler->steps();
   training.schedule = make_schedule(config, options.learning_rate, training.steps_of_epoch);
   if (config.run.max_steps == 0) {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/model/image_classifier.h"
 #include "trainer/optim/schedule.h"
+#include "trainer/optim/weight_average.h"
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
 #include "trainer/train/data/data_pipeline.h"
@@ -22,6 +24,7 @@ struct Training {
   precision::LossScaler loss_scaler{false};
   std::unique_ptr<parallel::Replica> replica;          ///< DDP or FSDP replica of `model`
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< of the replica's parameters
+  std::optional<optim::WeightAverage> average;         ///< of the replica's parameters (--ema); unset: none
   optim::ScheduleOptions schedule;
   std::int64_t steps_of_epoch = 0;  ///< of a whole epoch
 };
@@ -44,7 +47,8 @@ struct Prepared {
 [[nodiscard]] Result<void> add_replica(Training& training, const config::TrainConfig& config, const JobContext& context,
                                        bool filled = false, std::vector<std::int64_t> gradient_order = {});
 
-/// Creates the optimizer and its schedule. Errors (Usage): parameters of the optimizer are out of range.
+/// Creates the optimizer, its schedule and the average of the weights. Errors (Usage): parameters of the optimizer are
+/// out of range.
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config,
                                          const JobContext& context);
 

@@ -1,5 +1,6 @@
 #include "trainer/train/step/validation.h"
 
+#include "trainer/train/checkpoints/checkpoints.h"
 #include "trainer/train/observer/observer.h"
 #include "trainer/train/step/totals.h"
 #include "trainer/train/step/training.h"
@@ -41,10 +42,7 @@ Result<std::optional<Ending>> ending_asked_for(const Requests& asked, const JobC
                                  : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Outcome> run_validation(const Run& run, const std::function<Requests()>& asked,
-                                      metrics::RunningAverage& sums) {
+std::optional<Outcome> run_pass(const Run& run, const std::function<Requests()>& asked, metrics::RunningAverage& sums) {
   const JobContext& context = run.context;
   Training& training = run.training;
   DataPipeline& data = training.data;
@@ -86,6 +84,28 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Reques
   }
   sums = totals->average;
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Outcome> run_validation(const Run& run, const std::function<Requests()>& asked, Validated& sums) {
+  std::optional<Outcome> ended = run_pass(run, asked, sums.model);
+  std::optional<optim::WeightAverage>& average = run.training.average;
+  if (ended || !average) {
+    return ended;
+  }
+  const auto exchange = [&] {
+    return catch_training_errors(run.context, [&] {
+      run.checkpoints.writer().before_update();  // a save may still copy both
+      average->exchange();
+    });
+  };
+  if (auto failed = exchange()) {
+    return failed;
+  }
+  ended = run_pass(run, asked, sums.average.emplace());
+  auto failed = exchange();
+  return failed ? failed : ended;
 }
 
 }  // namespace rollcall::train

@@ -36,6 +36,8 @@ struct Kind {
   std::uint32_t ranks;
   std::string parallel;
   std::string cpu_offload = "off";
+  std::string optimizer = "adamw";
+  std::string ema = "0";
 };
 
 config::TrainConfig config_of(const Kind& kind, const std::string& resume, const std::string& folder) {
@@ -44,7 +46,8 @@ config::TrainConfig config_of(const Kind& kind, const std::string& resume, const
                                                                       {"model", "resnet18"},
                                                                       {"image-size", "32"},
                                                                       {"batch-size", "2"},
-                                                                      {"optimizer", "adamw"},
+                                                                      {"optimizer", kind.optimizer},
+                                                                      {"ema", kind.ema},
                                                                       {"parallel", kind.parallel},
                                                                       {"cpu-offload", kind.cpu_offload},
                                                                       {"checkpoint-dir", folder},
@@ -84,6 +87,9 @@ struct Session {
       entry.value().mutable_grad() = torch::randn_like(entry.value());
     }
     training.optimizer->step();
+    if (training.average) {
+      training.average->update(0.5);
+    }
     for (at::Tensor& buffer : training.model->buffers()) {
       buffer.add_(3);
     }
@@ -103,7 +109,8 @@ std::map<std::string, std::string> state_in(const std::string& path) {
   const auto loaded = must(checkpoint::format::read_checkpoint(path));
   std::map<std::string, std::string> state;
   for (const auto& tensor : loaded.content.tensors) {
-    if (tensor.path.starts_with("/model/") || tensor.path.starts_with("/optimizer/")) {
+    if (tensor.path.starts_with("/model/") || tensor.path.starts_with("/optimizer/") ||
+        tensor.path.starts_with("/ema/")) {
       state[tensor.path] = {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()};
     }
   }
@@ -155,6 +162,13 @@ void check_same_state(const Kind& saver, const std::vector<Kind>& loaders) {
 TEST(CheckpointFromOtherRanks, RestoresEveryTensorBitForBit) {
   check_same_state({"saver", 4, "fsdp"},
                    {{"fsdp", 3, "fsdp"}, {"ddp", 2, "ddp"}, {"fsdp in main memory", 3, "fsdp", "on"}});
+}
+
+TEST(CheckpointFromOtherRanks, RestoresTheAverageAndMomentsOfLarsAndRmsProp) {
+  for (const std::string optimizer : {"lars", "rmsprop"}) {
+    check_same_state({"saver", 3, "fsdp", "off", optimizer, "0.9"},
+                     {{"fsdp", 2, "fsdp", "on", optimizer, "0.9"}, {"ddp", 2, "ddp", "off", optimizer, "0.9"}});
+  }
 }
 
 TEST(CheckpointFromOtherRanks, RestoresEveryTensorFromCpuOffloadedShards) {

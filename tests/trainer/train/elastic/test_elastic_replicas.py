@@ -43,7 +43,8 @@ def steps_since(run, step):
     return [line["step"] for line in run.lines()[begins[0]:] if line["event"] == "step"]
 
 
-@pytest.mark.parametrize("victim, options", [(1, ()), (0, ("--optimizer=adamw", "--cpu-offload")), (2, ("--checkpoint-mode=sync",))])
+@pytest.mark.parametrize("victim, options", [(1, ()), (0, ("--optimizer=adamw", "--cpu-offload")), (2, ("--checkpoint-mode=sync",)),
+                                             (1, ("--optimizer=lamb", "--ema=0.9"))])
 def test_a_killed_rank_repeats_only_the_steps_since_the_last_replica(training, victim, options):
     expected = training("undisturbed", *SHARDED, f"--max-steps={STEPS}", *options)
     expected.start()

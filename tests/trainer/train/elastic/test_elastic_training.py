@@ -39,6 +39,7 @@ def undisturbed(training, *options, **how):
 
 
 @pytest.mark.parametrize("victim, options", [(1, ()), pytest.param(2, ("--sync-bn", "--optimizer=adamw"), marks=pytest.mark.long),
+                                             pytest.param(1, ("--optimizer=lamb", "--ema=0.9"), marks=pytest.mark.long),
                                              pytest.param(0, (), marks=pytest.mark.long),
                                              pytest.param(1, ("--grad-accumulation=2", "--clip-grad-norm=1"), marks=pytest.mark.long)])
 def test_a_killed_rank_is_replaced_with_bit_identical_results(training, victim, options):
