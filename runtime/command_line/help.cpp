@@ -89,7 +89,10 @@ Option option_of(const Setting& setting) {
     option.default_text = setting.default_text == "true" ? "on" : "off";
   }
   if (setting.kind == settings::Kind::Choice && setting.argument != setting.words()) {
-    option.help.insert(std::min(option.help.find(". "), option.help.size()), fmt::format(": {}", setting.words()));
+    const bool fits = setting.words().size() <= kLineWidth - kHelpColumn;
+    const std::string words =
+        fits ? std::string(setting.words()) : fmt::format("{}", fmt::join(split(setting.words(), '|'), ", "));
+    option.help.insert(std::min(option.help.find(". "), option.help.size()), ": " + words);
   }
   return option;
 }

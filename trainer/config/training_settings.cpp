@@ -58,7 +58,7 @@ constexpr std::array kTrainingSettings{
             "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", "NAME", "Optimizer", "Training", kOptimizers}.common(),
     Setting{"lr", Kind::Number, "3e-4", "RATE",
-            "Learning rate for one rank and micro-batch, see --lr-scaling. With sgd: 0.1 per 256 images", "Training",
+            "Learning rate for a rank and micro-batch, see --lr-scaling. With sgd: 0.1 per 256 images", "Training",
             "", 0, 1e6}
         .common(),
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",

@@ -10,9 +10,19 @@ namespace rollcall::model {
 namespace {
 
 /// A k x k convolution without bias, padded so that stride 1 keeps the size.
-torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
-  return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
+torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                              std::int64_t groups = 1) {
+  return torch::nn::Conv2d(
+      torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).groups(groups).bias(false));
 }
+
+struct BlockShape {
+  std::int64_t in;     ///< channels
+  std::int64_t width;  ///< of the stage; a block has width * kExpansion output channels
+  std::int64_t stride;
+  std::int64_t inner;   ///< channels of the 3x3 convolution of a bottleneck
+  std::int64_t groups;  ///< its groups
+};
 
 /// Makes the shortcut of a block that changes the shape; null if the input can be added unchanged.
 torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::int64_t stride) {
@@ -22,13 +32,13 @@ torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::in
   return torch::nn::Sequential(convolution(in, out, 1, stride), BatchNorm(out));
 }
 
-/// Two 3x3 convolutions and a shortcut; `in` channels to `width`. The shortcut is a strided 1x1 convolution if the
+/// Two 3x3 convolutions and a shortcut; to `width` channels. The shortcut is a strided 1x1 convolution if the
 /// shape changes.
 class BasicBlockImpl : public torch::nn::Module {
  public:
   static constexpr std::int64_t kExpansion = 1;  ///< output channels / width
 
-  BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t stride);
+  explicit BasicBlockImpl(const BlockShape& shape);
   at::Tensor forward(const at::Tensor& input);
   void zero_last_batch_norm();
 
@@ -39,12 +49,12 @@ class BasicBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BasicBlock);
 
-/// 1x1, 3x3 (with the stride), 1x1 convolutions and a shortcut; `in` channels to 4 * `width`.
+/// 1x1, 3x3 (with the stride), 1x1 convolutions and a shortcut; to 4 * `width` channels.
 class BottleneckImpl : public torch::nn::Module {
  public:
   static constexpr std::int64_t kExpansion = 4;
 
-  BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t stride);
+  explicit BottleneckImpl(const BlockShape& shape);
   at::Tensor forward(const at::Tensor& input);
   void zero_last_batch_norm();
 
@@ -55,7 +65,8 @@ class BottleneckImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Bottleneck);
 
-BasicBlockImpl::BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t stride) {
+BasicBlockImpl::BasicBlockImpl(const BlockShape& shape) {
+  const auto& [in, width, stride, inner, groups] = shape;
   conv1_ = register_module("conv1", convolution(in, width, 3, stride));
   bn1_ = register_module("bn1", BatchNorm(width));
   conv2_ = register_module("conv2", convolution(width, width, 3, 1));
@@ -73,12 +84,13 @@ at::Tensor BasicBlockImpl::forward(const at::Tensor& input) {
 
 void BasicBlockImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn2_->weight); }
 
-BottleneckImpl::BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t stride) {
-  conv1_ = register_module("conv1", convolution(in, width, 1, 1));
-  bn1_ = register_module("bn1", BatchNorm(width));
-  conv2_ = register_module("conv2", convolution(width, width, 3, stride));
-  bn2_ = register_module("bn2", BatchNorm(width));
-  conv3_ = register_module("conv3", convolution(width, width * kExpansion, 1, 1));
+BottleneckImpl::BottleneckImpl(const BlockShape& shape) {
+  const auto& [in, width, stride, inner, groups] = shape;
+  conv1_ = register_module("conv1", convolution(in, inner, 1, 1));
+  bn1_ = register_module("bn1", BatchNorm(inner));
+  conv2_ = register_module("conv2", convolution(inner, inner, 3, stride, groups));
+  bn2_ = register_module("bn2", BatchNorm(inner));
+  conv3_ = register_module("conv3", convolution(inner, width * kExpansion, 1, 1));
   bn3_ = register_module("bn3", BatchNorm(width * kExpansion));
   downsample_ = make_downsample(in, width * kExpansion, stride);
   if (downsample_) {
@@ -108,9 +120,9 @@ Error unknown_model(std::string_view name) {
 
 }  // namespace
 
-ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options)
-    : bottleneck_(shape.bottleneck), small_images_(shape.small_images), channels_(shape.width) {
-  conv1_ = register_module("conv1", small_images_ ? convolution(3, channels_, 3, 1) : convolution(3, channels_, 7, 2));
+ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options) : shape_(shape), channels_(shape.width) {
+  conv1_ =
+      register_module("conv1", shape.small_images ? convolution(3, channels_, 3, 1) : convolution(3, channels_, 7, 2));
   bn1_ = register_module("bn1", BatchNorm(channels_));
   for (std::size_t i = 0; i < shape.blocks.size() && shape.blocks[i] > 0; ++i) {
     const torch::nn::Sequential stage = make_stage(shape.blocks[i], shape.width << i, i == 0 ? 1 : 2);
@@ -123,12 +135,16 @@ ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options)
 torch::nn::Sequential ResNetImpl::make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride) {
   torch::nn::Sequential stage;
   for (std::int64_t i = 0; i < blocks; ++i) {
-    const std::int64_t block_stride = i == 0 ? stride : 1;
-    if (bottleneck_) {
-      stage->push_back(Bottleneck(channels_, width, block_stride));
+    const BlockShape block{.in = channels_,
+                           .width = width,
+                           .stride = i == 0 ? stride : 1,
+                           .inner = shape_.inner_width(width),
+                           .groups = shape_.groups};
+    if (shape_.bottleneck) {
+      stage->push_back(Bottleneck(block));
       channels_ = width * BottleneckImpl::kExpansion;
     } else {
-      stage->push_back(BasicBlock(channels_, width, block_stride));
+      stage->push_back(BasicBlock(block));
       channels_ = width * BasicBlockImpl::kExpansion;
     }
   }
@@ -150,7 +166,7 @@ void ResNetImpl::initialise(bool zero_init_residual) {
 at::Tensor ResNetImpl::forward_stem(const at::Tensor& images) {
   RECORD_USER_SCOPE("compute: stem");
   const at::Tensor features = bn1_->relu(conv1_(images));
-  return small_images_ ? features : torch::max_pool2d(features, 3, 2, 1);
+  return shape_.small_images ? features : torch::max_pool2d(features, 3, 2, 1);
 }
 
 at::Tensor ResNetImpl::forward_head(const at::Tensor& features) {

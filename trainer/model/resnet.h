@@ -20,9 +20,9 @@ struct ResNetOptions {
   bool zero_init_residual = false;
 };
 
-/// ResNet (He et al. 2015) as torchvision builds it: the stride of a bottleneck sits in its 3x3 convolution, shortcuts
-/// that change the shape are 1x1 convolutions ("option B"), and every parameter and buffer has torchvision's name. The
-/// stages `layer1`, `layer2` ... are torch::nn::Sequential of blocks.
+/// ResNet (He et al. 2015), ResNeXt and Wide ResNet as torchvision builds it: the stride of a bottleneck sits in its
+/// 3x3 convolution, shortcuts that change the shape are 1x1 convolutions ("option B"), and every parameter and buffer
+/// has torchvision's name. The stages `layer1`, `layer2` ... are torch::nn::Sequential of blocks.
 ///
 /// Initial values are torchvision's too: convolutions normal with variance 2 / fan_out, BatchNorm 1 and 0, `fc` as
 /// nn::Linear does. They are drawn from LibTorch's default generator. Not thread-safe, as any module.
@@ -38,8 +38,7 @@ class ResNetImpl : public ImageClassifier {
   torch::nn::Sequential make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride);
   void initialise(bool zero_init_residual);
 
-  bool bottleneck_;
-  bool small_images_;
+  ResNetShape shape_;
   std::int64_t channels_;  ///< input channels of the next block
   torch::nn::Conv2d conv1_{nullptr};
   BatchNorm bn1_{nullptr};

@@ -15,9 +15,17 @@ struct ResNetShape {
   /// Whether the stem is for images of about 32 x 32 pixels, as in He et al. 2015, section 4.2: a 3 x 3 convolution
   /// instead of a 7 x 7 one with stride 2 and pooling.
   bool small_images = false;
+  std::int64_t groups = 1;        ///< groups of the 3x3 convolution of a bottleneck (Xie et al. 2017)
+  std::int64_t group_width = 64;  ///< channels of each group in the first stage
+
+  /// Returns the channels of a bottleneck's 3x3 convolution in a stage of `stage_width` channels.
+  [[nodiscard]] constexpr std::int64_t inner_width(std::int64_t stage_width) const {
+    return stage_width * group_width / 64 * groups;
+  }
 };
 
-/// All supported models: He et al. 2015, section 4.2 with n = 3, and table 1.
+/// All supported models, with torchvision's names: He et al. 2015, section 4.2 with n = 3, and table 1; Xie et al. 2017
+/// (ResNeXt); Zagoruyko and Komodakis 2016 (Wide ResNet).
 inline constexpr std::array kResNets{
     ResNetShape{.name = "resnet20", .blocks = {3, 3, 3, 0}, .width = 16, .small_images = true},
     ResNetShape{.name = "resnet18", .blocks = {2, 2, 2, 2}},
@@ -25,6 +33,13 @@ inline constexpr std::array kResNets{
     ResNetShape{.name = "resnet50", .blocks = {3, 4, 6, 3}, .bottleneck = true},
     ResNetShape{.name = "resnet101", .blocks = {3, 4, 23, 3}, .bottleneck = true},
     ResNetShape{.name = "resnet152", .blocks = {3, 8, 36, 3}, .bottleneck = true},
+    ResNetShape{.name = "resnext50_32x4d", .blocks = {3, 4, 6, 3}, .bottleneck = true, .groups = 32, .group_width = 4},
+    ResNetShape{
+        .name = "resnext101_32x8d", .blocks = {3, 4, 23, 3}, .bottleneck = true, .groups = 32, .group_width = 8},
+    ResNetShape{
+        .name = "resnext101_64x4d", .blocks = {3, 4, 23, 3}, .bottleneck = true, .groups = 64, .group_width = 4},
+    ResNetShape{.name = "wide_resnet50_2", .blocks = {3, 4, 6, 3}, .bottleneck = true, .group_width = 128},
+    ResNetShape{.name = "wide_resnet101_2", .blocks = {3, 4, 23, 3}, .bottleneck = true, .group_width = 128},
 };
 
 }  // namespace rollcall::model

@@ -7,7 +7,8 @@ import reference.networks
 import torch
 
 pytestmark = pytest.mark.python
-DEPTHS = ["resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
+DEPTHS = ["resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d",
+          "wide_resnet50_2", "wide_resnet101_2"]
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,9 @@ def close(ours, theirs):
 
 @pytest.mark.parametrize("train_mode", [True, False])
 @pytest.mark.parametrize("channels_last", [True, False])
-@pytest.mark.parametrize("name, pixels", [pytest.param("resnet50", 64, marks=pytest.mark.long), ("resnet20", 32)])
+@pytest.mark.parametrize("name, pixels", [pytest.param("resnet50", 64, marks=pytest.mark.long), ("resnet20", 32),
+                                          pytest.param("resnext50_32x4d", 32, marks=pytest.mark.long),
+                                          pytest.param("wide_resnet50_2", 32, marks=pytest.mark.long)])
 def test_resnet_outputs_and_losses_match_torchvision(name, pixels, channels_last, train_mode, tmp_path):
     images, labels = parity.batches(steps=5, size=8, pixels=pixels)
     rate = 0.01 if train_mode else 1e-4  # nothing normalises in eval mode: larger steps explode

@@ -29,14 +29,16 @@ class Layout {
     tensors_.push_back({name + ".num_batches_tracked", {}});
   }
   /// Adds a residual block and returns its output channels.
-  std::int64_t block(const std::string& name, bool bottleneck, std::int64_t in, std::int64_t width, bool downsample) {
-    const std::int64_t out = bottleneck ? 4 * width : width;
-    convolution(name + ".conv1", width, in, bottleneck ? 1 : 3);
-    batch_norm(name + ".bn1", width);
-    convolution(name + ".conv2", width, width, 3);
-    batch_norm(name + ".bn2", width);
-    if (bottleneck) {
-      convolution(name + ".conv3", out, width, 1);
+  std::int64_t block(const std::string& name, const ResNetShape& shape, std::int64_t in, std::int64_t width,
+                     bool downsample) {
+    const std::int64_t inner = shape.bottleneck ? shape.inner_width(width) : width;
+    const std::int64_t out = shape.bottleneck ? 4 * width : width;
+    convolution(name + ".conv1", inner, in, shape.bottleneck ? 1 : 3);
+    batch_norm(name + ".bn1", inner);
+    convolution(name + ".conv2", inner, inner / shape.groups, 3);
+    batch_norm(name + ".bn2", inner);
+    if (shape.bottleneck) {
+      convolution(name + ".conv3", out, inner, 1);
       batch_norm(name + ".bn3", out);
     }
     if (downsample) {
@@ -165,8 +167,7 @@ std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, 
     const std::int64_t width = shape->width << stage;
     for (int block = 0; block < shape->blocks[stage]; ++block) {
       const bool downsample = block == 0 && (stage > 0 || shape->bottleneck);
-      channels =
-          layout.block(fmt::format("layer{}.{}", stage + 1, block), shape->bottleneck, channels, width, downsample);
+      channels = layout.block(fmt::format("layer{}.{}", stage + 1, block), *shape, channels, width, downsample);
     }
   }
   layout.linear("fc", num_classes, channels);

@@ -36,7 +36,9 @@ std::optional<KnownModel> recognised(StateDict& state) {
 }
 
 TEST(KnownModels, AreRecognisedInAnyTensorOrderAndSorted) {
-  for (const char* const name : {"resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}) {
+  for (const char* const name :
+       {"resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
+        "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2"}) {
     StateDict state = state_of(name, 7);
     std::ranges::sort(state.tensors, {}, &StateTensor::key);
     const auto model = recognised(state);
