@@ -142,7 +142,9 @@ ModelConfig model_config(const Settings& settings, std::string script) {
   return {.name = std::string(without_checksum(settings.text("model"))),
           .script = std::move(script),
           .num_classes = settings.integer("num-classes"),
-          .zero_init_residual = settings.on("zero-init-residual"),
+          .resnet = {.zero_init_residual = settings.on("zero-init-residual"),
+                     .stochastic_depth = settings.number("stochastic-depth"),
+                     .dropout = settings.number("dropout")},
           .memory_format = settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous,
           .compute_type = precision::compute_type(settings.text("precision"))};
 }

@@ -17,6 +17,7 @@
 #include "trainer/device/arithmetic.h"
 #include "trainer/distributed/ddp/options.h"
 #include "trainer/metrics/progress_display.h"
+#include "trainer/model/resnet_shapes.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/torch.h"
@@ -52,8 +53,8 @@ struct DataConfig {
 struct ModelConfig {
   std::string name = "resnet50";
   std::string script{};          ///< path of a TorchScript file instead of the network `name`; empty: none
-  std::int64_t num_classes = 0;  ///< 0: the number of classes in the data
-  bool zero_init_residual = false;
+  std::int64_t num_classes = 0;                                     ///< 0: the number of classes in the data
+  model::ResNetOptions resnet{};                                    ///< without `num_classes`
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< memory format of weights and images
   std::optional<at::ScalarType> compute_type = std::nullopt;        ///< unset: float32
 };

@@ -25,6 +25,12 @@ constexpr std::array kTrainingSettings{
             0, 1e6},
     Setting{"zero-init-residual", Kind::Switch, "false", "on|off",
             "Start every residual branch at zero (Goyal et al. 2017), which helps large batches", "Model"},
+    Setting{"stochastic-depth", Kind::Number, "0", "P",
+            "Probability that an image skips the last block's branch in training. Earlier blocks have proportionally "
+            "lower ones",
+            "Model", "", 0, 0.99},
+    Setting{"dropout", Kind::Number, "0", "P",
+            "Probability that a feature before the last layer is dropped in training", "Model", "", 0, 0.99},
     Setting{"channels-last", Kind::Switch, "true", "on|off",
             "Keep images and weights in the channels-last memory format", "Model"},
 

@@ -32,79 +32,91 @@ torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::in
   return torch::nn::Sequential(convolution(in, out, 1, stride), BatchNorm(out));
 }
 
-/// Two 3x3 convolutions and a shortcut; to `width` channels. The shortcut is a strided 1x1 convolution if the
-/// shape changes.
-class BasicBlockImpl : public torch::nn::Module {
+}  // namespace
+
+/// A block: a branch of convolutions, and a shortcut that is added to it. The shortcut is a strided 1x1 convolution if
+/// the shape changes.
+class ResidualBlock : public torch::nn::Module {
+ public:
+  /// Sets the factor of each image's branch in the next forward passes, [N]; undefined: the branch is added as it is.
+  void set_branch_factors(at::Tensor factors) { factors_ = std::move(factors); }
+  virtual void zero_last_batch_norm() = 0;
+
+ protected:
+  void add_downsample(std::int64_t in, std::int64_t out, std::int64_t stride) {
+    downsample_ = make_downsample(in, out, stride);
+    if (downsample_) {
+      register_module("downsample", downsample_);
+    }
+  }
+
+  /// Normalises the branch and adds the shortcut of the block's input.
+  at::Tensor add(BatchNorm& last, const at::Tensor& branch, const at::Tensor& input) {
+    const at::Tensor shortcut = downsample_ ? downsample_->forward(input) : input;
+    if (!factors_.defined()) {
+      return last->add_relu(branch, shortcut);
+    }
+    const at::Tensor normalised = last->forward(branch);
+    return (normalised * factors_.to(normalised.scalar_type()).view({-1, 1, 1, 1})).add_(shortcut).relu_();
+  }
+
+ private:
+  torch::nn::Sequential downsample_{nullptr};
+  at::Tensor factors_;
+};
+
+namespace {
+
+/// Two 3x3 convolutions to `width` channels.
+class BasicBlockImpl : public ResidualBlock {
  public:
   static constexpr std::int64_t kExpansion = 1;  ///< output channels / width
 
-  explicit BasicBlockImpl(const BlockShape& shape);
-  at::Tensor forward(const at::Tensor& input);
-  void zero_last_batch_norm();
+  explicit BasicBlockImpl(const BlockShape& shape) {
+    const auto& [in, width, stride, inner, groups] = shape;
+    conv1_ = register_module("conv1", convolution(in, width, 3, stride));
+    bn1_ = register_module("bn1", BatchNorm(width));
+    conv2_ = register_module("conv2", convolution(width, width, 3, 1));
+    bn2_ = register_module("bn2", BatchNorm(width));
+    add_downsample(in, width * kExpansion, stride);
+  }
+
+  at::Tensor forward(const at::Tensor& input) { return add(bn2_, conv2_(bn1_->relu(conv1_(input))), input); }
+  void zero_last_batch_norm() override { torch::nn::init::zeros_(bn2_->weight); }
 
  private:
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
   BatchNorm bn1_{nullptr}, bn2_{nullptr};
-  torch::nn::Sequential downsample_{nullptr};
 };
 TORCH_MODULE(BasicBlock);
 
-/// 1x1, 3x3 (with the stride), 1x1 convolutions and a shortcut; to 4 * `width` channels.
-class BottleneckImpl : public torch::nn::Module {
+/// 1x1, 3x3 (with the stride), 1x1 convolutions to 4 * `width` channels.
+class BottleneckImpl : public ResidualBlock {
  public:
   static constexpr std::int64_t kExpansion = 4;
 
-  explicit BottleneckImpl(const BlockShape& shape);
-  at::Tensor forward(const at::Tensor& input);
-  void zero_last_batch_norm();
+  explicit BottleneckImpl(const BlockShape& shape) {
+    const auto& [in, width, stride, inner, groups] = shape;
+    conv1_ = register_module("conv1", convolution(in, inner, 1, 1));
+    bn1_ = register_module("bn1", BatchNorm(inner));
+    conv2_ = register_module("conv2", convolution(inner, inner, 3, stride, groups));
+    bn2_ = register_module("bn2", BatchNorm(inner));
+    conv3_ = register_module("conv3", convolution(inner, width * kExpansion, 1, 1));
+    bn3_ = register_module("bn3", BatchNorm(width * kExpansion));
+    add_downsample(in, width * kExpansion, stride);
+  }
+
+  at::Tensor forward(const at::Tensor& input) {
+    const at::Tensor narrow = bn2_->relu(conv2_(bn1_->relu(conv1_(input))));
+    return add(bn3_, conv3_(narrow), input);
+  }
+  void zero_last_batch_norm() override { torch::nn::init::zeros_(bn3_->weight); }
 
  private:
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
   BatchNorm bn1_{nullptr}, bn2_{nullptr}, bn3_{nullptr};
-  torch::nn::Sequential downsample_{nullptr};
 };
 TORCH_MODULE(Bottleneck);
-
-BasicBlockImpl::BasicBlockImpl(const BlockShape& shape) {
-  const auto& [in, width, stride, inner, groups] = shape;
-  conv1_ = register_module("conv1", convolution(in, width, 3, stride));
-  bn1_ = register_module("bn1", BatchNorm(width));
-  conv2_ = register_module("conv2", convolution(width, width, 3, 1));
-  bn2_ = register_module("bn2", BatchNorm(width));
-  downsample_ = make_downsample(in, width * kExpansion, stride);
-  if (downsample_) {
-    register_module("downsample", downsample_);
-  }
-}
-
-at::Tensor BasicBlockImpl::forward(const at::Tensor& input) {
-  const at::Tensor branch = conv2_(bn1_->relu(conv1_(input)));
-  return bn2_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
-}
-
-void BasicBlockImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn2_->weight); }
-
-BottleneckImpl::BottleneckImpl(const BlockShape& shape) {
-  const auto& [in, width, stride, inner, groups] = shape;
-  conv1_ = register_module("conv1", convolution(in, inner, 1, 1));
-  bn1_ = register_module("bn1", BatchNorm(inner));
-  conv2_ = register_module("conv2", convolution(inner, inner, 3, stride, groups));
-  bn2_ = register_module("bn2", BatchNorm(inner));
-  conv3_ = register_module("conv3", convolution(inner, width * kExpansion, 1, 1));
-  bn3_ = register_module("bn3", BatchNorm(width * kExpansion));
-  downsample_ = make_downsample(in, width * kExpansion, stride);
-  if (downsample_) {
-    register_module("downsample", downsample_);
-  }
-}
-
-at::Tensor BottleneckImpl::forward(const at::Tensor& input) {
-  const at::Tensor narrow = bn2_->relu(conv2_(bn1_->relu(conv1_(input))));
-  const at::Tensor branch = conv3_(narrow);
-  return bn3_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
-}
-
-void BottleneckImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn3_->weight); }
 
 Error unknown_model(std::string_view name) {
   std::vector<std::string> names;
@@ -120,7 +132,8 @@ Error unknown_model(std::string_view name) {
 
 }  // namespace
 
-ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options) : shape_(shape), channels_(shape.width) {
+ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options)
+    : shape_(shape), stochastic_depth_(options.stochastic_depth), dropout_(options.dropout), channels_(shape.width) {
   conv1_ =
       register_module("conv1", shape.small_images ? convolution(3, channels_, 3, 1) : convolution(3, channels_, 7, 2));
   bn1_ = register_module("bn1", BatchNorm(channels_));
@@ -140,13 +153,12 @@ torch::nn::Sequential ResNetImpl::make_stage(std::int64_t blocks, std::int64_t w
                            .stride = i == 0 ? stride : 1,
                            .inner = shape_.inner_width(width),
                            .groups = shape_.groups};
-    if (shape_.bottleneck) {
-      stage->push_back(Bottleneck(block));
-      channels_ = width * BottleneckImpl::kExpansion;
-    } else {
-      stage->push_back(BasicBlock(block));
-      channels_ = width * BasicBlockImpl::kExpansion;
-    }
+    const auto add = [&](auto made) {
+      blocks_.push_back(made.ptr());
+      stage->push_back(made);
+      channels_ = width * made->kExpansion;
+    };
+    shape_.bottleneck ? add(Bottleneck(block)) : add(BasicBlock(block));
   }
   return stage;
 }
@@ -155,11 +167,28 @@ void ResNetImpl::initialise(bool zero_init_residual) {
   for (const std::shared_ptr<torch::nn::Module>& module : modules(/*include_self=*/false)) {
     if (auto* conv = module->as<torch::nn::Conv2dImpl>()) {
       torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
-    } else if (auto* block = module->as<BottleneckImpl>(); block != nullptr && zero_init_residual) {
+    } else if (auto* block = dynamic_cast<ResidualBlock*>(module.get()); block != nullptr && zero_init_residual) {
       block->zero_last_batch_norm();
-    } else if (auto* pair = module->as<BasicBlockImpl>(); pair != nullptr && zero_init_residual) {
-      pair->zero_last_batch_norm();
     }
+  }
+}
+
+std::vector<double> ResNetImpl::drop_rates() const {
+  std::vector<double> rates;
+  for (std::size_t i = 0; stochastic_depth_ > 0 && i < blocks_.size(); ++i) {
+    rates.push_back(stochastic_depth_ * static_cast<double>(i) / static_cast<double>(blocks_.size() - 1));
+  }
+  rates.insert(rates.end(), dropout_ > 0 ? static_cast<std::size_t>(channels_) : 0, dropout_);
+  return rates;
+}
+
+/// Divides by the probability to be kept, so that the mean stays.
+void ResNetImpl::set_branch_factors(const at::Tensor& kept) {
+  const std::vector<double> rates = drop_rates();
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const bool drops = kept.defined() && stochastic_depth_ > 0 && rates[i] > 0;
+    blocks_[i]->set_branch_factors(
+        drops ? kept.select(1, static_cast<std::int64_t>(i)).to(at::kFloat).div_(1 - rates[i]) : at::Tensor());
   }
 }
 
@@ -169,18 +198,24 @@ at::Tensor ResNetImpl::forward_stem(const at::Tensor& images) {
   return shape_.small_images ? features : torch::max_pool2d(features, 3, 2, 1);
 }
 
-at::Tensor ResNetImpl::forward_head(const at::Tensor& features) {
+at::Tensor ResNetImpl::forward_head(const at::Tensor& features, const at::Tensor& kept) {
   RECORD_USER_SCOPE("compute: head");
-  return fc_(torch::adaptive_avg_pool2d(features, {1, 1}).flatten(1));
+  at::Tensor pooled = torch::adaptive_avg_pool2d(features, {1, 1}).flatten(1);
+  if (kept.defined() && dropout_ > 0) {
+    const at::Tensor of_features = kept.narrow(1, kept.size(1) - channels_, channels_);
+    pooled = pooled * of_features.to(pooled.scalar_type()).div_(1 - dropout_);
+  }
+  return fc_(pooled);
 }
 
-at::Tensor ResNetImpl::forward(const at::Tensor& images) {
+at::Tensor ResNetImpl::forward(const at::Tensor& images, const at::Tensor& kept) {
+  set_branch_factors(kept);
   at::Tensor features = forward_stem(images);
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     RECORD_USER_SCOPE("compute: layer" + std::to_string(i + 1));
     features = stages_[i]->forward(features);
   }
-  return forward_head(features);
+  return forward_head(features, kept);
 }
 
 Result<ResNet> make_model(std::string_view name, const ResNetOptions& options) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,12 +14,7 @@
 
 namespace rollcall::model {
 
-struct ResNetOptions {
-  std::int64_t num_classes = 1000;
-  /// The last BatchNorm of every block starts with weight 0, so that each block starts as the identity
-  /// (Goyal et al. 2017, section 5.1).
-  bool zero_init_residual = false;
-};
+class ResidualBlock;
 
 /// ResNet (He et al. 2015), ResNeXt and Wide ResNet as torchvision builds it: the stride of a bottleneck sits in its
 /// 3x3 convolution, shortcuts that change the shape are 1x1 convolutions ("option B"), and every parameter and buffer
@@ -30,19 +26,24 @@ class ResNetImpl : public ImageClassifier {
  public:
   ResNetImpl(const ResNetShape& shape, const ResNetOptions& options);
 
-  at::Tensor forward(const at::Tensor& images) override;
+  at::Tensor forward(const at::Tensor& images, const at::Tensor& kept = {}) override;
+  [[nodiscard]] std::vector<double> drop_rates() const override;
 
  private:
   at::Tensor forward_stem(const at::Tensor& images);
-  at::Tensor forward_head(const at::Tensor& features);
+  at::Tensor forward_head(const at::Tensor& features, const at::Tensor& kept);
+  void set_branch_factors(const at::Tensor& kept);
   torch::nn::Sequential make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride);
   void initialise(bool zero_init_residual);
 
   ResNetShape shape_;
+  double stochastic_depth_;
+  double dropout_;
   std::int64_t channels_;  ///< input channels of the next block
   torch::nn::Conv2d conv1_{nullptr};
   BatchNorm bn1_{nullptr};
   std::vector<torch::nn::Sequential> stages_;
+  std::vector<std::shared_ptr<ResidualBlock>> blocks_;  ///< of all stages
   torch::nn::Linear fc_{nullptr};
 };
 TORCH_MODULE(ResNet);

@@ -24,6 +24,17 @@ struct ResNetShape {
   }
 };
 
+struct ResNetOptions {
+  std::int64_t num_classes = 1000;
+  /// The last BatchNorm of every block starts with weight 0, so that each block starts as the identity
+  /// (Goyal et al. 2017, section 5.1).
+  bool zero_init_residual = false;
+  /// Probability that an image skips the last block's branch in training; earlier blocks have proportionally lower
+  /// ones, the first 0 (Huang et al. 2016, in the form of timm's drop_path_rate).
+  double stochastic_depth = 0;
+  double dropout = 0;  ///< of the features before the last layer
+};
+
 /// All supported models, with torchvision's names: He et al. 2015, section 4.2 with n = 3, and table 1; Xie et al. 2017
 /// (ResNeXt); Zagoruyko and Komodakis 2016 (Wide ResNet).
 inline constexpr std::array kResNets{

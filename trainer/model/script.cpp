@@ -39,7 +39,7 @@ class ScriptImpl final : public ImageClassifier {
  public:
   explicit ScriptImpl(torch::jit::Module script) : script_(std::move(script)) { register_state(script_, *this); }
 
-  at::Tensor forward(const at::Tensor& images) override {
+  at::Tensor forward(const at::Tensor& images, const at::Tensor& /*kept*/) override {
     RECORD_USER_SCOPE("compute: script");
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
     return script_.forward({images}).toTensor();

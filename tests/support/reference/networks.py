@@ -39,6 +39,33 @@ def load(path):
     return torch.jit.load(path)
 
 
+def drop_path(branch, kept, rate):
+    """timm's drop_path() (timm/layers/drop.py) with its Bernoulli numbers given."""
+    return branch * kept.view(-1, 1, 1, 1).to(branch.dtype).div_(1 - rate)
+
+
+def blocks_of(network):
+    return [block for name, layer in network.named_children() if name.startswith("layer") for block in layer]
+
+
+def drop(network, rates, kept):
+    """What timm's ResNet with drop_path_rate and drop_rate does in its next forward in training: `kept`, [images, columns], has a
+    column a block, then one a feature. Returns what takes it back."""
+    blocks = blocks_of(network)
+    hooks = []
+    if rates["blocks"]:
+        for number, block in enumerate(blocks):
+            rate = rates["blocks"] * number / (len(blocks) - 1)  # timm's make_blocks(): "stochastic depth linear decay rule"
+            last = block.bn2 if isinstance(block, BasicBlock) else block.bn3
+            if rate > 0:
+                hooks.append(last.register_forward_hook(lambda _m, _i, out, n=number, r=rate: drop_path(out, kept[:, n], r)))
+    if rates["features"]:
+        of_features = kept[:, -network.fc.in_features:]
+        hooks.append(network.fc.register_forward_pre_hook(
+            lambda _m, inputs: (inputs[0] * of_features.to(inputs[0].dtype).div_(1 - rates["features"]),)))
+    return lambda: [hook.remove() for hook in hooks]
+
+
 def make(name, **options):
     if name.endswith(".pt"):
         return load(name)

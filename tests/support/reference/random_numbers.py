@@ -6,6 +6,7 @@ import numpy
 
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1
 AUGMENTATION, PERMUTATION, SPLIT, FAKE_PIXELS, FAKE_LABEL, WINDOW, BATCH_MIX, MODEL = range(1, 9)
+DROP = 11
 
 
 def mix(x):

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from . import networks, optimizers, order, pictures
+from . import networks, optimizers, order, pictures, random_numbers
 from .random_numbers import MODEL, Random
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
@@ -17,6 +17,7 @@ DEFAULTS = {
     "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "randaugment-mstd": 0.5, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
     "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
+    "stochastic-depth": 0.0, "dropout": 0.0,
     "channels-last": True, "epochs": 120, "max-steps": 0, "global-batch": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0,
     "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,
     "lr-milestones": "30,60,80", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "warmup-start-factor": 0.0,
@@ -155,12 +156,21 @@ class Training:
         self.records, self.step, self.skipped, self.unrecorded = [], 0, 0, Sums()
 
     def batch(self, samples, first_position, epoch):
-        """Images, labels, partners' labels, own labels' weight, what counts."""
+        """Images, labels, partners' labels, own labels' weight, what counts, what is kept."""
         found = [self.data.training(index, epoch + (repetition << 24)) for index, _, repetition in samples]
         images, labels = torch.stack([image for image, _ in found]), torch.tensor([label for _, label in found])
         images, partners, weight = pictures.mixed(self.rounded(images), labels, self.settings, epoch, first_position)
         images = self.rounded(images)
-        return images, labels, partners, weight, torch.tensor([counted for _, counted, _ in samples])
+        kept = self.drawn_kept(epoch, first_position, len(samples))
+        return images, labels, partners, weight, torch.tensor([counted for _, counted, _ in samples]), kept
+
+    def drawn_kept(self, epoch, first_position, images):
+        """What each image of a batch keeps: 32 bits a column, from a stream of its position in the epoch."""
+        depth, features = self.settings["stochastic-depth"], self.settings["dropout"]
+        blocks = len(networks.blocks_of(self.network)) if depth else 0
+        rates = [depth * i / (blocks - 1) for i in range(blocks)] + [features] * (self.network.fc.in_features if features else 0)
+        streams = [random_numbers.Random(self.settings["seed"], random_numbers.DROP, epoch, first_position + i) for i in range(images)]
+        return torch.tensor([[stream.bits() >= rate * 2**32 for rate in rates] for stream in streams])
 
     def rounded(self, images):
         """As images of that type have their pixels."""
@@ -197,8 +207,11 @@ class Training:
         self.optimizer.zero_grad()
         torch.manual_seed(Random(self.settings["seed"], MODEL, rank, self.step + 1).bits())
         self.use_buffers_of(0 if self.settings["broadcast-buffers"] and self.settings["parallel"] == "ddp" else rank)
-        for images, labels, partners, weight, counted in batches:
+        for images, labels, partners, weight, counted, kept in batches:
+            rates = {"blocks": self.settings["stochastic-depth"], "features": self.settings["dropout"]}
+            all_again = networks.drop(self.network, rates, kept)
             outputs = self.outputs(images)
+            all_again()
             losses = self.losses(outputs, labels, partners, weight)
             self.scaler.scale(losses.mean() / self.settings["grad-accumulation"]).backward()
             self.sums.add(outputs, labels, losses, counted)
@@ -209,9 +222,9 @@ class Training:
         """With SyncBatchNorm all ranks are one batch."""
         joined = []
         for of_micro in zip(*batches_of_ranks):
-            images, labels, partners, weights, counted = zip(*of_micro)
+            images, labels, partners, weights, counted, kept = zip(*of_micro)
             weight = torch.cat([torch.full((len(own),), one) for own, one in zip(labels, weights)])
-            joined.append((torch.cat(images), torch.cat(labels), torch.cat(partners), weight, torch.cat(counted)))
+            joined.append((torch.cat(images), torch.cat(labels), torch.cat(partners), weight, torch.cat(counted), torch.cat(kept)))
         gradients = self.gradients_of_rank(0, joined)
         self.buffers_of = [self.buffers_of[0]] * self.ranks
         return gradients

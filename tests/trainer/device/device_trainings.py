@@ -5,7 +5,8 @@ from trainer_ranks import SMALL
 STAND_IN = "--device=stand_in"
 DATA = ("--data=fake", "--fake-size=100", *SMALL, "--image-size=16", "--train-num-workers=2", "--lr=0.01", "--epochs=2",
         "--valid-epochs=1", "--log-steps=1", "--checkpoint-epochs=1", "--keep-last=9")
-RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
+RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--stochastic-depth=0.3", "--dropout=0.2",
+          "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
 GRAPH = "--cuda-graph=on"
 EAGER_STEPS = 11
 GRAPHS_OF_A_STEP = 2  # its gradients, and what they change

@@ -144,6 +144,8 @@ TABLE = {
     "model": Numbers({"model": "resnet18"}),
     "num-classes": Numbers({"num-classes": 12}),
     "zero-init-residual": Numbers({"zero-init-residual": False}),
+    "stochastic-depth": Numbers({"stochastic-depth": 0.6}),
+    "dropout": Numbers({"dropout": 0.4}, {"batch-size": 4}, ranks=2),
     "channels-last": setting_effects.channels_last,
     "epochs": Numbers({"epochs": 2}),
     "max-steps": Numbers({"max-steps": 3}),

@@ -24,6 +24,7 @@ struct Batch {
   at::Tensor second_labels;  ///< int64 [n]: the label that has the rest of the weight; undefined without mixing
   double label_weight = 1;   ///< weight of `labels`; `second_labels` has 1 - label_weight
   at::Tensor label_weights;  ///< float32 [2]: both weights, if a device reads them; else undefined
+  at::Tensor kept;           ///< see ResNetImpl::forward(); undefined: the model drops nothing. Set by the step
   at::Tensor counted;        ///< bool [n]; false for padding and for replacements of bad samples
   std::int64_t step = 0;
   std::vector<Error> bad;  ///< one for each unreadable sample that is not padding; BadData: it is damaged

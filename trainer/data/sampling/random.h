@@ -17,6 +17,7 @@ enum class Purpose : std::uint32_t {
   Window = 6,
   BatchMix = 7,
   Model = 8,
+  Drop = 11,
 };
 
 /// Random numbers as a function of (seed, purpose, epoch, sample): a sample gets the same ones whichever thread or rank

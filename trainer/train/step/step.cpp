@@ -11,6 +11,7 @@
 #include "trainer/torch.h"
 #include "trainer/train/checkpoints/checkpoints.h"
 #include "trainer/train/process.h"
+#include "trainer/train/step/drop.h"
 
 namespace rollcall::train {
 
@@ -19,6 +20,7 @@ Steps::Steps(const Run& run)
       config_(run.config),
       training_(run.training),
       replica_(*run.training.replica),
+      drop_rates_(run.training.model->drop_rates()),
       batches_(virtual_ranks(run.config, run.context).mine * run.config.grad_accumulation()),
       update_graph_(run.context) {
   if (run.captures) {
@@ -114,7 +116,9 @@ void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   run_.observer.batch_read(step.numbers.step, read.images, config_.data.datasets.normalisation);
   seed(step.numbers.step, done);
   const double begun = seconds_now();
-  const data::Batch batch = training_.data.prefetcher->to_device(read);
+  data::Batch batch = training_.data.prefetcher->to_device(read);
+  batch.kept =
+      draw_kept(drop_rates_, *training_.data.train_sampler, read.step, batch.images.size(0), run_.context.device);
   if (is_graph_ready()) {
     graph_->keep(static_cast<std::size_t>(done), batch);
     if (done + 1 == batches_) {
@@ -138,7 +142,7 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
   at::Tensor losses;
   const at::Tensor loss = replica_.forward([&] {
     RECORD_USER_SCOPE("phase: forward");
-    outputs = outputs_of(training_, config_, run_.context, batch.images);
+    outputs = outputs_of(training_, config_, run_.context, batch.images, batch.kept);
     losses = losses_of(outputs, batch, config_.optim.label_smoothing);
     return losses.mean();
   });

@@ -99,6 +99,7 @@ class Steps {
   const config::TrainConfig& config_;
   Training& training_;
   parallel::Replica& replica_;
+  const std::vector<double> drop_rates_;        ///< of the model
   const std::int64_t batches_;                  ///< batches of this rank in a step: of each of its virtual ranks
   std::int64_t first_step_ = 0;                 ///< of the current epoch that this run does
   std::optional<StepGraph> graph_;              ///< graph of the gradients (--cuda-graph)

@@ -88,6 +88,9 @@ void StepGraph::keep(std::size_t number, const data::Batch& batch) {
   keep_in(place.images, batch.images);
   keep_in(place.labels, batch.labels);
   keep_in(place.counted, batch.counted);
+  if (batch.kept.defined()) {
+    keep_in(place.kept, batch.kept);
+  }
   if (!mixes_) {
     return;
   }

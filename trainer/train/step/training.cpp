@@ -26,9 +26,9 @@ Result<model::Model> made_model(const config::TrainConfig& config, std::int64_t 
     return model::load_script(
         wanted.script, {.num_classes = outputs, .image_sizes = {images.image_size, data::valid_image_size(images)}});
   }
-  ASSIGN_OR_RETURN(
-      const model::ResNet made,
-      model::make_model(wanted.name, {.num_classes = outputs, .zero_init_residual = wanted.zero_init_residual}));
+  model::ResNetOptions options = wanted.resnet;
+  options.num_classes = outputs;
+  ASSIGN_OR_RETURN(const model::ResNet made, model::make_model(wanted.name, options));
   return model::Model(made.ptr());
 }
 
@@ -214,13 +214,13 @@ Result<Prepared> prepare_standby(const config::TrainConfig& config) {
 }
 
 at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const JobContext& context,
-                      const at::Tensor& images) {
+                      const at::Tensor& images, const at::Tensor& kept) {
   const precision::Autocast autocast(config.model.compute_type, context.device.type());
   // A channels-last image would make everything computed from it channels-last, whatever the weights' format.
   const bool is_computed_in = images.scalar_type() == config.model.compute_type;
   const at::Tensor input =
       (is_computed_in ? images : images.to(training.replica->input_type())).contiguous(config.model.memory_format);
-  return training.model->forward(input).to(at::kFloat);
+  return training.model->forward(input, kept).to(at::kFloat);
 }
 
 }  // namespace rollcall::train

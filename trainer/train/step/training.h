@@ -58,9 +58,9 @@ struct Prepared {
 [[nodiscard]] Result<Prepared> prepare_standby(const config::TrainConfig& config);
 
 /// Returns the model's outputs for images on its device: float32 [images, classes], under autocast if configured.
-/// Throws what LibTorch throws.
+/// `kept`: see ResNetImpl::forward(). Throws what LibTorch throws.
 [[nodiscard]] at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const JobContext& context,
-                                    const at::Tensor& images);
+                                    const at::Tensor& images, const at::Tensor& kept = {});
 
 /// Runs a pass over synthetic images that fixes the order of the replica's buckets; see Replica::warm_up(). Collective.
 /// Errors (Unavailable): a peer was lost.
