@@ -195,7 +195,9 @@ Result<OptimConfig> optim_config(const Settings& settings) {
   config.clip_grad_norm = settings.number("clip-grad-norm");
   config.ema_decay = settings.number("ema");
   config.ema_steps = settings.integer("ema-steps");
-  config.label_smoothing = settings.number("label-smoothing");
+  config.loss = {.binary = settings.text("loss") == "bce",
+                 .label_smoothing = settings.number("label-smoothing"),
+                 .target_threshold = settings.number("bce-target-threshold")};
   return config;
 }
 

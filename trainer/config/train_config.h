@@ -52,11 +52,17 @@ struct DataConfig {
 
 struct ModelConfig {
   std::string name = "resnet50";
-  std::string script{};          ///< path of a TorchScript file instead of the network `name`; empty: none
-  std::int64_t num_classes = 0;                                     ///< 0: the number of classes in the data
-  model::ResNetOptions resnet{};                                    ///< without `num_classes`
+  std::string script{};           ///< path of a TorchScript file instead of the network `name`; empty: none
+  std::int64_t num_classes = 0;   ///< 0: the number of classes in the data
+  model::ResNetOptions resnet{};  ///< without `num_classes`
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< memory format of weights and images
   std::optional<at::ScalarType> compute_type = std::nullopt;        ///< unset: float32
+};
+
+struct LossConfig {
+  bool binary = false;  ///< binary cross entropy of each class, the mean over the classes; false: cross entropy
+  double label_smoothing = 0;
+  double target_threshold = 0;  ///< of binary cross entropy: targets are 1 above it, else 0; 0: they stay
 };
 
 struct OptimConfig {
@@ -74,7 +80,7 @@ struct OptimConfig {
   double clip_grad_norm = 0;  ///< 0: no limit
   double ema_decay = 0;       ///< 0: no average of the weights
   std::int64_t ema_steps = 1;
-  double label_smoothing = 0;
+  LossConfig loss{};
 };
 
 /// Whether a device captures the steps of a training as a graph. Auto means off until it was measured on hardware.

@@ -129,6 +129,13 @@ constexpr std::array kTrainingSettings{
             "also scales the loss",
             "Training"}
         .common(),
+    Setting{
+        "loss", Kind::Choice, "cross-entropy", "cross-entropy|bce",
+        "Loss of the training and of validations. bce: binary cross entropy of each class, the mean over all classes",
+        "Training"},
+    Setting{"bce-target-threshold", Kind::Number, "0", "X",
+            "Make targets of --loss=bce 1 if they are above this, and 0 otherwise. 0: leave them", "Training", "", 0,
+            1},
     Setting{"label-smoothing", Kind::Number, "0", "FACTOR", "Label smoothing of the loss", "Training", "", 0, 1},
 
 };

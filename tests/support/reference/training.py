@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from . import networks, optimizers, order, pictures, random_numbers
+from . import losses, networks, optimizers, order, pictures, random_numbers
 from .random_numbers import MODEL, Random
 
 # What a training is where nothing is said: written after docs/reference/settings.md by hand, so that a default that changes is noticed.
@@ -22,7 +22,8 @@ DEFAULTS = {
     "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,
     "lr-milestones": "30,60,80", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "warmup-start-factor": 0.0,
     "scale-optim-params": False, "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "weight-decay-all": False, "adam-beta1": 0.9,
-    "adam-beta2": 0.999, "adam-eps": 1e-8, "clip-grad-norm": 0.0, "precision": "fp32", "label-smoothing": 0.0, "parallel": "ddp",
+    "adam-beta2": 0.999, "adam-eps": 1e-8, "clip-grad-norm": 0.0, "precision": "fp32", "loss": "cross-entropy", "bce-target-threshold": 0.0,
+    "label-smoothing": 0.0, "parallel": "ddp",
     "gradient-compression": "none", "broadcast-buffers": True, "param-dtype": "fp32", "reduce-dtype": "fp32", "accumulate": "whole",
     "sync-bn": False, "valid-epochs": 10, "log-steps": 10, "lars-trust": 0.001, "rmsprop-alpha": 0.99, "ema": 0.0, "ema-steps": 1,
 }
@@ -190,6 +191,9 @@ class Training:
             return self.network(images).float()
 
     def losses(self, outputs, labels, partners, weight):
+        if self.settings["loss"] == "bce":
+            smoothing, threshold = self.settings["label-smoothing"], self.settings["bce-target-threshold"] or None
+            return losses.binary_cross_entropy(outputs, losses.mixup_target(outputs, labels, partners, weight, smoothing), threshold)
         cross_entropy = lambda targets: torch.nn.functional.cross_entropy(  # noqa: E731
             outputs, targets, reduction="none", label_smoothing=self.settings["label-smoothing"])
         return cross_entropy(labels) * weight + cross_entropy(partners) * (1 - weight)
@@ -212,9 +216,9 @@ class Training:
             all_again = networks.drop(self.network, rates, kept)
             outputs = self.outputs(images)
             all_again()
-            losses = self.losses(outputs, labels, partners, weight)
-            self.scaler.scale(losses.mean() / self.settings["grad-accumulation"]).backward()
-            self.sums.add(outputs, labels, losses, counted)
+            of_images = self.losses(outputs, labels, partners, weight)
+            self.scaler.scale(of_images.mean() / self.settings["grad-accumulation"]).backward()
+            self.sums.add(outputs, labels, of_images, counted)
         self.keep_buffers_of(rank)
         return [p.grad for p in self.network.parameters()]
 
@@ -328,8 +332,11 @@ class Training:
             outputs = self.outputs(images)
             if settings["valid-flip"]:
                 outputs = (outputs + self.outputs(torch.flip(images, dims=[3]))) / 2
-            losses = torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
-            sums.add(outputs, labels, losses, torch.ones(len(labels), dtype=torch.bool))
+            if settings["loss"] == "bce":
+                of_images = losses.binary_cross_entropy(outputs, torch.nn.functional.one_hot(labels, outputs.shape[1]).float())
+            else:
+                of_images = torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
+            sums.add(outputs, labels, of_images, torch.ones(len(labels), dtype=torch.bool))
         self.network = own
         return sums.means()
 

@@ -180,6 +180,8 @@ TABLE = {
     "ema-steps": setting_effects.ema_steps,
     "clip-grad-norm": rounded({"clip-grad-norm": 0.7}),
     "precision": Numbers({"precision": "bf16"}),
+    "loss": Numbers({"loss": "bce"}, {"mixup": 0.5, "label-smoothing": 0.1}),
+    "bce-target-threshold": Numbers({"bce-target-threshold": 0.2}, {"loss": "bce", "cutmix": 1.0, "label-smoothing": 0.1}),
     "label-smoothing": Numbers({"label-smoothing": 0.3}),
     "parallel": setting_effects.parallel,
     "elastic": Elsewhere("tests/trainer/train/elastic/test_elastic_training.py", "test_a_killed_rank_is_replaced_with_bit_identical_results"),

@@ -12,6 +12,7 @@
 #include "trainer/train/checkpoints/checkpoints.h"
 #include "trainer/train/process.h"
 #include "trainer/train/step/drop.h"
+#include "trainer/train/step/loss.h"
 
 namespace rollcall::train {
 
@@ -143,7 +144,7 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
   const at::Tensor loss = replica_.forward([&] {
     RECORD_USER_SCOPE("phase: forward");
     outputs = outputs_of(training_, config_, run_.context, batch.images, batch.kept);
-    losses = losses_of(outputs, batch, config_.optim.label_smoothing);
+    losses = losses_of(outputs, batch, config_.optim.loss);
     return losses.mean();
   });
   const double forwarded = seconds_now();

@@ -1,6 +1,5 @@
 #include "trainer/train/step/totals.h"
 
-#include <ATen/record_function.h>
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -11,23 +10,6 @@
 #include "trainer/torch.h"
 
 namespace rollcall::train {
-
-at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
-  return torch::cross_entropy_loss(outputs, labels, {}, at::Reduction::None, -100, label_smoothing);
-}
-
-at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing) {
-  RECORD_USER_SCOPE("compute: loss");
-  at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
-  if (batch.label_weight == 1 && !batch.label_weights.defined()) {
-    return first;
-  }
-  const at::Tensor second = losses_of(outputs, batch.second_labels, label_smoothing);
-  if (batch.label_weights.defined()) {
-    return first * batch.label_weights.select(0, 0) + second * batch.label_weights.select(0, 1);
-  }
-  return first * batch.label_weight + second * (1 - batch.label_weight);
-}
 
 at::Tensor count(const at::Tensor& outputs, const at::Tensor& labels, const at::Tensor& losses,
                  const at::Tensor& counted) {

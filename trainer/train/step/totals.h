@@ -18,13 +18,6 @@
 
 namespace rollcall::train {
 
-/// Returns the cross entropy of each image, float32 [images]. `outputs`: [images, classes], float32; `labels`: int64
-/// [images].
-[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing);
-
-/// Does the same for mixed labels: each label's loss by its weight, which equals one loss against the mixed label.
-[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing);
-
 /// The values that the ranks exchange once a step's gradients are complete.
 struct Totals {
   metrics::RunningAverage average;

@@ -13,7 +13,7 @@
 #include "trainer/train/observer/meters.h"
 #include "trainer/train/outcome.h"
 #include "trainer/train/process.h"
-#include "trainer/train/step/totals.h"
+#include "trainer/train/step/loss.h"
 #include "trainer/train/step/training.h"
 
 namespace rollcall::train {
@@ -121,7 +121,7 @@ class Trial {
     training_.replica->set_gradient_sync(last);
     const at::Tensor loss = training_.replica->forward([&] {
       const at::Tensor outputs = outputs_of(training_, config_, context_, batch.images);
-      return losses_of(outputs, batch, config_.optim.label_smoothing).mean();
+      return losses_of(outputs, batch, config_.optim.loss).mean();
     });
     (loss / config_.grad_accumulation()).backward();
     loss_ = loss_ + loss.detach() / batches_;

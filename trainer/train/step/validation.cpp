@@ -2,6 +2,7 @@
 
 #include "trainer/train/checkpoints/checkpoints.h"
 #include "trainer/train/observer/observer.h"
+#include "trainer/train/step/loss.h"
 #include "trainer/train/step/totals.h"
 #include "trainer/train/step/training.h"
 
@@ -24,7 +25,8 @@ std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainC
     const data::Batch batch = training.data.prefetcher->to_device(read);
     const at::Tensor outputs =
         training.replica->evaluate([&] { return validation_outputs(training, config, context, batch.images); });
-    const at::Tensor of_batch = count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
+    const at::Tensor losses = losses_of(outputs, batch.labels, config.optim.loss);
+    const at::Tensor of_batch = count(outputs, batch.labels, losses, batch.counted);
     counted = counted.defined() ? counted + of_batch : of_batch;
   });
 }

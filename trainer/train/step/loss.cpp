@@ -1,0 +1,55 @@
+#include "trainer/train/step/loss.h"
+
+#include <ATen/record_function.h>
+
+namespace rollcall::train {
+namespace {
+
+at::Tensor cross_entropy(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
+  return torch::cross_entropy_loss(outputs, labels, {}, at::Reduction::None, -100, label_smoothing);
+}
+
+/// Returns what `of` gives for the batch's labels: for mixed ones, that of both by their weights.
+template <typename Of>
+at::Tensor mixed(const data::Batch& batch, const Of& of) {
+  at::Tensor first = of(batch.labels);
+  if (batch.label_weight == 1 && !batch.label_weights.defined()) {
+    return first;
+  }
+  const at::Tensor second = of(batch.second_labels);
+  if (batch.label_weights.defined()) {
+    return first * batch.label_weights.select(0, 0) + second * batch.label_weights.select(0, 1);
+  }
+  return first * batch.label_weight + second * (1 - batch.label_weight);
+}
+
+/// Returns float32 [images, classes]: each label's class has 1, of which smoothing spreads a part over all classes.
+at::Tensor targets_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
+  const double off = label_smoothing / static_cast<double>(outputs.size(1));
+  return torch::full_like(outputs.detach(), off).scatter_(1, labels.unsqueeze(1), 1 - label_smoothing + off);
+}
+
+at::Tensor binary_losses(const at::Tensor& outputs, const at::Tensor& targets) {
+  return torch::binary_cross_entropy_with_logits(outputs, targets, {}, {}, at::Reduction::None).mean(1);
+}
+
+}  // namespace
+
+at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, const config::LossConfig& loss) {
+  return loss.binary ? binary_losses(outputs, targets_of(outputs, labels, 0)) : cross_entropy(outputs, labels, 0);
+}
+
+at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, const config::LossConfig& loss) {
+  RECORD_USER_SCOPE("compute: loss");
+  if (!loss.binary) {
+    return mixed(batch, [&](const at::Tensor& labels) { return cross_entropy(outputs, labels, loss.label_smoothing); });
+  }
+  at::Tensor targets =
+      mixed(batch, [&](const at::Tensor& labels) { return targets_of(outputs, labels, loss.label_smoothing); });
+  if (loss.target_threshold > 0) {
+    targets = targets.gt(loss.target_threshold).to(at::kFloat);
+  }
+  return binary_losses(outputs, targets);
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "trainer/config/train_config.h"
+#include "trainer/data/loader/loader.h"
+#include "trainer/torch.h"
+
+namespace rollcall::train {
+
+/// Returns the loss of each image in a validation, float32 [images], without smoothing or threshold. `outputs`:
+/// [images, classes], float32; `labels`: int64 [images].
+[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, const config::LossConfig& loss);
+
+/// Returns the loss of each image of a training batch, whose labels may be mixed. Cross entropy is each label's by its
+/// weight, which equals one loss against the mixed label. Targets of binary cross entropy are mixed, as in timm's
+/// mixup_target() and BinaryCrossEntropy.
+[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, const config::LossConfig& loss);
+
+}  // namespace rollcall::train
