@@ -81,9 +81,9 @@ Result<void> check_options_of_script(const settings::Settings& settings) {
     std::string_view name;
     std::string_view unused;
   };
-  constexpr std::array kOfNetworks{Option{"zero-init-residual", "false"}, Option{"sync-bn", "false"},
-                                   Option{"param-dtype", "fp32"}, Option{"stochastic-depth", "0"},
-                                   Option{"dropout", "0"}};
+  constexpr std::array kOfNetworks{
+      Option{"zero-init-residual", "false"}, Option{"sync-bn", "false"}, Option{"param-dtype", "fp32"},
+      Option{"stochastic-depth", "0"},       Option{"dropout", "0"},     Option{"init", "torchvision"}};
   const std::string_view model = without_checksum(settings.text("model"));
   for (const Option& option : kOfNetworks) {
     if (is_script(model) && settings.text(option.name) != option.unused) {

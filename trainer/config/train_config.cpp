@@ -138,11 +138,18 @@ std::optional<int> workers(const Settings& settings, const char* setting) {
   return settings.text(setting) == "auto" ? std::nullopt : std::optional(static_cast<int>(settings.integer(setting)));
 }
 
+model::Initialisation initialisation(const std::string& name) {
+  return name == "goyal"    ? model::Initialisation::Goyal
+         : name == "fan-in" ? model::Initialisation::FanIn
+                            : model::Initialisation::Torchvision;
+}
+
 ModelConfig model_config(const Settings& settings, std::string script) {
   return {.name = std::string(without_checksum(settings.text("model"))),
           .script = std::move(script),
           .num_classes = settings.integer("num-classes"),
-          .resnet = {.zero_init_residual = settings.on("zero-init-residual"),
+          .resnet = {.initialisation = initialisation(settings.text("init")),
+                     .zero_init_residual = settings.on("zero-init-residual"),
                      .stochastic_depth = settings.number("stochastic-depth"),
                      .dropout = settings.number("dropout")},
           .memory_format = settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous,

@@ -23,6 +23,11 @@ constexpr std::array kTrainingSettings{
     Setting{"num-classes", Kind::Integer, "0", "N",
             "Number of outputs of the model. 0: the number of classes in the data, 1000 with --data=fake", "Model", "",
             0, 1e6},
+    Setting{"init", Kind::Choice, "torchvision", "torchvision|goyal|fan-in",
+            "Initial values. goyal: those of the last layer have a standard deviation of 0.01. fan-in: those of "
+            "convolutions "
+            "have a variance of 2 / fan_in instead of 2 / fan_out",
+            "Model"},
     Setting{"zero-init-residual", Kind::Switch, "false", "on|off",
             "Start every residual branch at zero (Goyal et al. 2017), which helps large batches", "Model"},
     Setting{"stochastic-depth", Kind::Number, "0", "P",
@@ -64,8 +69,8 @@ constexpr std::array kTrainingSettings{
             "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", "NAME", "Optimizer", "Training", kOptimizers}.common(),
     Setting{"lr", Kind::Number, "3e-4", "RATE",
-            "Learning rate for a rank and micro-batch, see --lr-scaling. With sgd: 0.1 per 256 images", "Training",
-            "", 0, 1e6}
+            "Learning rate for a rank and micro-batch, see --lr-scaling. With sgd: 0.1 per 256 images", "Training", "",
+            0, 1e6}
         .common(),
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
             "How the learning rate grows with ranks * grad-accumulation", "Training"},

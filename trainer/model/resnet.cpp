@@ -142,7 +142,7 @@ ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options)
     stages_.push_back(register_module("layer" + std::to_string(i + 1), stage));
   }
   fc_ = register_module("fc", torch::nn::Linear(channels_, options.num_classes));
-  initialise(options.zero_init_residual);
+  initialise(options);
 }
 
 torch::nn::Sequential ResNetImpl::make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride) {
@@ -163,13 +163,20 @@ torch::nn::Sequential ResNetImpl::make_stage(std::int64_t blocks, std::int64_t w
   return stage;
 }
 
-void ResNetImpl::initialise(bool zero_init_residual) {
+void ResNetImpl::initialise(const ResNetOptions& options) {
+  const bool by_inputs = options.initialisation == Initialisation::FanIn;
   for (const std::shared_ptr<torch::nn::Module>& module : modules(/*include_self=*/false)) {
     if (auto* conv = module->as<torch::nn::Conv2dImpl>()) {
-      torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
-    } else if (auto* block = dynamic_cast<ResidualBlock*>(module.get()); block != nullptr && zero_init_residual) {
+      const auto fan = by_inputs ? torch::nn::init::FanModeType(torch::kFanIn) : torch::kFanOut;
+      torch::nn::init::kaiming_normal_(conv->weight, 0, fan, torch::kReLU);
+    } else if (auto* block = dynamic_cast<ResidualBlock*>(module.get());
+               block != nullptr && options.zero_init_residual) {
       block->zero_last_batch_norm();
     }
+  }
+  if (options.initialisation == Initialisation::Goyal) {
+    torch::nn::init::normal_(fc_->weight, 0, 0.01);
+    torch::nn::init::zeros_(fc_->bias);
   }
 }
 

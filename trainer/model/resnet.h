@@ -20,8 +20,8 @@ class ResidualBlock;
 /// 3x3 convolution, shortcuts that change the shape are 1x1 convolutions ("option B"), and every parameter and buffer
 /// has torchvision's name. The stages `layer1`, `layer2` ... are torch::nn::Sequential of blocks.
 ///
-/// Initial values are torchvision's too: convolutions normal with variance 2 / fan_out, BatchNorm 1 and 0, `fc` as
-/// nn::Linear does. They are drawn from LibTorch's default generator. Not thread-safe, as any module.
+/// BatchNorm starts with weight 1 and bias 0; see Initialisation for the others, which are drawn from LibTorch's
+/// default generator. Not thread-safe, as any module.
 class ResNetImpl : public ImageClassifier {
  public:
   ResNetImpl(const ResNetShape& shape, const ResNetOptions& options);
@@ -34,7 +34,7 @@ class ResNetImpl : public ImageClassifier {
   at::Tensor forward_head(const at::Tensor& features, const at::Tensor& kept);
   void set_branch_factors(const at::Tensor& kept);
   torch::nn::Sequential make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride);
-  void initialise(bool zero_init_residual);
+  void initialise(const ResNetOptions& options);
 
   ResNetShape shape_;
   double stochastic_depth_;

@@ -24,8 +24,14 @@ struct ResNetShape {
   }
 };
 
+/// Initial values. Torchvision: convolutions normal with variance 2 / fan_out, `fc` as nn::Linear does. Goyal: `fc`
+/// normal with standard deviation 0.01, and without bias (Goyal et al. 2017, section 5.1). FanIn: convolutions with
+/// variance 2 / fan_in.
+enum class Initialisation { Torchvision, Goyal, FanIn };
+
 struct ResNetOptions {
   std::int64_t num_classes = 1000;
+  Initialisation initialisation = Initialisation::Torchvision;
   /// The last BatchNorm of every block starts with weight 0, so that each block starts as the identity
   /// (Goyal et al. 2017, section 5.1).
   bool zero_init_residual = false;

@@ -1,4 +1,6 @@
 """The networks that rollcall-train knows, by name: torchvision's, the one for small images that torchvision has not, and scripts."""
+import unittest.mock
+
 import torch
 import torchvision
 from torchvision.models.resnet import BasicBlock, ResNet
@@ -66,7 +68,18 @@ def drop(network, rates, kept):
     return lambda: [hook.remove() for hook in hooks]
 
 
-def make(name, **options):
+def built(name, **options):
     if name.endswith(".pt"):
         return load(name)
     return SmallImages(3, **options) if name == "resnet20" else getattr(torchvision.models, name)(**options)
+
+
+def make(name, init="torchvision", **options):
+    kaiming_normal, mode = torch.nn.init.kaiming_normal_, "fan_in" if init == "fan-in" else "fan_out"
+    with unittest.mock.patch.object(  # as LayerBuilder.conv() of NVIDIA's image_classification/models/common.py
+            torch.nn.init, "kaiming_normal_", lambda weight, **_: kaiming_normal(weight, mode=mode, nonlinearity="relu")):
+        network = built(name, **options)
+    if init == "goyal":  # arXiv 1706.02677, section 5.1
+        torch.nn.init.normal_(network.fc.weight, std=0.01)
+        torch.nn.init.zeros_(network.fc.bias)
+    return network

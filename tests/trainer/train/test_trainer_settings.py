@@ -97,6 +97,11 @@ def prove_pixels(row, tmp_path, trees):
     whole_training.compare_records(whole_training.train_ours(tmp_path, changed).records, theirs, row.tolerance)
 
 
+def init(tmp_path, trees):
+    for value in "fan-in", "goyal":
+        prove_numbers(Numbers({"init": value}), tmp_path / value, trees)
+
+
 BACKGROUND_SAVES = "tests/trainer/checkpoint/test_background_saves.py"
 TENSORBOARD = "tests/trainer/metrics/test_tensorboard.py"
 TABLE = {
@@ -143,6 +148,7 @@ TABLE = {
     "cutmix": Numbers({"cutmix": 1.0}),
     "model": Numbers({"model": "resnet18"}),
     "num-classes": Numbers({"num-classes": 12}),
+    "init": init,
     "zero-init-residual": Numbers({"zero-init-residual": False}),
     "stochastic-depth": Numbers({"stochastic-depth": 0.6}),
     "dropout": Numbers({"dropout": 0.4}, {"batch-size": 4}, ranks=2),
