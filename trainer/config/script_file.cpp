@@ -83,7 +83,8 @@ Result<void> check_options_of_script(const settings::Settings& settings) {
   };
   constexpr std::array kOfNetworks{
       Option{"zero-init-residual", "false"}, Option{"sync-bn", "false"}, Option{"param-dtype", "fp32"},
-      Option{"stochastic-depth", "0"},       Option{"dropout", "0"},     Option{"init", "torchvision"}};
+      Option{"stochastic-depth", "0"},       Option{"dropout", "0"},     Option{"init", "torchvision"},
+      Option{"resnet-stem", "standard"},     Option{"blurpool", "false"}};
   const std::string_view model = without_checksum(settings.text("model"));
   for (const Option& option : kOfNetworks) {
     if (is_script(model) && settings.text(option.name) != option.unused) {

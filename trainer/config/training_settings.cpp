@@ -23,6 +23,10 @@ constexpr std::array kTrainingSettings{
     Setting{"num-classes", Kind::Integer, "0", "N",
             "Number of outputs of the model. 0: the number of classes in the data, 1000 with --data=fake", "Model", "",
             0, 1e6},
+    Setting{"resnet-stem", Kind::Choice, "standard", "standard|deep",
+            "deep: three 3x3 convolutions as the stem, and average pooling in shortcuts (ResNet-D)", "Model"},
+    Setting{"blurpool", Kind::Switch, "false", "on|off", "Blur the input of convolutions with a stride (Zhang 2019)",
+            "Model"},
     Setting{"init", Kind::Choice, "torchvision", "torchvision|goyal|fan-in",
             "Initial values. goyal: those of the last layer have a standard deviation of 0.01. fan-in: those of "
             "convolutions "

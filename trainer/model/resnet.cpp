@@ -1,6 +1,7 @@
 #include "trainer/model/resnet.h"
 
 #include <ATen/record_function.h>
+#include <torch/nn/modules/pooling.h>
 #include <algorithm>
 #include <optional>
 
@@ -9,11 +10,36 @@
 namespace rollcall::model {
 namespace {
 
-/// A k x k convolution without bias, padded so that stride 1 keeps the size.
-torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
-                              std::int64_t groups = 1) {
-  return torch::nn::Conv2d(
-      torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).groups(groups).bias(false));
+/// A convolution that may blur its input first.
+class ConvolutionImpl : public torch::nn::Conv2dImpl {
+ public:
+  ConvolutionImpl(const torch::nn::Conv2dOptions& options, bool blurs) : torch::nn::Conv2dImpl(options) {
+    if (blurs) {
+      const at::Tensor line = torch::tensor({0.25F, 0.5F, 0.25F});
+      blur_filter_ = register_buffer("blur_filter", line.outer(line).repeat({options.in_channels(), 1, 1, 1}));
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& input) {
+    if (!blur_filter_.defined()) {
+      return torch::nn::Conv2dImpl::forward(input);
+    }
+    const at::Tensor filter = blur_filter_.to(input.scalar_type());
+    return torch::nn::Conv2dImpl::forward(torch::conv2d(input, filter, {}, 1, 1, 1, input.size(1)));
+  }
+
+ private:
+  at::Tensor blur_filter_;
+};
+TORCH_MODULE(Convolution);
+
+/// A k x k convolution without bias, padded so that stride 1 keeps the size. `blur`: if it has a stride and at least 16
+/// input channels.
+Convolution convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, bool blur = false,
+                        std::int64_t groups = 1) {
+  return Convolution(
+      torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).groups(groups).bias(false),
+      blur && stride > 1 && in >= 16);
 }
 
 struct BlockShape {
@@ -22,20 +48,56 @@ struct BlockShape {
   std::int64_t stride;
   std::int64_t inner;   ///< channels of the 3x3 convolution of a bottleneck
   std::int64_t groups;  ///< its groups
+  bool pools;           ///< average pooling in the shortcut
+  bool blur;            ///< convolutions with a stride blur their input
 };
 
-/// Makes the shortcut of a block that changes the shape; null if the input can be added unchanged.
-torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::int64_t stride) {
-  if (stride == 1 && in == out) {
+/// Makes the shortcut of a block that changes the shape, to `out` channels; null if the input can be added unchanged.
+torch::nn::Sequential make_downsample(const BlockShape& shape, std::int64_t out) {
+  if (shape.stride == 1 && shape.in == out) {
     return nullptr;
   }
-  return torch::nn::Sequential(convolution(in, out, 1, stride), BatchNorm(out));
+  if (!shape.pools) {
+    return torch::nn::Sequential(convolution(shape.in, out, 1, shape.stride, shape.blur), BatchNorm(out));
+  }
+  torch::nn::Sequential pooled;
+  if (shape.stride == 1) {
+    pooled->push_back(torch::nn::Identity());
+  } else {
+    pooled->push_back(torch::nn::AvgPool2d(
+        torch::nn::AvgPool2dOptions(2).stride(shape.stride).ceil_mode(true).count_include_pad(false)));
+  }
+  pooled->push_back(convolution(shape.in, out, 1, 1));
+  pooled->push_back(BatchNorm(out));
+  return pooled;
 }
+
+/// Three 3x3 convolutions to `out` channels, the first with stride 2. A Sequential would be divided into blocks of
+/// FSDP.
+class DeepStemImpl : public torch::nn::Module {
+ public:
+  explicit DeepStemImpl(std::int64_t out)
+      : conv1_(register_module("0", convolution(3, out / 2, 3, 2))),
+        bn1_(register_module("1", BatchNorm(out / 2))),
+        conv2_(register_module("3", convolution(out / 2, out / 2, 3, 1))),
+        bn2_(register_module("4", BatchNorm(out / 2))),
+        conv3_(register_module("6", convolution(out / 2, out, 3, 1))) {}
+
+  at::Tensor forward(const at::Tensor& images) { return conv3_(bn2_->relu(conv2_(bn1_->relu(conv1_(images))))); }
+
+ private:
+  Convolution conv1_;
+  BatchNorm bn1_;
+  Convolution conv2_;
+  BatchNorm bn2_;
+  Convolution conv3_;
+};
+TORCH_MODULE(DeepStem);
 
 }  // namespace
 
-/// A block: a branch of convolutions, and a shortcut that is added to it. The shortcut is a strided 1x1 convolution if
-/// the shape changes.
+/// A block: a branch of convolutions, and a shortcut that is added to it. The shortcut is a 1x1 convolution if the
+/// shape changes.
 class ResidualBlock : public torch::nn::Module {
  public:
   /// Sets the factor of each image's branch in the next forward passes, [N]; undefined: the branch is added as it is.
@@ -43,8 +105,8 @@ class ResidualBlock : public torch::nn::Module {
   virtual void zero_last_batch_norm() = 0;
 
  protected:
-  void add_downsample(std::int64_t in, std::int64_t out, std::int64_t stride) {
-    downsample_ = make_downsample(in, out, stride);
+  void add_downsample(const BlockShape& shape, std::int64_t out) {
+    downsample_ = make_downsample(shape, out);
     if (downsample_) {
       register_module("downsample", downsample_);
     }
@@ -73,19 +135,19 @@ class BasicBlockImpl : public ResidualBlock {
   static constexpr std::int64_t kExpansion = 1;  ///< output channels / width
 
   explicit BasicBlockImpl(const BlockShape& shape) {
-    const auto& [in, width, stride, inner, groups] = shape;
-    conv1_ = register_module("conv1", convolution(in, width, 3, stride));
+    const auto& [in, width, stride, inner, groups, pools, blur] = shape;
+    conv1_ = register_module("conv1", convolution(in, width, 3, stride, blur));
     bn1_ = register_module("bn1", BatchNorm(width));
     conv2_ = register_module("conv2", convolution(width, width, 3, 1));
     bn2_ = register_module("bn2", BatchNorm(width));
-    add_downsample(in, width * kExpansion, stride);
+    add_downsample(shape, width * kExpansion);
   }
 
   at::Tensor forward(const at::Tensor& input) { return add(bn2_, conv2_(bn1_->relu(conv1_(input))), input); }
   void zero_last_batch_norm() override { torch::nn::init::zeros_(bn2_->weight); }
 
  private:
-  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
+  Convolution conv1_{nullptr}, conv2_{nullptr};
   BatchNorm bn1_{nullptr}, bn2_{nullptr};
 };
 TORCH_MODULE(BasicBlock);
@@ -96,14 +158,14 @@ class BottleneckImpl : public ResidualBlock {
   static constexpr std::int64_t kExpansion = 4;
 
   explicit BottleneckImpl(const BlockShape& shape) {
-    const auto& [in, width, stride, inner, groups] = shape;
+    const auto& [in, width, stride, inner, groups, pools, blur] = shape;
     conv1_ = register_module("conv1", convolution(in, inner, 1, 1));
     bn1_ = register_module("bn1", BatchNorm(inner));
-    conv2_ = register_module("conv2", convolution(inner, inner, 3, stride, groups));
+    conv2_ = register_module("conv2", convolution(inner, inner, 3, stride, blur, groups));
     bn2_ = register_module("bn2", BatchNorm(inner));
     conv3_ = register_module("conv3", convolution(inner, width * kExpansion, 1, 1));
     bn3_ = register_module("bn3", BatchNorm(width * kExpansion));
-    add_downsample(in, width * kExpansion, stride);
+    add_downsample(shape, width * kExpansion);
   }
 
   at::Tensor forward(const at::Tensor& input) {
@@ -113,7 +175,7 @@ class BottleneckImpl : public ResidualBlock {
   void zero_last_batch_norm() override { torch::nn::init::zeros_(bn3_->weight); }
 
  private:
-  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
+  Convolution conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
   BatchNorm bn1_{nullptr}, bn2_{nullptr}, bn3_{nullptr};
 };
 TORCH_MODULE(Bottleneck);
@@ -133,16 +195,22 @@ Error unknown_model(std::string_view name) {
 }  // namespace
 
 ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options)
-    : shape_(shape), stochastic_depth_(options.stochastic_depth), dropout_(options.dropout), channels_(shape.width) {
-  conv1_ =
-      register_module("conv1", shape.small_images ? convolution(3, channels_, 3, 1) : convolution(3, channels_, 7, 2));
+    : shape_(shape), options_(options), channels_(shape.width), conv1_(make_stem()) {
+  register_module("conv1", conv1_.ptr());
   bn1_ = register_module("bn1", BatchNorm(channels_));
   for (std::size_t i = 0; i < shape.blocks.size() && shape.blocks[i] > 0; ++i) {
     const torch::nn::Sequential stage = make_stage(shape.blocks[i], shape.width << i, i == 0 ? 1 : 2);
     stages_.push_back(register_module("layer" + std::to_string(i + 1), stage));
   }
   fc_ = register_module("fc", torch::nn::Linear(channels_, options.num_classes));
-  initialise(options);
+  initialise();
+}
+
+torch::nn::AnyModule ResNetImpl::make_stem() const {
+  if (options_.deep_stem) {
+    return torch::nn::AnyModule(DeepStem(channels_));
+  }
+  return torch::nn::AnyModule(shape_.small_images ? convolution(3, channels_, 3, 1) : convolution(3, channels_, 7, 2));
 }
 
 torch::nn::Sequential ResNetImpl::make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride) {
@@ -152,7 +220,9 @@ torch::nn::Sequential ResNetImpl::make_stage(std::int64_t blocks, std::int64_t w
                            .width = width,
                            .stride = i == 0 ? stride : 1,
                            .inner = shape_.inner_width(width),
-                           .groups = shape_.groups};
+                           .groups = shape_.groups,
+                           .pools = options_.deep_stem,
+                           .blur = options_.blur_pool};
     const auto add = [&](auto made) {
       blocks_.push_back(made.ptr());
       stage->push_back(made);
@@ -163,18 +233,18 @@ torch::nn::Sequential ResNetImpl::make_stage(std::int64_t blocks, std::int64_t w
   return stage;
 }
 
-void ResNetImpl::initialise(const ResNetOptions& options) {
-  const bool by_inputs = options.initialisation == Initialisation::FanIn;
+void ResNetImpl::initialise() {
+  const bool by_inputs = options_.initialisation == Initialisation::FanIn;
   for (const std::shared_ptr<torch::nn::Module>& module : modules(/*include_self=*/false)) {
     if (auto* conv = module->as<torch::nn::Conv2dImpl>()) {
       const auto fan = by_inputs ? torch::nn::init::FanModeType(torch::kFanIn) : torch::kFanOut;
       torch::nn::init::kaiming_normal_(conv->weight, 0, fan, torch::kReLU);
     } else if (auto* block = dynamic_cast<ResidualBlock*>(module.get());
-               block != nullptr && options.zero_init_residual) {
+               block != nullptr && options_.zero_init_residual) {
       block->zero_last_batch_norm();
     }
   }
-  if (options.initialisation == Initialisation::Goyal) {
+  if (options_.initialisation == Initialisation::Goyal) {
     torch::nn::init::normal_(fc_->weight, 0, 0.01);
     torch::nn::init::zeros_(fc_->bias);
   }
@@ -182,10 +252,10 @@ void ResNetImpl::initialise(const ResNetOptions& options) {
 
 std::vector<double> ResNetImpl::drop_rates() const {
   std::vector<double> rates;
-  for (std::size_t i = 0; stochastic_depth_ > 0 && i < blocks_.size(); ++i) {
-    rates.push_back(stochastic_depth_ * static_cast<double>(i) / static_cast<double>(blocks_.size() - 1));
+  for (std::size_t i = 0; options_.stochastic_depth > 0 && i < blocks_.size(); ++i) {
+    rates.push_back(options_.stochastic_depth * static_cast<double>(i) / static_cast<double>(blocks_.size() - 1));
   }
-  rates.insert(rates.end(), dropout_ > 0 ? static_cast<std::size_t>(channels_) : 0, dropout_);
+  rates.insert(rates.end(), options_.dropout > 0 ? static_cast<std::size_t>(channels_) : 0, options_.dropout);
   return rates;
 }
 
@@ -193,7 +263,7 @@ std::vector<double> ResNetImpl::drop_rates() const {
 void ResNetImpl::set_branch_factors(const at::Tensor& kept) {
   const std::vector<double> rates = drop_rates();
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const bool drops = kept.defined() && stochastic_depth_ > 0 && rates[i] > 0;
+    const bool drops = kept.defined() && options_.stochastic_depth > 0 && rates[i] > 0;
     blocks_[i]->set_branch_factors(
         drops ? kept.select(1, static_cast<std::int64_t>(i)).to(at::kFloat).div_(1 - rates[i]) : at::Tensor());
   }
@@ -201,16 +271,16 @@ void ResNetImpl::set_branch_factors(const at::Tensor& kept) {
 
 at::Tensor ResNetImpl::forward_stem(const at::Tensor& images) {
   RECORD_USER_SCOPE("compute: stem");
-  const at::Tensor features = bn1_->relu(conv1_(images));
+  const at::Tensor features = bn1_->relu(conv1_.forward(images));
   return shape_.small_images ? features : torch::max_pool2d(features, 3, 2, 1);
 }
 
 at::Tensor ResNetImpl::forward_head(const at::Tensor& features, const at::Tensor& kept) {
   RECORD_USER_SCOPE("compute: head");
   at::Tensor pooled = torch::adaptive_avg_pool2d(features, {1, 1}).flatten(1);
-  if (kept.defined() && dropout_ > 0) {
+  if (kept.defined() && options_.dropout > 0) {
     const at::Tensor of_features = kept.narrow(1, kept.size(1) - channels_, channels_);
-    pooled = pooled * of_features.to(pooled.scalar_type()).div_(1 - dropout_);
+    pooled = pooled * of_features.to(pooled.scalar_type()).div_(1 - options_.dropout);
   }
   return fc_(pooled);
 }
@@ -233,6 +303,9 @@ Result<ResNet> make_model(std::string_view name, const ResNetOptions& options) {
   if (options.num_classes < 1) {
     return fail("--num-classes", std::to_string(options.num_classes), "must be at least 1",
                 "setting it to the number of classes");
+  }
+  if (options.deep_stem && shape->small_images) {
+    return fail("--resnet-stem", "deep", std::string(name) + " has a stem for small images", "leaving it out");
   }
   return ResNet(*shape, options);
 }

@@ -33,14 +33,14 @@ class ResNetImpl : public ImageClassifier {
   at::Tensor forward_stem(const at::Tensor& images);
   at::Tensor forward_head(const at::Tensor& features, const at::Tensor& kept);
   void set_branch_factors(const at::Tensor& kept);
+  torch::nn::AnyModule make_stem() const;
   torch::nn::Sequential make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride);
-  void initialise(const ResNetOptions& options);
+  void initialise();
 
   ResNetShape shape_;
-  double stochastic_depth_;
-  double dropout_;
+  ResNetOptions options_;
   std::int64_t channels_;  ///< input channels of the next block
-  torch::nn::Conv2d conv1_{nullptr};
+  torch::nn::AnyModule conv1_;
   BatchNorm bn1_{nullptr};
   std::vector<torch::nn::Sequential> stages_;
   std::vector<std::shared_ptr<ResidualBlock>> blocks_;  ///< of all stages
@@ -49,7 +49,8 @@ class ResNetImpl : public ImageClassifier {
 TORCH_MODULE(ResNet);
 
 /// Builds the model of this name (kResNets) on the CPU, in training mode, contiguous. Errors (Usage): the name is
-/// unknown (the nearest known one is suggested), or num_classes is below 1.
+/// unknown (the nearest known one is suggested), num_classes is below 1, or the model has another stem than a deep one
+/// replaces.
 [[nodiscard]] Result<ResNet> make_model(std::string_view name, const ResNetOptions& options = {});
 
 }  // namespace rollcall::model

@@ -31,6 +31,12 @@ enum class Initialisation { Torchvision, Goyal, FanIn };
 
 struct ResNetOptions {
   std::int64_t num_classes = 1000;
+  /// Three 3x3 convolutions instead of the stem's 7x7 one, and average pooling before the 1x1 convolution of a shortcut
+  /// (ResNet-D: He et al. 2019, section 4.1), with the names of timm's resnet50d.
+  bool deep_stem = false;
+  /// Convolutions with a stride and at least 16 channels blur their input first (Zhang 2019), as with FFCV's
+  /// apply_blurpool().
+  bool blur_pool = false;
   Initialisation initialisation = Initialisation::Torchvision;
   /// The last BatchNorm of every block starts with weight 0, so that each block starts as the identity
   /// (Goyal et al. 2017, section 5.1).

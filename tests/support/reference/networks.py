@@ -3,7 +3,7 @@ import unittest.mock
 
 import torch
 import torchvision
-from torchvision.models.resnet import BasicBlock, ResNet
+from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
 
 
 class SmallImages(ResNet):
@@ -68,13 +68,57 @@ def drop(network, rates, kept):
     return lambda: [hook.remove() for hook in hooks]
 
 
-def built(name, **options):
+class DeepStem(ResNet):
+    """timm's resnet50d and the like (timm/models/resnet.py): stem_type="deep", stem_width=32, avg_down=True; with torchvision's blocks."""
+
+    def __init__(self, block, layers, num_classes=1000, zero_init_residual=False, groups=1, width_per_group=64):
+        torch.nn.Module.__init__(self)
+        self._norm_layer, self.inplanes, self.dilation, self.groups, self.base_width = torch.nn.BatchNorm2d, 64, 1, groups, width_per_group
+        convolution = lambda i, o, stride: torch.nn.Conv2d(i, o, 3, stride=stride, padding=1, bias=False)  # noqa: E731
+        self.conv1 = torch.nn.Sequential(
+            convolution(3, 32, 2), torch.nn.BatchNorm2d(32), torch.nn.ReLU(inplace=True), convolution(32, 32, 1), torch.nn.BatchNorm2d(32),
+            torch.nn.ReLU(inplace=True), convolution(32, 64, 1))
+        self.bn1, self.relu, self.maxpool = torch.nn.BatchNorm2d(64), torch.nn.ReLU(inplace=True), torch.nn.MaxPool2d(3, 2, 1)
+        self.layer1, self.layer2, self.layer3, self.layer4 = (
+            self._make_layer(block, 64 << i, blocks, stride=1 if i == 0 else 2) for i, blocks in enumerate(layers))
+        for shortcut in (block.downsample for layer in (self.layer1, self.layer2, self.layer3, self.layer4) for block in layer):
+            if shortcut is not None:  # downsample_avg()
+                stride, shortcut[0].stride = shortcut[0].stride[0], (1, 1)
+                pool = torch.nn.Identity() if stride == 1 else torch.nn.AvgPool2d(2, stride, ceil_mode=True, count_include_pad=False)
+                shortcut.insert(0, pool)
+        self.avgpool, self.fc = torch.nn.AdaptiveAvgPool2d((1, 1)), torch.nn.Linear(512 * block.expansion, num_classes)
+        for module in self.modules():
+            if isinstance(module, torch.nn.Conv2d):
+                torch.nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(module, (BasicBlock, Bottleneck)) and zero_init_residual:
+                torch.nn.init.constant_((module.bn2 if isinstance(module, BasicBlock) else module.bn3).weight, 0)
+
+
+def blur_input(convolution, inputs):
+    return (torch.nn.functional.conv2d(inputs[0], convolution.blur_filter.to(inputs[0].dtype), padding=1, groups=inputs[0].shape[1]),)
+
+
+def apply_blurpool(network):
+    """FFCV's rule: what has a stride and at least 16 input channels blurs its input, each channel by a 3 x 3 binomial filter."""
+    binomial = torch.tensor([1.0, 2.0, 1.0]) / 4
+    for module in network.modules():
+        if isinstance(module, torch.nn.Conv2d) and module.stride[0] > 1 and module.in_channels >= 16:
+            module.register_buffer("blur_filter", torch.outer(binomial, binomial).expand(module.in_channels, 1, 3, 3).clone())
+            module.register_forward_pre_hook(blur_input)
+
+
+DEEP = {"resnet18": (BasicBlock, (2, 2, 2, 2)), "resnet50": (Bottleneck, (3, 4, 6, 3))}
+
+
+def built(name, stem="standard", **options):
     if name.endswith(".pt"):
         return load(name)
+    if stem == "deep":
+        return DeepStem(*DEEP[name], **options)
     return SmallImages(3, **options) if name == "resnet20" else getattr(torchvision.models, name)(**options)
 
 
-def make(name, init="torchvision", **options):
+def make(name, init="torchvision", blurpool=False, **options):
     kaiming_normal, mode = torch.nn.init.kaiming_normal_, "fan_in" if init == "fan-in" else "fan_out"
     with unittest.mock.patch.object(  # as LayerBuilder.conv() of NVIDIA's image_classification/models/common.py
             torch.nn.init, "kaiming_normal_", lambda weight, **_: kaiming_normal(weight, mode=mode, nonlinearity="relu")):
@@ -82,4 +126,6 @@ def make(name, init="torchvision", **options):
     if init == "goyal":  # arXiv 1706.02677, section 5.1
         torch.nn.init.normal_(network.fc.weight, std=0.01)
         torch.nn.init.zeros_(network.fc.bias)
+    if blurpool:
+        apply_blurpool(network)
     return network

@@ -17,7 +17,7 @@ DEFAULTS = {
     "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "randaugment-mstd": 0.5, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
     "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
-    "init": "torchvision", "stochastic-depth": 0.0, "dropout": 0.0,
+    "resnet-stem": "standard", "blurpool": False, "init": "torchvision", "stochastic-depth": 0.0, "dropout": 0.0,
     "channels-last": True, "epochs": 120, "max-steps": 0, "global-batch": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0,
     "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,
     "lr-milestones": "30,60,80", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "warmup-start-factor": 0.0,
@@ -138,7 +138,8 @@ class Training:
         self.data = pictures.open_data(self.settings)
         torch.manual_seed(self.settings["seed"])
         self.network = networks.make(
-            self.settings["model"], init=self.settings["init"], num_classes=self.settings["num-classes"] or self.data.outputs,
+            self.settings["model"], init=self.settings["init"], stem=self.settings["resnet-stem"],
+            blurpool=self.settings["blurpool"], num_classes=self.settings["num-classes"] or self.data.outputs,
             zero_init_residual=self.settings["zero-init-residual"])
         if initial is not None:
             self.network.load_state_dict(initial)

@@ -148,6 +148,8 @@ TABLE = {
     "cutmix": Numbers({"cutmix": 1.0}),
     "model": Numbers({"model": "resnet18"}),
     "num-classes": Numbers({"num-classes": 12}),
+    "resnet-stem": Numbers({"resnet-stem": "deep"}, {"model": "resnet18"}),
+    "blurpool": Numbers({"blurpool": True}),
     "init": init,
     "zero-init-residual": Numbers({"zero-init-residual": False}),
     "stochastic-depth": Numbers({"stochastic-depth": 0.6}),
