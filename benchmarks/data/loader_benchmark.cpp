@@ -15,6 +15,7 @@ class Instant : public Dataset {
   explicit Instant(std::chrono::milliseconds pause) : pause_(pause) {}
 
   std::int64_t size() const override { return 1 << 20; }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override { return index; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::string describe(std::int64_t index) const override { return std::to_string(index); }
   Result<std::int64_t> read(std::int64_t index, std::uint64_t /*epoch*/, const OutputPixels& /*out*/,

@@ -83,6 +83,10 @@ constexpr std::array kDataSettings{
             "Consecutive images that are read at about the same time. 64 such windows are mixed. This helps with "
             "packed files on parallel file systems. 0: shuffle all images",
             "Data", "", 0, 1e9},
+    Setting{"sampling", Kind::Choice, "shuffle", "shuffle|balanced",
+            "Which images an epoch has. shuffle: each one once. balanced: as many, drawn with replacement so that all "
+            "classes are equally likely",
+            "Data"},
     Setting{"exif-orientation", Kind::Switch, "false", "on|off",
             "Rotate images as their EXIF orientation says. torchvision does not", "Data"},
     Setting{"dct-scaling", Kind::Switch, "false", "on|off",

@@ -365,6 +365,7 @@ Result<DataConfig> make_data_config(const Settings& settings, const Environment&
   return DataConfig{.given = settings.text("data"),
                     .datasets = std::move(datasets),
                     .sampling = sampler_options(settings),
+                    .balanced = settings.text("sampling") == "balanced",
                     .global_batch = settings.integer("global-batch"),
                     .loading = std::move(loading),
                     .train_workers = workers(settings, "train-num-workers"),
@@ -392,6 +393,9 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
   config.parallel = std::move(parallel);
   ASSIGN_OR_RETURN(const OptimConfig optim, optim_config(settings));
   config.optim = optim;
+  ASSIGN_OR_RETURN(std::string class_weights,
+                   settings::expand_path(settings.text("class-weights"), environment, "--class-weights"));
+  config.optim.loss.class_weights = std::move(class_weights);
   return config;
 }
 

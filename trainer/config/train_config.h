@@ -42,6 +42,7 @@ struct DataConfig {
   data::DataOptions datasets{};  ///< with the expanded path of the source
   /// Sampling of the training images, without their number and the ranks. Batch size and accumulation hold for all.
   data::SamplerOptions sampling{};
+  bool balanced = false;          ///< --sampling=balanced
   std::int64_t global_batch = 0;  ///< images per step as given, see apply_global_batch(); 0: not given
   data::LoaderOptions loading{};  ///< for both loaders; workers and pinned memory depend on the machine
   std::optional<int> train_workers = std::nullopt;  ///< unset: as many as the machine has free CPUs for
@@ -62,7 +63,8 @@ struct ModelConfig {
 struct LossConfig {
   bool binary = false;  ///< binary cross entropy of each class, the mean over the classes; false: cross entropy
   double label_smoothing = 0;
-  double target_threshold = 0;  ///< of binary cross entropy: targets are 1 above it, else 0; 0: they stay
+  std::string class_weights = "none";  ///< "none", "balanced" or a path
+  double target_threshold = 0;         ///< of binary cross entropy: targets are 1 above it, else 0; 0: they stay
 };
 
 struct OptimConfig {

@@ -145,6 +145,10 @@ constexpr std::array kTrainingSettings{
     Setting{"bce-target-threshold", Kind::Number, "0", "X",
             "Make targets of --loss=bce 1 if they are above this, and 0 otherwise. 0: leave them", "Training", "", 0,
             1},
+    Setting{"class-weights", Kind::Path, "none", "none|balanced|FILE",
+            "Weights of the classes in the loss. balanced: images / (classes * images of the class). FILE: lines of "
+            "NAME,WEIGHT",
+            "Training"},
     Setting{"label-smoothing", Kind::Number, "0", "FACTOR", "Label smoothing of the loss", "Training", "", 0, 1},
 
 };

@@ -47,6 +47,7 @@ constexpr std::array kDependents{
     Dependent{"randaugment-magnitude", "", "auto-augment", "trivial", false, "randaugment"},
     Dependent{"randaugment-mstd", "", "auto-augment", "randaugment-timm", true},
     Dependent{"random-erase-value", "", "random-erase", "0", false, "0.25"},
+    Dependent{"shuffle-window", "0", "sampling", "shuffle", true},
     Dependent{"bce-target-threshold", "0", "loss", "bce", true},
     Dependent{"max-bad-samples", "", "bad-samples", "skip", true},
     Dependent{"tensorboard-histograms", "0", "tensorboard", "true", true},

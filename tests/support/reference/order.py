@@ -1,5 +1,5 @@
 """Which sample comes when: keyed permutations (a Feistel network with cycle walking), windows, splits, ranks' batches."""
-from .random_numbers import MASK64, PERMUTATION, SPLIT, WINDOW, Random, mix
+from .random_numbers import BALANCE, MASK64, PERMUTATION, SPLIT, WINDOW, Random, mix
 
 
 def permutation(size, seed, epoch, purpose=PERMUTATION):
@@ -39,6 +39,18 @@ def epoch_order(size, seed, epoch, window=0):
     at = int(Random(seed, WINDOW, epoch, 0).uniform() * (windows * window + 1))
     tail = [windows * window + i for i in permutation(rest, mix(seed), epoch, WINDOW)] if rest else []
     return mixed[:at] + tail + mixed[at:]
+
+
+def balanced_order(labels, seed, epoch):
+    """As many samples as there are: at each position a random one of a random class."""
+    of_class = [[i for i, label in enumerate(labels) if label == one] for one in sorted(set(labels))]
+
+    def sample(position):
+        random = Random(seed, BALANCE, epoch, position)
+        of_this = of_class[random.below(len(of_class))]
+        return of_this[random.below(len(of_this))]
+
+    return [sample(position) for position in range(len(labels))]
 
 
 def split(size, seed):

@@ -201,6 +201,9 @@ class Fake:
     def label(self, member):
         return Random(self.settings["seed"], FAKE_LABEL, 0, member).below(10)
 
+    def train_labels(self):
+        return [self.label(member) for member in self.train]
+
     def image(self, member):
         size = self.settings["image-size"]
         values = Random(self.settings["seed"], FAKE_PIXELS, 0, member).normals(size * size * 3)
@@ -235,6 +238,9 @@ class Folder:
             train, valid, _ = order.split(len(files), settings["seed"])
             self.train, self.valid = [(i, files[i]) for i in train], [(i, files[i]) for i in valid]
         self.outputs = len(classes)
+
+    def train_labels(self):
+        return [label for _, (_, label) in self.train]
 
     def training(self, index, epoch):
         number, (path, label) = self.train[index]

@@ -14,7 +14,7 @@ DEFAULTS = {
     "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0,
     "valid-flip": False, "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",
     "last-batch": "drop", "repeated-augmentation": 1,
-    "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
+    "shuffle-window": 0, "sampling": "shuffle", "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "randaugment-mstd": 0.5, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
     "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
     "resnet-stem": "standard", "blurpool": False, "init": "torchvision", "stochastic-depth": 0.0, "dropout": 0.0,
@@ -23,7 +23,7 @@ DEFAULTS = {
     "lr-milestones": "30,60,80", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "warmup-start-factor": 0.0,
     "scale-optim-params": False, "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "weight-decay-all": False, "adam-beta1": 0.9,
     "adam-beta2": 0.999, "adam-eps": 1e-8, "clip-grad-norm": 0.0, "precision": "fp32", "loss": "cross-entropy", "bce-target-threshold": 0.0,
-    "label-smoothing": 0.0, "parallel": "ddp",
+    "class-weights": "none", "label-smoothing": 0.0, "parallel": "ddp",
     "gradient-compression": "none", "broadcast-buffers": True, "param-dtype": "fp32", "reduce-dtype": "fp32", "accumulate": "whole",
     "sync-bn": False, "valid-epochs": 10, "log-steps": 10, "lars-trust": 0.001, "rmsprop-alpha": 0.99, "ema": 0.0, "ema-steps": 1,
 }
@@ -147,6 +147,8 @@ class Training:
             self.network = self.network.to(memory_format=torch.channels_last)
         self.initial = {name: value.clone() for name, value in self.network.state_dict().items()}
         self.after_step = after_step
+        self.class_weights = losses.class_weights(self.settings["class-weights"], self.data.train_labels(),
+                                                  self.settings["num-classes"] or self.data.outputs)
         self.optimizer, self.base_rate = make_optimizer(self.settings, self.network, ranks)
         self.average = torch.optim.swa_utils.AveragedModel(
             self.network, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(self.settings["ema"]), use_buffers=True)
@@ -194,7 +196,11 @@ class Training:
     def losses(self, outputs, labels, partners, weight):
         if self.settings["loss"] == "bce":
             smoothing, threshold = self.settings["label-smoothing"], self.settings["bce-target-threshold"] or None
-            return losses.binary_cross_entropy(outputs, losses.mixup_target(outputs, labels, partners, weight, smoothing), threshold)
+            return losses.binary_cross_entropy(outputs, losses.mixup_target(outputs, labels, partners, weight, smoothing), threshold,
+                                               self.class_weights)
+        if self.class_weights is not None:
+            return losses.weighted_cross_entropy(
+                outputs, labels, partners, weight, self.class_weights, self.settings["label-smoothing"])
         cross_entropy = lambda targets: torch.nn.functional.cross_entropy(  # noqa: E731
             outputs, targets, reduction="none", label_smoothing=self.settings["label-smoothing"])
         return cross_entropy(labels) * weight + cross_entropy(partners) * (1 - weight)
@@ -296,6 +302,8 @@ class Training:
         settings, of_epoch = self.settings, Sums()
         self.network.train()
         samples = order.epoch_order(len(self.data.train), settings["seed"], epoch, settings["shuffle-window"])
+        if settings["sampling"] == "balanced":
+            samples = order.balanced_order(self.data.train_labels(), settings["seed"], epoch)
         for step in range(self.steps_per_epoch):
             of_step = order.micro_batches(samples, step, settings["batch-size"], self.ranks, settings["grad-accumulation"],
                                           settings["repeated-augmentation"])

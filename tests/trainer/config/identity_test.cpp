@@ -38,7 +38,7 @@ std::string other_text(const settings::Setting& setting) {
        {"7",    "0.5",    "0.25",      "true",        "false",    "never", "sgd",   "cosine",   "bf16",
         "fp16", "none",   "shards",    "resnet18",    "metadata", "lines", "mpi",   "skip",     "wait",
         "sync", "device", "random",    "randaugment", "pad",      "sqrt",  "fsdp",  "bfloat16", "fail",
-        "25",   "100",    "neighbour", "on",          "bicubic",  "bce",   "goyal", "deep"}) {
+        "25",   "100",    "neighbour", "on",          "bicubic",  "bce",   "goyal", "deep",     "balanced"}) {
     Settings settings(trainer_table());
     if (text != setting.default_text && settings.set(setting.name, text, "test")) {
       return settings.text(setting.name);

@@ -138,6 +138,27 @@ def ema_steps(tmp_path, trees):
     assert not torch.equal(each.average["fc.weight"], second.average["fc.weight"])
 
 
+def class_weights(tmp_path, trees):
+    """Those of the data's counts equal the reference's; those of a file, too, and a file that does not fit is refused."""
+    fake = {**BASE, "data": "fake", "fake-size": 60}
+    for more in {"mixup": 0.5, "label-smoothing": 0.1}, {"loss": "bce"}:
+        balanced = {**fake, **more, "class-weights": "balanced"}
+        _, theirs = whole_training.both(tmp_path / f"{len(more)}", balanced)
+        assert abs(theirs.records[0]["loss"] - reference_of({**fake, **more}).records[0]["loss"]) > 1e-4
+    counts, path = {}, tmp_path / "weights.csv"
+    for label in reference.training.pictures.open_data({**reference.training.DEFAULTS, **fake}).train_labels():
+        counts[label] = counts.get(label, 0) + 1
+    lines = [f"{name}, {sum(counts.values()) / (len(counts) * counts[name]) if name in counts else 1!r}" for name in range(10)]
+    path.write_text("\n".join(lines) + "\n")
+    of_file = whole_training.train_ours(tmp_path / "file", {**fake, "class-weights": str(path)})
+    whole_training.compare_records(of_file.records, reference_of({**fake, "class-weights": "balanced"}).records, whole_training.ROUNDED)
+    for text, reason in ("0,1\n", "has no weight for 1"), ("0,1\n0,2\n", "has two weights for 0"), ("cat,1\n", "cat is not a class"), (
+            "0,-1\n", "is not a name, a comma and a positive number"):
+        path.write_text(text)
+        assert reason in trainer_ranks.run(tmp_path / "refused", *small_trainings.options({**fake, "class-weights": str(path)}), ranks=1,
+                                           code=64)
+
+
 def broken_tree(folder):
     root = small_trainings.make_tree(folder)
     bad = sorted(path for path in (root / "train").rglob("*.jpeg"))[5]

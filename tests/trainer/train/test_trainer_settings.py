@@ -129,6 +129,7 @@ TABLE = {
     "last-batch": Numbers({"last-batch": "pad"}, {"batch-size": 12}),
     "repeated-augmentation": Numbers({"repeated-augmentation": 3}, {"batch-size": 4}, ranks=2),
     "shuffle-window": Numbers({"shuffle-window": 5}),
+    "sampling": Numbers({"sampling": "balanced"}, {"data": "fake", "fake-size": 60, "batch-size": 4, "epochs": 2}, ranks=2),
     "exif-orientation": None,  # below: pictures that are turned
     "dct-scaling": setting_effects.dct_scaling,
     "bad-samples": setting_effects.bad_samples,
@@ -188,6 +189,7 @@ TABLE = {
     "ema-steps": setting_effects.ema_steps,
     "clip-grad-norm": rounded({"clip-grad-norm": 0.7}),
     "precision": Numbers({"precision": "bf16"}),
+    "class-weights": setting_effects.class_weights,
     "loss": Numbers({"loss": "bce"}, {"mixup": 0.5, "label-smoothing": 0.1}),
     "bce-target-threshold": Numbers({"bce-target-threshold": 0.2}, {"loss": "bce", "cutmix": 1.0, "label-smoothing": 0.1}),
     "label-smoothing": Numbers({"label-smoothing": 0.3}),

@@ -51,6 +51,8 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Returns the name of each label.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
+  /// Returns the label of sample `index`, 0 ... class_names().size() - 1.
+  [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;
   /// Reads sample `index` as augmented in `epoch` into `out`, normalised, in its size; the result depends on these
   /// alone. Returns the label, 0 ... class_names().size() - 1. Fails if the sample cannot be read or decoded; the
   /// content of `out` is then undefined. `workspace` belongs to the calling thread.

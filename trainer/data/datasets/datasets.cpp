@@ -182,6 +182,14 @@ Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indice
   return source ? split_source(options, *source) : source.error();
 }
 
+std::vector<std::vector<std::int64_t>> samples_by_label(const Dataset& dataset) {
+  std::vector<std::vector<std::int64_t>> samples(dataset.class_names().size());
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    samples[static_cast<std::size_t>(dataset.label(i))].push_back(i);
+  }
+  return samples;
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -285,7 +293,12 @@ Result<std::int64_t> FakeDataset::read(std::int64_t index, std::uint64_t /*epoch
     fill_turned(random, std::span(static_cast<std::uint8_t*>(out.data), out.elements()),
                 [this](float value, std::size_t channel) { return normalisation_.nearest_uint8(value, channel); });
   }
-  return std::int64_t{Random(seed_, Purpose::FakeLabel, 0, sample).below(kFakeClasses)};
+  return label(index);
+}
+
+std::int64_t FakeDataset::label(std::int64_t index) const {
+  const auto sample = static_cast<std::uint64_t>(members_[static_cast<std::size_t>(index)]);
+  return Random(seed_, Purpose::FakeLabel, 0, sample).below(kFakeClasses);
 }
 
 std::string FakeDataset::describe(std::int64_t index) const {

@@ -34,6 +34,9 @@ struct Datasets {
 /// are too few images to split. Reads folders and tables but no pictures, and only what is not in `indices`.
 [[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices);
 
+/// Returns the indices of each label's samples, in ascending order.
+[[nodiscard]] std::vector<std::vector<std::int64_t>> samples_by_label(const Dataset& dataset);
+
 /// A dataset of some pictures of a source, decoded and transformed at each read.
 class ImageDataset : public Dataset {
  public:
@@ -47,6 +50,7 @@ class ImageDataset : public Dataset {
     return members_ ? static_cast<std::int64_t>(members_->size()) : source_->size();
   }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return source_->class_names(); }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override { return source_->label(number(index)); }
   [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                                           Workspace& workspace) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
@@ -76,6 +80,7 @@ class FakeDataset : public Dataset {
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(members_.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override;
   [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                                           Workspace& workspace) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;

@@ -18,6 +18,7 @@ enum class Purpose : std::uint32_t {
   BatchMix = 7,
   Model = 8,
   Drop = 11,
+  Balance = 12,
 };
 
 /// Random numbers as a function of (seed, purpose, epoch, sample): a sample gets the same ones whichever thread or rank

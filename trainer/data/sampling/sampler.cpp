@@ -153,9 +153,17 @@ std::vector<SampleRef> Sampler::batch(std::int64_t batch) const {
   std::vector<SampleRef> samples;
   for (std::int64_t position = first; position < (options_.pad ? last : std::min(last, size)); position += stride) {
     const std::int64_t wrapped = position % size;
-    samples.push_back({order(wrapped / options_.repetitions), position < size, wrapped % options_.repetitions});
+    const std::int64_t place = wrapped / options_.repetitions;
+    samples.push_back(
+        {options_.balanced ? balanced_sample(place) : order(place), position < size, wrapped % options_.repetitions});
   }
   return samples;
+}
+
+std::int64_t Sampler::balanced_sample(std::int64_t position) const {
+  Random random(options_.seed, Purpose::Balance, epoch_, static_cast<std::uint64_t>(position));
+  const auto& of_class = (*options_.balanced)[random.below(static_cast<std::uint32_t>(options_.balanced->size()))];
+  return of_class[random.below(static_cast<std::uint32_t>(of_class.size()))];
 }
 
 std::int64_t Sampler::first_position(std::int64_t batch) const {

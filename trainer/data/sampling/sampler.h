@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "trainer/data/sampling/random.h"
@@ -93,8 +94,11 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   bool shuffle = false;
   std::int64_t window = 0;  ///< with shuffle: see EpochOrder
-  bool drop_last = false;   ///< leave out samples that do not fill all batches of a step: all ranks get the same number
-                            ///< of full batches
+  /// The samples of each class, none of which is empty. If set, each position of the epoch has a random sample of a
+  /// random class, as with torch's WeightedRandomSampler and weights of 1 / the class's samples.
+  std::shared_ptr<const std::vector<std::vector<std::int64_t>>> balanced{};
+  bool drop_last = false;  ///< leave out samples that do not fill all batches of a step: all ranks get the same number
+                           ///< of full batches
   std::int64_t repetitions = 1;  ///< consecutive positions that have the same sample
   bool pad = false;  ///< fill the batches of the last step from the epoch's beginning, marked as not counted
 };
@@ -159,6 +163,7 @@ class Sampler {
   /// Number of positions that one batch and one step cover, over all ranks.
   [[nodiscard]] std::int64_t positions_per_batch() const { return options_.world_size * options_.batch_size; }
   [[nodiscard]] std::int64_t positions_per_step() const { return positions_per_batch() * options_.accumulation; }
+  [[nodiscard]] std::int64_t balanced_sample(std::int64_t position) const;
 
   SamplerOptions options_;
   std::uint64_t epoch_ = 0;

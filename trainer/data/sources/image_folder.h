@@ -45,6 +45,7 @@ class ImageFolder : public ImageSource {
   [[nodiscard]] std::int64_t size() const override { return tree_.index.size(); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return tree_.class_names(); }
   [[nodiscard]] DataIdentity identity() const override { return tree_.index.identity(); }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override { return tree_.index.entry(index).label; }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 

@@ -44,6 +44,8 @@ class ImageSource {
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
   /// Returns the identity of the whole source. Takes as long as reading all labels and names from memory.
   [[nodiscard]] virtual DataIdentity identity() const = 0;
+  /// Returns the label of picture `index`.
+  [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;
   /// Reads picture `index`, 0 ... size() - 1, into `buffer`; the sample is valid until the next fetch with it. Errors:
   /// NoInput, InputOutput: cannot be read; BadData: differs from what was written (a wrong checksum).
   [[nodiscard]] virtual Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const = 0;

@@ -67,6 +67,9 @@ class PackedSource : public ImageSource {
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(file_.entries().size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return file_.class_names(); }
   [[nodiscard]] DataIdentity identity() const override { return file_.identity(); }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override {
+    return file_.entries()[static_cast<std::size_t>(index)].label;
+  }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 

@@ -32,6 +32,7 @@ class TarSource : public ImageSource {
   [[nodiscard]] std::int64_t size() const override { return index_.size(); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return index_.about().class_names; }
   [[nodiscard]] DataIdentity identity() const override { return index_.identity(); }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override { return index_.entry(index).label; }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   /// Returns "SHARD: KEY".
   [[nodiscard]] std::string describe(std::int64_t index) const override;

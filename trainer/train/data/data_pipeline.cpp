@@ -13,13 +13,18 @@
 namespace rollcall::train {
 namespace {
 
-void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, const JobContext& context,
+void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, bool balanced, const JobContext& context,
                    const parallel::VirtualRanks& ranks) {
   data::SamplerOptions options = wanted;
   options.world_size = ranks.all;
   options.rank = ranks.mine > 0 ? ranks.first : 0;
   options.ranks = ranks.mine;
   options.dataset_size = pipeline.datasets.train->size();
+  if (balanced) {
+    auto samples = data::samples_by_label(*pipeline.datasets.train);
+    std::erase_if(samples, [](const auto& of_label) { return of_label.empty(); });
+    options.balanced = std::make_shared<const std::vector<std::vector<std::int64_t>>>(std::move(samples));
+  }
   pipeline.train_sampler = std::make_unique<data::Sampler>(options);
   pipeline.valid_sampler =
       std::make_unique<data::Sampler>(data::SamplerOptions{.dataset_size = pipeline.datasets.valid->size(),
@@ -107,7 +112,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   }
   DataPipeline pipeline;
   pipeline.datasets = std::move(datasets);
-  make_samplers(pipeline, config.sampling, context, ranks);
+  make_samplers(pipeline, config.sampling, config.balanced, context, ranks);
   make_loaders(pipeline, config, context.share, context.device);
   RETURN_IF_ERROR(check_memory(pipeline, context.share));
   warn_of_workers(pipeline, context.share);

@@ -5,8 +5,11 @@
 namespace rollcall::train {
 namespace {
 
-at::Tensor cross_entropy(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
-  return torch::cross_entropy_loss(outputs, labels, {}, at::Reduction::None, -100, label_smoothing);
+using Weights = std::optional<at::Tensor>;
+
+at::Tensor cross_entropy(const at::Tensor& outputs, const at::Tensor& labels, const Weights& weights,
+                         double label_smoothing) {
+  return torch::cross_entropy_loss(outputs, labels, weights, at::Reduction::None, -100, label_smoothing);
 }
 
 /// Returns what `of` gives for the batch's labels: for mixed ones, that of both by their weights.
@@ -29,27 +32,37 @@ at::Tensor targets_of(const at::Tensor& outputs, const at::Tensor& labels, doubl
   return torch::full_like(outputs.detach(), off).scatter_(1, labels.unsqueeze(1), 1 - label_smoothing + off);
 }
 
-at::Tensor binary_losses(const at::Tensor& outputs, const at::Tensor& targets) {
-  return torch::binary_cross_entropy_with_logits(outputs, targets, {}, {}, at::Reduction::None).mean(1);
+at::Tensor binary_losses(const at::Tensor& outputs, const at::Tensor& targets, const Weights& weights) {
+  return torch::binary_cross_entropy_with_logits(outputs, targets, weights, {}, at::Reduction::None).mean(1);
 }
 
 }  // namespace
 
 at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, const config::LossConfig& loss) {
-  return loss.binary ? binary_losses(outputs, targets_of(outputs, labels, 0)) : cross_entropy(outputs, labels, 0);
+  return loss.binary ? binary_losses(outputs, targets_of(outputs, labels, 0), {})
+                     : cross_entropy(outputs, labels, {}, 0);
 }
 
-at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, const config::LossConfig& loss) {
+at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, const config::LossConfig& loss,
+                     const at::Tensor& class_weights) {
   RECORD_USER_SCOPE("compute: loss");
+  const Weights weights = class_weights.defined() ? Weights(class_weights) : std::nullopt;
   if (!loss.binary) {
-    return mixed(batch, [&](const at::Tensor& labels) { return cross_entropy(outputs, labels, loss.label_smoothing); });
+    const at::Tensor losses = mixed(
+        batch, [&](const at::Tensor& labels) { return cross_entropy(outputs, labels, weights, loss.label_smoothing); });
+    if (!weights) {
+      return losses;
+    }
+    const at::Tensor of_images =
+        mixed(batch, [&](const at::Tensor& labels) { return class_weights.index_select(0, labels); });
+    return losses / of_images.mean();
   }
   at::Tensor targets =
       mixed(batch, [&](const at::Tensor& labels) { return targets_of(outputs, labels, loss.label_smoothing); });
   if (loss.target_threshold > 0) {
     targets = targets.gt(loss.target_threshold).to(at::kFloat);
   }
-  return binary_losses(outputs, targets);
+  return binary_losses(outputs, targets, weights);
 }
 
 }  // namespace rollcall::train

@@ -12,7 +12,9 @@ namespace rollcall::train {
 
 /// Returns the loss of each image of a training batch, whose labels may be mixed. Cross entropy is each label's by its
 /// weight, which equals one loss against the mixed label. Targets of binary cross entropy are mixed, as in timm's
-/// mixup_target() and BinaryCrossEntropy.
-[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, const config::LossConfig& loss);
+/// mixup_target() and BinaryCrossEntropy. With `class_weights`, float32 [classes], their mean is the loss of torch with
+/// `weight=`: cross entropy divides by the sum of the labels' weights, binary cross entropy does not.
+[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, const config::LossConfig& loss,
+                                   const at::Tensor& class_weights = {});
 
 }  // namespace rollcall::train

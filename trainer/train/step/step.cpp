@@ -144,7 +144,7 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
   const at::Tensor loss = replica_.forward([&] {
     RECORD_USER_SCOPE("phase: forward");
     outputs = outputs_of(training_, config_, run_.context, batch.images, batch.kept);
-    losses = losses_of(outputs, batch, config_.optim.loss);
+    losses = losses_of(outputs, batch, config_.optim.loss, training_.class_weights);
     return losses.mean();
   });
   const double forwarded = seconds_now();

@@ -13,6 +13,7 @@
 #include "trainer/model/script.h"
 #include "trainer/model/state.h"
 #include "trainer/precision/autocast.h"
+#include "trainer/train/data/class_weights.h"
 #include "trainer/train/data/shared_data.h"
 
 namespace rollcall::train {
@@ -32,6 +33,10 @@ Result<model::Model> made_model(const config::TrainConfig& config, std::int64_t 
   return model::Model(made.ptr());
 }
 
+std::int64_t outputs_of_model(const Training& training, const config::ModelConfig& wanted) {
+  return wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
+}
+
 Result<void> build_model(Training& training, const config::TrainConfig& config, const device::Device& device) {
   const config::ModelConfig& wanted = config.model;
   const auto classes = static_cast<std::int64_t>(training.data.datasets.class_names.size());
@@ -40,8 +45,7 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
                 fmt::format("the data has {}", counted(classes, "class", "classes")), "leaving it out");
   }
   device.seed(config.run.seed);
-  const std::int64_t outputs = wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
-  ASSIGN_OR_RETURN(training.model, made_model(config, outputs));
+  ASSIGN_OR_RETURN(training.model, made_model(config, outputs_of_model(training, wanted)));
   device.place(*training.model);
   if (wanted.memory_format == at::MemoryFormat::ChannelsLast) {
     model::use_channels_last(*training.model);
@@ -141,6 +145,12 @@ Result<Training> make_training(const config::TrainConfig& config, const JobConte
     return built.error();
   }
   model::use_kernels(*training.model, context.device.kernels());
+  ASSIGN_OR_RETURN(
+      const std::vector<float> weights,
+      class_weights(config.optim.loss.class_weights, training.data.datasets, outputs_of_model(training, config.model)));
+  if (!weights.empty()) {
+    training.class_weights = torch::tensor(weights).to(context.device.device());
+  }
   return training;
 }
 

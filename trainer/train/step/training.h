@@ -21,6 +21,7 @@ namespace rollcall::train {
 struct Training {
   DataPipeline data;
   model::Model model;
+  at::Tensor class_weights;  ///< float32 [outputs] on the device; undefined: none (--class-weights)
   precision::LossScaler loss_scaler{false};
   std::unique_ptr<parallel::Replica> replica;          ///< DDP or FSDP replica of `model`
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< of the replica's parameters

@@ -21,6 +21,7 @@ class NumberedDataset : public Dataset {
   explicit NumberedDataset(std::int64_t size, std::set<std::int64_t> bad = {}) : size_(size), bad_(std::move(bad)) {}
 
   std::int64_t size() const override { return size_; }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override { return index; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::string describe(std::int64_t index) const override { return "sample " + std::to_string(index); }
 

@@ -27,6 +27,7 @@ constexpr std::int64_t kImages = 40;  // the last batch is short
 class NumberedDataset : public Dataset {
  public:
   std::int64_t size() const override { return kImages; }
+  [[nodiscard]] std::int64_t label(std::int64_t index) const override { return index; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::string describe(std::int64_t index) const override { return std::to_string(index); }
   Result<std::int64_t> read(std::int64_t index, std::uint64_t /*epoch*/, const OutputPixels& out,
