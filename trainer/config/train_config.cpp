@@ -154,6 +154,7 @@ ModelConfig model_config(const Settings& settings, std::string script) {
                      .zero_init_residual = settings.on("zero-init-residual"),
                      .stochastic_depth = settings.number("stochastic-depth"),
                      .dropout = settings.number("dropout")},
+          .frozen = settings.list("freeze"),
           .memory_format = settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous,
           .compute_type = precision::compute_type(settings.text("precision"))};
 }

@@ -53,9 +53,10 @@ struct DataConfig {
 
 struct ModelConfig {
   std::string name = "resnet50";
-  std::string script{};           ///< path of a TorchScript file instead of the network `name`; empty: none
-  std::int64_t num_classes = 0;   ///< 0: the number of classes in the data
-  model::ResNetOptions resnet{};  ///< without `num_classes`
+  std::string script{};               ///< path of a TorchScript file instead of the network `name`; empty: none
+  std::int64_t num_classes = 0;       ///< 0: the number of classes in the data
+  model::ResNetOptions resnet{};      ///< without `num_classes`
+  std::vector<std::string> frozen{};  ///< beginnings of the names of parameters that are not trained
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< memory format of weights and images
   std::optional<at::ScalarType> compute_type = std::nullopt;        ///< unset: float32
 };

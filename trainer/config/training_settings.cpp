@@ -40,6 +40,11 @@ constexpr std::array kTrainingSettings{
             "Model", "", 0, 0.99},
     Setting{"dropout", Kind::Number, "0", "P",
             "Probability that a feature before the last layer is dropped in training", "Model", "", 0, 0.99},
+    Setting{
+        "freeze", Kind::List, "", "PREFIXES",
+        "Do not train the parameters whose names begin so, such as conv1,bn1,layer1. Statistics of batch norms still "
+        "follow the images",
+        "Model"},
     Setting{"channels-last", Kind::Switch, "true", "on|off",
             "Keep images and weights in the channels-last memory format", "Model"},
 

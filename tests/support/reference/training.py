@@ -17,7 +17,7 @@ DEFAULTS = {
     "shuffle-window": 0, "sampling": "shuffle", "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "randaugment-mstd": 0.5, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,
     "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
-    "resnet-stem": "standard", "blurpool": False, "init": "torchvision", "stochastic-depth": 0.0, "dropout": 0.0,
+    "resnet-stem": "standard", "blurpool": False, "init": "torchvision", "freeze": "", "stochastic-depth": 0.0, "dropout": 0.0,
     "channels-last": True, "epochs": 120, "max-steps": 0, "global-batch": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0,
     "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,
     "lr-milestones": "30,60,80", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "warmup-start-factor": 0.0,
@@ -143,6 +143,9 @@ class Training:
             zero_init_residual=self.settings["zero-init-residual"])
         if initial is not None:
             self.network.load_state_dict(initial)
+        for name, parameter in self.network.named_parameters():
+            frozen = [prefix for prefix in self.settings["freeze"].split(",") if prefix]
+            parameter.requires_grad_(not any(name == prefix or name.startswith(prefix + ".") for prefix in frozen))
         if self.settings["channels-last"]:
             self.network = self.network.to(memory_format=torch.channels_last)
         self.initial = {name: value.clone() for name, value in self.network.state_dict().items()}
@@ -227,7 +230,7 @@ class Training:
             self.scaler.scale(of_images.mean() / self.settings["grad-accumulation"]).backward()
             self.sums.add(outputs, labels, of_images, counted)
         self.keep_buffers_of(rank)
-        return [p.grad for p in self.network.parameters()]
+        return [p.grad for p in self.network.parameters() if p.requires_grad]
 
     def joint_gradients(self, batches_of_ranks):
         """With SyncBatchNorm all ranks are one batch."""
@@ -258,7 +261,7 @@ class Training:
             group["lr"] = rate
         drawn = [[self.batch(of_rank[1], of_rank[0], epoch) for of_rank in micro] for micro in samples]
         gradients = self.mean_gradients([[micro[rank] for micro in drawn] for rank in range(self.ranks)])
-        for parameter, gradient in zip(self.network.parameters(), gradients):
+        for parameter, gradient in zip([p for p in self.network.parameters() if p.requires_grad], gradients):
             parameter.grad = gradient
         scale = self.scaler.get_scale()
         self.scaler.unscale_(self.optimizer)

@@ -138,6 +138,18 @@ def ema_steps(tmp_path, trees):
     assert not torch.equal(each.average["fc.weight"], second.average["fc.weight"])
 
 
+def freeze(tmp_path, trees):
+    """What is frozen stays as it was, also where ranks divide the model, and the rest trains as in PyTorch."""
+    settings = {**BASE, **small_trainings.SAME_BITS, "data": trees.same_bits, "batch-size": 4, "freeze": "conv1,bn1,layer1.0"}
+    for parallel in "ddp", "fsdp":
+        ours, _ = whole_training.both(tmp_path / parallel, {**settings, "parallel": parallel}, ranks=2)
+        start = reference_of({**settings, "freeze": ""}, 2).initial
+        same = {name for name, value in ours.state.items() if value.equal(start[name]) and "running" not in name}
+        assert {"conv1.weight", "bn1.weight", "layer1.0.conv2.weight"} <= same and "layer1.1.conv1.weight" not in same
+    for prefix, reason in ("layer9", "try --freeze=layer"), ("layer", "no parameter's name begins so"):
+        assert reason in train(tmp_path / "refused", f"--freeze={prefix}", code=64)
+
+
 def class_weights(tmp_path, trees):
     """Those of the data's counts equal the reference's; those of a file, too, and a file that does not fit is refused."""
     fake = {**BASE, "data": "fake", "fake-size": 60}

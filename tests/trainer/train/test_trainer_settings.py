@@ -155,6 +155,7 @@ TABLE = {
     "zero-init-residual": Numbers({"zero-init-residual": False}),
     "stochastic-depth": Numbers({"stochastic-depth": 0.6}),
     "dropout": Numbers({"dropout": 0.4}, {"batch-size": 4}, ranks=2),
+    "freeze": setting_effects.freeze,
     "channels-last": setting_effects.channels_last,
     "epochs": Numbers({"epochs": 2}),
     "max-steps": Numbers({"max-steps": 3}),

@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -37,6 +38,35 @@ std::int64_t outputs_of_model(const Training& training, const config::ModelConfi
   return wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
 }
 
+/// Implements --freeze. A prefix ends where a part of the name does: layer1 is not layer10.
+Result<void> freeze(torch::nn::Module& model, const std::vector<std::string>& prefixes) {
+  const auto begins = [](const std::string& name, const std::string& prefix) {
+    return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
+  };
+  std::vector<std::string> children;
+  std::ranges::transform(model.named_children(), std::back_inserter(children),
+                         [](const auto& child) { return child.key(); });
+  auto parameters = model.named_parameters();
+  for (const std::string& prefix : prefixes) {
+    bool found = false;
+    for (auto& parameter : parameters) {
+      if (begins(parameter.key(), prefix)) {
+        parameter.value().requires_grad_(false);
+        found = true;
+      }
+    }
+    if (!found) {
+      return fail("--freeze", prefix, "no parameter's name begins so",
+                  "--freeze=" + nearest(prefix, children).value_or("conv1,bn1,layer1"));
+    }
+  }
+  const bool trains =
+      std::ranges::any_of(parameters, [](const auto& parameter) { return parameter.value().requires_grad(); });
+  return trains ? Result<void>()
+                : fail("--freeze", fmt::format("{}", fmt::join(prefixes, ",")), "leaves nothing to train",
+                       "leaving some out");
+}
+
 Result<void> build_model(Training& training, const config::TrainConfig& config, const device::Device& device) {
   const config::ModelConfig& wanted = config.model;
   const auto classes = static_cast<std::int64_t>(training.data.datasets.class_names.size());
@@ -46,6 +76,7 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
   }
   device.seed(config.run.seed);
   ASSIGN_OR_RETURN(training.model, made_model(config, outputs_of_model(training, wanted)));
+  RETURN_IF_ERROR(freeze(*training.model, wanted.frozen));
   device.place(*training.model);
   if (wanted.memory_format == at::MemoryFormat::ChannelsLast) {
     model::use_channels_last(*training.model);

@@ -33,7 +33,7 @@ LONG = ("--epochs=3", "--max-steps=15", "--valid-epochs=1")
     ((3, 5), ("--optimizer=adamw", "--grad-accumulation=2", "--batch-size=2", "--clip-grad-norm=0.5", "--last-batch=pad")),
     ((3,), ("--optimizer=lars", "--ema=0.9")),
     ((2,), ("--precision=bf16", "--channels-last=off")),
-    ((3,), ("--stochastic-depth=0.4", "--dropout=0.2", "--sampling=balanced", "--class-weights=balanced", "--blurpool")),
+    ((3,), ("--stochastic-depth=0.4", "--dropout=0.2", "--sampling=balanced", "--class-weights=balanced", "--freeze=conv1", "--blurpool")),
     ((3,), ("--precision=fp16", "--lr=0.0005", "--max-steps=2", "--batch-size=2", "--epochs=1")),  # which CPUs take seconds a step for
 ], ids=["sgd", "adamw", "lars, average", "bf16", "drop", "fp16"])
 def test_any_number_of_ranks_gives_bit_identical_results(tmp_path, others, options):
