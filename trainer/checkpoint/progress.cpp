@@ -9,6 +9,8 @@
 namespace rollcall::checkpoint {
 namespace {
 
+constexpr const char* kNotBetter = "/progress/validations_since_best";
+
 /// Calls visit(path, number) for each number of a progress, with its path in a checkpoint. `Of`: Progress, const or
 /// not.
 template <typename Of, typename Visit>
@@ -18,6 +20,7 @@ void for_each_number(Of& progress, const Visit& visit) {
   visit("/progress/global_step", progress.global_step);
   visit("/progress/best_metric", progress.best_metric);
   visit("/progress/best_step", progress.best_step);
+  visit(kNotBetter, progress.not_better);
   visit("/progress/world_size", progress.world_size);
   visit("/progress/batch_size", progress.batch_size);
   visit("/progress/global_batch_asked", progress.global_batch_asked);
@@ -70,7 +73,8 @@ Result<Progress> read_progress(const OpenCheckpoint& stored) {
   std::string missing;
   for_each_number(progress, [&](const std::string& path, auto& into) {
     const auto* const number = stored.value<std::decay_t<decltype(into)>>(path);
-    missing = number == nullptr && missing.empty() ? path : missing;
+    const bool may_lack = path == kNotBetter;  // added later; a training before counts from its resume
+    missing = number == nullptr && missing.empty() && !may_lack ? path : missing;
     into = number != nullptr ? *number : into;
   });
   const auto* const best = stored.value<std::string>(format::kBestPath);

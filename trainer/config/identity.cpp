@@ -24,7 +24,7 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      "replicate-degree", "reshard-after-forward", "accumulate", "cpu-offload", "device", "deterministic", "own-kernels",
      "cuda-graph", "backend", "collective-timeout",
      // length: see ends_schedule()
-     "epochs", "max-steps",
+     "epochs", "max-steps", "early-stopping",
      // checkpoints
      "run-name", "run-dir", "checkpoint-dir", "checkpoint-epochs", "checkpoint-steps", "keep-last", "keep-best",
      "keep-every", "checkpoint-mode", "checkpoint-stage", "index-dir", "checkpoint-overlap", "checkpoint-read-back",

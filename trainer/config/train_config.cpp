@@ -266,6 +266,7 @@ RunConfig run_config(const Settings& settings) {
           .max_steps = settings.integer("max-steps"),
           .max_bad_samples = settings.number("max-bad-samples"),
           .max_skipped_steps = settings.integer("max-skipped-steps"),
+          .early_stopping = settings.integer("early-stopping"),
           .valid_epochs = settings.integer("valid-epochs"),
           .valid_flip = settings.on("valid-flip"),
           .seed = seed_of(settings),

@@ -128,6 +128,7 @@ struct RunConfig {
   std::int64_t max_steps = 0;           ///< 0: no limit
   double max_bad_samples = 0.05;        ///< largest share of an epoch's images that may be unreadable
   std::int64_t max_skipped_steps = 10;  ///< in a row; 0: no limit
+  std::int64_t early_stopping = 0;      ///< validations without a better one that end the training; 0: none
   std::int64_t valid_epochs = 10;       ///< epochs between two validations; 0: none
   bool valid_flip = false;              ///< validate with the mean of the outputs for an image and its mirror image
   std::uint64_t seed = 0;

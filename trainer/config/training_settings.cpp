@@ -63,6 +63,9 @@ constexpr std::array kTrainingSettings{
             "Stop after this many steps in total, 0: no limit. A schedule that depends on the end ends there too",
             "Training", "", 0, kMost}
         .common(),
+    Setting{"early-stopping", Kind::Integer, "0", "N",
+            "End the training after this many validations without a better top-1 accuracy. 0: do not", "Training", "",
+            0, 1e9},
     Setting{"global-batch", Kind::Integer, "0", "N",
             "Images per step of all ranks together, for the same training on any number of ranks. Micro-batches are as "
             "large as --batch-size allows, and --lr is the rate of a step. 0: --batch-size and --grad-accumulation",

@@ -48,6 +48,7 @@ constexpr std::array kDependents{
     Dependent{"randaugment-mstd", "", "auto-augment", "randaugment-timm", true},
     Dependent{"random-erase-value", "", "random-erase", "0", false, "0.25"},
     Dependent{"shuffle-window", "0", "sampling", "shuffle", true},
+    Dependent{"early-stopping", "0", "valid-epochs", "0", false, "1"},
     Dependent{"bce-target-threshold", "0", "loss", "bce", true},
     Dependent{"max-bad-samples", "", "bad-samples", "skip", true},
     Dependent{"tensorboard-histograms", "0", "tensorboard", "true", true},

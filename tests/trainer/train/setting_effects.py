@@ -171,6 +171,20 @@ def class_weights(tmp_path, trees):
                                            code=64)
 
 
+def early_stopping(tmp_path, _trees):
+    """It counts validations since the best one, also those before a resume, and a training that it ended stays ended."""
+    options = ("--valid-epochs=1", "--epochs=9", "--early-stopping=2")
+    printed = train(tmp_path / "whole", *options)
+    found = trainer_ranks.records(tmp_path / "whole", "validation")
+    best = max(range(len(found)), key=lambda i: found[i]["top1"])
+    assert len(found) == best + 3 < 9 and "the training ends (--early-stopping)" in printed, printed
+    again = train(tmp_path / "whole", *options)
+    assert trainer_ranks.records(tmp_path / "whole", "validation") == found, again
+    train(tmp_path / "parts", *options, f"--epochs={best + 2}")
+    train(tmp_path / "parts", *options)
+    assert trainer_ranks.records(tmp_path / "parts", "validation") == found
+
+
 def broken_tree(folder):
     root = small_trainings.make_tree(folder)
     bad = sorted(path for path in (root / "train").rglob("*.jpeg"))[5]

@@ -159,6 +159,7 @@ TABLE = {
     "channels-last": setting_effects.channels_last,
     "epochs": Numbers({"epochs": 2}),
     "max-steps": Numbers({"max-steps": 3}),
+    "early-stopping": setting_effects.early_stopping,
     "recipe": setting_effects.recipe,
     "sweep": Elsewhere("tests/trainer/train/test_sweep.py", "test_an_element_takes_the_options_of_its_line"),
     "global-batch": Numbers({"global-batch": 24}, {"batch-size": 8}, ranks=2),

@@ -11,6 +11,7 @@
 #include "trainer/train/checkpoints/checkpoints.h"
 #include "trainer/train/observer/step_trace.h"
 #include "trainer/train/process.h"
+#include "trainer/train/step/adjust_workers.h"
 #include "trainer/train/step/step.h"
 #include "trainer/train/step/validation.h"
 #include "trainer/train/stop_request.h"
@@ -51,7 +52,7 @@ class Loop {
         return *stop;
       }
     }
-    while (progress_.epoch < config_.run.epochs && !at_last_step()) {
+    while (progress_.epoch < config_.run.epochs && !at_last_step() && !stops_early()) {
       if (Stop stop = train_epoch()) {
         return *stop;
       }
@@ -145,27 +146,8 @@ class Loop {
     if (Stop stop = too_many_bad(progress_.epoch_totals, run_.training.data.datasets.train->size(), "training")) {
       return stop;
     }
-    return adjust_workers(step.waited, wait);
-  }
-
-  /// Implements --train-num-workers=auto after a step for whose data this rank `waited` seconds.
-  Stop adjust_workers(double waited, const metrics::DataWait& step) {
-    DataPipeline& data = run_.training.data;
-    const std::optional<int> workers = data.tuning.after_step(waited, step.elapsed, step.loading);
-    if (!workers) {
-      return std::nullopt;
-    }
-    const std::int64_t next_batch = steps_.next_batch_of_epoch();
-    const Result<void> changed = data.continue_with_workers(*workers, next_batch);
-    if (changed) {
-      observer_.note(fmt::format("step {}: training waited for data; it continues with {} instead of {}",
-                                 progress_.global_step, counted(*workers, "worker"), step.workers));
-      return std::nullopt;
-    }
-    observer_.warn(fmt::format("the number of workers stays {}: {}", step.workers, changed.error().reason));
-    data.tuning = {};
-    const Result<void> as_before = data.continue_with_workers(step.workers, next_batch);
-    return as_before ? std::nullopt : Stop(failed(as_before.error()));
+    const Result<void> adjusted = adjust_workers(run_, step.waited, wait, steps_.next_batch_of_epoch());
+    return adjusted ? std::nullopt : Stop(failed(adjusted.error()));
   }
 
   Stop after_step() {
@@ -231,7 +213,14 @@ class Loop {
       return stop;
     }
     progress_.validation_due = 0;
-    return last || among_best_ ? save(last ? Urgency::Final : Urgency::Due) : std::nullopt;
+    const bool ends = last || stops_early();
+    if (ends && !last) {
+      observer_.note(
+          fmt::format("no better validation than that of step {} in the last {}: the training ends "
+                      "(--early-stopping)",
+                      progress_.best_step, progress_.not_better));
+    }
+    return ends || among_best_ ? save(ends ? Urgency::Final : Urgency::Due) : std::nullopt;
   }
 
   /// An interruption during the validation counts as one before it: a resumed run validates from the beginning.
@@ -258,6 +247,7 @@ class Loop {
       return failed(among_best.error());
     }
     among_best_ = *among_best;
+    progress_.not_better = progress_.best_step == progress_.global_step ? 0 : progress_.not_better + 1;
     return std::nullopt;
   }
 
@@ -372,6 +362,10 @@ class Loop {
   }
 
   bool at_last_step() const { return config_.run.max_steps > 0 && progress_.global_step >= config_.run.max_steps; }
+
+  bool stops_early() const {
+    return config_.run.early_stopping > 0 && progress_.not_better >= config_.run.early_stopping;
+  }
 
   /// Returns whether --max-steps ends the run here, before the end of an epoch.
   bool ends_in_mid_epoch() const { return at_last_step() && progress_.step_in_epoch < steps_in_epoch_; }
