@@ -160,6 +160,13 @@ struct TrainConfig {
 
 [[nodiscard]] ProcessGroupConfig make_process_group_config(const settings::Settings& settings);
 
+/// Returns $SCRATCH; empty if it is not set. Error: it is not an absolute path.
+[[nodiscard]] Result<std::string> scratch_of(const Environment& environment, const std::string& setting);
+
+[[nodiscard]] inline std::uint64_t seed_of(const settings::Settings& settings) {
+  return static_cast<std::uint64_t>(settings.integer("seed"));
+}
+
 /// Errors: a ${VARIABLE} in --data is not set.
 [[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
 

@@ -254,7 +254,8 @@ class Trial {
       optim::kind_of(*training_.optimizer)->save_state(*state, sink);
     }
     const double part = parameters > 0 ? static_cast<double>(moments) / static_cast<double>(parameters) : 0;
-    return model_bytes_ + static_cast<std::uint64_t>(part * 4 * static_cast<double>(result_.parameters));
+    const std::uint64_t models = config_.optim.ema_decay > 0 ? 2 : 1;  // the weights, and their average
+    return models * model_bytes_ + static_cast<std::uint64_t>(part * 4 * static_cast<double>(result_.parameters));
   }
 
   /// Completes the result with what the ranks measured.
