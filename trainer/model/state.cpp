@@ -31,8 +31,11 @@ void use_channels_last(torch::nn::Module& module) {
   for (at::Tensor& parameter : module.parameters()) {
     if (parameter.dim() == 4) {
       const at::Tensor values = parameter.data().contiguous(at::MemoryFormat::ChannelsLast);
-      // contiguous() returns a 1x1 weight with the strides that it had: they are one of several right answers.
-      parameter.set_data(values.as_strided(values.sizes(), c10::get_channels_last_strides_2d(values.sizes())));
+      // contiguous() returns a 1x1 weight with the strides that it had: they are one of several right answers. A factor
+      // [1, C, 1, 1] of a script keeps them, as its gradient has them.
+      const bool is_kernel = parameter.size(0) > 1;
+      parameter.set_data(
+          is_kernel ? values.as_strided(values.sizes(), c10::get_channels_last_strides_2d(values.sizes())) : values);
     }
   }
 }

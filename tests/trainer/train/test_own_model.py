@@ -51,6 +51,7 @@ def test_a_script_trains_as_in_python(tmp_path, pictures, ranks, more):
     ours = whole_training.train_ours(tmp_path / "run", settings, ranks, [f"--backend={backend}"] if backend else [])
     whole_training.compare(ours, reference.training.train(settings, ranks), whole_training.SAME)
     assert list(ours.state) == list(Small().state_dict())
+    assert "gradient layout contract" not in ours.printed
 
 
 LARGE = {
@@ -74,7 +75,7 @@ def test_published_models_train_as_in_python(tmp_path, pictures, name):
 @pytest.mark.parametrize("backend", ["gloo", pytest.param("ucx", marks=pytest.mark.long)])
 def test_the_losses_are_those_of_pythons_ddp(tmp_path, pictures, backend):
     """Twenty steps, beside DistributedDataParallel in two processes with the executor that Python chooses."""
-    script = save(Small().apply(lambda module: setattr(module, "p", 0.0) if isinstance(module, nn.Dropout) else None), tmp_path / "net.pt")
+    script = save(without_drop_out(), tmp_path / "net.pt")
     settings = {**SMALL, "model": script, "data": pictures, "max-steps": 20, "epochs": 3, "log-steps": 1, "valid-epochs": 0}
     ours = whole_training.train_ours(tmp_path / "run", settings, 2, [f"--backend={backend}"])
     told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(agents.free_port()), "WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo",
@@ -132,6 +133,20 @@ def test_any_number_of_ranks_gives_the_same_bits_with_elastic_exact(tmp_path, pi
         run(tmp_path / str(ranks), script, pictures, "--elastic-exact=4", "--max-steps=6", "--grad-accumulation=2", ranks=ranks)
         path = trainer_ranks.checkpoints(tmp_path / str(ranks))[-1]
         found.append({name: value for name, value in trainer_ranks.datasets(path).items() if not name.startswith("rng/")})
+    assert found[0] == found[1] == found[2] and len(found[0]) > 30
+
+
+def without_drop_out():
+    return Small().apply(lambda module: setattr(module, "p", 0.0) if isinstance(module, nn.Dropout) else None)
+
+
+@pytest.mark.long
+def test_a_script_on_a_device_has_the_bits_of_cpus(tmp_path, pictures):
+    """The stand-in device, step by step and as a graph."""
+    script, found = save(without_drop_out(), tmp_path / "net.pt"), []
+    for name, more in {"cpu": ("--device=cpu",), "device": ("--device=stand_in",), "graph": ("--device=stand_in", "--cuda-graph=on")}.items():
+        run(tmp_path / name, script, pictures, "--max-steps=20", "--epochs=3", "--valid-epochs=0", *more)
+        found.append(trainer_ranks.datasets(trainer_ranks.checkpoints(tmp_path / name)[-1]))
     assert found[0] == found[1] == found[2] and len(found[0]) > 30
 
 
@@ -220,7 +235,8 @@ REFUSED = {
     "inputs": (lambda path: save(TwoInputs(), path), "cannot compute images [2, 3, 32, 32]: forward() is missing value for argument 'boxes'"),
     "size": (lambda path: save(Sized(), path), "Wrong image height; try setting --image-size"),
     "traced": (lambda path: save(Small(), path, traced), "as after torch.jit.trace; try saving torch.jit.script(model)"),
-    "frozen": (lambda path: save(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), path), "has no parameters; try saving it without torch.jit.freeze"),
+    "frozen": (lambda path: save(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), path),
+               "has no parameters; try saving it without torch.jit.freeze"),
     "half": (lambda path: save(Small().half(), path), "parameter scale is not float32; try saving model.float()"),
     "tied": (lambda path: save(Tied(), path), "parameters body.0.weight and body.1.weight share their memory; try saving"),
     "replaced": (lambda path: save(Counting(), path), "forward() replaces calls, which checkpoints would miss; try changing it in place"),
