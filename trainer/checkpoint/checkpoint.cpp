@@ -20,6 +20,8 @@
 namespace rollcall::checkpoint {
 namespace {
 
+constexpr const char* kClassNames = "/config/class_names";
+
 /// Runs `work`; what LibTorch throws becomes an Error (Internal) about `value` of `setting`.
 template <typename Work>
 auto without_exceptions(const std::string& value, const Work& work, const char* setting = "checkpoint")
@@ -209,6 +211,9 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
       parts.values["/config/json"] = state.config_json;
       parts.values["/config/argv"] = state.argv;
       parts.values["/config/slurm_job"] = state.job;
+      if (!state.class_names.empty()) {
+        parts.values[kClassNames] = state.class_names;
+      }
     }
     return parts;
   });
@@ -233,6 +238,28 @@ Result<InitInfo> init_from(const std::string& path, const torch::nn::Module& mod
                            format::VerifyLevel level, format::RankGroup& group) {
   return without_exceptions(
       path, [&] { return init(path, model, sharding, level, group); }, "--init-from");
+}
+
+Result<StoredModel> read_stored_model(const std::string& path) {
+  return without_exceptions(path, [&]() -> Result<StoredModel> {
+    ASSIGN_OR_RETURN(const interop::Weights weights, open_weights(path));
+    ASSIGN_OR_RETURN(auto values, weights.source->values());
+    const OpenCheckpoint stored(*weights.source, std::move(values));
+    StoredModel model;
+    for (const format::ManifestEntry& entry : weights.source->datasets()) {
+      const bool is_last = entry.state_dict_key == "fc.bias" || entry.state_dict_key.ends_with(".fc.bias");
+      model.classes = is_last && entry.shape.size() == 1 ? entry.shape.front() : model.classes;
+    }
+    if (model.classes < 1) {
+      return fail("checkpoint", path, "is of another model: it has no last layer fc, as each ResNet has",
+                  "using the weights of a ResNet", ErrorKind::Mismatch);
+    }
+    const auto* const settings = stored.value<std::string>("/config/json");
+    const auto* const names = stored.value<std::vector<std::string>>(kClassNames);
+    model.config_json = settings == nullptr ? "" : *settings;
+    model.class_names = names == nullptr ? std::vector<std::string>() : *names;
+    return model;
+  });
 }
 
 }  // namespace rollcall::checkpoint

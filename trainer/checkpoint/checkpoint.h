@@ -31,6 +31,7 @@ struct TrainingState {
   std::string config_json;                           ///< settings; load() does not read them
   std::vector<std::string> argv;                     ///< command line, for people; load() does not read it
   std::string job{};                                 ///< number of the Slurm job; empty: none
+  std::vector<std::string> class_names{};            ///< by label; empty: unknown; load() does not read them
   const Sharding* sharding = nullptr;                ///< null: this rank has the whole model
   const optim::WeightAverage* average = nullptr;     ///< null: the training has none
   bool lacks_average = false;                        ///< set by load(): the checkpoint has no average to fill it with
@@ -40,6 +41,13 @@ struct TrainingState {
 struct LoadedInfo {
   std::string path;
   std::vector<std::string> warnings;  ///< on rank 0, for the user: damaged checkpoints that were skipped
+};
+
+/// What a file says about the model whose weights it holds.
+struct StoredModel {
+  std::string config_json;               ///< settings of its training; empty: another program wrote the file
+  std::vector<std::string> class_names;  ///< name of each class; empty: the file does not name them
+  std::int64_t classes = 0;              ///< outputs of the last layer
 };
 
 /// Returns the name of each of the optimizer's parameters, in the order of its groups; empty for a parameter that is
@@ -75,5 +83,9 @@ struct LoadedInfo {
 /// and exchange::read_state_dict().
 [[nodiscard]] Result<InitInfo> init_from(const std::string& path, const torch::nn::Module& model,
                                          const Sharding* sharding, format::VerifyLevel level, format::RankGroup& group);
+
+/// Reads what the file `path`, of a kind that init_from() reads, says about its model. Not collective. Errors:
+/// Mismatch: it has no last layer `fc`; those of init_from().
+[[nodiscard]] Result<StoredModel> read_stored_model(const std::string& path);
 
 }  // namespace rollcall::checkpoint

@@ -49,6 +49,13 @@ Result<std::array<double, 3>> by_channel(const Settings& settings, std::string_v
   return values;
 }
 
+data::Part evaluated_part(const std::string& name) {
+  return name == "train"  ? data::Part::Train
+         : name == "test" ? data::Part::Test
+         : name == "all"  ? data::Part::All
+                          : data::Part::Valid;
+}
+
 Result<data::DataOptions> dataset_options(const Settings& settings, std::string source) {
   data::DataOptions options;
   options.source = std::move(source);
@@ -69,6 +76,7 @@ Result<data::DataOptions> dataset_options(const Settings& settings, std::string 
   ASSIGN_OR_RETURN(options.normalisation.stddev, by_channel(settings, "std", 0.001, 1));
   options.augment = augment_options(settings);
   options.seed = seed_of(settings);
+  options.evaluated = evaluated_part(settings.text("evaluate-split"));
   return options;
 }
 

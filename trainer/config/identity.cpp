@@ -39,16 +39,18 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      "recipe", "sweep", "global-batch", "batch-size", "grad-accumulation", "num-classes", "class-names", "data",
      "fake-size",
      // read only when a training starts; another value is reported
-     "init-from"});
+     "init-from",
+     // of an evaluation
+     "evaluate", "evaluate-split"});
 
 /// Paths, which may differ between nodes, what each rank does by itself, and what only rank 0 shows.
-constexpr auto kMayDiffer =
-    std::to_array<std::string_view>({"recipe", "sweep", "data", "class-names", "index-dir", "train-num-workers",
-                                     "valid-num-workers", "prefetch", "run-name", "run-dir", "checkpoint-dir",
-                                     "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
+constexpr auto kMayDiffer = std::to_array<std::string_view>(
+    {"recipe", "sweep", "data", "class-names", "index-dir", "train-num-workers", "valid-num-workers", "prefetch",
+     "run-name", "run-dir", "checkpoint-dir", "checkpoint-stage", "init-from", "evaluate", "resume", "lease-timeout",
+     "progress", "report"});
 
 /// Whether the setting names a file to start from. It must be the same file for all ranks, but may have other names.
-bool names_a_file(std::string_view name) { return name == "init-from" || name == "resume"; }
+bool names_a_file(std::string_view name) { return name == "init-from" || name == "resume" || name == "evaluate"; }
 
 /// Whether the value is a file. A word must be equal: a rank that starts anew would wait for one that resumes for ever.
 bool file_is_named(std::string_view name, std::string_view value) {

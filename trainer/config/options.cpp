@@ -31,7 +31,7 @@ constexpr std::array kFlags{
 
 constexpr std::string_view kUsage = R"(usage: rollcall-train [OPTION...]
 
-Trains a ResNet on all ranks of this Slurm step. The same command again continues from the newest checkpoint.
+Trains a ResNet on all ranks of this Slurm step, or evaluates one (--evaluate). The same command continues a training.
 
   srun --ddp rollcall-train --data=fake                      synthetic images, to test the installation
   srun --ddp rollcall-train --data=$SCRATCH/imagenet --recipe=torchvision-v1

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/settings/layers.h"
 #include "runtime/settings/values.h"
+#include "trainer/config/identity.h"
 #include "trainer/config/options.h"
 
 namespace rollcall::config {
@@ -19,6 +21,13 @@ namespace {
 using settings::Settings;
 
 constexpr std::string_view kEnding = ".toml";
+const std::string kRecipe = "recipe ";  // the origin of its values begins with this
+
+/// What a model is, what its images look like, and which of them it was not trained on. A new setting that changes one
+/// of these belongs here.
+constexpr auto kOfModel =
+    std::to_array<std::string_view>({"model", "data", "fake-size", "seed", "image-size", "valid-image-size",
+                                     "valid-resize", "mean", "std", "exif-orientation", "dct-scaling"});
 
 /// Returns the names of the recipes in `folder`, in alphabetical order.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
@@ -82,7 +91,19 @@ Result<void> apply_recipe(Settings& settings) {
   }
   for (const settings::Setting& setting : settings.table()) {
     if (!published.is_default(setting.name) && !is_of_user(settings, setting.name)) {
-      RETURN_IF_ERROR(settings.set(setting.name, published.text(setting.name), "recipe " + recipe));
+      RETURN_IF_ERROR(settings.set(setting.name, published.text(setting.name), kRecipe + recipe));
+    }
+  }
+  return {};
+}
+
+Result<void> apply_settings_of_model(Settings& settings, std::string_view then, const std::string& path) {
+  for (const settings::Setting& setting : settings.table()) {
+    const bool is_free =
+        !is_of_user(settings, setting.name) || settings.value(setting.name).origin.starts_with(kRecipe);
+    const std::string value = setting_then(then, setting.name);
+    if (is_free && !value.empty() && std::ranges::find(kOfModel, setting.name) != kOfModel.end()) {
+      RETURN_IF_ERROR(settings.set(setting.name, value, path));
     }
   }
   return {};

@@ -73,6 +73,15 @@ constexpr std::array kRunSettings{
             "Start with the weights of this file if there is nothing to resume. It is a checkpoint, or a file of "
             "torch.save or safetensors. A last layer with another number of classes is initialised anew",
             "Checkpoints"},
+    Setting{"evaluate", Kind::Path, "", "FILE",
+            "Evaluate the weights of this file instead of training. It is a checkpoint, or a file of torch.save or "
+            "safetensors. A checkpoint also has the model, the data and the size of images, unless options say "
+            "otherwise",
+            "Checkpoints"},
+    Setting{"evaluate-split", Kind::Choice, "valid", "valid|train|test|all",
+            "Which images --evaluate uses. test and all are for data without folders train and val. test: those that "
+            "are held out of the split 85/10/5. all: all images of the data",
+            "Checkpoints"},
 
     Setting{"valid-epochs", Kind::Integer, "10", "N", "Validate after every N epochs and at the end, 0: never",
             "Output", "", 0, 1e9},

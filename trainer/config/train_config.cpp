@@ -234,6 +234,8 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
   config.accumulation_given = !settings.is_default("grad-accumulation");
   config.json = settings::print_config(settings, true);
   RETURN_IF_ERROR(choose_folders(config, settings, environment));
+  ASSIGN_OR_RETURN(config.checkpoint.evaluate,
+                   settings::expand_path(settings.text("evaluate"), environment, "--evaluate"));
   ASSIGN_OR_RETURN(DataConfig data, make_data_config(settings, environment));
   config.data = std::move(data);
   ASSIGN_OR_RETURN(ParallelConfig parallel, make_parallel_config(settings));

@@ -101,6 +101,7 @@ struct CheckpointConfig {
   bool accept_changes = false;     ///< continue from a checkpoint of a training with other settings
   double lease_timeout = 60;       ///< seconds
   std::string init_from{};         ///< path of a checkpoint; empty: none
+  std::string evaluate{};          ///< path of weights to evaluate instead of training; empty: none
   std::string stage{};             ///< folder where checkpoints are written first; empty: none
   std::string stage_given{};       ///< as given
   std::int64_t every_epochs = 1;   ///< epochs between two saves; 0: none

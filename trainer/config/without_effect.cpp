@@ -52,6 +52,8 @@ constexpr std::array kDependents{
     Dependent{"bce-target-threshold", "0", "loss", "bce", true},
     Dependent{"max-bad-samples", "", "bad-samples", "skip", true},
     Dependent{"tensorboard-histograms", "0", "tensorboard", "true", true},
+    Dependent{"evaluate-split", "valid", "evaluate", "", false, "FILE"},
+    Dependent{"elastic", "false", "evaluate", "", true},
 
     Dependent{"shard-degree", "0", "parallel", "fsdp", true},
     Dependent{"replicate-degree", "0", "parallel", "fsdp", true},

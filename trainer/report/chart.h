@@ -56,4 +56,7 @@ struct Chart {
 /// records.
 [[nodiscard]] std::string heat_map_html(const Run& run);
 
+/// Returns the results of the run's last evaluation: a confusion matrix and its worst classes. Empty without one.
+[[nodiscard]] std::string evaluation_html(const Run& run);
+
 }  // namespace rollcall::report

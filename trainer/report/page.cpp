@@ -279,6 +279,7 @@ std::string body(const std::vector<Run>& runs) {
     const std::string id = std::to_string(&run - runs.data());
     const std::string suffix = several ? ": " + escaped(run.name) : "";
     html += several ? "" : section("ranks" + id, "Ranks", heat_map_html(run));
+    html += section("evaluation" + id, "Evaluation" + suffix, evaluation_html(run));
     html += several ? "" : section("traces" + id, "Traced steps", traces_section(run));
     html += section("starts" + id, "Starts" + suffix, starts_table(run));
     html += several ? "" : section("environment", "Settings and environment", environment_section(run));

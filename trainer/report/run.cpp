@@ -7,12 +7,14 @@
 #include <chrono>
 #include <filesystem>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 
 namespace rollcall::report {
 namespace {
 
 constexpr double kHour = 3600;
+constexpr std::size_t kMostOfEvaluation = std::size_t{64} << 20;  // bytes; of ten thousand classes
 constexpr double kSilence = 90;  // seconds; a lease is renewed every 5 s, and NFS may show that a minute later
 
 /// Returns the name of the run's folder, also for "metrics.jsonl" or ".".
@@ -119,6 +121,8 @@ Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on)
   }
   look_at_present(result);
   add_notes(result, file.notes());
+  const std::string beside = std::filesystem::path(result.path).replace_filename("evaluation/evaluation.json");
+  result.evaluation = metrics::parse_evaluation(content_of(beside, kMostOfEvaluation));
   return result;
 }
 

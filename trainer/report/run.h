@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/metrics/evaluation.h"
 #include "trainer/report/rank_grid.h"
 #include "trainer/report/record_file.h"
 #include "trainer/report/series.h"
@@ -69,6 +70,7 @@ struct Run {
   std::string libtorch;
   std::string model;
   std::string data;
+  std::optional<metrics::Evaluation> evaluation;  ///< of evaluation/evaluation.json beside the file
   std::string backend;
   std::string energy_of;  ///< what is measured on rank 0's node: "node", "processors and memory"; empty: nothing
   std::vector<std::string> hosts;

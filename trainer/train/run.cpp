@@ -34,6 +34,7 @@
 #include "trainer/train/data/data_pipeline.h"
 #include "trainer/train/dry_run.h"
 #include "trainer/train/failure_report.h"
+#include "trainer/train/inference/evaluate.h"
 #include "trainer/train/job_context.h"
 #include "trainer/train/print_only.h"
 #include "trainer/train/process.h"
@@ -82,7 +83,11 @@ SessionEnd train_in(JobContext& context, const SessionInput& input, SessionStart
       memory.kept->recovery.joined = seconds_now() - memory.kept->recovery.noticed;
     }
     try {
-      end = run_session(input, report, context, std::move(memory));
+      if (input.options.trainer.text("evaluate").empty()) {
+        end = run_session(input, report, context, std::move(memory));
+      } else if (const Result<void> evaluated = evaluate(input, context); !evaluated) {
+        end.exit_code = report.report_own(evaluated.error());
+      }
     } catch (const std::exception& error) {  // reported before the world is destroyed, which other ranks notice
       end.exit_code = report.report_own(of_exception(error));
     }

@@ -6,7 +6,6 @@
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
-#include "trainer/config/identity.h"
 #include "trainer/config/script_file.h"
 #include "trainer/config/train_config.h"
 #include "trainer/device/nccl_log.h"
@@ -15,7 +14,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/streams.h"
 #include "trainer/train/checkpoints/checkpoints.h"
-#include "trainer/train/object_collectives.h"
+#include "trainer/train/equal_settings.h"
 #include "trainer/train/observer/observer.h"
 #include "trainer/train/observer/run_facts.h"
 #include "trainer/train/process.h"
@@ -27,27 +26,6 @@
 
 namespace rollcall::train {
 namespace {
-
-/// Checks that this rank's settings equal rank 0's, except those of its own node (config::may_differ_among_ranks()).
-/// Each rank reads its own command line, variables and profiles; ranks with different learning rates or seeds would
-/// silently train models that diverge. `json`: TrainConfig::json of `mine`. Collective; the outcome is this rank's, and
-/// the ranks agree on it later. Errors: Mismatch, which names setting, values and host; Unavailable: a peer was lost.
-Result<void> confirm_equal_settings(const JobContext& context, const settings::Settings& mine,
-                                    const std::string& json) {
-  if (context.world_size == 1) {
-    return {};
-  }
-  ASSIGN_OR_RETURN(const std::string of_zero, broadcast_text(0, context.process_group, json));
-  const std::vector<config::Change> others = config::differences_among_ranks(of_zero, mine);
-  if (others.empty()) {
-    return {};
-  }
-  const auto shown = [](const std::string& value) { return value.empty() ? std::string("no value") : value; };
-  return fail(others.front().option, shown(others.front().now),
-              fmt::format("is the value of rank {} on {}, but rank 0 has {}", context.rank, context.host,
-                          shown(others.front().then)),
-              "using the same options, ROLLCALL_* variables and profiles for all ranks", ErrorKind::Mismatch);
-}
 
 /// Results of the set-up that are reported once all is set up.
 struct Known {

@@ -35,10 +35,10 @@ std::vector<std::string> options(const std::vector<Change>& changes) {
 /// Another accepted text of a setting.
 std::string other_text(const settings::Setting& setting) {
   for (const char* const text :
-       {"7",    "0.5",    "0.25",      "true",        "false",    "never", "sgd",   "cosine",   "bf16",
-        "fp16", "none",   "shards",    "resnet18",    "metadata", "lines", "mpi",   "skip",     "wait",
-        "sync", "device", "random",    "randaugment", "pad",      "sqrt",  "fsdp",  "bfloat16", "fail",
-        "25",   "100",    "neighbour", "on",          "bicubic",  "bce",   "goyal", "deep",     "balanced"}) {
+       {"7",      "0.5",         "0.25",     "true",     "false", "never",    "sgd",  "cosine", "bf16", "fp16",
+        "none",   "shards",      "resnet18", "metadata", "lines", "mpi",      "skip", "wait",   "sync", "device",
+        "random", "randaugment", "pad",      "sqrt",     "fsdp",  "bfloat16", "fail", "25",     "100",  "neighbour",
+        "on",     "bicubic",     "bce",      "goyal",    "deep",  "balanced", "test"}) {
     Settings settings(trainer_table());
     if (text != setting.default_text && settings.set(setting.name, text, "test")) {
       return settings.text(setting.name);

@@ -248,6 +248,8 @@ TABLE = {
     "resume": setting_effects.resume,
     "verify": setting_effects.verify,
     "init-from": Elsewhere(BACKGROUND_SAVES, "test_init_from_loads_all_but_a_head_with_other_classes"),
+    "evaluate": Elsewhere("tests/trainer/train/inference/test_evaluate.py", "test_counts_equal_those_of_torchvision"),
+    "evaluate-split": Elsewhere("tests/trainer/train/inference/test_evaluate.py", "test_splits_of_one_folder_are_those_of_the_training"),
     "valid-epochs": Numbers({"valid-epochs": 2}, {"epochs": 2}),
     "run-dir": setting_effects.run_dir,
     "benchmark-epochs": setting_effects.benchmark_epochs,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -70,11 +71,22 @@ Transform eval_transform(const DataOptions& options) {
   return transform;
 }
 
+/// Returns the indices of the part, or nothing for all.
+ImageDataset::Members members_of(const Split& split, Part part) {
+  return part == Part::All     ? std::nullopt
+         : part == Part::Train ? std::optional(split.train)
+         : part == Part::Test  ? std::optional(split.test)
+                               : std::optional(split.valid);
+}
+
 Datasets make_fake(const DataOptions& options) {
   Split split = split_85_10_5(options.fake_samples, options.seed);
   Datasets datasets;
+  std::vector<std::int64_t> evaluated(static_cast<std::size_t>(options.fake_samples));
+  std::iota(evaluated.begin(), evaluated.end(), 0);
+  evaluated = members_of(split, options.evaluated).value_or(std::move(evaluated));
   datasets.train = std::make_shared<FakeDataset>(std::move(split.train), options.seed, options.normalisation);
-  datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.seed, options.normalisation);
+  datasets.valid = std::make_shared<FakeDataset>(std::move(evaluated), options.seed, options.normalisation);
   datasets.num_classes = kFakeOutputs;
   datasets.class_names = datasets.train->class_names();
   datasets.identity = {.images = options.fake_samples};
@@ -100,11 +112,12 @@ Datasets make_images(const DataOptions& options, const Source& train, ImageDatas
 
 Result<Datasets> split_source(const DataOptions& options, const Source& source) {
   Split split = split_85_10_5(source->size(), options.seed);
-  if (split.valid.empty()) {
+  ImageDataset::Members evaluated = members_of(split, options.evaluated);
+  if (evaluated && evaluated->empty()) {
     return fail("--data", options.source, "holds too few images to be split into training and validation",
                 "adding images, or naming a folder that holds train and val", ErrorKind::BadData);
   }
-  Datasets datasets = make_images(options, source, std::move(split.train), source, std::move(split.valid));
+  Datasets datasets = make_images(options, source, std::move(split.train), source, std::move(evaluated));
   datasets.split_by_seed = true;
   return datasets;
 }
@@ -118,7 +131,12 @@ Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts,
     return fail("--data", *parts.valid, "its classes differ from those of " + *parts.train + ": it " + difference,
                 "giving both sets the same class names", ErrorKind::BadData);
   }
-  return make_images(options, train, std::nullopt, valid, std::nullopt);
+  if (options.evaluated == Part::Test || options.evaluated == Part::All) {
+    const char* const part = options.evaluated == Part::Test ? "test" : "all";
+    return fail("--evaluate-split", part, options.source + " is a folder with a training and a validation set",
+                "--evaluate-split=valid, or --data=FOLDER --evaluate-split=all with the folder of one set");
+  }
+  return make_images(options, train, std::nullopt, options.evaluated == Part::Train ? train : valid, std::nullopt);
 }
 
 std::vector<std::int64_t> members_of(const SampleIndex& index, ListedPart part) {
@@ -146,7 +164,17 @@ Result<Datasets> one_list(const DataOptions& options, const std::vector<std::str
     return fail("--data", options.source, fmt::format("has no row with split={}", train.empty() ? "train" : "val"),
                 "adding such rows, or removing the column", ErrorKind::BadData);
   }
-  return make_images(options, source, std::move(train), source, std::move(valid));
+  ImageDataset::Members evaluated = std::move(valid);
+  if (options.evaluated != Part::Valid) {
+    evaluated = options.evaluated == Part::All     ? std::nullopt
+                : options.evaluated == Part::Train ? std::optional(train)
+                                                   : std::optional(members_of(index, ListedPart::Test));
+  }
+  if (evaluated && evaluated->empty()) {
+    return fail("--evaluate-split", "test", options.source + " has no row with split=test", "--evaluate-split=valid",
+                ErrorKind::BadData);
+  }
+  return make_images(options, source, std::move(train), source, std::move(evaluated));
 }
 
 /// Returns the names of --class-names; empty if it is not given. Errors: of the file; Usage: no list of labels is read.

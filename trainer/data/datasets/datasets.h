@@ -28,7 +28,7 @@ struct Datasets {
 /// Opens the data. If find_parts() finds a training and a validation set in the folder, both are used and must have the
 /// same classes; a list of labels for validation has those of the training set. A list of labels with a column `split`
 /// holds both. Any other source that open_source() accepts, and fake data, is split 85/10/5 by the seed; the last
-/// part is held out.
+/// part is held out. DataOptions::evaluated may name another part for the validation set.
 ///
 /// Errors: Usage: sizes, crop ranges; those of open_source() and find_parts(); BadData: the classes differ, or there
 /// are too few images to split. Reads folders and tables but no pictures, and only what is not in `indices`.

@@ -8,6 +8,9 @@
 
 namespace rollcall::data {
 
+/// A part of the data. All: without a split.
+enum class Part { Valid, Train, Test, All };
+
 /// The source of the data and the transforms of its pictures.
 struct DataOptions {
   std::string source = "fake";       ///< "fake" or a path; see make_datasets()
@@ -25,7 +28,8 @@ struct DataOptions {
   Interpolation interpolation = Interpolation::Bilinear;  ///< of training and validation
   Normalisation normalisation = {};
   AugmentOptions augment = {};
-  std::uint64_t seed = 0;  ///< seed of augmentation, split and synthetic data
+  std::uint64_t seed = 0;        ///< seed of augmentation, split and synthetic data
+  Part evaluated = Part::Valid;  ///< which images become the validation set
 };
 
 /// Returns the height and width of validation images.

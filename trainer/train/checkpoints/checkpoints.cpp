@@ -90,6 +90,7 @@ checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& prog
           .config_json = config_.json,
           .argv = argv_,
           .job = job_,
+          .class_names = training_.data.datasets.class_names,
           .sharding = sharding_.get(),
           .average = training_.average ? &*training_.average : nullptr};
 }

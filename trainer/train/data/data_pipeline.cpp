@@ -37,16 +37,10 @@ void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, b
 
 void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share,
                   const device::Device& device) {
-  data::LoaderOptions options = config.loading;
-  options.pinned = device.wants_pinned_batches();
-  options.held = options.pinned ? data::DevicePrefetcher::kInFlight : 0;
   pipeline.near_cpus = cpus_near(device.facts().bus, cpus_of_this_process());
   pipeline.sharing_ranks = share.sharing;
-  options.image_size = data::valid_image_size(config.datasets);
-  options.growth = {};
-  options.workers = workers_at_first(config.valid_workers, share, options);
-  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
-  pipeline.valid_loading = options;
+  pipeline.valid_loading = loading_for_validation(config, share, device);
+  data::LoaderOptions options = pipeline.valid_loading;
   options.image_size = config.loading.image_size;
   options.growth = config.loading.growth;
   options.workers = workers_at_first(config.train_workers, share, options);
@@ -92,6 +86,26 @@ std::string describe_ring(const data::LoaderOptions& options) {
 
 }  // namespace
 
+data::LoaderOptions loading_for_validation(const config::DataConfig& config, const NodeShare& share,
+                                           const device::Device& device) {
+  data::LoaderOptions options = config.loading;
+  options.pinned = device.wants_pinned_batches();
+  options.held = options.pinned ? data::DevicePrefetcher::kInFlight : 0;
+  options.image_size = data::valid_image_size(config.datasets);
+  options.growth = {};
+  options.workers = workers_at_first(config.valid_workers, share, options);
+  options.worker_cpus =
+      cpus_of_workers(cpus_near(device.facts().bus, cpus_of_this_process()), options.workers, share.sharing);
+  return options;
+}
+
+std::unique_ptr<data::DevicePrefetcher> make_prefetcher(const JobContext& context,
+                                                        const data::Normalisation& normalisation,
+                                                        c10::ScalarType computes_in) {
+  return std::make_unique<data::DevicePrefetcher>(context.device.device(), context.device.kernels(), normalisation,
+                                                  computes_in, context.longest_wait());
+}
+
 Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config,
                                         const JobContext& context, const parallel::VirtualRanks& ranks,
                                         c10::ScalarType computes_in) {
@@ -116,9 +130,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   make_loaders(pipeline, config, context.share, context.device);
   RETURN_IF_ERROR(check_memory(pipeline, context.share));
   warn_of_workers(pipeline, context.share);
-  pipeline.prefetcher =
-      std::make_unique<data::DevicePrefetcher>(context.device.device(), context.device.kernels(),
-                                               config.datasets.normalisation, computes_in, context.longest_wait());
+  pipeline.prefetcher = make_prefetcher(context, config.datasets.normalisation, computes_in);
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

@@ -46,6 +46,15 @@ struct DataPipeline {
                                                       const JobContext& context, const parallel::VirtualRanks& ranks,
                                                       c10::ScalarType computes_in = at::kFloat);
 
+/// Returns the options of a loader of validation images.
+[[nodiscard]] data::LoaderOptions loading_for_validation(const config::DataConfig& config, const NodeShare& share,
+                                                         const device::Device& device);
+
+/// Returns what copies batches to the rank's device. `computes_in`: as for make_data_pipeline().
+[[nodiscard]] std::unique_ptr<data::DevicePrefetcher> make_prefetcher(const JobContext& context,
+                                                                      const data::Normalisation& normalisation,
+                                                                      c10::ScalarType computes_in);
+
 /// Returns "each rank loads with 2 workers (auto: 8 CPUs, 6 of them for computing), 4 batches read ahead (735.0 MiB);
 /// for validation ...".
 [[nodiscard]] std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config,

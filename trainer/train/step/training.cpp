@@ -20,20 +20,6 @@
 namespace rollcall::train {
 namespace {
 
-/// Makes the network, or loads the script, on the CPU.
-Result<model::Model> made_model(const config::TrainConfig& config, std::int64_t outputs) {
-  const config::ModelConfig& wanted = config.model;
-  if (!wanted.script.empty()) {
-    const data::DataOptions& images = config.data.datasets;
-    return model::load_script(
-        wanted.script, {.num_classes = outputs, .image_sizes = {images.image_size, data::valid_image_size(images)}});
-  }
-  model::ResNetOptions options = wanted.resnet;
-  options.num_classes = outputs;
-  ASSIGN_OR_RETURN(const model::ResNet made, model::make_model(wanted.name, options));
-  return model::Model(made.ptr());
-}
-
 std::int64_t outputs_of_model(const Training& training, const config::ModelConfig& wanted) {
   return wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
 }
@@ -75,7 +61,7 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
                 fmt::format("the data has {}", counted(classes, "class", "classes")), "leaving it out");
   }
   device.seed(config.run.seed);
-  ASSIGN_OR_RETURN(training.model, made_model(config, outputs_of_model(training, wanted)));
+  ASSIGN_OR_RETURN(training.model, make_model(config, outputs_of_model(training, wanted)));
   RETURN_IF_ERROR(freeze(*training.model, wanted.frozen));
   device.place(*training.model);
   if (wanted.memory_format == at::MemoryFormat::ChannelsLast) {
@@ -157,6 +143,19 @@ void warn_of_shares(const config::TrainConfig& config, const JobContext& context
 }
 
 }  // namespace
+
+Result<model::Model> make_model(const config::TrainConfig& config, std::int64_t outputs) {
+  const config::ModelConfig& wanted = config.model;
+  if (!wanted.script.empty()) {
+    const data::DataOptions& images = config.data.datasets;
+    return model::load_script(
+        wanted.script, {.num_classes = outputs, .image_sizes = {images.image_size, data::valid_image_size(images)}});
+  }
+  model::ResNetOptions options = wanted.resnet;
+  options.num_classes = outputs;
+  ASSIGN_OR_RETURN(const model::ResNet made, model::make_model(wanted.name, options));
+  return model::Model(made.ptr());
+}
 
 Result<Training> make_training(const config::TrainConfig& config, const JobContext& context, Prepared ready) {
   Training training;
@@ -256,12 +255,16 @@ Result<Prepared> prepare_standby(const config::TrainConfig& config) {
 
 at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const JobContext& context,
                       const at::Tensor& images, const at::Tensor& kept) {
-  const precision::Autocast autocast(config.model.compute_type, context.device.type());
+  return outputs_of(*training.model, training.replica->input_type(), config.model, context.device, images, kept);
+}
+
+at::Tensor outputs_of(model::ImageClassifier& model, at::ScalarType input_type, const config::ModelConfig& config,
+                      const device::Device& device, const at::Tensor& images, const at::Tensor& kept) {
+  const precision::Autocast autocast(config.compute_type, device.type());
   // A channels-last image would make everything computed from it channels-last, whatever the weights' format.
-  const bool is_computed_in = images.scalar_type() == config.model.compute_type;
-  const at::Tensor input =
-      (is_computed_in ? images : images.to(training.replica->input_type())).contiguous(config.model.memory_format);
-  return training.model->forward(input, kept).to(at::kFloat);
+  const bool is_computed_in = images.scalar_type() == config.compute_type;
+  const at::Tensor input = (is_computed_in ? images : images.to(input_type)).contiguous(config.memory_format);
+  return model.forward(input, kept).to(at::kFloat);
 }
 
 }  // namespace rollcall::train

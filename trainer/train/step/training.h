@@ -63,6 +63,15 @@ struct Prepared {
 [[nodiscard]] at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const JobContext& context,
                                     const at::Tensor& images, const at::Tensor& kept = {});
 
+/// Does the same for a model outside of a training. `input_type`: the type of its images.
+[[nodiscard]] at::Tensor outputs_of(model::ImageClassifier& model, at::ScalarType input_type,
+                                    const config::ModelConfig& config, const device::Device& device,
+                                    const at::Tensor& images, const at::Tensor& kept = {});
+
+/// Makes the network of the configuration with so many outputs, or loads its script, on the CPU. Errors: those of
+/// model::make_model() and model::load_script().
+[[nodiscard]] Result<model::Model> make_model(const config::TrainConfig& config, std::int64_t outputs);
+
 /// Runs a pass over synthetic images that fixes the order of the replica's buckets; see Replica::warm_up(). Collective.
 /// Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<void> warm_up(Training& training, const config::TrainConfig& config, const JobContext& context);
