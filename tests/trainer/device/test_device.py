@@ -55,6 +55,16 @@ def trained(tmp_path_factory):
     return train
 
 
+@pytest.mark.parametrize("options", [(), ("--image-dtype=uint8",), ("--precision=bf16",)])
+def test_an_evaluation_on_a_device_equals_one_on_cpus(tmp_path, trained, options):
+    stored, found = last(trained(1, "--device=cpu", "--optimizer=sgd")), []
+    for device in ("--device=cpu", STAND_IN):
+        trainer_ranks.run(tmp_path, f"--evaluate={stored}", "--batch-size=3", device, *options, ranks=2)
+        evaluation = json.loads((tmp_path / "evaluation" / "evaluation.json").read_text())
+        found.append({key: value for key, value in evaluation.items() if key != "seconds"})
+    assert found[0] == found[1] and found[0]["images"] > 3
+
+
 @pytest.mark.parametrize("training", TRAININGS)
 def test_a_training_on_a_device_is_bit_identical_to_one_on_cpus(tmp_path, trained, training):
     ranks, *options = TRAININGS[training]
