@@ -62,6 +62,7 @@ constexpr std::array kProgramFlags{
 
 constexpr std::array kPrograms{
     Program{"train", "train a ResNet on all ranks of a Slurm step"},
+    Program{"predict", "say which classes a trained model takes images for"},
     Program{"pack", "pack a folder of images into one HDF5 file"},
     Program{"checkpoint", "list, check, compare, convert and prune checkpoints"},
     Program{"report", "write a page about a training, or compare several"},
@@ -184,7 +185,8 @@ constexpr std::string_view kRunClosing =
 
 constexpr std::string_view kSettingsText =
     R"help(Launch settings determine how ranks meet and which environment a task gets. Each is:
-  an option of rollcall env, exec, doctor and install, of rollcall-train and rollcall-bench-collectives:
+  an option of rollcall env, exec, doctor and install, of rollcall-train, rollcall-predict and
+  rollcall-bench-collectives:
                                              --port-range=20000-20999
   a key of srun --ddp:                       srun --ddp=port.range=20000-20999
   a variable:                                ROLLCALL_PORT_RANGE=20000-20999

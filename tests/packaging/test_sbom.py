@@ -27,7 +27,7 @@ def launch(tmp_path_factory):
 def bill(tmp_path_factory):
     """Of all programs, with the libraries of this system."""
     built("runtime/rollcall")
-    for name in ("train", "pack", "checkpoint", "report", "top", "bench-collectives"):
+    for name in ("train", "predict", "pack", "checkpoint", "report", "top", "bench-collectives"):
         built(f"trainer/rollcall-{name}")
     folder = tmp_path_factory.mktemp("sbom")
     file = folder / "rollcall.spdx.json"

@@ -13,7 +13,7 @@ from common_fixtures import BUILD, SOURCE
 
 pytestmark = [pytest.mark.python, pytest.mark.long]
 
-PROGRAMS = {"rollcall", *(f"rollcall-{name}" for name in ("train", "pack", "checkpoint", "report", "top", "bench-collectives"))}
+PROGRAMS = {"rollcall", *(f"rollcall-{name}" for name in ("train", "predict", "pack", "checkpoint", "report", "top", "bench-collectives"))}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.python
 BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"])
-PROGRAMS = {"launch": {"rollcall"}, "plugin": set(), "trainer": {"rollcall-train"},
+PROGRAMS = {"launch": {"rollcall"}, "plugin": set(), "trainer": {"rollcall-train", "rollcall-predict"},
             "tools": {f"rollcall-{name}" for name in ("pack", "checkpoint", "report", "top", "bench-collectives")}, "doc": set()}
 # Every node has these.
 OF_THE_C_LIBRARY = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}

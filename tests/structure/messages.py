@@ -19,7 +19,7 @@ THIN = {"string", "string_view", "move", "printable", "c_str", "str", "value_or"
 # The first word of a command that a message may advise.
 COMMANDS = set("""cat chgrp chmod chown curl df dmesg env export find getent grep ibv_devinfo id ip kill ldd ls lsof mkdir mount mpirun mv
     nvidia-smi openssl pip prlimit ps python python3 quota rm rollcall rollcall-bench-collectives rollcall-checkpoint rollcall-pack
-    rollcall-report rollcall-train sacct salloc sbatch scancel scontrol sinfo squeue srun ss stat tar umask ulimit""".split())
+    rollcall-predict rollcall-report rollcall-train sacct salloc sbatch scancel scontrol sinfo squeue srun ss stat tar umask ulimit""".split())
 
 
 @dataclasses.dataclass

@@ -17,6 +17,7 @@ TABLES = {
     "rollcall run": "runtime/elastic/options.cpp", "rollcall help settings": "runtime/settings/launch_settings.cpp",
     "rollcall-train": "trainer/config/*_settings.cpp", "rollcall-pack": "trainer/tools/pack/program.cpp",
     "rollcall-report": "trainer/tools/report/main.cpp", "rollcall-top": "trainer/tools/top/main.cpp",
+    "rollcall-predict": "trainer/tools/predict/main.cpp",
     "rollcall-bench-collectives": "trainer/tools/bench_collectives/main.cpp",
     **{f"rollcall-checkpoint {name}": f"trainer/tools/checkpoint/{name}_command.cpp"
        for name in ("verify", "export", "import", "prune")},

@@ -73,6 +73,7 @@ TRAINER = {
     "tools/checkpoint": ["checkpoint/interop", "checkpoint/format", "metrics", "model", "storage"],
     "tools/report": ["report", "metrics"],
     "tools/top": ["report", "metrics"],
+    "tools/predict": ["config", "data/datasets", "data/sources", "distributed/process_group", "metrics", "train"],
     "tools/bench_collectives": ["config", "metrics", "distributed/process_group", "train"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)

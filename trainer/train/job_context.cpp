@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/exit_codes.h"
 #include "runtime/elastic/devices.h"
@@ -16,6 +17,7 @@
 #include "trainer/distributed/process_group/store.h"
 #include "trainer/metrics/nvml.h"
 #include "trainer/train/devices_of_ranks.h"
+#include "trainer/train/process.h"
 
 namespace rollcall::train {
 namespace {
@@ -130,6 +132,17 @@ Result<JobContext> join_world(const step::ResolvedStep& step, const Environment&
     RETURN_IF_ERROR(check_network(context));
   }
   return context;
+}
+
+Result<JobContext> join_this_step(const Environment& environment, const settings::LaunchSettings& launch,
+                                  const config::ProcessGroupConfig& config, std::optional<int> threads,
+                                  FailureReport& report) {
+  ASSIGN_OR_RETURN(auto pmix, rendezvous::pmix_for(environment, launch));
+  ASSIGN_OR_RETURN(const step::ResolvedStep step, step::resolve_this_step(environment, launch, pmix.get()));
+  const Environment patched = resolve::apply(step.patch, environment);
+  prepare_process(threads.value_or(parse_integer<int>(patched.get("OMP_NUM_THREADS").value_or("")).value_or(0)));
+  metrics::StartupTrace trace(metrics::now());
+  return join_world(step, patched, launch, config, std::move(pmix), report, trace);
 }
 
 void let_others_leave_first(JobContext& context) {

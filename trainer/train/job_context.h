@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,12 @@ struct Recovery {
                                             std::unique_ptr<launchers::PmixClient> pmix, FailureReport& report,
                                             metrics::StartupTrace& trace, const process_group::Interrupted& lost = {},
                                             const process_group::Interrupted& over = {});
+
+/// Resolves this step and joins its world for a program other than rollcall-train. `threads`: for compute; unset: as
+/// OMP_NUM_THREADS says. Errors: those of resolve_this_step() and join_world().
+[[nodiscard]] Result<JobContext> join_this_step(const Environment& environment, const settings::LaunchSettings& launch,
+                                                const config::ProcessGroupConfig& config, std::optional<int> threads,
+                                                FailureReport& report);
 
 /// Ends a run that all ranks end alike: rank 0, which holds the store, leaves last, so that the watchdogs of the other
 /// ranks can still see who left in good order. All ranks call it after all other groups are destroyed. Destroys the

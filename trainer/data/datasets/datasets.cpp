@@ -218,6 +218,14 @@ std::vector<std::vector<std::int64_t>> samples_by_label(const Dataset& dataset) 
   return samples;
 }
 
+Result<std::shared_ptr<const Dataset>> make_unlabelled(const DataOptions& options, Source source) {
+  if (std::optional<Error> error = check(options)) {
+    return *std::move(error);
+  }
+  return std::shared_ptr<const Dataset>(
+      std::make_shared<ImageDataset>(std::move(source), std::nullopt, eval_transform(options), options.seed));
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

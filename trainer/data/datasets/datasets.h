@@ -37,6 +37,10 @@ struct Datasets {
 /// Returns the indices of each label's samples, in ascending order.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> samples_by_label(const Dataset& dataset);
 
+/// Returns all pictures of `source` with the transform of validation images. Errors (Usage): sizes.
+[[nodiscard]] Result<std::shared_ptr<const Dataset>> make_unlabelled(const DataOptions& options,
+                                                                     std::shared_ptr<const ImageSource> source);
+
 /// A dataset of some pictures of a source, decoded and transformed at each read.
 class ImageDataset : public Dataset {
  public:

@@ -106,25 +106,32 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   return std::shared_ptr<const ImageSource>(std::make_shared<TarSource>(shards, std::move(files), *std::move(index)));
 }
 
-Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& buffer) const {
-  const SampleIndex::Entry& picture = index_.entry(index);
-  if (picture.bytes > kMostPictureBytes) {
-    return fail("--data", describe(index),
-                fmt::format("has {} bytes, more than a picture may have (256 MiB)", picture.bytes),
+Result<std::span<const std::byte>> read_member(const storage::File& archive, std::uint64_t offset, std::uint64_t size,
+                                               const std::function<std::string()>& name, FetchBuffer& buffer) {
+  if (size > kMostPictureBytes) {
+    return fail("--data", name(), fmt::format("has {} bytes, more than a picture may have (256 MiB)", size),
                 "writing the shard without it", ErrorKind::BadData);
   }
-  if (buffer.bytes.size() < picture.bytes) {
-    buffer.bytes.resize(picture.bytes);
+  if (buffer.bytes.size() < size) {
+    buffer.bytes.resize(size);
   }
-  const std::span<std::byte> bytes = std::span(buffer.bytes).first(picture.bytes);
-  const auto count = files_[picture.shard].read_at(bytes, picture.offset);
+  const std::span<std::byte> bytes = std::span(buffer.bytes).first(size);
+  const auto count = archive.read_at(bytes, offset);
   if (!count) {
-    return unreadable_shard(describe(index), errno, ErrorKind::InputOutput);
+    return unreadable_shard(name(), errno, ErrorKind::InputOutput);
   }
   if (*count != bytes.size()) {
-    return fail("--data", describe(index), "the archive became shorter while in use", "writing the shard again",
+    return fail("--data", name(), "the archive became shorter while in use", "writing the shard again",
                 ErrorKind::BadData);
   }
+  return std::span<const std::byte>(bytes);
+}
+
+Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& buffer) const {
+  const SampleIndex::Entry& picture = index_.entry(index);
+  ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                   read_member(
+                       files_[picture.shard], picture.offset, picture.bytes, [&] { return describe(index); }, buffer));
   return Sample{{.bytes = bytes}, picture.label};
 }
 

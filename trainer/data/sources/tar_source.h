@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,5 +46,12 @@ class TarSource : public ImageSource {
   std::vector<storage::File> files_;
   SampleIndex index_;
 };
+
+/// Reads a picture of an archive into `buffer` and returns it. `name`: for messages. Errors: BadData: it is larger than
+/// kMostPictureBytes, or the archive has become shorter; InputOutput. Thread-safe.
+[[nodiscard]] Result<std::span<const std::byte>> read_member(const storage::File& archive, std::uint64_t offset,
+                                                             std::uint64_t size,
+                                                             const std::function<std::string()>& name,
+                                                             FetchBuffer& buffer);
 
 }  // namespace rollcall::data

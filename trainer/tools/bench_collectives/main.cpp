@@ -150,17 +150,9 @@ std::string device_of_backends(const std::vector<std::string>& backends) {
 }
 
 Result<train::JobContext> join(const Options& options, const Environment& environment, train::FailureReport& report) {
-  ASSIGN_OR_RETURN(auto pmix, rendezvous::pmix_for(environment, options.launch));
-  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix.get());
-  if (!step) {
-    return step.error();
-  }
-  const Environment patched = resolve::apply(step->patch, environment);
-  train::prepare_process(1);
-  metrics::StartupTrace trace(metrics::now());
   const config::ProcessGroupConfig config{.device = options.device == "auto" ? device_of_backends(options.backends)
                                                                              : options.device};
-  return train::join_world(*step, patched, options.launch, config, std::move(pmix), report, trace);
+  return train::join_this_step(environment, options.launch, config, 1, report);
 }
 
 Result<std::vector<Candidate>> make_candidates(const Options& options, const train::JobContext& context) {
