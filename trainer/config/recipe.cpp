@@ -25,9 +25,9 @@ const std::string kRecipe = "recipe ";  // the origin of its values begins with 
 
 /// What a model is, what its images look like, and which of them it was not trained on. A new setting that changes one
 /// of these belongs here.
-constexpr auto kOfModel =
-    std::to_array<std::string_view>({"model", "data", "fake-size", "seed", "image-size", "valid-image-size",
-                                     "valid-resize", "mean", "std", "exif-orientation", "dct-scaling"});
+constexpr auto kOfModel = std::to_array<std::string_view>(
+    {"model", "data", "fake-size", "seed", "image-size", "valid-image-size", "valid-resize", "valid-flip",
+     "interpolation", "mean", "std", "exif-orientation", "dct-scaling", "resnet-stem", "blurpool", "loss"});
 
 /// Returns the names of the recipes in `folder`, in alphabetical order.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {

@@ -50,6 +50,7 @@ class PictureListSource final : public ImageSource {
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(list_.pictures.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return no_names_; }
   [[nodiscard]] DataIdentity identity() const override { return {}; }
+  [[nodiscard]] std::int64_t label(std::int64_t /*index*/) const override { return 0; }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   /// Returns the path of a file, or "ARCHIVE: MEMBER".
   [[nodiscard]] std::string describe(std::int64_t index) const override;

@@ -19,6 +19,7 @@
 #include "runtime/settings/layers.h"
 #include "trainer/config/options.h"
 #include "trainer/config/recipe.h"
+#include "trainer/config/script_file.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/datasets/datasets.h"
 #include "trainer/data/sources/picture_list.h"
@@ -153,6 +154,7 @@ Result<config::TrainConfig> make_config(const Options& options, const checkpoint
                                         const Environment& environment) {
   Settings settings = options.trainer;
   RETURN_IF_ERROR(config::apply_settings_of_model(settings, stored.config_json, options.checkpoint));
+  RETURN_IF_ERROR(config::identify_script(settings, environment));
   ASSIGN_OR_RETURN(config::TrainConfig config, config::make_train_config(settings, environment));
   config.data.loading.bad_samples = data::BadSamples::Skip;
   return config;
@@ -184,7 +186,7 @@ Result<int> predict(const Options& options, const Environment& environment, cons
       process_group::agree_or_fail(context.process_group, config ? Result<void>() : Result<void>(config.error())));
   ASSIGN_OR_RETURN(const auto source, open_pictures(options, context));
   ASSIGN_OR_RETURN(auto dataset, data::make_unlabelled(config->data.datasets, source));
-  ASSIGN_OR_RETURN(model::ResNet model,
+  ASSIGN_OR_RETURN(const model::Model model,
                    train::load_stored_model(options.checkpoint, kCheckpoint, stored, *config, context));
   const std::int64_t top = std::min(options.top, stored.classes);
   Output output(std::cout, options.format, train::names_of_outputs(stored), top);
@@ -204,7 +206,7 @@ Result<int> predict(const Options& options, const Environment& environment, cons
                      : fail("standard output", "", "cannot be written", "redirecting it to another file",
                             ErrorKind::InputOutput);
   };
-  RETURN_IF_ERROR(train::classify(model, {std::move(dataset), {}}, top, *config, context, take));
+  RETURN_IF_ERROR(train::classify(*model, {std::move(dataset), {}}, top, *config, context, take));
   return all_read ? to_int(ExitCode::Success) : to_int(exit_code(ErrorKind::BadData));
 }
 

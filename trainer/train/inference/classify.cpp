@@ -14,6 +14,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
 #include "trainer/train/data/data_pipeline.h"
+#include "trainer/train/step/loss.h"
 #include "trainer/train/step/totals.h"
 #include "trainer/train/step/training.h"
 
@@ -62,12 +63,13 @@ class TolerantDataset final : public data::Dataset {
 };
 
 /// Returns the predictions of one rank's batch; `first`: index of its first image.
-std::vector<Prediction> predictions_of(const at::Tensor& outputs, const at::Tensor& labels, std::int64_t top,
-                                       std::int64_t first, const TolerantDataset& dataset) {
+std::vector<Prediction> predictions_of(const at::Tensor& outputs, const at::Tensor& labels,
+                                       const config::LossConfig& loss, std::int64_t top, std::int64_t first,
+                                       const TolerantDataset& dataset) {
   const auto [values, classes] = outputs.topk(std::min(top, outputs.size(1)), 1);
   const at::Tensor best = classes.cpu();
   const at::Tensor probabilities = outputs.softmax(1).gather(1, classes).to(at::kDouble).cpu();
-  const at::Tensor losses = losses_of(outputs, labels, 0).to(at::kDouble).cpu();
+  const at::Tensor losses = losses_of(outputs, labels, loss).to(at::kDouble).cpu();
   const at::Tensor of_image = labels.cpu();
   std::vector<Prediction> found;
   for (std::int64_t i = 0; i < outputs.size(0); ++i) {
@@ -142,7 +144,7 @@ Result<void> classify(model::ImageClassifier& model, const ImagesToClassify& ima
     if (read && read->labels.size(0) > 0) {
       const data::Batch batch = prefetcher->to_device(*std::move(read));
       const at::Tensor outputs = outputs_of(model, at::kFloat, config.model, context.device, batch.images);
-      mine = predictions_of(outputs, batch.labels, top, sampler.first_position(step), *dataset);
+      mine = predictions_of(outputs, batch.labels, config.optim.loss, top, sampler.first_position(step), *dataset);
     }
     ASSIGN_OR_RETURN(const std::vector<Prediction> all, gather(mine, context));
     RETURN_IF_ERROR(context.rank == 0 ? take(all) : Result<void>());

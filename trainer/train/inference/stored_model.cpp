@@ -9,6 +9,7 @@
 
 #include "runtime/base/text.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/model/batch_norm.h"
 #include "trainer/model/state.h"
 #include "trainer/train/checkpoints/checkpoint_writer.h"
 #include "trainer/train/object_collectives.h"
