@@ -103,7 +103,7 @@ function(compile_loops target)
   endif()
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(options UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
-  list(APPEND options -std=c++20 -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fPIC -fvisibility=hidden -fvisibility-inlines-hidden
+  list(APPEND options -std=c++20 ${file_names} -fPIC -fvisibility=hidden -fvisibility-inlines-hidden
     -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Werror ${ARG_OPTIONS})
   set(definitions $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
   set_source_files_properties(${ARG_FILES} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)
