@@ -335,7 +335,7 @@ class Training:
     def validation_of(self, network):
         own, self.network = self.network, network
         self.network.eval()
-        settings, sums, size = self.settings, Sums(), settings["batch-size"]
+        settings, sums, size = self.settings, Sums(), self.settings["batch-size"]
         for first in range(0, len(self.data.valid), size):
             found = [self.data.validation(i) for i in range(first, min(first + size, len(self.data.valid)))]
             labels = torch.tensor([label for _, label in found])

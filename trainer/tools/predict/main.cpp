@@ -50,8 +50,8 @@ constexpr std::array kTable{
 
 /// The settings of rollcall-train that are options here too.
 constexpr auto kOfTrainer = std::to_array<std::string_view>(
-    {"model", "image-size", "valid-image-size", "valid-resize", "mean", "std", "exif-orientation", "batch-size",
-     "valid-num-workers", "prefetch", "precision", "verify", "device", "backend"});
+    {"model", "image-size", "valid-image-size", "valid-resize", "interpolation", "valid-flip", "mean", "std",
+     "exif-orientation", "batch-size", "valid-num-workers", "prefetch", "precision", "verify", "device", "backend"});
 
 constexpr std::array kFlags{
     command_line::Flag{"json", 0, "Print a JSON object for each image, each on a line"},
