@@ -68,7 +68,7 @@ def tiny_pictures(tmp_path_factory):
     return small_trainings.make_tree(tmp_path_factory.mktemp("tiny"), (16, 16), train=4, valid=1)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) if ranks > 2 else name for name, (ranks, _) in CASES.items()])
 def test_a_training_equals_the_reference(tmp_path, pictures, name):
     ranks, settings = CASES[name]
     ours, theirs = whole_training.both(

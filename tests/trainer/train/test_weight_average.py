@@ -58,6 +58,7 @@ def test_init_from_starts_from_the_average(trained, tmp_path):
         assert (tensors(begun, group)[KEY] == tensors(path, "ema")[KEY]).all()
 
 
+@pytest.mark.long
 def test_a_resumed_training_needs_the_same_average(trained, tmp_path):
     plain = tmp_path / "plain"
     trainer_ranks.run(plain, *OPTIONS, "--max-steps=3", ranks=1)
