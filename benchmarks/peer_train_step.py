@@ -15,6 +15,7 @@ parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--steps", type=int, default=5)
 parser.add_argument("--warmup", type=int, default=2)
+parser.add_argument("--script", help="a TorchScript file of 1000 classes instead of ResNet-50")
 options = parser.parse_args()
 
 torch.set_num_threads(options.threads)
@@ -24,7 +25,7 @@ if distributed:
     dist.init_process_group("gloo")
 world = dist.get_world_size() if distributed else 1
 
-model = resnet50().to(memory_format=torch.channels_last)
+model = (torch.jit.load(options.script) if options.script else resnet50()).to(memory_format=torch.channels_last)
 size = options.image_size
 images = torch.randn(options.batch_size, 3, size, size).to(memory_format=torch.channels_last)
 labels = torch.randint(0, 1000, (options.batch_size,))
