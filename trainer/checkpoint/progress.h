@@ -39,7 +39,6 @@ struct Progress {
   std::int64_t sample_position = 0;  ///< samples done in the epoch's global order, by all ranks
   double best_metric = 0;            ///< highest validation metric; undefined while best_step < 0
   std::int64_t best_step = -1;       ///< global step of that validation; -1: none
-  std::int64_t not_better = 0;       ///< validations since that one
   std::int64_t world_size = 1;
   std::int64_t batch_size = 0;  ///< per rank and step, over all accumulated batches
   /// Images of a step over all ranks that the user requested; the actual number differs if the ranks do not divide it.
@@ -56,6 +55,7 @@ struct Progress {
   std::vector<Best> best{};                ///< best validations, the highest metric first
   metrics::RunningAverage epoch_totals{};  ///< training totals of all ranks since the epoch began
   metrics::RunningAverage unrecorded{};    ///< training totals of all ranks since the last record of metrics.jsonl
+  std::int64_t not_better = 0;             ///< validations since that of `best_step`
 };
 
 /// Adds the values /progress/... and /sampler/...

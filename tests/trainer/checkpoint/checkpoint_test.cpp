@@ -199,6 +199,7 @@ TEST(Checkpoint, RestoresTheProgress) {
   first.progress.loss_scale_good_steps = 17;
   first.progress.skipped_steps = 5;
   first.progress.validation_due = 2;
+  first.progress.not_better = 3;
   first.progress.epoch_totals.loss_sum = 1.5;
   first.progress.epoch_totals.samples = 96;
   first.progress.unrecorded.loss_sum = 0.5;
@@ -222,6 +223,7 @@ TEST(Checkpoint, RestoresTheProgress) {
   EXPECT_EQ(progress.loss_scale_good_steps, 17);
   EXPECT_EQ(progress.skipped_steps, 5);
   EXPECT_EQ(progress.validation_due, 2);
+  EXPECT_EQ(progress.not_better, 3);
   EXPECT_EQ(progress.epoch_totals.loss_sum, 1.5);
   EXPECT_EQ(progress.epoch_totals.samples, 96);
   EXPECT_EQ(progress.unrecorded.loss_sum, 0.5);
@@ -239,6 +241,25 @@ TEST(Checkpoint, RejectsAnInvalidTrainingPosition) {
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().reason, "does not hold a valid position of a training");
   EXPECT_EQ(loaded.error().kind, ErrorKind::BadData);
+}
+
+TEST(Checkpoint, CountsValidationsFromZeroForAFileWithoutTheirNumber) {
+  const TemporaryFolder folder;
+  Training first(Kind::Sgd, 1);
+  first.progress.not_better = 3;
+  const TrainingState whole = first.state();
+  format::SingleRank alone;
+  const auto parts = collect(whole, 0, 1);
+  ASSERT_TRUE(parts);
+  DeviceCopies copies;
+  HostContent host = on_host(*parts, copies);
+  ASSERT_EQ(host.content.values.erase("/progress/validations_since_best"), 1U);
+  ASSERT_TRUE(background::commit({folder.path(), 0, -1, {}}, host.content, {.writer = "rollcall-train"}, alone));
+  Training second(Kind::Sgd, 2);
+  TrainingState state = second.state();
+  const auto loaded = load("auto", folder.path(), state);
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  EXPECT_EQ(state.progress.not_better, 0);
 }
 
 TEST(Checkpoint, RejectsAnotherVersionWithoutMarkingItDamaged) {
