@@ -61,7 +61,7 @@ TRAINER = {
     "distributed/fsdp": ["distributed/process_group"],
     "distributed/ddp": ["device", "distributed/fsdp", "distributed/process_group", "model"],
     "precision": ["device", "distributed/process_group", "model"],
-    "config": ["device", "data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "model", "optim",
+    "config": ["device", "data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "model", "optim", "storage",
                "checkpoint", "checkpoint/background", "checkpoint/format", "distributed/ddp", "precision"],
     "train": ["config", "device", "data/datasets", "data/loader", "data/sampling", "data/sources", "data/transforms", "metrics",
               "metrics/tensorboard", "model", "optim", "checkpoint",

@@ -7,8 +7,7 @@ CLASSES = 8
 # Small enough that a step takes less than a tenth of a second of one core. Residual branches begin at zero, which keeps a fresh network from
 # amplifying the last bit of a weight by a thousand in a step.
 SMALL = {"model": "resnet20", "image-size": 32, "batch-size": 8, "epochs": 2, "valid-epochs": 1, "log-steps": 3, "lr": 0.01,
-         "lr-schedule": "none",
-         "zero-init-residual": True}
+         "lr-schedule": "none", "weight-decay": 0.01, "zero-init-residual": True}
 # Pictures of the model's size (make_tree's `size`), never resized, flipped at random: both sides see the same bits, and then a
 # training with SGD is equal to the last bit, whatever its precision and number of ranks.
 SAME_BITS = {"crop-scale-min": 1.0, "crop-ratio-min": 1.0, "crop-ratio-max": 1.0, "valid-resize": 32}

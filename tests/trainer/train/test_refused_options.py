@@ -54,7 +54,7 @@ def test_a_dry_run_accepts_the_shard_patterns_of_training(tmp_path):
     for pattern in "train-{000..001}.tar", "train-*.tar", "train-[0-9]*.tar", "train-000.tar":
         code, out, error = train(tmp_path, *options, f"--data={tmp_path / pattern}")
         assert code == 0 and "DONE" in out, pattern + out + error
-    for pattern, reason in ("train-{000..002}.tar", "train-002.tar: No such file"), ("val-*.tar", "val-*.tar: matches no file"):
+    for pattern, reason in ("train-{000..002}.tar", "train-002.tar: cannot be read: No such file"), ("val-*.tar", "val-*.tar: matches no file"):
         code, out, error = train(tmp_path, *options, f"--data={tmp_path / pattern}")
         assert code == 66 and "DONE" not in out and reason in error, pattern + out + error
 

@@ -97,7 +97,7 @@ def test_an_epoch_does_not_end_if_the_rest_is_less_than_a_step(tmp_path):
 RATE = 0.01
 SCHEDULES = {"cosine": (["--lr-schedule=cosine"], lambda step: RATE * 0.5 * (1 + math.cos(math.pi * step / 20))),
              "step": (["--lr-schedule=step", "--lr-step-epochs=1", "--lr-step-factor=0.5"], lambda step: RATE * 0.5 ** (step // 5)),
-             "warm-up": (["--warmup-epochs=3"], lambda step: RATE * min(1, (step + 1) / 15)),
+             "warm-up": (["--lr-schedule=none", "--warmup-epochs=3"], lambda step: RATE * min(1, (step + 1) / 15)),
              "max-steps": (["--lr-schedule=cosine", "--max-steps=30"], None)}
 
 
@@ -106,7 +106,7 @@ def test_the_lr_schedule_follows_epochs_when_the_step_size_changes(tmp_path, kin
     """Half way, after 20 steps of 2 images, a second rank makes it steps of 4: 10 are left where 20 were."""
     named, rate = SCHEDULES[kind]
     options = ["--data=fake", "--fake-size=24", *SMALL, "--image-size=16", "--batch-size=2", "--epochs=4", f"--lr={RATE}", "--lr-scaling=none",
-               *named, "--valid-epochs=0", "--log-steps=1", "--optimizer=sgd", "--lr-schedule=none", "--train-num-workers=1"]
+               *named, "--valid-epochs=0", "--log-steps=1", "--optimizer=sgd", "--train-num-workers=1"]
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, "--keep-last=9", ranks=1)
     part.mkdir()
