@@ -30,10 +30,11 @@ def outputs_of_torchvision(weights, paths, size=48, shorter=56):
     import torch
     import torchvision
     from reference import pictures
+    from reference.training import DEFAULTS
     state = torch.load(weights, weights_only=True)
     model = torchvision.models.resnet18(num_classes=len(state["fc.bias"])).eval()
     model.load_state_dict(state)
-    settings = {"image-size": size, "valid-image-size": 0, "valid-resize": shorter, "exif-orientation": False}
+    settings = {**DEFAULTS, "image-size": size, "valid-resize": shorter}
     images = torch.stack([pictures.validation_image(pictures.load(path, settings), settings) for path in paths])
     with torch.no_grad():
         return model(images)

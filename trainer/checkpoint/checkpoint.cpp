@@ -245,17 +245,24 @@ Result<StoredModel> read_stored_model(const std::string& path) {
     ASSIGN_OR_RETURN(const interop::Weights weights, open_weights(path));
     ASSIGN_OR_RETURN(auto values, weights.source->values());
     const OpenCheckpoint stored(*weights.source, std::move(values));
+    const auto* const settings = stored.value<std::string>("/config/json");
+    const auto* const names = stored.value<std::vector<std::string>>(kClassNames);
     StoredModel model;
+    std::int64_t weights_of_classes = 0;
     for (const format::ManifestEntry& entry : weights.source->datasets()) {
-      const bool is_last = entry.state_dict_key == "fc.bias" || entry.state_dict_key.ends_with(".fc.bias");
-      model.classes = is_last && entry.shape.size() == 1 ? entry.shape.front() : model.classes;
+      const auto is_last = [&entry](const std::string& name) {
+        return entry.state_dict_key == name || entry.state_dict_key.ends_with("." + name);
+      };
+      model.classes = is_last("fc.bias") && entry.shape.size() == 1 ? entry.shape.front() : model.classes;
+      weights_of_classes = is_last("fc.weight") && entry.shape.size() == 2 ? entry.shape.front() : weights_of_classes;
+    }
+    if (model.classes < 1 || weights_of_classes != model.classes) {  // of a script: it tells how many it has
+      model.classes = names == nullptr ? 0 : static_cast<std::int64_t>(names->size());
     }
     if (model.classes < 1) {
       return fail("checkpoint", path, "is of another model: it has no last layer fc, as each ResNet has",
                   "using the weights of a ResNet", ErrorKind::Mismatch);
     }
-    const auto* const settings = stored.value<std::string>("/config/json");
-    const auto* const names = stored.value<std::vector<std::string>>(kClassNames);
     model.config_json = settings == nullptr ? "" : *settings;
     model.class_names = names == nullptr ? std::vector<std::string>() : *names;
     return model;

@@ -14,6 +14,7 @@
 #include "runtime/settings/values.h"
 #include "trainer/config/identity.h"
 #include "trainer/config/options.h"
+#include "trainer/config/script_file.h"
 
 namespace rollcall::config {
 namespace {
@@ -102,6 +103,10 @@ Result<void> apply_settings_of_model(Settings& settings, std::string_view then, 
     const bool is_free =
         !is_of_user(settings, setting.name) || settings.value(setting.name).origin.starts_with(kRecipe);
     const std::string value = setting_then(then, setting.name);
+    if (setting.name == "model" && is_script(value)) {  // its code runs, so it is not taken from a file
+      RETURN_IF_ERROR(confirm_script(settings, value, path));
+      continue;
+    }
     if (is_free && !value.empty() && std::ranges::find(kOfModel, setting.name) != kOfModel.end()) {
       RETURN_IF_ERROR(settings.set(setting.name, value, path));
     }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -22,17 +23,17 @@ namespace {
 
 constexpr std::size_t kDigits = 9;  ///< of "#1a2b3c4d"
 
-bool is_script(std::string_view model) {
-  return std::ranges::find(model::kResNets, model, &model::ResNetShape::name) == model::kResNets.end();
-}
-
 std::string_view checksum_in(std::string_view model) {
   const std::string_view end = model.substr(model.size() - std::min(model.size(), kDigits));
   return end.starts_with('#') && is_script(model) ? end : std::string_view();
 }
 
 Result<std::uint32_t> checksum_of(const std::string& path) {
-  const File file(path, O_RDONLY);
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+    return fail("--model", path, "is no regular file", "naming a TorchScript file", ErrorKind::NoInput);
+  }
+  const File file(path, O_RDONLY | O_NONBLOCK);
   std::vector<std::byte> piece(std::size_t{1} << 20);
   std::uint32_t sum = 0;
   std::uint64_t offset = 0;
@@ -51,6 +52,11 @@ Result<std::uint32_t> checksum_of(const std::string& path) {
 }
 
 }  // namespace
+
+bool is_script(std::string_view model) {
+  return !model.empty() &&
+         std::ranges::find(model::kResNets, model, &model::ResNetShape::name) == model::kResNets.end();
+}
 
 std::string_view without_checksum(std::string_view model) {
   return model.substr(0, model.size() - checksum_in(model).size());
@@ -74,6 +80,25 @@ Result<void> identify_script(settings::Settings& settings, const Environment& en
   ASSIGN_OR_RETURN(const std::uint32_t sum, checksum_of(path));
   const settings::SettingValue model = settings.value("model");
   return settings.set("model", fmt::format("{}#{:08x}", without_checksum(model.text), sum), model.origin);
+}
+
+Result<void> confirm_script(const settings::Settings& settings, const std::string& then, const std::string& file) {
+  const std::string& model = settings.text("model");
+  if (!is_script(model)) {
+    return fail("--model", model,
+                fmt::format("is not the model in {}, which is the script {}", file, without_checksum(then)),
+                fmt::format("--model={}, if you trust it: its code runs", without_checksum(then)), ErrorKind::Mismatch);
+  }
+  return {};
+}
+
+Result<void> confirm_same_script(const settings::Settings& settings, const std::string& then, const std::string& file) {
+  const std::string& model = settings.text("model");
+  return !is_script(then) || checksum_in(then).empty() || is_same_script(model, then)
+             ? Result<void>()
+             : fail("--model", std::string(without_checksum(model)),
+                    fmt::format("is not the script with which {} was trained: its content differs", file),
+                    "giving the script of the training", ErrorKind::Mismatch);
 }
 
 Result<void> check_options_of_script(const settings::Settings& settings) {

@@ -23,6 +23,19 @@ namespace rollcall::config {
 /// Returns the path of the file; empty if the setting names a network of this program. Errors: those of expand_path().
 [[nodiscard]] Result<std::string> script_path(const settings::Settings& settings, const Environment& environment);
 
+/// Returns whether the value names a file, and no network of this program.
+[[nodiscard]] bool is_script(std::string_view model);
+
+/// Confirms that the user named a script, as the model in the weights `file` is one, `then`. Error (Mismatch): it is
+/// not.
+[[nodiscard]] Result<void> confirm_script(const settings::Settings& settings, const std::string& then,
+                                          const std::string& file);
+
+/// Confirms, after identify_script(), that the script is the one with which the weights in `file` were trained; `then`:
+/// the setting of that training. Error (Mismatch): it is not.
+[[nodiscard]] Result<void> confirm_same_script(const settings::Settings& settings, const std::string& then,
+                                               const std::string& file);
+
 /// Refuses options that only networks of this program have. Error (Usage): the first of them.
 [[nodiscard]] Result<void> check_options_of_script(const settings::Settings& settings);
 

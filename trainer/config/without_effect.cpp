@@ -92,7 +92,8 @@ bool has_value(const Settings& settings, std::string_view name, std::string_view
 }
 
 bool has_one_of(const Settings& settings, std::string_view name, std::string_view values) {
-  return std::ranges::any_of(split(values, '|'),
+  return (values.empty() && settings.text(name).empty()) ||
+         std::ranges::any_of(split(values, '|'),
                              [&](const std::string& value) { return has_value(settings, name, value); });
 }
 
@@ -122,9 +123,10 @@ Result<void> check_options_have_effect(const Settings& settings) {
                   (contradicts ? "cannot be combined with " : "has no effect with ") +
                       option(settings, other, settings.text(other)),
                   // Without --global-batch a recipe's rate would be one for each rank.
-                  other == "global-batch" ? "leaving it out"
-                                          : option(settings, other, has_effect ? split(values, '|').front() : advice) +
-                                                ", or leaving it out");
+                  other == "global-batch"
+                      ? "leaving it out"
+                      : option(settings, other, has_effect ? values.substr(0, values.find('|')) : advice) +
+                            ", or leaving it out");
     }
   }
   return {};

@@ -89,7 +89,7 @@ std::string first_cell(const std::string& line) {
   std::string cell;
   const bool quoted = line.starts_with('"');
   for (std::size_t i = quoted ? 1 : 0; i < line.size(); ++i) {
-    const bool doubled = quoted && line[i] == '"' && line.substr(i + 1).starts_with('"');
+    const bool doubled = quoted && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
     if (line[i] == (quoted ? '"' : ',') && !doubled) {
       break;
     }
@@ -100,9 +100,17 @@ std::string first_cell(const std::string& line) {
 }
 
 Result<void> list_csv(const std::string& path, PictureList& list) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {  // a pipe would be waited for
+    return unreadable(path, fs::exists(path, error) ? EINVAL : ENOENT);
+  }
   std::ifstream file(path);
   bool is_first = true;
   for (std::string line; std::getline(file, line); is_first = false) {
+    if (is_first && line.starts_with(kByteOrderMark)) {
+      line.erase(0, kByteOrderMark.size());
+    }
     const std::string cell = first_cell(line);
     if (!cell.empty() && !(is_first && lower_case(cell) == "path")) {
       list.pictures.push_back({.name = (fs::path(path).parent_path() / cell).string()});

@@ -17,6 +17,7 @@
 #include "runtime/launchers/likely_rank.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
+#include "trainer/config/identity.h"
 #include "trainer/config/options.h"
 #include "trainer/config/recipe.h"
 #include "trainer/config/script_file.h"
@@ -155,6 +156,8 @@ Result<config::TrainConfig> make_config(const Options& options, const checkpoint
   Settings settings = options.trainer;
   RETURN_IF_ERROR(config::apply_settings_of_model(settings, stored.config_json, options.checkpoint));
   RETURN_IF_ERROR(config::identify_script(settings, environment));
+  RETURN_IF_ERROR(
+      config::confirm_same_script(settings, config::setting_then(stored.config_json, "model"), options.checkpoint));
   ASSIGN_OR_RETURN(config::TrainConfig config, config::make_train_config(settings, environment));
   config.data.loading.bad_samples = data::BadSamples::Skip;
   return config;
@@ -168,7 +171,7 @@ Result<std::shared_ptr<const data::ImageSource>> open_pictures(const Options& op
   RETURN_IF_ERROR(
       process_group::agree_or_fail(context.process_group, list ? Result<void>() : Result<void>(list.error())));
   for (const std::string& warning : warnings) {
-    fmt::print(stderr, "rollcall: warning: {}\n", warning);
+    fmt::print(stderr, "rollcall: warning: {}\n", printable(warning));
   }
   ASSIGN_OR_RETURN(const std::string bytes, train::broadcast_text(0, context.process_group, data::to_bytes(*list)));
   auto opened = data::PictureListSource::open(data::picture_list_of(bytes));

@@ -143,7 +143,10 @@ Result<void> classify(model::ImageClassifier& model, const ImagesToClassify& ima
     std::vector<Prediction> mine;
     if (read && read->labels.size(0) > 0) {
       const data::Batch batch = prefetcher->to_device(*std::move(read));
-      const at::Tensor outputs = outputs_of(model, at::kFloat, config.model, context.device, batch.images);
+      at::Tensor outputs = outputs_of(model, at::kFloat, config.model, context.device, batch.images);
+      if (config.run.valid_flip) {
+        outputs = (outputs + outputs_of(model, at::kFloat, config.model, context.device, batch.images.flip(3))) / 2;
+      }
       mine = predictions_of(outputs, batch.labels, config.optim.loss, top, sampler.first_position(step), *dataset);
     }
     ASSIGN_OR_RETURN(const std::vector<Prediction> all, gather(mine, context));

@@ -9,6 +9,7 @@
 
 #include "runtime/base/owned_file.h"
 #include "runtime/base/text.h"
+#include "trainer/config/identity.h"
 #include "trainer/config/recipe.h"
 #include "trainer/config/script_file.h"
 #include "trainer/config/train_config.h"
@@ -28,7 +29,7 @@ namespace {
 constexpr std::int64_t kTop = 5;
 constexpr const char* kSetting = "--evaluate";
 
-void warn(const std::string& warning) { fmt::print(stderr, "rollcall: warning: {}\n", warning); }
+void warn(const std::string& warning) { fmt::print(stderr, "rollcall: warning: {}\n", printable(warning)); }
 
 /// Returns this rank's result if all ranks succeeded.
 template <typename T>
@@ -43,6 +44,8 @@ Result<config::TrainConfig> make_config(const SessionInput& input, const checkpo
   settings::Settings settings = input.options.trainer;
   RETURN_IF_ERROR(on_all_ranks(context, config::apply_settings_of_model(settings, stored.config_json, path)));
   RETURN_IF_ERROR(on_all_ranks(context, config::identify_script(settings, input.environment)));
+  RETURN_IF_ERROR(on_all_ranks(
+      context, config::confirm_same_script(settings, config::setting_then(stored.config_json, "model"), path)));
   ASSIGN_OR_RETURN(config::TrainConfig config,
                    on_all_ranks(context, config::make_train_config(settings, input.environment)));
   RETURN_IF_ERROR(on_all_ranks(context, confirm_equal_settings(context, settings, config.json)));
@@ -67,6 +70,10 @@ void count(metrics::Evaluation& evaluation, const std::vector<Prediction>& predi
 
 Result<void> write(const metrics::Evaluation& evaluation, const std::string& folder) {
   std::error_code error;
+  if (std::filesystem::is_symlink(folder, error)) {
+    return fail("--run-dir", folder, "is a symbolic link, perhaps somebody else's", "removing it",
+                ErrorKind::CannotCreate);
+  }
   std::filesystem::create_directories(folder, error);
   if (error) {
     return fail("--run-dir", folder, "cannot be created: " + errno_text(error.value()),
@@ -80,7 +87,7 @@ Result<void> write(const metrics::Evaluation& evaluation, const std::string& fol
 void print(const metrics::Evaluation& evaluation, const std::string& folder) {
   const metrics::RunningAverage& totals = evaluation.totals;
   const auto samples = static_cast<double>(totals.samples);
-  fmt::print("{} in {}\n", evaluation.model, printable(evaluation.checkpoint));
+  fmt::print("{} in {}\n", printable(evaluation.model), printable(evaluation.checkpoint));
   fmt::print("{:<12}{}, {} of {}, {}\n", "images", totals.samples, evaluation.split, printable(evaluation.data),
              counted(evaluation.ranks, "rank"));
   fmt::print("{:<12}{:.2f} %  ({})\n", "top-1", 100 * totals.top1(), totals.correct_top1);
@@ -120,6 +127,9 @@ Result<void> evaluate(const SessionInput& input, const JobContext& context) {
   const std::string& path = given.checkpoint.evaluate;
   ASSIGN_OR_RETURN(const checkpoint::StoredModel stored, read_stored_model(path, kSetting, context));
   ASSIGN_OR_RETURN(const config::TrainConfig config, make_config(input, stored, path, context));
+  if (config.data.given.empty()) {
+    return fail("--data", "", "is not given, and " + path + " does not name its data", "--data=DIR");
+  }
   ASSIGN_OR_RETURN(const model::Model model, load_stored_model(path, kSetting, stored, config, context));
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(const data::Datasets datasets, open_shared_data(config.data, context, warnings));

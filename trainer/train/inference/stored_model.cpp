@@ -86,25 +86,34 @@ std::vector<std::string> names_of_outputs(const checkpoint::StoredModel& stored,
 Result<std::vector<std::int64_t>> outputs_of_labels(const checkpoint::StoredModel& stored,
                                                     const std::vector<std::string>& of_data, const std::string& given) {
   const auto classes = static_cast<std::int64_t>(of_data.size());
-  const bool by_name = !are_numbers(stored.class_names) && !are_numbers(of_data);
+  std::map<std::string_view, std::int64_t> output_of;
+  for (std::size_t i = 0; i < stored.class_names.size(); ++i) {
+    output_of.emplace(stored.class_names[i], static_cast<std::int64_t>(i));
+  }
+  const auto known = [&](const std::string& name) {
+    const auto found = output_of.find(name);
+    return found != output_of.end() && found->second < stored.classes;
+  };
+  const bool has_same_names = of_data == stored.class_names;  // perhaps with one name for two classes
+  const bool by_name =
+      !has_same_names && output_of.size() == stored.class_names.size() && std::ranges::all_of(of_data, known);
+  const bool has_names = !stored.class_names.empty() && !are_numbers(stored.class_names) && !are_numbers(of_data);
+  if (!has_same_names && !by_name && has_names) {
+    const auto unknown = std::ranges::find_if_not(of_data, known);
+    return fail("--data", given,
+                unknown == of_data.end()
+                    ? "has other classes than the model, whose names are not unique"
+                    : fmt::format("has the class {}, which the model was not trained on", *unknown),
+                "using data with the classes of its training", ErrorKind::Mismatch);
+  }
   if (!by_name && classes > stored.classes) {
     return fail("--data", given,
                 fmt::format("has {}, but the model has only {}", counted(classes, "class", "classes"), stored.classes),
                 "using data with the classes of its training", ErrorKind::Mismatch);
   }
-  std::map<std::string_view, std::int64_t> output_of;
-  for (const std::string& name : stored.class_names) {
-    output_of.emplace(name, static_cast<std::int64_t>(output_of.size()));
-  }
   std::vector<std::int64_t> outputs;
   for (std::int64_t label = 0; label < classes; ++label) {
-    const std::string& name = of_data[static_cast<std::size_t>(label)];
-    const auto known = output_of.find(name);
-    if (by_name && (known == output_of.end() || known->second >= stored.classes)) {
-      return fail("--data", given, fmt::format("has the class {}, which the model was not trained on", name),
-                  "using data with the classes of its training", ErrorKind::Mismatch);
-    }
-    outputs.push_back(by_name ? known->second : label);
+    outputs.push_back(by_name ? output_of.at(of_data[static_cast<std::size_t>(label)]) : label);
   }
   return outputs;
 }

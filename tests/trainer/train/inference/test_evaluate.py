@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+import own_models
 import stored_models
 import trainer_ranks
 
@@ -144,7 +145,7 @@ def test_a_damaged_image_is_named_and_left_out(tree, checkpoint, tmp_path):
     (["--evaluate={checkpoint}", "--data={folder}/empty"], 65, "--data: {folder}/empty: "),
     (["--evaluate={checkpoint}", "--evaluate-split=all"], 64, "--evaluate-split: all: "),
     (["--evaluate={checkpoint}", "--evaluate-split=test"], 64, "--evaluate-split: test: "),
-    (["--evaluate-split=test"], 64, "--evaluate-split: test: has no effect with --evaluate=; try --evaluate=FILE"),
+    (["--data=fake", "--evaluate-split=test"], 64, "--evaluate-split: test: has no effect with --evaluate=; try --evaluate=FILE"),
 ])
 def test_what_cannot_be_evaluated_is_refused_by_name(options, code, said, checkpoint, tmp_path):
     import torch
@@ -181,3 +182,31 @@ def test_a_checkpoint_has_the_names_of_its_classes(checkpoint):
     import h5py
     with h5py.File(checkpoint) as file:
         assert [name.decode() for name in file["/config/class_names"][()]] == stored_models.CLASSES
+
+
+def test_a_script_is_evaluated_only_where_it_is_named(tree, tmp_path):
+    """Its code runs. A checkpoint, which somebody else may have written, only says which one it was."""
+    script, other = own_models.small(tmp_path / "net.pt"), own_models.small(tmp_path / "other.pt", seed=4)
+    stored = stored_models.train(tmp_path / "trained", tree, f"--model={script}", "--epochs=2")
+    text = evaluate(tmp_path / "unnamed", stored, code=76)
+    assert f"--model: resnet50: is not the model in {stored}, which is the script {script}" in text and "if you trust it" in text, text
+    assert "its content differs" in evaluate(tmp_path / "other", stored, f"--model={other}", code=76)
+    evaluate(tmp_path / "named", stored, f"--model={script}", ranks=2)
+    validated = trainer_ranks.records(tmp_path / "trained", "validation")[-1]
+    assert results(tmp_path / "named")["correct_top1"] == round(validated["top1"] * 88)
+
+
+def test_mirror_images_count_as_in_the_validation(tree, tmp_path):
+    stored = stored_models.train(tmp_path / "trained", tree, "--valid-flip=on", "--epochs=2")
+    evaluate(tmp_path / "found", stored)
+    validated = trainer_ranks.records(tmp_path / "trained", "validation")[-1]
+    found = results(tmp_path / "found")
+    assert (found["correct_top1"], found["loss"]) == (round(validated["top1"] * 88), pytest.approx(validated["loss"], rel=1e-5))
+
+
+def test_a_folder_that_is_a_link_is_refused(checkpoint, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "evaluation").symlink_to(tmp_path / "elsewhere")
+    assert "is a symbolic link" in evaluate(tmp_path / "run", checkpoint, code=73)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
