@@ -13,6 +13,7 @@
 #include "trainer/config/script_file.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/metrics/human_numbers.h"
+#include "trainer/train/equal_settings.h"
 #include "trainer/train/process.h"
 #include "trainer/train/step/trial.h"
 
@@ -46,8 +47,10 @@ std::optional<std::uint64_t> free_space(std::filesystem::path folder) {
 }
 
 /// The most checkpoints that are there at the same time: those that are kept, and the one that is being written.
-std::uint64_t checkpoints_at_once(const config::CheckpointConfig& config) {
-  return static_cast<std::uint64_t>(config.retention.keep_last) + config.keep_best + 1;
+std::uint64_t checkpoints_at_once(const config::CheckpointConfig& config, std::int64_t steps) {
+  const std::int64_t every = config.retention.keep_every;
+  return static_cast<std::uint64_t>(config.retention.keep_last + (every > 0 ? steps / every : 0)) + config.keep_best +
+         1;
 }
 
 /// Error: not even one checkpoint fits. Rank 0 writes them.
@@ -79,7 +82,7 @@ nlohmann::ordered_json estimate(const config::TrainConfig& config, const JobCont
       {"training_seconds", seconds},
       {"node_hours", seconds / 3600 * context.num_nodes},
       {"checkpoint_bytes", trial.checkpoint_bytes},
-      {"checkpoints_at_once", checkpoints_at_once(config.checkpoint)},
+      {"checkpoints_at_once", checkpoints_at_once(config.checkpoint, trial.total_steps)},
   };
   const auto add = [&found](const char* name, const auto& value) {
     if (value) {
@@ -193,6 +196,7 @@ Result<void> first_collective(const JobContext& context, const config::Options& 
 Result<void> dry_run(const SessionInput& input, const JobContext& context) {
   const Result<config::TrainConfig> config = config_of(input, context);
   RETURN_IF_ERROR(everywhere(context, config));
+  RETURN_IF_ERROR(everywhere(context, confirm_equal_settings(context, input.options.trainer, config->json)));
   if (!config->data.given.empty()) {
     ASSIGN_OR_RETURN(const TrialResult trial, run_trial(*config, context));
     RETURN_IF_ERROR(everywhere(context, check_space(*config, context, trial)));
@@ -208,6 +212,11 @@ Result<void> dry_run(const SessionInput& input, const JobContext& context) {
 Result<void> find_learning_rate(const SessionInput& input, const JobContext& context) {
   const Result<config::TrainConfig> config = config_of(input, context);
   RETURN_IF_ERROR(everywhere(context, config));
+  RETURN_IF_ERROR(everywhere(context, confirm_equal_settings(context, input.options.trainer, config->json)));
+  if (config->model.compute_type == at::kHalf) {
+    return fail("--find-lr", "", "does not scale the loss, which --precision=fp16 needs",
+                "--precision=bf16 for this test");
+  }
   const bool prints = context.rank == 0;
   std::vector<RangePoint> points;
   const auto tested = [&](const RangePoint& point) {

@@ -10,9 +10,11 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/optim/optimizer_kind.h"
+#include "trainer/train/checkpoints/checkpoint_writer.h"
 #include "trainer/train/observer/meters.h"
 #include "trainer/train/outcome.h"
 #include "trainer/train/process.h"
+#include "trainer/train/step/drop.h"
 #include "trainer/train/step/loss.h"
 #include "trainer/train/step/training.h"
 
@@ -44,7 +46,7 @@ class Trial {
   Result<TrialResult> run() {
     RETURN_IF_ERROR(set_up());
     RETURN_IF_ERROR(check_memory());
-    RETURN_IF_ERROR(start_loading());
+    RETURN_IF_ERROR(everywhere(start_loading()));
     RETURN_IF_ERROR(take_steps());
     RETURN_IF_ERROR(add_up());
     return result_;
@@ -52,7 +54,7 @@ class Trial {
 
   Result<void> test_learning_rates(const std::function<void(const RangePoint&)>& tested) {
     RETURN_IF_ERROR(set_up());
-    RETURN_IF_ERROR(start_loading());
+    RETURN_IF_ERROR(everywhere(start_loading()));
     // --lr is the rate of one rank and micro-batch, and the optimizer's that of a step.
     const double scale = training_.schedule.learning_rate / config_.optim.optimizer.learning_rate;
     double smoothed = 0;
@@ -84,6 +86,7 @@ class Trial {
     Result<Training> made = make_training(config_, context_);
     RETURN_IF_ERROR(everywhere(made));
     training_ = *std::move(made);
+    RETURN_IF_ERROR(everywhere(load_weights()));
     for (const at::Tensor& parameter : training_.model->parameters()) {
       result_.parameters += parameter.numel();
       model_bytes_ += bytes_of(parameter);
@@ -100,35 +103,52 @@ class Trial {
     return {};
   }
 
-  Result<void> start_loading() {
-    training_.data.train_sampler->set_epoch(epoch_++);
-    return everywhere(training_.data.train_loader->start(*training_.data.train_sampler));
+  /// Loads the weights of --init-from.
+  Result<void> load_weights() {
+    const std::string& path = config_.checkpoint.init_from;
+    if (path.empty()) {
+      return {};
+    }
+    CheckpointWriter ranks(config_.checkpoint, context_);
+    ASSIGN_OR_RETURN(auto* const group, ranks.group());
+    const auto loaded = checkpoint::init_from(path, *training_.model, nullptr, config_.checkpoint.load.verify, *group);
+    return loaded ? Result<void>() : Result<void>(loaded.error());
   }
 
+  /// Reads an epoch with images of the final size.
+  Result<void> start_loading() {
+    training_.data.train_sampler->set_epoch(static_cast<std::uint64_t>(config_.run.epochs) + epoch_++);
+    return training_.data.train_loader->start(*training_.data.train_sampler);
+  }
+
+  /// Returns this rank's next batch. An error is its own: ranks may have different numbers of batches.
   Result<data::Batch> next_batch() {
-    Result<std::optional<data::Batch>> read = training_.data.train_loader->next();
-    RETURN_IF_ERROR(everywhere(read));
-    if (!*read) {  // the epoch has few steps
+    ASSIGN_OR_RETURN(std::optional<data::Batch> read, training_.data.train_loader->next());
+    if (!read) {  // the epoch has few steps
       RETURN_IF_ERROR(start_loading());
-      read = training_.data.train_loader->next();
-      RETURN_IF_ERROR(everywhere(read));
+      ASSIGN_OR_RETURN(read, training_.data.train_loader->next());
     }
-    return **std::move(read);
+    return *std::move(read);
   }
 
   void forward_backward(const data::Batch& read, bool last) {
     const data::Batch batch = training_.data.prefetcher->to_device(read);
+    const at::Tensor kept = draw_kept(training_.model->drop_rates(), *training_.data.train_sampler, read.step,
+                                      batch.images.size(0), context_.device);
     training_.replica->set_gradient_sync(last);
     const at::Tensor loss = training_.replica->forward([&] {
-      const at::Tensor outputs = outputs_of(training_, config_, context_, batch.images);
-      return losses_of(outputs, batch, config_.optim.loss).mean();
+      const at::Tensor outputs = outputs_of(training_, config_, context_, batch.images, kept);
+      return losses_of(outputs, batch, config_.optim.loss, training_.class_weights).mean();
     });
     (loss / config_.grad_accumulation()).backward();
-    loss_ = loss_ + loss.detach() / batches_;
+    loss_ = loss_ + loss.detach();
   }
 
   void update() {
     training_.replica->finish_gradients();
+    if (config_.optim.clip_grad_norm > 0) {
+      (void)training_.replica->clip_grad_norm(config_.optim.clip_grad_norm);
+    }
     training_.optimizer->step();
   }
 
@@ -231,11 +251,11 @@ class Trial {
     return {};
   }
 
-  /// Returns the mean loss of all ranks in the last step.
+  /// Returns the mean loss of all ranks' batches in the last step.
   Result<double> loss_of_ranks() {
-    at::Tensor sum = torch::tensor({step_loss_}, at::kDouble);
-    RETURN_IF_ERROR(process_group::all_reduce_sum(context_.process_group, sum));
-    return sum.item<double>() / context_.world_size;
+    at::Tensor sums = torch::tensor({step_loss_, static_cast<double>(batches_)}, at::kDouble);
+    RETURN_IF_ERROR(process_group::all_reduce_sum(context_.process_group, sums));
+    return sums[0].item<double>() / sums[1].item<double>();
   }
 
   /// Returns the bytes that a checkpoint of the whole training has, going by this rank's part of it.
@@ -302,7 +322,7 @@ class Trial {
   Training training_;
   TrialResult result_;
   std::int64_t batches_ = 0;  ///< batches of this rank in a step
-  at::Tensor loss_;           ///< mean loss of this rank's batches of the step in progress
+  at::Tensor loss_;           ///< sum of the losses of this rank's batches of the step in progress
   double step_loss_ = 0;      ///< that of the last step
   std::uint64_t epoch_ = 0;
   std::uint64_t model_bytes_ = 0;  ///< of the whole model

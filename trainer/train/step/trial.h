@@ -28,10 +28,10 @@ struct TrialResult {
   std::optional<std::int64_t> largest_batch = {};  ///< --batch-size that would fit, about; unset: unknown
 };
 
-/// Opens the data, makes model, replica and optimizer, and takes up to 20 steps or 10 seconds of them. Nothing is
-/// loaded from a checkpoint, and nothing is written. On a CPU it first measures two small batches, so that it can
-/// refuse a batch that does not fit before the kernel ends the process. Collective; the errors are the same on all
-/// ranks.
+/// Opens the data, makes model, replica and optimizer, loads --init-from, and takes up to 20 steps or 10 seconds of
+/// them, with images of the final size. Nothing is resumed, and nothing is written. On a CPU it first measures two
+/// small batches, so that it can refuse a batch that does not fit before the kernel ends the process. Collective; the
+/// errors are the same on all ranks.
 ///
 /// Errors: those of make_training() and add_replica(); (Usage) a step needs more memory than a rank may use;
 /// (Unavailable) a peer was lost.
