@@ -85,10 +85,12 @@ function(require_slurm deb rpm)
   string(REGEX MATCH "^[^:]+" owner "${owner}")
   if(owner MATCHES "^libslurm")  # Debian's, whose name has the version of the library
     set(${deb} ", ${owner}" PARENT_SCOPE)
-  elseif(owner)  # slurm-smd, whose version is Slurm's
+  elseif(owner STREQUAL "slurm-smd")  # whose version is Slurm's
     string(REGEX MATCH "(.*)[.]0*([0-9]+)$" _ ${Slurm_RELEASE})
     math(EXPR next "${CMAKE_MATCH_2} + 1")
     set(${deb} ", ${owner} (>= ${Slurm_RELEASE}), ${owner} (<< ${CMAKE_MATCH_1}.${next})" PARENT_SCOPE)
+  elseif(owner)
+    message(STATUS "rollcall: ${library}: is in ${owner}, whose versions may not be Slurm's: the package of the plugin will require no Slurm")
   endif()
 endfunction()
 

@@ -22,7 +22,7 @@ for step in range(settings["max-steps"]):
     epoch, of_epoch = divmod(step, per_epoch)
     samples = order.epoch_order(len(data.train), settings["seed"], epoch)
     [of_ranks] = order.micro_batches(samples, of_epoch, settings["batch-size"], ranks, 1)
-    images, labels = zip(*(data.training(index, epoch) for index, _ in of_ranks[rank][1]))
+    images, labels = zip(*(data.training(index, epoch) for index, *_ in of_ranks[rank][1]))
     images = torch.stack(images).contiguous(memory_format=torch.channels_last)
     optimizer.zero_grad()
     loss = torch.nn.functional.cross_entropy(replica(images), torch.tensor(labels))

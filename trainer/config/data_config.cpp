@@ -56,10 +56,10 @@ data::Part evaluated_part(const std::string& name) {
                           : data::Part::Valid;
 }
 
-Result<data::DataOptions> dataset_options(const Settings& settings, std::string source) {
+Result<data::DataOptions> dataset_options(const Settings& settings, std::string source, std::string class_names) {
   data::DataOptions options;
   options.source = std::move(source);
-  options.class_names = settings.text("class-names");
+  options.class_names = std::move(class_names);
   options.fake_samples = settings.integer("fake-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
   options.valid_image_size = static_cast<int>(settings.integer("valid-image-size"));
@@ -157,7 +157,11 @@ Result<std::string> scratch_of(const Environment& environment, const std::string
 Result<DataConfig> make_data_config(const Settings& settings, const Environment& environment) {
   ASSIGN_OR_RETURN(std::string source, settings::expand_path(settings.text("data"), environment, "--data"));
   ASSIGN_OR_RETURN(std::string index_folder, index_folder_of(settings, environment));
-  ASSIGN_OR_RETURN(data::DataOptions datasets, dataset_options(settings, std::move(source)));
+  const std::string& given_names = settings.text("class-names");
+  ASSIGN_OR_RETURN(std::string class_names, given_names.empty()
+                                                ? Result<std::string>(std::string())
+                                                : settings::expand_path(given_names, environment, "--class-names"));
+  ASSIGN_OR_RETURN(data::DataOptions datasets, dataset_options(settings, std::move(source), std::move(class_names)));
   ASSIGN_OR_RETURN(data::LoaderOptions loading, loader_options(settings));
   return DataConfig{.given = settings.text("data"),
                     .datasets = std::move(datasets),

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <array>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runtime/command_line/command_line.h"
 #include "runtime/command_line/help.h"
@@ -71,16 +73,18 @@ Result<std::string> help_text(const std::string& topic) {
                                  topic);
 }
 
-/// Sets what the user did not to values with which the optimizer trains well: those of arXiv 1706.02677 for SGD.
+/// Sets what the user did not to values with which the optimizer trains well: those of arXiv 1706.02677 for SGD, and
+/// for LARS the rate of MLPerf's reference for 3264 images.
 Result<void> apply_defaults_of_optimizer(settings::Settings& settings) {
   const std::string optimizer = settings.text("optimizer");
-  if (optimizer != "sgd") {
-    return {};
+  const std::int64_t given = settings.integer("global-batch");
+  const auto images = static_cast<double>(given > 0 ? given : settings.integer("batch-size"));
+  std::vector<std::pair<std::string_view, std::string>> values;
+  if (optimizer == "sgd") {
+    values = {{"lr", fmt::format("{}", 0.1 * images / 256)}, {"lr-schedule", "cosine"}, {"weight-decay", "1e-4"}};
+  } else if (optimizer == "lars") {
+    values = {{"lr", fmt::format("{}", 0.8 * images / 256)}};
   }
-  const std::int64_t images = settings.integer("global-batch");
-  const double rate = 0.1 * static_cast<double>(images > 0 ? images : settings.integer("batch-size")) / 256;
-  const std::array<std::pair<std::string_view, std::string>, 3> values{
-      {{"lr", fmt::format("{}", rate)}, {"lr-schedule", "cosine"}, {"weight-decay", "1e-4"}}};
   for (const auto& [name, value] : values) {
     if (settings.is_default(name)) {
       RETURN_IF_ERROR(settings.set(name, value, "default with --optimizer=" + optimizer));
@@ -91,7 +95,11 @@ Result<void> apply_defaults_of_optimizer(settings::Settings& settings) {
 
 Result<void> confirm_data_given(const settings::Settings& settings, Request request) {
   const bool reads = request == Request::Train || request == Request::BenchmarkData || request == Request::FindLr;
-  return !reads || !settings.text("data").empty()
+  const bool evaluates = !settings.text("evaluate").empty();  // whose file may name the data
+  if (evaluates && request == Request::DryRun) {
+    return fail("--dry-run", "", "has no effect with --evaluate", "leaving one of them out");
+  }
+  return !reads || evaluates || !settings.text("data").empty()
              ? Result<void>()
              : fail("--data", "", "is not given", "--data=DIR, or --data=fake for synthetic images");
 }

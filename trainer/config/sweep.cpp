@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -16,6 +17,10 @@ namespace {
 
 /// Returns the lines that count.
 Result<std::vector<std::string>> lines_of(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return fail("--sweep", path, "is no regular file", "naming a file that every node can read", ErrorKind::NoInput);
+  }
   std::ifstream file(path);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
@@ -57,8 +62,8 @@ Result<void> apply_sweep(settings::Settings& settings, const Environment& enviro
       return fail("--sweep", word, fmt::format("in line {} of {} is not an option with a value", *element, path),
                   "writing --lr=0.1 --seed=2, without blanks in values; rollcall-train --help=all shows all options");
     }
-    RETURN_IF_ERROR(
-        settings.set(word.substr(2, equals - 2), word.substr(equals + 1), fmt::format("{}:{}", given, *element)));
+    RETURN_IF_ERROR(settings.set(word.substr(2, equals - 2), word.substr(equals + 1),
+                                 fmt::format("--sweep={}:{}", given, *element)));
   }
   return {};
 }

@@ -81,8 +81,8 @@ constexpr std::array kTrainingSettings{
             "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", "NAME", "Optimizer", "Training", kOptimizers}.common(),
     Setting{"lr", Kind::Number, "3e-4", "RATE",
-            "Learning rate for a rank and micro-batch, see --lr-scaling. With sgd: 0.1 per 256 images", "Training", "",
-            0, 1e6}
+            "Learning rate for a rank and micro-batch, see --lr-scaling. With sgd: 0.1 per 256 images, with lars: 0.8",
+            "Training", "", 0, 1e6}
         .common(),
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
             "How the learning rate grows with ranks * grad-accumulation", "Training"},

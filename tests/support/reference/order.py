@@ -67,14 +67,14 @@ def steps_of_epoch(size, batch, ranks, accumulation, pad):
     return -(-size // whole) if pad else size // whole
 
 
-def micro_batches(order, step, batch, ranks, accumulation, repetitions=1):
+def micro_batches(order, step, batch, ranks, accumulation, repetitions=1, balanced=False):
     """[micro-batch][rank] -> (first position, [(sample, counted, repetition)]) of a step. Repetitions go to the ranks in turn, as
-    torchvision's RASampler has it."""
+    torchvision's RASampler has it. A balanced epoch draws samples again and again: each draw is a repetition of its own."""
     found, size = [], len(order)
     for micro in range(accumulation):
         begin = (step * accumulation + micro) * batch * ranks
         positions = [range(begin + rank * batch, begin + (rank + 1) * batch) if repetitions == 1 else
                      range(begin + rank, begin + batch * ranks, ranks) for rank in range(ranks)]
-        found.append([(of_rank[0], [(order[p % size // repetitions], p < size, p % size % repetitions) for p in of_rank])
-                      for of_rank in positions])
+        repetition = lambda p: p % size if balanced else p % size % repetitions  # noqa: E731
+        found.append([(of_rank[0], [(order[p % size // repetitions], p < size, repetition(p)) for p in of_rank]) for of_rank in positions])
     return found

@@ -176,7 +176,8 @@ class Training:
         depth, features = self.settings["stochastic-depth"], self.settings["dropout"]
         blocks = len(networks.blocks_of(self.network)) if depth else 0
         rates = [depth * i / (blocks - 1) for i in range(blocks)] + [features] * (self.network.fc.in_features if features else 0)
-        streams = [random_numbers.Random(self.settings["seed"], random_numbers.DROP, epoch, first_position + i) for i in range(images)]
+        stride = self.ranks if self.settings["repeated-augmentation"] > 1 else 1  # repetitions go to the ranks in turn
+        streams = [random_numbers.Random(self.settings["seed"], random_numbers.DROP, epoch, first_position + i * stride) for i in range(images)]
         return torch.tensor([[stream.bits() >= rate * 2**32 for rate in rates] for stream in streams])
 
     def rounded(self, images):
@@ -309,7 +310,7 @@ class Training:
             samples = order.balanced_order(self.data.train_labels(), settings["seed"], epoch)
         for step in range(self.steps_per_epoch):
             of_step = order.micro_batches(samples, step, settings["batch-size"], self.ranks, settings["grad-accumulation"],
-                                          settings["repeated-augmentation"])
+                                          settings["repeated-augmentation"], settings["sampling"] == "balanced")
             rate = self.train_step(epoch, of_step)
             for sums in (of_epoch, self.unrecorded):
                 for name, value in vars(self.sums).items():

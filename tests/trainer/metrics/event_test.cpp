@@ -155,7 +155,8 @@ TEST(RecordEvents, StartDropsLaterStepsAndShowsTheSettings) {
                       {"settings", RawJson{R"({"lr":{"value":"0.1","origin":"--lr"}})"}},
                       {"time", 1.5}};
   const std::string table = "| setting | value | origin |\n|---|---|---|\n| `lr` | `0.1` | `--lr` |\n";
-  EXPECT_THAT(events_of(record), ElementsAre(encode_session_start({1.5, 8}), encode_text({1.5, 7}, "settings", table)));
+  EXPECT_THAT(events_of(record), ElementsAre(encode_session_start({1.5, 8}), encode_text({1.5, 7}, "settings", table),
+                                             encode_hyperparameters({1.5, 7}, {{"lr", "0.1"}})));
 }
 
 TEST(RecordEvents, OtherRecordsGiveNoEvents) {

@@ -24,7 +24,7 @@ def test_an_element_takes_the_options_of_its_line(tmp_path):
         text = train(tmp_path, "--print-config", "--json", "--seed=9", "--lr=3", "--batch-size=4", element=element)
         config, _ = json.JSONDecoder().raw_decode(text)
         assert {name: config[name]["value"] for name in expected} == expected
-        assert config["lr"]["origin"] == f"{tmp_path}/sweep.txt:{element}"
+        assert config["lr"]["origin"] == f"--sweep={tmp_path}/sweep.txt:{element}"
 
 
 @pytest.mark.parametrize("lines, element, said", [

@@ -146,16 +146,15 @@ std::int64_t Sampler::batches() const {
 std::vector<SampleRef> Sampler::batch(std::int64_t batch) const {
   assert(batch >= 0 && batch < batches());
   const std::int64_t size = options_.dataset_size;
-  const std::int64_t stride = options_.repetitions > 1 ? options_.world_size : 1;
   const std::int64_t first = first_position(batch);
-  const std::int64_t last = first + options_.batch_size * stride;
+  const std::int64_t last = first + options_.batch_size * stride();
   EpochOrder order({size, options_.seed, options_.shuffle, options_.window}, epoch_);
   std::vector<SampleRef> samples;
-  for (std::int64_t position = first; position < (options_.pad ? last : std::min(last, size)); position += stride) {
+  for (std::int64_t position = first; position < (options_.pad ? last : std::min(last, size)); position += stride()) {
     const std::int64_t wrapped = position % size;
     const std::int64_t place = wrapped / options_.repetitions;
-    samples.push_back(
-        {options_.balanced ? balanced_sample(place) : order(place), position < size, wrapped % options_.repetitions});
+    samples.push_back(options_.balanced ? SampleRef{balanced_sample(place), position < size, wrapped}
+                                        : SampleRef{order(place), position < size, wrapped % options_.repetitions});
   }
   return samples;
 }

@@ -106,14 +106,16 @@ struct SamplerOptions {
 /// One sample of a batch.
 struct SampleRef {
   std::int64_t index = 0;
-  bool counted = true;          ///< false for padding, which metrics leave out so that every sample counts once
-  std::int64_t repetition = 0;  ///< how many positions before this one have the same sample
+  bool counted = true;  ///< false for padding, which metrics leave out so that every sample counts once
+  /// How many positions before this one have the same sample. The position, where an epoch draws samples again and
+  /// again.
+  std::int64_t repetition = 0;
 
   friend bool operator==(const SampleRef&, const SampleRef&) = default;
 };
 
 /// Returns the epoch of the random numbers with which a sample of `epoch` is augmented: another one for each
-/// repetition.
+/// repetition and each draw.
 [[nodiscard]] constexpr std::uint64_t augmentation_epoch(std::uint64_t epoch, const SampleRef& sample) {
   return epoch + (static_cast<std::uint64_t>(sample.repetition) << 24);
 }
@@ -153,6 +155,10 @@ class Sampler {
   [[nodiscard]] std::vector<SampleRef> batch(std::int64_t batch) const;
   /// Returns the epoch's position of this rank's first sample of a batch; no other batch of the epoch has it.
   [[nodiscard]] std::int64_t first_position(std::int64_t batch) const;
+  /// Returns the epoch's position of this rank's sample `i` of a batch.
+  [[nodiscard]] std::int64_t position(std::int64_t batch, std::int64_t i) const {
+    return first_position(batch) + i * stride();
+  }
   /// Returns how many positions of the epoch are done, over all ranks, after `steps` steps; a resume starts there.
   [[nodiscard]] std::int64_t position_after(std::int64_t steps) const;
 
@@ -160,6 +166,8 @@ class Sampler {
   [[nodiscard]] const SamplerOptions& options() const { return options_; }
 
  private:
+  /// Number of positions from one sample of a rank's batch to the next.
+  [[nodiscard]] std::int64_t stride() const { return options_.repetitions > 1 ? options_.world_size : 1; }
   /// Number of positions that one batch and one step cover, over all ranks.
   [[nodiscard]] std::int64_t positions_per_batch() const { return options_.world_size * options_.batch_size; }
   [[nodiscard]] std::int64_t positions_per_step() const { return positions_per_batch() * options_.accumulation; }

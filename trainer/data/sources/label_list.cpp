@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = std::size_t{4} << 30U;
+constexpr std::size_t kMostFields = 1024;  // of a row; what follows is part of the last one
 
 Error wrong_row(const std::string& file, std::int64_t row, const std::string& reason, const std::string& advice,
                 ErrorKind kind = ErrorKind::BadData) {
@@ -64,7 +65,7 @@ class CsvRows {
         rest_.remove_prefix(1);
       } else if (c == '"' && (quoted_ || fields.back().empty())) {
         quoted_ = !quoted_;
-      } else if (c == ',' && !quoted_) {
+      } else if (c == ',' && !quoted_ && fields.size() < kMostFields) {
         fields.emplace_back();
       } else if (c == '\n' && !quoted_) {
         break;
@@ -216,7 +217,10 @@ Result<SampleIndex> index_list(const std::string& source, const std::string& fil
   }));
   std::map<std::string_view, std::uint32_t> labels;
   for (const std::string& name : about.class_names) {
-    labels.emplace(name, static_cast<std::uint32_t>(labels.size()));
+    if (!labels.emplace(name, static_cast<std::uint32_t>(labels.size())).second) {
+      return fail("--class-names", name, "is the name of two classes, so labels cannot be told apart",
+                  "giving each class a name of its own", ErrorKind::BadData);
+    }
   }
   SampleIndexBuilder samples;
   for (const Row& row : rows) {

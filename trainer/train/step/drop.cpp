@@ -15,7 +15,7 @@ at::Tensor draw_kept(const std::vector<double>& rates, const data::Sampler& samp
                                        at::TensorOptions(at::kBool).pinned_memory(device.type() != at::kCPU));
   bool* next = kept.mutable_data_ptr<bool>();
   for (std::int64_t i = 0; i < images; ++i) {
-    const auto position = static_cast<std::uint64_t>(sampler.first_position(batch) + i);
+    const auto position = static_cast<std::uint64_t>(sampler.position(batch, i));
     data::Random random(sampler.options().seed, data::Purpose::Drop, sampler.epoch(), position);
     for (const double rate : rates) {
       *next++ = random.bits() >= std::ldexp(rate, 32);
