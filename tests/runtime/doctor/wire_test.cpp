@@ -217,11 +217,13 @@ TEST(DoctorServer, AcceptsOnlyRanksOfItsOwnStep) {
     EXPECT_FALSE(other_step.receive_frame(soon()));
     EXPECT_FALSE(no_such_rank.receive_frame(soon()));
   });
-  std::thread right = client(port, 1, "one");
+  std::thread right([&] {  // after them: the server would not wait for their answers
+    strangers.join();
+    client(port, 1, "one").join();
+  });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
   server.send({{1, to_text(Request{})}}, soon());
   right.join();
-  strangers.join();
   EXPECT_THAT(server.last_rejected(), HasSubstr("does not know the secret"));
 }
 
