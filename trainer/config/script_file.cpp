@@ -31,7 +31,7 @@ std::string_view checksum_in(std::string_view model) {
 Result<std::uint32_t> checksum_of(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
-    return fail("--model", path, "is no regular file", "naming a TorchScript file", ErrorKind::NoInput);
+    return fail("--model", path, "is not a regular file", "naming a TorchScript file", ErrorKind::NoInput);
   }
   const File file(path, O_RDONLY | O_NONBLOCK);
   std::vector<std::byte> piece(std::size_t{1} << 20);

@@ -19,7 +19,7 @@ namespace {
 Result<std::vector<std::string>> lines_of(const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    return fail("--sweep", path, "is no regular file", "naming a file that every node can read", ErrorKind::NoInput);
+    return fail("--sweep", path, "is not a regular file", "naming a file that every node can read", ErrorKind::NoInput);
   }
   std::ifstream file(path);
   std::vector<std::string> lines;

@@ -218,8 +218,8 @@ Result<SampleIndex> index_list(const std::string& source, const std::string& fil
   std::map<std::string_view, std::uint32_t> labels;
   for (const std::string& name : about.class_names) {
     if (!labels.emplace(name, static_cast<std::uint32_t>(labels.size())).second) {
-      return fail("--class-names", name, "is the name of two classes, so labels cannot be told apart",
-                  "giving each class a name of its own", ErrorKind::BadData);
+      return fail("--class-names", name, "is the name of two classes", "giving each class a name of its own",
+                  ErrorKind::BadData);
     }
   }
   SampleIndexBuilder samples;

@@ -71,8 +71,7 @@ void count(metrics::Evaluation& evaluation, const std::vector<Prediction>& predi
 Result<void> write(const metrics::Evaluation& evaluation, const std::string& folder) {
   std::error_code error;
   if (std::filesystem::is_symlink(folder, error)) {
-    return fail("--run-dir", folder, "is a symbolic link, perhaps somebody else's", "removing it",
-                ErrorKind::CannotCreate);
+    return fail("--run-dir", folder, "is a symbolic link", "removing it", ErrorKind::CannotCreate);
   }
   std::filesystem::create_directories(folder, error);
   if (error) {
