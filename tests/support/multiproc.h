@@ -1,13 +1,17 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <vector>
 
+#include "tests/support/connected_ranks.h"
 #include "tests/support/rank_processes.h"
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/distributed/process_group/store.h"
 #include "trainer/torch.h"
 
 /// Ranks as real processes that use LibTorch.
@@ -25,12 +29,26 @@ namespace rollcall::testing_support {
 struct Rank : RankContext {
   std::string backend = "gloo";  ///< of the groups to come
   int groups_made = 0;
+  std::shared_ptr<ConnectedRanks> connected = nullptr;
+
+  /// A client of the trainer's store, which rank 0 serves until it lets go of what this returned. For tests that stop
+  /// a rank: one that is stopped while it has locked a FileStore stops all others. Call it once.
+  [[nodiscard]] c10::intrusive_ptr<c10d::Store> store_of_rank_0() const {
+    rendezvous::Meeting meeting = connected->take(rank);
+    auto store = process_group::connect_store(meeting, rank, world_size, std::chrono::minutes(1));
+    return store ? *store : throw std::runtime_error(store.error().message());
+  }
 
   /// A new store and process group of all ranks; every rank calls it equally often.
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(std::chrono::milliseconds timeout = std::chrono::seconds(60),
                                                     bool compare_calls = false) {
     const std::string path = folder / ("store" + std::to_string(groups_made++));
-    const auto store = c10::make_intrusive<c10d::FileStore>(path, -1);
+    return make_group_over(c10::make_intrusive<c10d::FileStore>(path, -1), timeout, compare_calls);
+  }
+
+  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> make_group_over(const c10::intrusive_ptr<c10d::Store>& store,
+                                                                       std::chrono::milliseconds timeout,
+                                                                       bool compare_calls = false) const {
     auto group = process_group::make_process_group(
         store, rank, world_size, {.backend = backend, .timeout = timeout, .compare_calls = compare_calls});
     return group ? group->process_group : throw std::runtime_error(group.error().message());
@@ -41,11 +59,13 @@ struct Rank : RankContext {
 class Ranks : public RankProcesses {
  public:
   Ranks(std::uint32_t world_size, const std::function<void(Rank&)>& work)
-      : RankProcesses(world_size, [&work](const RankContext& place) {
-          at::set_num_threads(1);
-          Rank rank{place};
-          work(rank);
-        }) {}
+      : RankProcesses(world_size,
+                      [&work, connected = std::make_shared<ConnectedRanks>(world_size)](const RankContext& place) {
+                        at::set_num_threads(1);
+                        Rank rank{place};
+                        rank.connected = connected;
+                        work(rank);
+                      }) {}
 };
 
 /// Runs `work` on every rank to its end.
