@@ -128,7 +128,7 @@ Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& opt
     for (std::size_t j = 0; j < groups[i].size(); ++j) {
       const auto found = optimizer.state().find(group.params()[j].unsafeGetTensorImpl());
       if (found != optimizer.state().end()) {
-        kind->save_state(*found->second, sink_of(parts, groups[i][j], sharding));
+        kind->state.save(*found->second, sink_of(parts, groups[i][j], sharding));
       }
     }
   }
@@ -168,7 +168,7 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (std::size_t j = 0; j < groups[i].size(); ++j) {
         const at::Tensor& parameter = optimizer.param_groups()[i].params()[j];
-        if (auto state = kind->load_state(source_of(stored, reads, parameter, groups[i][j], sharding))) {
+        if (auto state = kind->state.load(source_of(stored, reads, parameter, groups[i][j], sharding))) {
           plan.states.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
         }
       }

@@ -23,7 +23,7 @@ void DeviceStep::count(int steps) {
     for (const at::Tensor& parameter : with_gradients(group)) {
       const auto state = optimizer_.state().find(parameter.unsafeGetTensorImpl());
       if (state != optimizer_.state().end()) {  // SGD without a momentum has none
-        kind_.count_steps(*state->second, steps);
+        kind_.state.count(*state->second, steps);
       }
     }
   }

@@ -24,17 +24,11 @@ class Lamb final : public LayerWise {
 };
 
 std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, const NamedParameters& parameters) {
-  auto optimizer = make_with_groups<Lamb>(parameters, options, [&](double weight_decay) {
-    return AdamWOptions(options.learning_rate)
-        .betas({options.beta1, options.beta2})
-        .eps(options.eps)
-        .weight_decay(weight_decay);
-  });
+  auto optimizer = make_with_groups<Lamb>(parameters, options,
+                                          [&](double weight_decay) { return adam_options(options, weight_decay); });
   optimizer->set_add_up(options.add_up);
   return optimizer;
 }
-
-bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const Lamb*>(&optimizer) != nullptr; }
 
 bool is_scaled(const torch::optim::OptimizerOptions& options) { return options_of(options).weight_decay() != 0; }
 
@@ -46,24 +40,26 @@ void update_moments(torch::optim::Optimizer& optimizer, std::size_t number, cons
                     const StepGate& gate, Updates& updates) {
   const torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[number];
   const AdamWOptions& options = options_of(group.options());
-  AdamGroup all = adam_group(optimizer, group);
+  GroupTensors all = kAdamState.group(optimizer, group, 2);
   if (all.parameters.empty()) {
     return;
   }
-  count_on_device(optimizer, all, step, number);
+  count_on_device(optimizer, all.parameters, step, number);
   // 0 if the first step is skipped. 1 - 0.999 needs float64.
   const at::Tensor count = step.steps[number].amax().clamp_min(1).to(at::kDouble);
   const auto [beta1, beta2] = options.betas();
   const at::Tensor root = (1 - at::pow(beta2, count)).sqrt_();
+  const std::vector<at::Tensor>& means = all.states[0];
+  const std::vector<at::Tensor>& squares = all.states[1];
   const std::vector<at::Tensor> gradients = gate.pass(std::move(all.gradients));
-  at::_foreach_mul_(all.means, gate.factor(beta1));
-  at::_foreach_add_(all.means, gradients, 1 - beta1);
-  at::_foreach_mul_(all.squares, gate.factor(beta2));
-  at::_foreach_addcmul_(all.squares, gradients, gradients, 1 - beta2);
+  at::_foreach_mul_(means, gate.factor(beta1));
+  at::_foreach_add_(means, gradients, 1 - beta1);
+  at::_foreach_mul_(squares, gate.factor(beta2));
+  at::_foreach_addcmul_(squares, gradients, gradients, 1 - beta2);
   // Both corrections at once: mean / c1 / (sqrt(square) / root + eps).
-  std::vector<at::Tensor> below = at::_foreach_sqrt(all.squares);
+  std::vector<at::Tensor> below = at::_foreach_sqrt(squares);
   at::_foreach_add_(below, (root * options.eps()).to(at::kFloat));
-  std::vector<at::Tensor> found = at::_foreach_div(all.means, below);
+  std::vector<at::Tensor> found = at::_foreach_div(means, below);
   at::_foreach_mul_(found, (root / (1 - at::pow(beta1, count))).to(at::kFloat));
   if (options.weight_decay() != 0) {
     at::_foreach_add_(found, all.parameters, options.weight_decay());
@@ -101,14 +97,12 @@ void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step
 
 const OptimizerKind kLamb{
     .python_name = "Lamb",
+    .state = kAdamState,
     .check = [](const OptimizerOptions& options) { return kAdamW.check(options); },
     .make = make,
-    .made = made,
+    .made = is_a<Lamb>,
     .to_json = [](const torch::optim::OptimizerOptions& options) { return kAdamW.to_json(options); },
     .from_json = [](const nlohmann::json& json) { return kAdamW.from_json(json); },
-    .save_state = [](const auto& state, const StateSink& sink) { kAdamW.save_state(state, sink); },
-    .load_state = [](const StateSource& source) { return kAdamW.load_state(source); },
-    .step_on_device = step_on_device,
-    .count_steps = [](auto& state, int steps) { kAdamW.count_steps(state, steps); }};
+    .step_on_device = step_on_device};
 
 }  // namespace rollcall::optim

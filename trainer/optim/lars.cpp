@@ -7,8 +7,6 @@
 namespace rollcall::optim {
 namespace {
 
-using torch::optim::SGDParamState;
-
 struct LarsOptions : public torch::optim::OptimizerCloneableOptions<LarsOptions> {
   LarsOptions(double lr = 0) : lr_(lr) {}
   TORCH_ARG(double, lr);
@@ -48,8 +46,6 @@ std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, c
   optimizer->set_add_up(options.add_up);
   return optimizer;
 }
-
-bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const Lars*>(&optimizer) != nullptr; }
 
 nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) {
   const LarsOptions& lars = options_of(options);
@@ -94,12 +90,9 @@ void step_group(torch::optim::Optimizer& optimizer, const torch::optim::Optimize
       change = change.add(parameter, options.weight_decay()).mul_(ratios[i]);
     }
     change = gate.pass({change}).front();
-    auto& state = state_for<SGDParamState>(optimizer, parameter);
-    if (!state.momentum_buffer().defined()) {
-      state.momentum_buffer(torch::zeros_like(parameter));
-    }
-    state.momentum_buffer().mul_(momentum).add_(change);
-    parameter.addcmul_(state.momentum_buffer(), minus_rate);
+    const at::Tensor& sum = kMomentumState.tensor(optimizer, parameter, 0);
+    sum.mul_(momentum).add_(change);
+    parameter.addcmul_(sum, minus_rate);
   }
 }
 
@@ -118,14 +111,12 @@ void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step
 }  // namespace
 
 const OptimizerKind kLars{.python_name = "Lars",
+                          .state = kMomentumState,
                           .check = check,
                           .make = make,
-                          .made = made,
+                          .made = is_a<Lars>,
                           .to_json = to_json,
                           .from_json = from_json,
-                          .save_state = [](const auto& state, const StateSink& sink) { kSgd.save_state(state, sink); },
-                          .load_state = [](const StateSource& source) { return kSgd.load_state(source); },
-                          .step_on_device = step_on_device,
-                          .count_steps = [](auto& state, int steps) { kSgd.count_steps(state, steps); }};
+                          .step_on_device = step_on_device};
 
 }  // namespace rollcall::optim

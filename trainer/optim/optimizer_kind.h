@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,41 @@ struct StateSource {
   std::function<std::optional<std::int64_t>(const std::string& name)> number;
 };
 
+/// A tensor of a state.
+struct StateTensor {
+  const char* name;  ///< in Python's optimizer and in checkpoints
+  at::Tensor& (*in)(torch::optim::OptimizerParamState& state);
+  bool is_optional = false;
+};
+
+/// What a step updates: the parameters of a group that have non-empty gradients, and the tensors of their states.
+struct GroupTensors {
+  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> gradients;
+  std::vector<std::vector<at::Tensor>> states;  ///< by number of the tensor in ParameterState
+};
+
+/// What an optimizer keeps for each parameter: how it is made, saved, loaded and counted.
+struct ParameterState {
+  std::unique_ptr<torch::optim::OptimizerParamState> (*make)();
+  std::int64_t& (*steps)(torch::optim::OptimizerParamState& state);  ///< null: steps are not counted
+  std::span<const StateTensor> tensors;
+
+  void save(torch::optim::OptimizerParamState& state, const StateSink& sink) const;
+  /// Null if nothing is stored for the parameter (it never had a gradient). Throws c10::Error if a part is missing.
+  [[nodiscard]] std::unique_ptr<torch::optim::OptimizerParamState> load(const StateSource& source) const;
+  /// Adds steps, which may be negative, to the count of `state`.
+  void count(torch::optim::OptimizerParamState& state, std::int64_t more) const;
+  /// Returns tensor `number` of the parameter's state. It is made, of zeros, if it does not exist yet.
+  at::Tensor& tensor(torch::optim::Optimizer& optimizer, const at::Tensor& parameter, std::size_t number) const;
+  /// Returns a group's tensors, of the states the first `count`.
+  [[nodiscard]] GroupTensors group(torch::optim::Optimizer& optimizer, const torch::optim::OptimizerParamGroup& group,
+                                   std::size_t count) const;
+};
+
+/// Of AdamW and LAMB; of SGD and LARS; of RMSprop.
+extern const ParameterState kAdamState, kMomentumState, kRmsPropState;
+
 /// The tensors on the device that a step reads.
 struct StepOnDevice {
   std::vector<at::Tensor>& steps;   ///< by group: number of steps of its parameters; made in the first step
@@ -39,6 +75,7 @@ struct StepOnDevice {
 /// The interface of one kind of optimizer.
 struct OptimizerKind {
   std::string_view python_name;  ///< name of Python's class, which checkpoints store: "AdamW"
+  const ParameterState& state;   ///< of each parameter
 
   /// Checks the options of this kind. Errors (Usage): one is outside its range.
   Result<void> (*check)(const OptimizerOptions& options);
@@ -51,16 +88,8 @@ struct OptimizerKind {
   /// Does the reverse of to_json. Throws nlohmann::json::exception if an option is missing.
   std::unique_ptr<torch::optim::OptimizerOptions> (*from_json)(const nlohmann::json& json);
 
-  /// Saves a parameter's state under the names that load_state reads.
-  void (*save_state)(const torch::optim::OptimizerParamState& state, const StateSink& sink);
-  /// Loads a parameter's state. Null if nothing is stored for it (it never had a gradient). Throws c10::Error if a part
-  /// is missing.
-  std::unique_ptr<torch::optim::OptimizerParamState> (*load_state)(const StateSource& source);
-
   /// Enqueues one step on the device, for DeviceStep, which counts it.
   void (*step_on_device)(torch::optim::Optimizer& optimizer, const StepOnDevice& step);
-  /// Adds `steps`, which may be negative, to the step count of `state`.
-  void (*count_steps)(torch::optim::OptimizerParamState& state, int steps);
 };
 
 /// A kind with its name in setting `optimizer`.
@@ -87,16 +116,11 @@ inline constexpr std::array kOptimizers{NamedKind{"adamw", &kAdamW}, NamedKind{"
 [[nodiscard]] double as_written(double learning_rate);
 /// Returns the parameters of a group that have non-empty gradients.
 [[nodiscard]] std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& group);
-/// Returns the optimizer's state for `parameter`, and makes it if there is none.
-template <typename State>
-State& state_for(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
-  std::unique_ptr<torch::optim::OptimizerParamState>& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
-  if (!state) {
-    state = std::make_unique<State>();
-  }
-  return static_cast<State&>(*state);
+/// Returns whether `optimizer` is of class `Optimizer`.
+template <typename Optimizer>
+[[nodiscard]] bool is_a(const torch::optim::Optimizer& optimizer) {
+  return dynamic_cast<const Optimizer*>(&optimizer) != nullptr;
 }
-
 /// Returns whether 0 <= number < 1.
 [[nodiscard]] bool is_decay(double number);
 /// Returns whether `number` is finite and not negative.

@@ -8,7 +8,6 @@ namespace {
 
 using torch::optim::RMSprop;
 using torch::optim::RMSpropOptions;
-using torch::optim::RMSpropParamState;
 
 Result<void> check(const OptimizerOptions& options) {
   if (!is_decay(options.alpha)) {
@@ -31,8 +30,6 @@ std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, c
   });
 }
 
-bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const RMSprop*>(&optimizer) != nullptr; }
-
 nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) {
   const auto& rmsprop = dynamic_cast<const RMSpropOptions&>(options);
   return {{"lr", as_written(rmsprop.lr())}, {"momentum", rmsprop.momentum()}, {"alpha", rmsprop.alpha()},
@@ -49,50 +46,17 @@ std::unique_ptr<torch::optim::OptimizerOptions> from_json(const nlohmann::json& 
   return options;
 }
 
-void save_state(const torch::optim::OptimizerParamState& state, const StateSink& sink) {
-  const auto& rmsprop = dynamic_cast<const RMSpropParamState&>(state);
-  sink.number("step", rmsprop.step());
-  sink.tensor("square_avg", rmsprop.square_avg());
-  if (rmsprop.momentum_buffer().defined()) {
-    sink.tensor("momentum_buffer", rmsprop.momentum_buffer());
-  }
-}
-
-std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource& source) {
-  const std::optional<std::int64_t> step = source.number("step");
-  if (!step) {
-    return nullptr;
-  }
-  auto state = std::make_unique<RMSpropParamState>();
-  state->step(*step);
-  state->square_avg(source.tensor("square_avg"));
-  state->momentum_buffer(source.tensor("momentum_buffer"));
-  TORCH_CHECK(state->square_avg().defined(), "square_avg of a parameter is missing there");
-  return state;
-}
-
 /// LibTorch has no fused RMSprop: its arithmetic, as foreach operators.
 void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
   const StepGate gate(step);
   for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     const auto& options = dynamic_cast<const RMSpropOptions&>(group.options());
-    const std::vector<at::Tensor> parameters = with_gradients(group);
-    std::vector<at::Tensor> gradients;
-    std::vector<at::Tensor> squares;
-    std::vector<at::Tensor> momenta;
-    for (const at::Tensor& parameter : parameters) {
-      auto& state = state_for<RMSpropParamState>(optimizer, parameter);
-      if (!state.square_avg().defined()) {
-        state.square_avg(torch::zeros_like(parameter));
-        state.momentum_buffer(options.momentum() > 0 ? torch::zeros_like(parameter) : at::Tensor());
-      }
-      gradients.push_back(parameter.grad());
-      squares.push_back(state.square_avg());
-      momenta.push_back(state.momentum_buffer());
-    }
+    auto [parameters, gradients, states] = kRmsPropState.group(optimizer, group, options.momentum() > 0 ? 2 : 1);
     if (parameters.empty()) {
       continue;
     }
+    const std::vector<at::Tensor>& squares = states[0];
+    std::vector<at::Tensor>& momenta = states[1];
     gradients =
         options.weight_decay() == 0 ? gradients : at::_foreach_add(gradients, parameters, options.weight_decay());
     gradients = gate.pass(std::move(gradients));
@@ -110,22 +74,15 @@ void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step
   }
 }
 
-void count_steps(torch::optim::OptimizerParamState& state, int steps) {
-  auto& rmsprop = dynamic_cast<RMSpropParamState&>(state);
-  rmsprop.step(rmsprop.step() + steps);
-}
-
 }  // namespace
 
 const OptimizerKind kRmsProp{.python_name = "RMSprop",
+                             .state = kRmsPropState,
                              .check = check,
                              .make = make,
-                             .made = made,
+                             .made = is_a<RMSprop>,
                              .to_json = to_json,
                              .from_json = from_json,
-                             .save_state = save_state,
-                             .load_state = load_state,
-                             .step_on_device = step_on_device,
-                             .count_steps = count_steps};
+                             .step_on_device = step_on_device};
 
 }  // namespace rollcall::optim

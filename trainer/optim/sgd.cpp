@@ -5,7 +5,6 @@ namespace {
 
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
-using torch::optim::SGDParamState;
 
 Result<void> check(const OptimizerOptions& options) {
   RETURN_IF_ERROR(check_momentum(options));
@@ -23,8 +22,6 @@ std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, c
         .weight_decay(weight_decay);
   });
 }
-
-bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const SGD*>(&optimizer) != nullptr; }
 
 nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) {
   const auto& sgd = dynamic_cast<const SGDOptions&>(options);
@@ -44,68 +41,28 @@ std::unique_ptr<torch::optim::OptimizerOptions> from_json(const nlohmann::json& 
   return options;
 }
 
-void save_state(const torch::optim::OptimizerParamState& state, const StateSink& sink) {
-  const at::Tensor& momentum = dynamic_cast<const SGDParamState&>(state).momentum_buffer();
-  if (momentum.defined()) {
-    sink.tensor("momentum_buffer", momentum);
-  }
-}
-
-std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource& source) {
-  const at::Tensor momentum = source.tensor("momentum_buffer");
-  if (!momentum.defined()) {
-    return nullptr;
-  }
-  auto state = std::make_unique<SGDParamState>();
-  state->momentum_buffer(momentum);
-  return state;
-}
-
-void step_group(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
-                const StepOnDevice& step) {
-  const auto& options = dynamic_cast<const SGDOptions&>(group.options());
-  std::vector<at::Tensor> parameters = with_gradients(group);
-  if (parameters.empty()) {
-    return;
-  }
-  std::vector<at::Tensor> gradients;
-  std::vector<at::Tensor> momenta;
-  for (const at::Tensor& parameter : parameters) {
-    gradients.push_back(parameter.grad());
-    if (options.momentum() == 0) {
-      continue;
-    }
-    auto& state = state_for<SGDParamState>(optimizer, parameter);
-    if (!state.momentum_buffer()
-             .defined()) {  // zeros: the operator's own first step would leave it unset where it is none
-      state.momentum_buffer(torch::zeros_like(parameter));
-    }
-    momenta.push_back(state.momentum_buffer());
-  }
-  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay(), options.momentum(), step.learning_rate,
-                  options.dampening(), options.nesterov(), /*maximize=*/false, /*is_first_step=*/false, {},
-                  step.non_finite);
-}
-
 void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
-  for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
-    step_group(optimizer, group, step);
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    const auto& options = dynamic_cast<const SGDOptions&>(group.options());
+    // Zeros at first: the operator's own first step would leave the momentum unset where it is none.
+    GroupTensors all = kMomentumState.group(optimizer, group, options.momentum() == 0 ? 0 : 1);
+    if (!all.parameters.empty()) {
+      at::_fused_sgd_(all.parameters, all.gradients, all.states[0], options.weight_decay(), options.momentum(),
+                      step.learning_rate, options.dampening(), options.nesterov(), /*maximize=*/false,
+                      /*is_first_step=*/false, {}, step.non_finite);
+    }
   }
 }
-
-void count_steps(torch::optim::OptimizerParamState& /*state*/, int /*steps*/) {}
 
 }  // namespace
 
 const OptimizerKind kSgd{.python_name = "SGD",
+                         .state = kMomentumState,
                          .check = check,
                          .make = make,
-                         .made = made,
+                         .made = is_a<SGD>,
                          .to_json = to_json,
                          .from_json = from_json,
-                         .save_state = save_state,
-                         .load_state = load_state,
-                         .step_on_device = step_on_device,
-                         .count_steps = count_steps};
+                         .step_on_device = step_on_device};
 
 }  // namespace rollcall::optim

@@ -36,7 +36,7 @@ Json state_description(const torch::optim::Optimizer& optimizer) {
     const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
     if (kind != nullptr && found != optimizer.state().end()) {
       of_parameter = {{"tensors", Json::array()}, {"numbers", Json::object()}};
-      kind->save_state(
+      kind->state.save(
           *found->second,
           {.tensor = [&](const std::string& name, const at::Tensor&) { of_parameter["tensors"].push_back(name); },
            .number = [&](const std::string& name, std::int64_t number) { of_parameter["numbers"][name] = number; }});
@@ -51,7 +51,7 @@ at::Tensor state_tensor(const torch::optim::Optimizer& optimizer, const at::Tens
   at::Tensor found;
   const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
   if (state != optimizer.state().end()) {
-    optim::kind_of(optimizer)->save_state(*state->second, {.tensor =
+    optim::kind_of(optimizer)->state.save(*state->second, {.tensor =
                                                                [&](const std::string& each, const at::Tensor& tensor) {
                                                                  if (each == name) {
                                                                    found = tensor;
@@ -85,7 +85,7 @@ void make_state(torch::optim::Optimizer& optimizer, const Json& description, con
       const Json& numbers = of_parameter.at("numbers");
       return numbers.contains(name) ? std::optional(numbers.at(name).get<std::int64_t>()) : std::nullopt;
     };
-    if (auto state = kind->load_state({.tensor = tensor, .number = number})) {
+    if (auto state = kind->state.load({.tensor = tensor, .number = number})) {
       optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
     }
   });

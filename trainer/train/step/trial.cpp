@@ -271,7 +271,7 @@ class Trial {
       }
     }
     for (const auto& [parameter, state] : training_.optimizer->state()) {
-      optim::kind_of(*training_.optimizer)->save_state(*state, sink);
+      optim::kind_of(*training_.optimizer)->state.save(*state, sink);
     }
     const double part = parameters > 0 ? static_cast<double>(moments) / static_cast<double>(parameters) : 0;
     const std::uint64_t models = config_.optim.ema_decay > 0 ? 2 : 1;  // the weights, and their average

@@ -67,7 +67,7 @@ std::map<std::string, at::Tensor> outcome(const OptimizerOptions& options, c10::
   for (const auto& parameter : parameters) {
     all[parameter.key()] = parameter.value().detach().to(at::kCPU);
     kind_of(*optimizer)
-        ->save_state(
+        ->state.save(
             *optimizer->state().at(parameter.value().unsafeGetTensorImpl()),
             {.tensor = [&](const std::string& name,
                            const at::Tensor& tensor) { all[parameter.key() + "/" + name] = tensor.to(at::kCPU); },
