@@ -1,5 +1,7 @@
 #include "trainer/checkpoint/training_state.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "trainer/optim/optimizer_kind.h"
@@ -52,22 +54,32 @@ Error another_optimizer(const std::string& path, const std::string& how) {
               "setting --optimizer as in that training, or --resume=never", ErrorKind::Mismatch);
 }
 
+/// Returns the options of each group, those of the file's group with its first parameter: with other factors of the
+/// learning rate the file has other groups of the same parameters.
 Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_options(
     const OptimizerKind& kind, const std::vector<std::vector<std::string>>& groups, const std::string& text,
     const std::string& path) {
   const auto json = nlohmann::json::parse(text);
-  if (json.size() != groups.size()) {
-    return another_optimizer(path, "the file has " + std::to_string(json.size()) + " parameter groups and this run " +
-                                       std::to_string(groups.size()));
-  }
-  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (json[i].at("params").get<std::vector<std::string>>() != groups[i]) {
-      return another_optimizer(path, "parameter group " + std::to_string(i) + " has other parameters");
+  std::map<std::string, std::size_t> stored;  // by parameter: its group
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    for (const auto& key : json[i].at("params")) {
+      stored[key.get<std::string>()] = i;
     }
-    options.push_back(kind.from_json(json[i]));
   }
-  return options;
+  std::size_t parameters = 0;
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
+  for (const std::vector<std::string>& group : groups) {
+    const auto missing = std::ranges::find_if(group, [&](const std::string& key) { return !stored.contains(key); });
+    if (missing != group.end()) {
+      return another_optimizer(path, "the file does not have the parameter " + *missing);
+    }
+    options.push_back(kind.from_json(json[stored.at(group.front())]));
+    parameters += group.size();
+  }
+  return parameters == stored.size()
+             ? Result(std::move(options))
+             : another_optimizer(path, "the file has " + std::to_string(stored.size()) + " parameters and this run " +
+                                           std::to_string(parameters));
 }
 
 std::string state_path(const std::string& key, const std::string& name) {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -52,6 +54,25 @@ Result<std::vector<double>> milestones_of(const Settings& settings) {
   return epochs;
 }
 
+/// Returns the factors of --lr-factors.
+Result<std::vector<RateFactor>> rate_factors_of(const Settings& settings) {
+  std::vector<RateFactor> factors;
+  for (const std::string& text : settings.list("lr-factors")) {
+    const std::size_t equals = std::min(text.rfind('='), text.size());
+    std::string layer = text.substr(0, equals);
+    const std::optional<double> factor = settings::parse_number(text.substr(std::min(equals + 1, text.size())));
+    if (layer.empty() || !factor || !std::isfinite(*factor) || *factor <= 0) {
+      return fail("--lr-factors", text, "must be LAYER=FACTOR with a factor above 0",
+                  factor == 0.0 ? "--freeze=" + layer : "--lr-factors=layer3=0.1,layer4=0.3");
+    }
+    if (std::ranges::find(factors, layer, &RateFactor::layer) != factors.end()) {
+      return fail("--lr-factors", text, "is the second factor for " + layer, "removing one of them");
+    }
+    factors.push_back({std::move(layer), *factor});
+  }
+  return factors;
+}
+
 Result<OptimConfig> optim_config(const Settings& settings) {
   OptimConfig config;
   config.optimizer.name = settings.text("optimizer");
@@ -72,6 +93,7 @@ Result<OptimConfig> optim_config(const Settings& settings) {
   }
   config.scaling = *scaling;
   config.scale_optim_params = settings.on("scale-optim-params");
+  ASSIGN_OR_RETURN(config.rate_factors, rate_factors_of(settings));
   config.schedule = *schedule;
   config.warmup_epochs = settings.number("warmup-epochs");
   config.warmup_start_factor = settings.number("warmup-start-factor");

@@ -68,10 +68,17 @@ struct LossConfig {
   double target_threshold = 0;         ///< of binary cross entropy: targets are 1 above it, else 0; 0: they stay
 };
 
+/// A factor of the learning rate of some layers.
+struct RateFactor {
+  std::string layer;  ///< beginning of the names of their parameters
+  double factor = 1;
+};
+
 struct OptimConfig {
   optim::OptimizerOptions optimizer{};  ///< values for one rank and micro-batch
   optim::LearningRateScaling scaling = optim::LearningRateScaling::Linear;
   bool scale_optim_params = false;  ///< replaces `scaling`
+  std::vector<RateFactor> rate_factors{};
   optim::ScheduleKind schedule = optim::ScheduleKind::None;
   double warmup_epochs = 0;
   double warmup_start_factor = 0;

@@ -86,6 +86,10 @@ constexpr std::array kTrainingSettings{
         .common(),
     Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none",
             "How the learning rate grows with ranks * grad-accumulation", "Training"},
+    Setting{"lr-factors", Kind::List, "", "LAYER=FACTOR,...",
+            "Factors of the learning rate for the parameters whose names begin so, such as layer3=0.1,layer4=0.3. The "
+            "longest beginning has precedence. Other parameters have 1",
+            "Training"},
     Setting{"lr-schedule", Kind::Choice, "none", "none|cosine|linear|polynomial|one-cycle|step|milestones",
             "How the learning rate changes after warm-up. cosine, linear, polynomial and one-cycle end at "
             "--lr-end-factor. The default with sgd is cosine",

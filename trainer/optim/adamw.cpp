@@ -55,7 +55,7 @@ void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step
     count_on_device(optimizer, all.parameters, step, i);
     const auto [beta1, beta2] = options.betas();
     at::_fused_adamw_(all.parameters, all.gradients, all.states[0], all.states[1], {}, step.steps[i].unbind(),
-                      step.learning_rate, beta1, beta2, options.weight_decay(), options.eps(), /*amsgrad=*/false,
+                      step.rates[i], beta1, beta2, options.weight_decay(), options.eps(), /*amsgrad=*/false,
                       /*maximize=*/false, {}, step.non_finite);
   }
 }

@@ -21,7 +21,7 @@ class DeviceStep {
   /// change its state.
   explicit DeviceStep(torch::optim::Optimizer& optimizer);
 
-  /// Copies the learning rate to the device. Call it once before each step.
+  /// Copies the learning rates to the device. Call it once before each step.
   void begin();
   /// Enqueues a step. `non_finite`: [1] float32 on the device; 1 skips the step, 0 takes it.
   void enqueue(const at::Tensor& non_finite);
@@ -36,7 +36,7 @@ class DeviceStep {
   torch::optim::Optimizer& optimizer_;
   const OptimizerKind& kind_;
   std::vector<at::Tensor> steps_;  ///< number of steps of each group's parameters, on the device
-  at::Tensor learning_rate_;       ///< [] float32 on the device, for all groups
+  std::vector<at::Tensor> rates_;  ///< learning rate of each group, [] float32 on the device
 };
 
 }  // namespace rollcall::optim

@@ -80,14 +80,17 @@ void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step
     return found == updates.end() ? at::Tensor() : found->second;
   };
   const at::Tensor norms = dynamic_cast<const Lamb&>(optimizer).norms(is_scaled, update_of);
-  const at::Tensor minus_rate = gate.minus_rate();
-  const std::vector<at::Tensor> scaled = (where_both(norms, norms[0] / norms[1]) * minus_rate).unbind();
-  auto next = scaled.begin();
-  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      const at::Tensor rate = is_scaled(group.options()) ? *next++ : minus_rate;
-      if (const at::Tensor update = update_of(parameter); update.defined()) {
-        parameter.addcmul_(update, rate);
+  const at::Tensor ratios = where_both(norms, norms[0] / norms[1]);
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < step.rates.size(); ++i) {
+    const torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[i];
+    const at::Tensor rate = gate.minus_rate(i);
+    const auto scaled = static_cast<std::int64_t>(is_scaled(group.options()) ? group.params().size() : 0);
+    const std::vector<at::Tensor> rates = (ratios.narrow(0, first, scaled) * rate).unbind();
+    first += scaled;
+    for (std::size_t j = 0; j < group.params().size(); ++j) {
+      if (const at::Tensor update = update_of(group.params()[j]); update.defined()) {
+        group.params()[j].addcmul_(update, scaled > 0 ? rates[j] : rate);
       }
     }
   }

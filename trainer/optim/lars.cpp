@@ -73,10 +73,10 @@ at::Tensor ratios_of(const LarsOptions& options, const at::Tensor& norms) {
 }
 
 /// `norms`: of the group's parameters, undefined if it is not scaled.
-void step_group(torch::optim::Optimizer& optimizer, const torch::optim::OptimizerParamGroup& group,
-                const at::Tensor& norms, const StepGate& gate) {
+void step_group(torch::optim::Optimizer& optimizer, std::size_t number, const at::Tensor& norms, const StepGate& gate) {
+  const torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[number];
   const LarsOptions& options = options_of(group.options());
-  const at::Tensor minus_rate = gate.minus_rate();
+  const at::Tensor minus_rate = gate.minus_rate(number);
   const at::Tensor momentum = gate.factor(options.momentum());
   const std::vector<at::Tensor> ratios =
       norms.defined() ? ratios_of(options, norms).unbind() : std::vector<at::Tensor>();
@@ -101,9 +101,10 @@ void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step
   const at::Tensor norms =
       dynamic_cast<const Lars&>(optimizer).norms(is_scaled, [](const at::Tensor& part) { return part.grad(); });
   std::int64_t first = 0;
-  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+  for (std::size_t i = 0; i < step.rates.size(); ++i) {
+    const torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[i];
     const auto count = static_cast<std::int64_t>(is_scaled(group.options()) ? group.params().size() : 0);
-    step_group(optimizer, group, count > 0 ? norms.narrow(1, first, count) : at::Tensor(), gate);
+    step_group(optimizer, i, count > 0 ? norms.narrow(1, first, count) : at::Tensor(), gate);
     first += count;
   }
 }

@@ -4,7 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "runtime/base/text.h"
 #include "trainer/optim/optimizer_kind.h"
@@ -107,9 +110,18 @@ void set_options(torch::optim::Optimizer& optimizer, const Options& options) {
   }
 }
 
-void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate) {
-  for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
-    group.options().set_lr(static_cast<float>(learning_rate));
+std::vector<double> rate_factors_of_groups(const OptimizerOptions& options,
+                                           const torch::OrderedDict<std::string, at::Tensor>& parameters) {
+  const std::vector<ParameterGroup> groups = groups_of(parameters, options);
+  std::vector<double> factors;
+  std::ranges::transform(groups, std::back_inserter(factors), &ParameterGroup::rate_factor);
+  return factors;
+}
+
+void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate, const std::vector<double>& factors) {
+  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+    const double factor = factors.empty() ? 1 : factors[i];
+    optimizer.param_groups()[i].options().set_lr(static_cast<float>(learning_rate * factor));
   }
 }
 
@@ -117,6 +129,21 @@ const OptimizerKind* kind_of(const torch::optim::Optimizer& optimizer) {
   const auto* const named =
       std::ranges::find_if(kOptimizers, [&](const NamedKind& known) { return known.kind->made(optimizer); });
   return named == kOptimizers.end() ? nullptr : named->kind;
+}
+
+std::vector<ParameterGroup> groups_of(const NamedParameters& parameters, const OptimizerOptions& options) {
+  std::map<std::pair<double, bool>, std::vector<at::Tensor>, std::greater<>> groups;  // by factor; weights come first
+  for (const auto& parameter : parameters) {
+    const auto factor = options.rate_factors.find(parameter.key());
+    const bool is_weight = parameter.value().dim() > 1;
+    groups[{factor == options.rate_factors.end() ? 1 : factor->second, is_weight}].push_back(parameter.value());
+  }
+  std::vector<ParameterGroup> found;
+  for (auto& [key, members] : groups) {
+    const auto& [factor, is_weight] = key;
+    found.push_back({factor, is_weight || options.decay_all ? options.weight_decay : 0, std::move(members)});
+  }
+  return found;
 }
 
 std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& group) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@ struct OptimizerOptions {
   double eps = 1e-8;       ///< for adamw, lamb, rmsprop
   double alpha = 0.99;     ///< for rmsprop
   double trust = 0.001;    ///< for lars
+  /// Factors of the learning rate, above 0, by name of the parameter; others have 1.
+  std::map<std::string, double> rate_factors = {};
   /// For lars, lamb: adds up numbers of all ranks that hold parts of the same parameters, in place. Empty: the
   /// parameters are whole.
   std::function<void(at::Tensor& sums)> add_up = {};
@@ -51,10 +54,10 @@ enum class LearningRateScaling {
 /// ranks).
 [[nodiscard]] Result<OptimizerOptions> scale_optim_params(const OptimizerOptions& options, std::uint32_t world_size);
 
-/// Makes an optimizer for `parameters` (named_parameters() of a module) with two parameter groups: first the parameters
-/// with weight decay, then the rest, which are biases and the weights of norms (everything with fewer than two
-/// dimensions) and decay only with `decay_all`. An empty group is left out. The optimizer holds the tensors, not
-/// copies.
+/// Makes an optimizer for `parameters` (named_parameters() of a module) with two parameter groups for each factor of
+/// the learning rate, the largest first: the parameters with weight decay, then the rest, which are biases and the
+/// weights of norms (everything with fewer than two dimensions) and decay only with `decay_all`. An empty group is left
+/// out. The optimizer holds the tensors, not copies.
 ///
 /// Errors (Usage): unknown name, a number outside its range, Nesterov without momentum.
 [[nodiscard]] Result<std::unique_ptr<torch::optim::Optimizer>> make_optimizer(
@@ -66,8 +69,13 @@ using Options = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>;
 /// Restores the options that options_of() returned for this optimizer; it may have loaded others since.
 void set_options(torch::optim::Optimizer& optimizer, const Options& options);
 
-/// Sets the learning rate of all parameter groups to the nearest float32, which a device's fused optimizers use. It
-/// takes effect at the next step().
-void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate);
+/// Returns the factor of the learning rate of each group that make_optimizer() makes.
+[[nodiscard]] std::vector<double> rate_factors_of_groups(const OptimizerOptions& options,
+                                                         const torch::OrderedDict<std::string, at::Tensor>& parameters);
+
+/// Sets the learning rate of each parameter group, times its factor (empty: 1), to the nearest float32, which a
+/// device's fused optimizers use. It takes effect at the next step().
+void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate,
+                       const std::vector<double>& factors = {});
 
 }  // namespace rollcall::optim

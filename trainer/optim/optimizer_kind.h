@@ -67,9 +67,9 @@ extern const ParameterState kAdamState, kMomentumState, kRmsPropState;
 
 /// The tensors on the device that a step reads.
 struct StepOnDevice {
-  std::vector<at::Tensor>& steps;   ///< by group: number of steps of its parameters; made in the first step
-  const at::Tensor& learning_rate;  ///< [] float32
-  const at::Tensor& non_finite;     ///< [1] float32: 1 if the step is skipped
+  std::vector<at::Tensor>& steps;        ///< by group: number of steps of its parameters; made in the first step
+  const std::vector<at::Tensor>& rates;  ///< by group: learning rate, [] float32
+  const at::Tensor& non_finite;          ///< [1] float32: 1 if the step is skipped
 };
 
 /// The interface of one kind of optimizer.
@@ -129,6 +129,14 @@ template <typename Optimizer>
 /// Checks OptimizerOptions::momentum. Errors (Usage): it is outside of its range.
 [[nodiscard]] Result<void> check_momentum(const OptimizerOptions& options);
 
+/// A parameter group of make_optimizer().
+struct ParameterGroup {
+  double rate_factor;
+  double weight_decay;
+  std::vector<at::Tensor> parameters;
+};
+[[nodiscard]] std::vector<ParameterGroup> groups_of(const NamedParameters& parameters, const OptimizerOptions& options);
+
 /// Makes a LibTorch `Optimizer` with the parameter groups of make_optimizer(); `make_options` returns the kind's
 /// options for a weight decay.
 ///
@@ -138,18 +146,11 @@ template <typename Optimizer, typename MakeOptions>
 std::unique_ptr<Optimizer> make_with_groups(const NamedParameters& parameters, const OptimizerOptions& wanted,
                                             const MakeOptions& make_options) {
   using GroupOptions = std::decay_t<decltype(make_options(0.0))>;
-  std::vector<at::Tensor> decayed;
-  std::vector<at::Tensor> plain;
-  for (const auto& parameter : parameters) {
-    (parameter.value().dim() > 1 ? decayed : plain).push_back(parameter.value());
-  }
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  if (!decayed.empty()) {
-    groups.emplace_back(std::move(decayed), std::make_unique<GroupOptions>(make_options(wanted.weight_decay)));
-  }
-  if (!plain.empty()) {
-    const double decay = wanted.decay_all ? wanted.weight_decay : 0;
-    groups.emplace_back(std::move(plain), std::make_unique<GroupOptions>(make_options(decay)));
+  for (ParameterGroup& group : groups_of(parameters, wanted)) {
+    auto options = std::make_unique<GroupOptions>(make_options(group.weight_decay));
+    options->set_lr(wanted.learning_rate * group.rate_factor);
+    groups.emplace_back(std::move(group.parameters), std::move(options));
   }
   auto optimizer = std::make_unique<Optimizer>(groups, make_options(0));
   for (std::size_t i = 0; i < groups.size(); ++i) {

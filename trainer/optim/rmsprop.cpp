@@ -49,7 +49,8 @@ std::unique_ptr<torch::optim::OptimizerOptions> from_json(const nlohmann::json& 
 /// LibTorch has no fused RMSprop: its arithmetic, as foreach operators.
 void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
   const StepGate gate(step);
-  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+  for (std::size_t i = 0; i < step.rates.size(); ++i) {
+    const torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[i];
     const auto& options = dynamic_cast<const RMSpropOptions&>(group.options());
     auto [parameters, gradients, states] = kRmsPropState.group(optimizer, group, options.momentum() > 0 ? 2 : 1);
     if (parameters.empty()) {
@@ -70,7 +71,7 @@ void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step
     } else {
       momenta = at::_foreach_div(gradients, roots);
     }
-    at::_foreach_add_(parameters, at::_foreach_mul(momenta, gate.minus_rate()));
+    at::_foreach_add_(parameters, at::_foreach_mul(momenta, gate.minus_rate(i)));
   }
 }
 

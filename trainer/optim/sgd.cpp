@@ -42,13 +42,14 @@ std::unique_ptr<torch::optim::OptimizerOptions> from_json(const nlohmann::json& 
 }
 
 void step_on_device(torch::optim::Optimizer& optimizer, const StepOnDevice& step) {
-  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+  for (std::size_t i = 0; i < step.rates.size(); ++i) {
+    const torch::optim::OptimizerParamGroup& group = optimizer.param_groups()[i];
     const auto& options = dynamic_cast<const SGDOptions&>(group.options());
     // Zeros at first: the operator's own first step would leave the momentum unset where it is none.
     GroupTensors all = kMomentumState.group(optimizer, group, options.momentum() == 0 ? 0 : 1);
     if (!all.parameters.empty()) {
       at::_fused_sgd_(all.parameters, all.gradients, all.states[0], options.weight_decay(), options.momentum(),
-                      step.learning_rate, options.dampening(), options.nesterov(), /*maximize=*/false,
+                      step.rates[i], options.dampening(), options.nesterov(), /*maximize=*/false,
                       /*is_first_step=*/false, {}, step.non_finite);
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "trainer/optim/optimizer_kind.h"
@@ -11,7 +12,7 @@ namespace rollcall::optim {
 /// Without `non_finite` every step is taken.
 class StepGate {
  public:
-  explicit StepGate(const StepOnDevice& step) : rate_(step.learning_rate) {
+  explicit StepGate(const StepOnDevice& step) : rates_(step.rates) {
     if (step.non_finite.defined()) {
       skipped_ = step.non_finite.squeeze(0) != 0;
     }
@@ -26,16 +27,16 @@ class StepGate {
   }
   /// Returns [] float32: `factor`, or 1 if the step is skipped.
   [[nodiscard]] at::Tensor factor(double factor) const {
-    const at::Tensor taken = torch::full({}, factor, rate_.options());
+    const at::Tensor taken = torch::full({}, factor, rates_.front().options());
     return skipped_.defined() ? at::where(skipped_, 1, taken) : taken;
   }
-  /// Returns [] float32: the learning rate below zero, or 0 if the step is skipped.
-  [[nodiscard]] at::Tensor minus_rate() const {
-    return skipped_.defined() ? at::where(skipped_, 0, rate_.neg()) : rate_.neg();
+  /// Returns [] float32: the learning rate of a group below zero, or 0 if the step is skipped.
+  [[nodiscard]] at::Tensor minus_rate(std::size_t group) const {
+    return skipped_.defined() ? at::where(skipped_, 0, rates_[group].neg()) : rates_[group].neg();
   }
 
  private:
-  const at::Tensor& rate_;
+  const std::vector<at::Tensor>& rates_;
   at::Tensor skipped_;  ///< [] bool on the device
 };
 

@@ -19,7 +19,7 @@ DEFAULTS = {
     "random-erase-value": "zero", "mixup": 0.0, "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False,
     "resnet-stem": "standard", "blurpool": False, "init": "torchvision", "freeze": "", "stochastic-depth": 0.0, "dropout": 0.0,
     "channels-last": True, "epochs": 120, "max-steps": 0, "global-batch": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0,
-    "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,
+    "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear", "lr-factors": "", "lr-schedule": "none", "lr-end-factor": 0.0, "lr-power": 2.0,
     "lr-milestones": "30,60,80", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "warmup-start-factor": 0.0,
     "scale-optim-params": False, "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "weight-decay-all": False, "adam-beta1": 0.9,
     "adam-beta2": 0.999, "adam-eps": 1e-8, "clip-grad-norm": 0.0, "precision": "fp32", "loss": "cross-entropy", "bce-target-threshold": 0.0,
@@ -107,6 +107,16 @@ def with_rank_batches(settings, ranks):
     return {**settings, "batch-size": share // accumulation, "grad-accumulation": accumulation, "lr-scaling": "none"}
 
 
+def by_rate_factor(network, factors):
+    """{factor of the learning rate: parameters}: "layer3=0.1,layer3.1=0.5", of which the longest beginning of a parameter's name counts."""
+    wanted = sorted((entry.split("=") for entry in factors.split(",") if entry), key=lambda entry: -len(entry[0]))
+    groups = {}
+    for name, parameter in network.named_parameters():
+        factor = next((float(factor) for layer, factor in wanted if name == layer or name.startswith(layer + ".")), 1.0)
+        groups.setdefault(factor, []).append(parameter)
+    return groups
+
+
 def make_optimizer(settings, network, ranks):
     """(optimizer, its base rate): scaled for the batches of a step; weight decay on biases and norms only where that is asked for."""
     batches, rate = ranks * settings["grad-accumulation"], settings["lr"]
@@ -115,10 +125,11 @@ def make_optimizer(settings, network, ranks):
         rate, betas, eps = rate * math.sqrt(batches), [1 - batches * (1 - beta) for beta in betas], eps / math.sqrt(batches)
     else:
         rate *= {"linear": batches, "sqrt": math.sqrt(batches), "none": 1}[settings["lr-scaling"]]
-    parameters = list(network.parameters())
-    groups = [{"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings["weight-decay"]},
-              {"params": [p for p in parameters if p.ndim <= 1],
-               "weight_decay": settings["weight-decay"] if settings["weight-decay-all"] else 0.0}]
+    groups = []
+    for factor, named in by_rate_factor(network, settings["lr-factors"]).items():
+        groups += [{"params": [p for p in named if p.ndim > 1], "weight_decay": settings["weight-decay"], "factor": factor},
+                   {"params": [p for p in named if p.ndim <= 1], "factor": factor,
+                    "weight_decay": settings["weight-decay"] if settings["weight-decay-all"] else 0.0}]
     if settings["optimizer"] == "sgd":
         return torch.optim.SGD(groups, lr=rate, momentum=settings["momentum"], nesterov=settings["nesterov"]), rate
     if settings["optimizer"] == "rmsprop":
@@ -259,7 +270,7 @@ class Training:
         self.sums = Sums()
         rate = learning_rate(self.settings, self.base_rate, self.step, self.steps_per_epoch)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         drawn = [[self.batch(of_rank[1], of_rank[0], epoch) for of_rank in micro] for micro in samples]
         gradients = self.mean_gradients([[micro[rank] for micro in drawn] for rank in range(self.ranks)])
         for parameter, gradient in zip([p for p in self.network.parameters() if p.requires_grad], gradients):

@@ -37,9 +37,9 @@ TRAININGS = {
     "float16": (2, "--optimizer=adamw", *FLOAT16, "--clip-grad-norm=1"),
     "float16 of shards": (2, "--parallel=fsdp", "--optimizer=sgd", "--lr-schedule=none", *FLOAT16),
     "levels": (2, "--optimizer=adamw", "--image-dtype=uint8", *RANDOM),
-    "lamb of shards, average": (2, "--parallel=fsdp", "--optimizer=lamb", "--ema=0.9", *RANDOM),
+    "lamb of shards, average": (2, "--parallel=fsdp", "--optimizer=lamb", "--ema=0.9", "--lr-factors=layer1=0.3,fc=2", *RANDOM),
     "lars offloaded, average": (2, "--parallel=fsdp", "--optimizer=lars", "--ema=0.9", "--cpu-offload"),
-    "lars, average": (2, "--optimizer=lars", "--ema=0.9", "--ema-steps=2"),
+    "lars, average": (2, "--optimizer=lars", "--ema=0.9", "--ema-steps=2", "--lr-factors=layer1=0.3,fc=2"),
     "synchronous saves": (2, "--optimizer=adamw", "--checkpoint-mode=sync"),
 }
 

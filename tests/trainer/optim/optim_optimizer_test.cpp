@@ -71,6 +71,24 @@ TEST(Optimizer, DecayAllDecaysBiasesToo) {
   }
 }
 
+TEST(Optimizer, EachFactorOfTheRateHasGroupsOfItsOwn) {
+  for (const auto& [name, kind] : kOptimizers) {
+    auto parameters = weight_and_bias();
+    parameters.insert("head.weight", torch::full({2, 2}, 1.0).requires_grad_());
+    const OptimizerOptions options{
+        .name = std::string(name), .learning_rate = 0.1, .weight_decay = 0, .rate_factors = {{"head.weight", 0.5}}};
+    const auto optimizer = make_optimizer(options, parameters);
+    ASSERT_TRUE(optimizer.has_value());
+    EXPECT_EQ(rate_factors_of_groups(options, parameters), (std::vector<double>{1, 1, 0.5}));
+    set_learning_rate(**optimizer, 0.2, rate_factors_of_groups(options, parameters));
+    give_gradient(parameters, 2);
+    (*optimizer)->step();
+    const double moved = 1 - first(parameters["weight"]);
+    EXPECT_GT(moved, 0.1) << name;
+    EXPECT_NEAR(1 - first(parameters["head.weight"]), 0.5 * moved, 1e-6) << name;
+  }
+}
+
 /// Numbers of a weight and a bias of equal elements, whose norms are 2 and sqrt(2) times an element.
 TEST(Optimizer, LarsFollowsItsRecurrence) {
   auto parameters = weight_and_bias();

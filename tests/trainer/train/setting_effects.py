@@ -150,6 +150,25 @@ def freeze(tmp_path, trees):
         assert reason in train(tmp_path / "refused", f"--freeze={prefix}", code=64)
 
 
+def lr_factors(tmp_path, trees):
+    """As param_groups, with DDP and FSDP; other optimizers have them in test_training_parity.py. A training may continue with others."""
+    settings = {**BASE, **small_trainings.SAME_BITS, "data": trees.same_bits, "batch-size": 4, "freeze": "conv1",
+                "lr-factors": "layer1=0.1,layer1.1=0.5,bn1=0.1,fc=3"}
+    for parallel in "ddp", "fsdp":
+        _, theirs = whole_training.both(tmp_path / parallel, {**settings, "parallel": parallel}, ranks=2)
+        plain = reference_of({**settings, "parallel": parallel, "lr-factors": ""}, 2)
+        assert whole_training.distance(theirs.state, plain.state, plain.initial, ["layer1.0.conv1.weight", "fc.weight"]) > 0.1
+    options = ("--checkpoint-steps=1", "--freeze=layer1", "--optimizer=adamw")
+    train(tmp_path / "run", *options, "--max-steps=2", "--lr-factors=fc=3")
+    refused = train(tmp_path / "run", *options, "--max-steps=4", "--lr-factors=layer2=0.1,fc=3", code=76)
+    assert "--lr-factors was fc=3 and is layer2=0.1,fc=3" in refused
+    assert "resumed from" in train(tmp_path / "run", *options, "--max-steps=4", "--lr-factors=layer2=0.1,fc=3", "--resume=continue-with-changes")
+    for factors, reason in ("layer9=0.1", "try --lr-factors=layer1=0.1"), ("layer1.0=2", "layer1.0: is not trained because of --freeze"), (
+            "fc=0", "must be LAYER=FACTOR with a factor above 0; try --freeze=fc"), ("fc=-1", "above 0"), ("fc", "must be LAYER=FACTOR"), (
+            "fc=inf", "above 0"), ("fc=1,fc=2", "is the second factor for fc"):
+        assert reason in train(tmp_path / "refused", *options, f"--lr-factors={factors}", code=64), factors
+
+
 def class_weights(tmp_path, trees):
     """Those of the data's counts equal the reference's; those of a file, too, and a file that does not fit is refused."""
     fake = {**BASE, "data": "fake", "fake-size": 60}

@@ -39,7 +39,7 @@ def run(folder, script, data, *more, **how):
 @pytest.mark.parametrize("ranks, more", [
     (2, {"epochs": 1}),
     (2, {"grad-accumulation": 2, "lr-schedule": "cosine", "label-smoothing": 0.1, "mixup": 0.3}),
-    (2, {"parallel": "fsdp"}),
+    (2, {"parallel": "fsdp", "lr-factors": "stem=0.1,scale=0.3,head=2"}),
     (1, {"precision": "bf16", "epochs": 1}),
     pytest.param(2, {"channels-last": False, "broadcast-buffers": False}, marks=pytest.mark.long),
     pytest.param(2, {"gradient-compression": "bf16", "backend": "ucx"}, marks=pytest.mark.long),

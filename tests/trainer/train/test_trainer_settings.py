@@ -169,6 +169,7 @@ TABLE = {
     "optimizer": rounded({"optimizer": "adamw"}, {"lr": 0.001, "adam-eps": 1e-5}),
     "lr": Numbers({"lr": 0.006}),
     "lr-scaling": Numbers({"lr-scaling": "sqrt"}, {"batch-size": 4}, ranks=2),
+    "lr-factors": setting_effects.lr_factors,
     "lr-schedule": Numbers({"lr-schedule": "cosine"}),
     "lr-end-factor": Numbers({"lr-end-factor": 0.5}, {"lr-schedule": "linear"}),
     "lr-power": Numbers({"lr-power": 0.5}, {"lr-schedule": "polynomial"}),

@@ -28,6 +28,8 @@ RMSPROP = {**SMALL, **SAME_BITS, "optimizer": "rmsprop", "lr": 0.0005, "weight-d
            "epochs": 3}
 # For fp16, whose convolutions take a CPU a hundred times as long as those of float32.
 TINY = {**SGD, "image-size": 16, "valid-resize": 16, "epochs": 1}
+# Not far below 1: where a weight hardly moves, its last bit is much of its way.
+FACTORS = {"lr-factors": "layer1=0.6,layer1.1.conv2=2,layer2=0.8,bn1=0.6,fc=1.5"}
 # name: (ranks, settings)
 CASES = {
     "sgd": (1, SGD),
@@ -40,12 +42,12 @@ CASES = {
     "statistics of all ranks together": (2, {**SGD, "sync-bn": True, "batch-size": 4, "lr": 0.003, "weight-decay": 0.05, "momentum": 0.5}),
     "padded epochs": (2, {**SGD, "last-batch": "pad", "batch-size": 5, "broadcast-buffers": False}),
     "fsdp, sgd": (2, {**SGD, "parallel": "fsdp", "clip-grad-norm": 1.5, "warmup-epochs": 0.5}),
-    "fsdp, adamw, accumulation": (2, {**ADAMW, "parallel": "fsdp", "grad-accumulation": 2, "mixup": 0.3, "epochs": 3}),
+    "fsdp, adamw, accumulation": (2, {**ADAMW, "parallel": "fsdp", "grad-accumulation": 2, "mixup": 0.3, "epochs": 3, **FACTORS}),
     "lars": (1, LARS),
-    "lars, fsdp of three ranks": (3, {**LARS, "parallel": "fsdp", "batch-size": 4, "epochs": 4, "weight-decay-all": True}),
+    "lars, fsdp of three ranks": (3, {**LARS, "parallel": "fsdp", "batch-size": 4, "epochs": 4, "weight-decay-all": True, **FACTORS}),
     "lamb": (1, LAMB),
-    "lamb, fsdp of three ranks, clipping": (3, {**LAMB, "parallel": "fsdp", "batch-size": 4, "epochs": 4, "clip-grad-norm": 1.0}),
-    "rmsprop of two ranks": (2, {**RMSPROP, "batch-size": 4}),
+    "lamb, fsdp of three ranks, clipping": (3, {**LAMB, "parallel": "fsdp", "batch-size": 4, "epochs": 4, "clip-grad-norm": 1.0, **FACTORS}),
+    "rmsprop of two ranks": (2, {**RMSPROP, "batch-size": 4, **FACTORS}),
     "ema": (1, {**SGD, "ema": 0.8, "ema-steps": 2, "warmup-epochs": 0.5, "epochs": 3}),
     "ema of two ranks": (2, {**SGD, "ema": 0.9, "batch-size": 4}),
     "ema, fsdp of three ranks": (3, {**SGD, "ema": 0.9, "batch-size": 4, "parallel": "fsdp"}),

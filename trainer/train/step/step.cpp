@@ -80,7 +80,7 @@ void Steps::begin(Step& step) {
   step.numbers = {.step = run_.progress.global_step + 1,
                   .step_in_epoch = run_.progress.step_in_epoch + 1,
                   .learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
-  optim::set_learning_rate(*training_.optimizer, step.numbers.learning_rate);
+  optim::set_learning_rate(*training_.optimizer, step.numbers.learning_rate, training_.rate_factors);
   if (run_.agent != nullptr) {
     buffers_before_ = parallel::copies_of(training_.model->buffers());
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -24,33 +25,62 @@ std::int64_t outputs_of_model(const Training& training, const config::ModelConfi
   return wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
 }
 
-/// Implements --freeze. A prefix ends where a part of the name does: layer1 is not layer10.
-Result<void> freeze(torch::nn::Module& model, const std::vector<std::string>& prefixes) {
-  const auto begins = [](const std::string& name, const std::string& prefix) {
-    return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
-  };
+using NamedParameters = torch::OrderedDict<std::string, at::Tensor>;
+
+/// Returns the parameters whose names begin with `layer`, which ends where a part of a name does: layer1 is not
+/// layer10. Error (Usage): there are none; `after`: what follows a layer in the value of `setting`.
+Result<NamedParameters> parameters_of(const torch::nn::Module& model, const std::string& layer,
+                                      const std::string& setting, const std::string& after = "") {
+  NamedParameters found;
+  for (const auto& parameter : model.named_parameters()) {
+    const std::string& name = parameter.key();
+    if (name.starts_with(layer) && (name.size() == layer.size() || name[layer.size()] == '.')) {
+      found.insert(name, parameter.value());
+    }
+  }
+  if (!found.is_empty()) {
+    return found;
+  }
   std::vector<std::string> children;
   std::ranges::transform(model.named_children(), std::back_inserter(children),
                          [](const auto& child) { return child.key(); });
-  auto parameters = model.named_parameters();
-  for (const std::string& prefix : prefixes) {
-    bool found = false;
+  return fail(setting, layer, "no parameter's name begins so",
+              setting + "=" + nearest(layer, children).value_or("layer1") + after);
+}
+
+bool any_is_trained(const NamedParameters& parameters) {
+  return std::ranges::any_of(parameters, [](const auto& parameter) { return parameter.value().requires_grad(); });
+}
+
+/// Implements --freeze.
+Result<void> freeze(torch::nn::Module& model, const std::vector<std::string>& layers) {
+  for (const std::string& layer : layers) {
+    ASSIGN_OR_RETURN(NamedParameters parameters, parameters_of(model, layer, "--freeze"));
     for (auto& parameter : parameters) {
-      if (begins(parameter.key(), prefix)) {
-        parameter.value().requires_grad_(false);
-        found = true;
-      }
-    }
-    if (!found) {
-      return fail("--freeze", prefix, "no parameter's name begins so",
-                  "--freeze=" + nearest(prefix, children).value_or("conv1,bn1,layer1"));
+      parameter.value().requires_grad_(false);
     }
   }
-  const bool trains =
-      std::ranges::any_of(parameters, [](const auto& parameter) { return parameter.value().requires_grad(); });
-  return trains ? Result<void>()
-                : fail("--freeze", fmt::format("{}", fmt::join(prefixes, ",")), "leaves nothing to train",
-                       "leaving some out");
+  return any_is_trained(model.named_parameters()) ? Result<void>()
+                                                  : fail("--freeze", fmt::format("{}", fmt::join(layers, ",")),
+                                                         "leaves nothing to train", "leaving some out");
+}
+
+/// Returns the factors of --lr-factors by parameter. Longer names of layers have precedence.
+Result<std::map<std::string, double>> rate_factors_of(const torch::nn::Module& model,
+                                                      std::vector<config::RateFactor> wanted) {
+  std::ranges::sort(wanted, {}, [](const config::RateFactor& one) { return one.layer.size(); });
+  std::map<std::string, double> factors;
+  for (const auto& [layer, factor] : wanted) {
+    ASSIGN_OR_RETURN(const NamedParameters parameters,
+                     parameters_of(model, layer, "--lr-factors", fmt::format("={}", factor)));
+    if (!any_is_trained(parameters)) {
+      return fail("--lr-factors", layer, "is not trained because of --freeze", "leaving it out of one of them");
+    }
+    for (const auto& parameter : parameters) {
+      factors[parameter.key()] = factor;
+    }
+  }
+  return factors;
 }
 
 Result<void> build_model(Training& training, const config::TrainConfig& config, const device::Device& device) {
@@ -204,11 +234,13 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
 
 Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const JobContext& context) {
   ASSIGN_OR_RETURN(optim::OptimizerOptions options, scaled_options(config, context));
+  ASSIGN_OR_RETURN(options.rate_factors, rate_factors_of(*training.model, config.optim.rate_factors));
   if (training.replica->is_sharded()) {
     options.add_up = [replica = training.replica.get()](at::Tensor& sums) { replica->add_over_shards(sums); };
   }
   ASSIGN_OR_RETURN(auto made, optim::make_optimizer(options, training.replica->named_parameters()));
   training.optimizer = std::move(made);
+  training.rate_factors = optim::rate_factors_of_groups(options, training.replica->named_parameters());
   if (config.optim.ema_decay > 0) {
     training.average.emplace(training.replica->named_parameters(), training.model->named_buffers());
   }

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
@@ -26,6 +27,7 @@ struct Training {
   std::unique_ptr<parallel::Replica> replica;          ///< DDP or FSDP replica of `model`
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< of the replica's parameters
   std::optional<optim::WeightAverage> average;         ///< of the replica's parameters (--ema); unset: none
+  std::vector<double> rate_factors;                    ///< of the optimizer's groups (--lr-factors)
   optim::ScheduleOptions schedule;
   std::int64_t steps_of_epoch = 0;  ///< of a whole epoch
 };
@@ -49,7 +51,7 @@ struct Prepared {
                                        bool filled = false, std::vector<std::int64_t> gradient_order = {});
 
 /// Creates the optimizer, its schedule and the average of the weights. Errors (Usage): parameters of the optimizer are
-/// out of range.
+/// out of range, or --lr-factors names layers that the model does not train.
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config,
                                          const JobContext& context);
 

@@ -61,7 +61,7 @@ class Trial {
     double best = 0;
     for (int step = 0; step < kRangeSteps; ++step) {
       const double rate = kFirstRate * std::pow(kLastRate / kFirstRate, step / (kRangeSteps - 1.0));
-      optim::set_learning_rate(*training_.optimizer, rate * scale);
+      optim::set_learning_rate(*training_.optimizer, rate * scale, training_.rate_factors);
       RETURN_IF_ERROR(take_step());
       ASSIGN_OR_RETURN(const double loss, loss_of_ranks());
       smoothed = kSmoothing * smoothed + (1 - kSmoothing) * loss;

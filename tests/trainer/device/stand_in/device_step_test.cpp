@@ -52,7 +52,7 @@ std::map<std::string, at::Tensor> outcome(const OptimizerOptions& options, c10::
   }
   for (int step = 0; step < kSteps; ++step) {
     set_gradients(parameters, step);
-    set_learning_rate(*optimizer, 0.1 / (step + 1));
+    set_learning_rate(*optimizer, 0.1 / (step + 1), rate_factors_of_groups(options, parameters));
     const bool left_out = step == kLeftOut;
     if (on_device) {
       give(*on_device, torch::full({1}, left_out ? 1 : 0, at::TensorOptions(at::kFloat).device(device)));
@@ -93,6 +93,13 @@ void expect_equal(const OptimizerOptions& options, double tolerance = 0) {
 TEST(DeviceStep, SgdIsBitIdenticalToTheCpu) {
   expect_equal({.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.01, .momentum = 0.9});
   expect_equal({.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.01, .momentum = 0.9, .nesterov = true});
+}
+
+TEST(DeviceStep, EachGroupHasItsRate) {
+  for (const std::string name : {"sgd", "adamw", "rmsprop", "lars", "lamb"}) {
+    expect_equal({.name = name, .learning_rate = 0.1, .weight_decay = 0.05, .rate_factors = {{"bias", 0.3}}},
+                 name == "rmsprop" ? 2e-6 : 0);
+  }
 }
 
 TEST(DeviceStep, AdamWIsBitIdenticalToTheCpu) {

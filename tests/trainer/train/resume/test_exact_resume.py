@@ -23,7 +23,7 @@ PAIRWISE = [("ddp", "sgd", 3), pytest.param("ddp", "adamw", 0, marks=pytest.mark
 RANDOM = ("--mixup=0.2", "--cutmix=1", "--random-erase=0.3", "--random-erase-value=random", "--auto-augment=trivial", "--hue=0.1",
           "--interpolation=bicubic", "--repeated-augmentation=2", "--image-size-schedule=8,1,2", "--valid-flip=on",
           "--label-smoothing=0.1", "--stochastic-depth=0.3", "--dropout=0.2", "--sampling=balanced",
-          "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5", "--epochs=4", "--lr=0.001",
+          "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5", "--epochs=4", "--lr=0.001", "--lr-factors=layer1=0.3,fc=2",
           "--valid-epochs=2", "--log-steps=7", "--checkpoint-epochs=0", "--max-steps=40", "--ema=0.9", "--ema-steps=3")
 
 
