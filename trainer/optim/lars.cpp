@@ -2,8 +2,9 @@
 #include "trainer/optim/optimizer_kind.h"
 #include "trainer/optim/step_gate.h"
 
-// LARS (You et al. 2017, arXiv 1708.03888) as timm's Lars: SGD with momentum whose gradient, with the weight decay in
-// it, is scaled by trust * |w| / (|g| + weight_decay * |w|). The rate is outside of the momentum.
+// LARS (You et al. 2017, arXiv 1708.03888): SGD with momentum whose gradient, with the weight decay in it, is scaled by
+// trust * |w| / (|g| + weight_decay * |w|). The rate is outside of the momentum, as in timm's Lars and, by its momentum
+// correction, in MXNet's LARS, with which NVIDIA runs MLPerf. In the paper and in MLPerf's reference it is inside.
 namespace rollcall::optim {
 namespace {
 
@@ -67,8 +68,7 @@ bool is_scaled(const torch::optim::OptimizerOptions& options) { return options_o
 
 /// Returns one group's ratios; `norms`: [2, n] of its n parameters.
 at::Tensor ratios_of(const LarsOptions& options, const at::Tensor& norms) {
-  constexpr double kEpsilon = 1e-8;  // timm's
-  const at::Tensor below = norms[1] + norms[0] * options.weight_decay() + kEpsilon;
+  const at::Tensor below = norms[1] + norms[0] * options.weight_decay();
   return where_both(norms, norms[0] * options.trust_coeff() / below);
 }
 

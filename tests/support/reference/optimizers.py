@@ -20,11 +20,34 @@ class Lars(torch.optim.Optimizer):
                 change, decay = weight.grad, group["weight_decay"]
                 if decay:
                     norm, of_gradient = weight.norm(), weight.grad.norm()
-                    ratio = group["trust"] * norm / (of_gradient + decay * norm + 1e-8)
+                    ratio = group["trust"] * norm / (of_gradient + decay * norm)
                     change = scaled(weight.grad + decay * weight, ratio, norm, of_gradient)
                 momentum = self.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
                 momentum.mul_(group["momentum"]).add_(change)
                 weight.sub_(group["lr"] * momentum)
+
+
+class MlperfLars(torch.optim.Optimizer):
+    """LARS of MLPerf's ResNet-50: the rate is inside of the momentum. `corrected`: as NVIDIA's submissions compute it with MXNet, where the
+    momentum follows the rate; otherwise as MLPerf's reference in TensorFlow."""
+
+    def __init__(self, groups, lr, momentum, trust, corrected):
+        super().__init__(groups, {"lr": lr, "momentum": momentum, "trust": trust, "last": None})
+        self.corrected = corrected
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            rate, decay, momentum = group["lr"], group["weight_decay"], group["momentum"]
+            if self.corrected:
+                momentum *= rate / (group["last"] or rate)
+            group["last"] = rate
+            for weight in group["params"]:
+                norm, of_gradient = weight.norm(), weight.grad.norm()
+                ratio = group["trust"] * norm / (of_gradient + decay * norm) if decay and norm > 0 and of_gradient > 0 else 1
+                velocity = self.state[weight].setdefault("velocity", torch.zeros_like(weight))
+                velocity.copy_(momentum * velocity - rate * ratio * (weight.grad + decay * weight))
+                weight.add_(velocity)
 
 
 class Lamb(torch.optim.Optimizer):

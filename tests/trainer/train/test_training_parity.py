@@ -128,25 +128,44 @@ def test_the_best_checkpoint_follows_the_best_validation(tmp_path, pictures):
         assert max(json.loads(file["progress/best"][()]), key=lambda entry: entry["metric"])["step"] == best
 
 
-@pytest.mark.parametrize("name, of_timm", [("Lars", {"momentum": 0.9, "trust_coeff": 0.01}), ("Lamb", {"max_grad_norm": None})])
-def test_lars_and_lamb_of_the_reference_equal_those_of_timm(name, of_timm):
-    """25 steps on the same gradients; one group decays, the other does not, and a weight is zero at first."""
-    timm_optim = pytest.importorskip("timm.optim")
-    own = {"Lars": {"momentum": 0.9, "trust": 0.01}, "Lamb": {"betas": (0.9, 0.999), "eps": 1e-6}}[name]
+def distance(one, other, rate=lambda step: 0.1, decay=0.05):
+    """How far the weights of two optimizers are apart after 25 steps on the same gradients, as a part of how far they moved. One group
+    decays, the other does not, and a weight is zero at first."""
     random = torch.Generator().manual_seed(3)
     start = [torch.randn(shape, generator=random) for shape in ((7, 5), (3, 2, 3, 3), (7,))] + [torch.zeros(4, 4)]
     outcomes = []
-    for kind, more in ((getattr(reference.optimizers, name), own), (getattr(timm_optim, name), of_timm)):
+    for make, more in (one, other):
         weights = [torch.nn.Parameter(value.clone()) for value in start]
-        groups = [{"params": [p for p in weights if p.ndim > 1], "weight_decay": 0.05}, {"params": [weights[2]], "weight_decay": 0.0}]
-        optimizer, gradients = kind(groups, lr=0.1, **more), torch.Generator().manual_seed(5)
+        groups = [{"params": [p for p in weights if p.ndim > 1], "weight_decay": decay}, {"params": [weights[2]], "weight_decay": 0.0}]
+        optimizer, gradients = make(groups, lr=rate(0), **more), torch.Generator().manual_seed(5)
         for step in range(25):
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step)
             for weight in weights:
                 weight.grad = torch.randn(weight.shape, generator=gradients) * (step + 1)
             optimizer.step()
         outcomes.append(weights)
-    for own, theirs, first in zip(*outcomes, start):
-        assert (own - theirs).norm() <= 1e-6 * (theirs - first).norm()
+    return [((a - b).norm() / (b - first).norm()).item() for a, b, first in zip(*outcomes, start)]
+
+
+@pytest.mark.parametrize("name, own, of_timm", [("Lars", {"momentum": 0.9, "trust": 0.01}, {"momentum": 0.9, "trust_coeff": 0.01}),
+                                                ("Lamb", {"betas": (0.9, 0.999), "eps": 1e-6}, {"max_grad_norm": None})])
+def test_lars_and_lamb_of_the_reference_equal_those_of_timm(name, own, of_timm):
+    timm_optim = pytest.importorskip("timm.optim")
+    assert max(distance((getattr(reference.optimizers, name), own), (getattr(timm_optim, name), of_timm))) < 1e-6
+
+
+def test_lars_equals_mlperfs_where_the_momentum_follows_the_rate():
+    """Warm-up and polynomial decay. Without that correction, as in MLPerf's reference, only a constant rate gives the same."""
+    values = {"momentum": 0.9, "trust": 0.001}
+    ours = (reference.optimizers.Lars, values)
+    corrected, plain = ((reference.optimizers.MlperfLars, {**values, "corrected": way}) for way in (True, False))
+
+    def rate(step):
+        return 10.5 * min((step + 1) / 8, 1) * (1 - max(0, step - 8) / 30) ** 2
+    assert max(distance(ours, corrected, rate, 5e-5)) < 1e-6
+    assert max(distance(ours, plain, lambda step: 10.5, 5e-5)) < 1e-6
+    assert min(distance(ours, plain, rate, 5e-5)) > 0.1
 
 
 def test_the_lr_schedule_of_the_reference_equals_torch():
