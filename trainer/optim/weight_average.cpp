@@ -11,41 +11,49 @@ void exchange_values(const at::Tensor& one, const at::Tensor& other) {
 
 }  // namespace
 
-WeightAverage::WeightAverage(const Named& parameters, const Named& buffers) {
-  add(parameters, parameters_);
-  add(buffers, buffers_);
+WeightAverage::WeightAverage(const Named& parameters, const Named& buffers)
+    : parameters_(parameters), buffers_(buffers) {}
+
+void WeightAverage::update(double decay) {
+  update_parameters(decay);
+  update_buffers(decay);
 }
 
-void WeightAverage::add(const Named& values, Named& averages) {
-  for (const auto& entry : values) {
+void WeightAverage::exchange() {
+  parameters_.exchange();
+  buffers_.exchange();
+}
+
+WeightAverage::Part::Part(const Named& of_model) {
+  for (const auto& entry : of_model) {
     const at::Tensor value = entry.value().detach();
     const at::Tensor average = value.clone();
-    averages.insert(entry.key(), average);
+    named.insert(entry.key(), average);
     if (!value.is_floating_point()) {
-      counters_.emplace_back(average, value);
+      counters.emplace_back(average, value);
     } else if (value.numel() > 0) {
-      averages_.push_back(average);
-      values_.push_back(value);
+      averages.push_back(average);
+      values.push_back(value);
     }
   }
 }
 
-void WeightAverage::update(double decay) {
+void WeightAverage::Part::update(double decay) {
   const torch::NoGradGuard no_grad;
-  if (!averages_.empty()) {  // a rank may have no rows
-    at::_foreach_lerp_(averages_, values_, 1 - decay);
+  if (!averages.empty()) {  // a rank may have no rows
+    at::_foreach_lerp_(averages, values, 1 - decay);
   }
-  for (const auto& [average, value] : counters_) {
+  for (const auto& [average, value] : counters) {
     average.copy_(average * decay + value * (1 - decay));
   }
 }
 
-void WeightAverage::exchange() {
+void WeightAverage::Part::exchange() {
   const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < averages_.size(); ++i) {
-    exchange_values(averages_[i], values_[i]);
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    exchange_values(averages[i], values[i]);
   }
-  for (const auto& [average, value] : counters_) {
+  for (const auto& [average, value] : counters) {
     exchange_values(average, value);
   }
 }

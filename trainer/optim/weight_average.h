@@ -19,22 +19,31 @@ class WeightAverage {
 
   /// Sets the average to decay * average + (1 - decay) * value. 0: to the values.
   void update(double decay);
+  // Parts of that: those that an optimizer changes, and those that a forward pass changes.
+  void update_parameters(double decay) { parameters_.update(decay); }
+  void update_buffers(double decay) { buffers_.update(decay); }
   /// Exchanges the values of the model and the average, so that the model computes with the average until the next
   /// call.
   void exchange();
 
   // The average, by the names of the model.
-  [[nodiscard]] const Named& parameters() const { return parameters_; }
-  [[nodiscard]] const Named& buffers() const { return buffers_; }
+  [[nodiscard]] const Named& parameters() const { return parameters_.named; }
+  [[nodiscard]] const Named& buffers() const { return buffers_.named; }
 
  private:
-  void add(const Named& values, Named& averages);
+  struct Part {
+    explicit Part(const Named& of_model);
+    void update(double decay);
+    void exchange();
 
-  Named parameters_;
-  Named buffers_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> counters_;  ///< (average, value) of integers
-  std::vector<at::Tensor> averages_;                         ///< the others, which are not empty
-  std::vector<at::Tensor> values_;                           ///< of averages_
+    Named named;
+    std::vector<std::pair<at::Tensor, at::Tensor>> counters;  ///< (average, value) of integers
+    std::vector<at::Tensor> averages;                         ///< the others, which are not empty
+    std::vector<at::Tensor> values;                           ///< of `averages`
+  };
+
+  Part parameters_;
+  Part buffers_;
 };
 
 }  // namespace rollcall::optim

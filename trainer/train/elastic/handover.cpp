@@ -91,17 +91,12 @@ void make_state(torch::optim::Optimizer& optimizer, const Json& description, con
   });
 }
 
-/// Appends the tensors of `average` to `state` and `buffers`, with the values of `old` if it is set.
-void add_average(const optim::WeightAverage& average, const std::optional<optim::WeightAverage>& old,
-                 std::vector<at::Tensor>& state, std::vector<at::Tensor>& buffers) {
-  const std::vector<at::Tensor> parameters = average.parameters().values();
-  const std::vector<at::Tensor> statistics = average.buffers().values();
+/// Gives `average` the values of `old`, if it is set.
+void copy_average(const optim::WeightAverage& average, const std::optional<optim::WeightAverage>& old) {
   if (old) {
-    parallel::copy_values(parameters, old->parameters().values());
-    parallel::copy_values(statistics, old->buffers().values());
+    parallel::copy_values(average.parameters().values(), old->parameters().values());
+    parallel::copy_values(average.buffers().values(), old->buffers().values());
   }
-  state.insert(state.end(), parameters.begin(), parameters.end());
-  buffers.insert(buffers.end(), statistics.begin(), statistics.end());
 }
 
 Json describe(const InMemoryState& kept) {
@@ -254,18 +249,20 @@ Result<void> broadcast_state(const Handover& handover, std::optional<InMemorySta
                              const JobContext& context) {
   constexpr std::size_t kLongestPiece = std::size_t{256} << 20;
   const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> state = training.model->parameters();
-  make_state(*training.optimizer, Json::parse(handover.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
-  std::vector<at::Tensor> buffers = training.model->buffers();
-  if (training.average) {
-    add_average(*training.average, kept ? kept->average : std::nullopt, state, buffers);
-  }
   // A rank that was in the step that another rank has finished already has the statistics of that step.
   const bool same_step = kept && kept->generation == handover.generation &&
                          kept->progress.global_step == handover.earlier.progress.global_step;
-  for (std::size_t i = 0; same_step && i < kept->buffers_before.size(); ++i) {
-    buffers[i].copy_(kept->buffers_before[i]);
+  if (same_step && !kept->buffers_before.empty()) {
+    parallel::copy_values(statistics_of(*kept->model, kept->average), std::exchange(kept->buffers_before, {}));
   }
+  std::vector<at::Tensor> state = training.model->parameters();
+  make_state(*training.optimizer, Json::parse(handover.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
+  if (training.average) {
+    copy_average(*training.average, kept ? kept->average : std::nullopt);
+    const std::vector<at::Tensor> averages = training.average->parameters().values();
+    state.insert(state.end(), averages.begin(), averages.end());
+  }
+  std::vector<at::Tensor> buffers = statistics_of(*training.model, training.average);
   Result<void> filled;
   if (context.process_group) {
     filled = process_group::guard_collective(context.process_group, [&] {
@@ -276,8 +273,6 @@ Result<void> broadcast_state(const Handover& handover, std::optional<InMemorySta
   }
   if (filled || !same_step) {
     kept.reset();
-  } else {
-    kept->buffers_before.clear();  // the model has these values again
   }
   return filled;
 }

@@ -29,8 +29,8 @@ struct InMemoryState {
   std::unique_ptr<torch::optim::Optimizer> optimizer = {};
   std::optional<optim::WeightAverage> average = {};
   checkpoint::Progress progress;
-  /// Copies of the model's buffers, in its order, from before the step in progress; empty: none was. The forward passes
-  /// of that step have changed BatchNorm's statistics and will do so again.
+  /// Copies of statistics_of() from before the step in progress; empty: none was. The forward passes of that step have
+  /// changed BatchNorm's statistics and will do so again.
   std::vector<at::Tensor> buffers_before = {};
   std::string config_json;
   std::int64_t last_own_step = -1;                ///< see CheckpointWriter::set_last_own_step()

@@ -54,6 +54,7 @@ std::optional<Outcome> Steps::take(const std::function<Requests()>& asked) {
       add(*batch, done, step);
     }
     finish_gradients(step);
+    average_statistics(step);
     send_totals(step, asked());
     is_async() ? update_on_device(step) : update_by_host(step);
     average_weights(step);
@@ -82,7 +83,7 @@ void Steps::begin(Step& step) {
                   .learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
   optim::set_learning_rate(*training_.optimizer, step.numbers.learning_rate, training_.rate_factors);
   if (run_.agent != nullptr) {
-    buffers_before_ = parallel::copies_of(training_.model->buffers());
+    buffers_before_ = parallel::copies_of(statistics_of(*training_.model, training_.average));
   }
   if (!is_graph_ready()) {  // a graph includes this
     replica_.zero_grad();
@@ -282,15 +283,30 @@ void Steps::clip(at::Tensor& norm) {
   }
 }
 
-/// Adds the weights of every --ema-steps-th step to their average. During warm-up, and in the first update after it,
-/// the average is the weights, as in torchvision's references.
-void Steps::average_weights(const Step& step) {
+/// Every --ema-steps-th step joins. During warm-up, and in the first update after it, the average is the weights, as in
+/// torchvision's references.
+std::optional<double> Steps::average_decay(const Step& step) const {
   const std::int64_t every = config_.optim.ema_steps;
-  if (training_.average && step.numbers.step % every == 0) {
-    RECORD_USER_SCOPE("compute: average of the weights");
+  if (!training_.average || step.numbers.step % every != 0) {
+    return std::nullopt;
+  }
+  const bool begins = schedule_step() - every < training_.schedule.warmup_steps;
+  return begins ? 0 : config_.optim.ema_decay;
+}
+
+/// Before any rank can finish the step. Where a rank is lost, the statistics are those of the first of the others,
+/// which may not have finished it, and the weights those of one that has.
+void Steps::average_statistics(const Step& step) {
+  if (const std::optional<double> decay = average_decay(step)) {
     run_.checkpoints.writer().before_update();
-    const bool begins = schedule_step() - every < training_.schedule.warmup_steps;
-    training_.average->update(begins ? 0 : config_.optim.ema_decay);
+    training_.average->update_buffers(*decay);
+  }
+}
+
+void Steps::average_weights(const Step& step) {
+  if (const std::optional<double> decay = average_decay(step)) {
+    RECORD_USER_SCOPE("compute: average of the weights");
+    training_.average->update_parameters(*decay);
   }
 }
 

@@ -90,6 +90,9 @@ class Steps {
   at::Tensor sum_over_ranks(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& from_host);
   [[nodiscard]] bool gradients_are_finite();
   void clip(at::Tensor& norm);
+  /// Returns the decay with which a step's weights join their average; nothing if they do not.
+  [[nodiscard]] std::optional<double> average_decay(const Step& step) const;
+  void average_statistics(const Step& step);
   void average_weights(const Step& step);
   void count_step();
   void after(Step& step);

@@ -252,6 +252,16 @@ Result<void> add_optimizer(Training& training, const config::TrainConfig& config
   return {};
 }
 
+std::vector<at::Tensor> statistics_of(const torch::nn::Module& model,
+                                      const std::optional<optim::WeightAverage>& average) {
+  std::vector<at::Tensor> statistics = model.buffers();
+  if (average) {
+    const std::vector<at::Tensor> averaged = average->buffers().values();
+    statistics.insert(statistics.end(), averaged.begin(), averaged.end());
+  }
+  return statistics;
+}
+
 Result<void> warm_up(Training& training, const config::TrainConfig& config, const JobContext& context) {
   // Each rank needs several values per channel in every BatchNorm, so two images in case they shrink to one pixel.
   constexpr std::int64_t kSmallest = 32;

@@ -74,6 +74,11 @@ struct Prepared {
 /// model::make_model() and model::load_script().
 [[nodiscard]] Result<model::Model> make_model(const config::TrainConfig& config, std::int64_t outputs);
 
+/// Returns the buffers of the model, and then those of the average of its weights: what a step changes before it
+/// updates the parameters.
+[[nodiscard]] std::vector<at::Tensor> statistics_of(const torch::nn::Module& model,
+                                                    const std::optional<optim::WeightAverage>& average);
+
 /// Runs a pass over synthetic images that fixes the order of the replica's buckets; see Replica::warm_up(). Collective.
 /// Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<void> warm_up(Training& training, const config::TrainConfig& config, const JobContext& context);
