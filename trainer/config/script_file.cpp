@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -99,26 +98,6 @@ Result<void> confirm_same_script(const settings::Settings& settings, const std::
              : fail("--model", std::string(without_checksum(model)),
                     fmt::format("is not the script with which {} was trained: its content differs", file),
                     "giving the script of the training", ErrorKind::Mismatch);
-}
-
-Result<void> check_options_of_script(const settings::Settings& settings) {
-  struct Option {
-    std::string_view name;
-    std::string_view unused;
-  };
-  constexpr std::array kOfNetworks{
-      Option{"zero-init-residual", "false"}, Option{"sync-bn", "false"}, Option{"param-dtype", "fp32"},
-      Option{"stochastic-depth", "0"},       Option{"dropout", "0"},     Option{"init", "torchvision"},
-      Option{"resnet-stem", "standard"},     Option{"blurpool", "false"}};
-  const std::string_view model = without_checksum(settings.text("model"));
-  for (const Option& option : kOfNetworks) {
-    if (is_script(model) && settings.text(option.name) != option.unused) {
-      return fail(settings::option_name(option.name), settings.text(option.name),
-                  fmt::format("is not possible with the script --model={}, whose layers are fixed", model),
-                  "leaving it out, or --model=resnet50");
-    }
-  }
-  return {};
 }
 
 }  // namespace rollcall::config

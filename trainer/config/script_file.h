@@ -36,7 +36,4 @@ namespace rollcall::config {
 [[nodiscard]] Result<void> confirm_same_script(const settings::Settings& settings, const std::string& then,
                                                const std::string& file);
 
-/// Refuses options that only networks of this program have. Error (Usage): the first of them.
-[[nodiscard]] Result<void> check_options_of_script(const settings::Settings& settings);
-
 }  // namespace rollcall::config

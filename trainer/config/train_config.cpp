@@ -245,7 +245,6 @@ ProcessGroupConfig make_process_group_config(const Settings& settings) {
 
 Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment) {
   RETURN_IF_ERROR(check_options_have_effect(settings));
-  RETURN_IF_ERROR(check_options_of_script(settings));
   TrainConfig config;
   ASSIGN_OR_RETURN(std::string script, script_path(settings, environment));
   config.model = model_config(settings, std::move(script));

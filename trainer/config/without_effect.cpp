@@ -6,6 +6,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/settings/values.h"
+#include "trainer/config/script_file.h"
 #include "trainer/config/train_config.h"
 
 namespace rollcall::config {
@@ -22,6 +23,8 @@ struct Dependent {
   bool has_effect;               ///< true: only with these values; false: only with other values
   std::string_view advice = {};  ///< value of `other` that gives the setting an effect, if `values` do not
 };
+
+constexpr std::string_view kScript = "FILE.pt";  ///< of `model`: any TorchScript file
 
 constexpr std::array kDependents{
     Dependent{"momentum", "", "optimizer", "sgd|lars|rmsprop", true},
@@ -55,6 +58,16 @@ constexpr std::array kDependents{
     Dependent{"evaluate-split", "valid", "evaluate", "", false, "FILE"},
     Dependent{"elastic", "false", "evaluate", "", true},
 
+    // The layers of a script are fixed.
+    Dependent{"zero-init-residual", "false", "model", kScript, false, "resnet50"},
+    Dependent{"stochastic-depth", "0", "model", kScript, false, "resnet50"},
+    Dependent{"dropout", "0", "model", kScript, false, "resnet50"},
+    Dependent{"init", "torchvision", "model", kScript, false, "resnet50"},
+    Dependent{"resnet-stem", "standard", "model", kScript, false, "resnet50"},
+    Dependent{"blurpool", "false", "model", kScript, false, "resnet50"},
+    Dependent{"sync-bn", "false", "model", kScript, false, "resnet50"},
+    Dependent{"param-dtype", "fp32", "model", kScript, false, "resnet50"},
+
     Dependent{"shard-degree", "0", "parallel", "fsdp", true},
     Dependent{"replicate-degree", "0", "parallel", "fsdp", true},
     Dependent{"reshard-after-forward", "on", "parallel", "fsdp", true},
@@ -87,6 +100,9 @@ constexpr std::array kDependents{
 /// Compares as text and as a number: "0.0" is 0.
 bool has_value(const Settings& settings, std::string_view name, std::string_view value) {
   const std::string& text = settings.text(name);
+  if (value == kScript) {
+    return is_script(text);
+  }
   const std::optional<double> number = settings::parse_number(text);
   return text == value || (number && number == settings::parse_number(value));
 }
@@ -118,10 +134,10 @@ Result<void> check_options_have_effect(const Settings& settings) {
   for (const Dependent& dependent : kDependents) {
     const auto& [name, unused, other, values, has_effect, advice] = dependent;
     if (is_asked_for(settings, dependent) && has_one_of(settings, other, values) != has_effect) {
-      const bool contradicts = other == "elastic-exact" && has_effect;
+      const bool contradicts = (other == "elastic-exact" && has_effect) || values == kScript;
       return fail("--" + std::string(name), settings.text(name),
                   (contradicts ? "cannot be combined with " : "has no effect with ") +
-                      option(settings, other, settings.text(other)),
+                      option(settings, other, without_checksum(settings.text(other))),
                   // Without --global-batch a recipe's rate would be one for each rank.
                   other == "global-batch"
                       ? "leaving it out"
