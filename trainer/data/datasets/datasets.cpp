@@ -174,7 +174,9 @@ Result<Datasets> one_list(const DataOptions& options, const std::vector<std::str
     return fail("--evaluate-split", "test", options.source + " has no row with split=test", "--evaluate-split=valid",
                 ErrorKind::BadData);
   }
-  return make_images(options, source, std::move(train), source, std::move(evaluated));
+  Datasets datasets = make_images(options, source, std::move(train), source, std::move(evaluated));
+  datasets.identity = datasets.valid_identity = index.identity_with_shards();  // the parts
+  return datasets;
 }
 
 /// Returns the names of --class-names; empty if it is not given. Errors: of the file; Usage: no list of labels is read.

@@ -133,6 +133,16 @@ DataIdentity SampleIndex::identity() const {
           .picture_names = storage::crc32c(std::as_bytes(std::span(names_)))};
 }
 
+DataIdentity SampleIndex::identity_with_shards() const {
+  DataIdentity found = identity();
+  auto labels = static_cast<std::uint32_t>(found.labels);
+  for (const Entry& entry : entries_) {
+    labels = storage::crc32c(std::as_bytes(std::span(&entry.shard, 1)), labels);
+  }
+  found.labels = labels;
+  return found;
+}
+
 std::optional<SampleIndex> SampleIndex::from(storage::SharedMemory memory) {
   const std::span<const std::byte> bytes = memory.bytes();
   Header header{};

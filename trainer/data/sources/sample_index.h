@@ -80,6 +80,8 @@ class SampleIndex {
   [[nodiscard]] const About& about() const { return *about_; }
   /// Computes the identity, which reads all labels and names once.
   [[nodiscard]] DataIdentity identity() const;
+  /// Does the same, and adds the number of each picture's shard to the checksum of the labels.
+  [[nodiscard]] DataIdentity identity_with_shards() const;
   [[nodiscard]] const storage::SharedMemory& memory() const { return *memory_; }
 
  private:

@@ -227,7 +227,7 @@ std::string difference_of(const checkpoint::DataSet& one, const checkpoint::Data
     return "the names of the classes";
   }
   if (differ(one.labels, other.labels)) {
-    return "the labels of the images";
+    return "the labels or the split of the images";
   }
   return differ(one.picture_names, other.picture_names) ? "the names of the images" : "";
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include "tests/support/rgb_image.h"
 #include "tests/support/temporary_folder.h"
@@ -63,6 +64,23 @@ class ImageTreeOnDisk : public testing::Test {
 
   fs::path root_;
 };
+
+TEST_F(ImageTreeOnDisk, ListsWithAnotherSplitAreOtherData) {
+  for (const char* const path : {"a.jpg", "b.jpg", "c.jpg"}) {
+    add(path);
+  }
+  const auto identities = [&](const std::string& a, const std::string& b) {
+    const std::string rows = "path,label,split\na.jpg,x," + a + "\nb.jpg,x," + b + "\nc.jpg,x,train\n";
+    test::write_file(root_ / "list.csv", std::as_bytes(std::span(rows)));
+    const auto datasets = made({.source = (root_ / "list.csv").string()});
+    return std::pair(datasets->identity, datasets->valid_identity);
+  };
+  const auto first = identities("train", "val");
+  EXPECT_EQ(identities("train", "valid"), first);
+  EXPECT_NE(identities("val", "train").first, first.first);
+  EXPECT_NE(identities("val", "train").second, first.second);
+  EXPECT_NE(identities("test", "val").first, first.first);
+}
 
 TEST_F(ImageTreeOnDisk, IsListedInTheOrderOfImageFolder) {
   for (const char* path :

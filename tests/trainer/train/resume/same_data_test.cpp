@@ -49,7 +49,7 @@ TEST(SameData, RejectsAnotherNumberOfImagesAlways) {
 TEST(SameData, NamesEachDifferenceAndAcceptsItIfTheSplitIsFixed) {
   const std::vector<std::pair<std::int64_t data::DataIdentity::*, std::string>> rows{
       {&data::DataIdentity::class_names, "the names of the classes differ"},
-      {&data::DataIdentity::labels, "the labels of the images differ"},
+      {&data::DataIdentity::labels, "the labels or the split of the images differ"},
       {&data::DataIdentity::picture_names, "the names of the images differ"}};
   for (const auto& [number, text] : rows) {
     data::DataIdentity other = kIdentity;
