@@ -53,21 +53,26 @@ def test_every_operation_agrees_with_a_scalar_reference_under_srun(cluster, chec
     assert sorted(result.stdout.splitlines()) == right(4), result.stderr
 
 
-@pytest.mark.parametrize("parallel", [(), ("--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2")])
-def test_training_with_mpi_gives_the_same_losses_as_gloo(cluster, rollcall_train, tmp_path, parallel):
+@pytest.mark.parametrize("of, ranks, options", [("network", 2, ()), ("script", 2, ()),
+                                                ("network", 4, ("--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2"))])
+def test_training_with_mpi_gives_the_same_losses_as_gloo(cluster, rollcall_train, tmp_path, of, ranks, options):
     """Bit for bit with 2 ranks a group, which add in the same order; four ranks of one group may round differently."""
+    model = "--model=resnet20"
+    if of == "script":
+        own_models = pytest.importorskip("own_models")  # imports torch
+        model = f"--model={own_models.small(tmp_path / 'net.pt', classes=1000)}"
+    small = [model if option.startswith("--model=") else option for option in SMALL]
     losses = {}
     for backend in ("gloo", "mpi"):
         folder = tmp_path / backend
-        ranks = 4 if parallel else 2
-        result = cluster.run("srun", "--ddp", "--mpi=pmix", "-N2", f"-n{ranks}", rollcall_train, *SMALL, *parallel, "--max-steps=3",
+        result = cluster.run("srun", "--ddp", "--mpi=pmix", "-N2", f"-n{ranks}", rollcall_train, *small, *options, "--max-steps=3",
                              f"--backend={backend}", f"--checkpoint-dir={folder}",
                              env={"OMP_NUM_THREADS": "1", "SCRATCH": str(tmp_path)}, timeout=120)
         assert f"backend {backend}" in result.stdout
         assert "Exception" not in result.stderr  # all left together
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         losses[backend] = [line["loss"] for line in lines if line["event"] == "step"]
-    assert losses["mpi"] == pytest.approx(losses["gloo"], rel=0 if not parallel else 1e-5)
+    assert losses["mpi"] == pytest.approx(losses["gloo"], rel=0 if ranks == 2 else 1e-5)
     assert len(losses["mpi"]) == 3
 
 
