@@ -9,8 +9,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "trainer/config/named_files.h"
 #include "trainer/config/options.h"
-#include "trainer/config/script_file.h"
 #include "trainer/optim/schedule.h"
 
 namespace rollcall::config {
@@ -67,7 +67,7 @@ bool ends_schedule(std::string_view name, const settings::Settings& now) {
 /// Whether two accepted texts mean the same: 3e-4 is 0.0003.
 bool same_value(settings::Kind kind, const std::string& one, const std::string& other) {
   const bool numbers = kind == settings::Kind::Number || kind == settings::Kind::Integer;
-  return one == other || is_same_script(one, other) ||
+  return one == other || is_same_file(one, other) ||
          (numbers && std::strtod(one.c_str(), nullptr) == std::strtod(other.c_str(), nullptr) &&
           std::isdigit(static_cast<unsigned char>(one.back())) != 0 &&
           std::isdigit(static_cast<unsigned char>(other.back())) != 0);

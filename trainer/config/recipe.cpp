@@ -13,8 +13,8 @@
 #include "runtime/settings/layers.h"
 #include "runtime/settings/values.h"
 #include "trainer/config/identity.h"
+#include "trainer/config/named_files.h"
 #include "trainer/config/options.h"
-#include "trainer/config/script_file.h"
 
 namespace rollcall::config {
 namespace {

@@ -11,7 +11,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/settings/values.h"
 #include "trainer/checkpoint/background/commit.h"
-#include "trainer/config/script_file.h"
+#include "trainer/config/named_files.h"
 #include "trainer/precision/autocast.h"
 
 namespace rollcall::config {
@@ -263,8 +263,8 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
   config.parallel = std::move(parallel);
   ASSIGN_OR_RETURN(const OptimConfig optim, optim_config(settings));
   config.optim = optim;
-  ASSIGN_OR_RETURN(std::string class_weights,
-                   settings::expand_path(settings.text("class-weights"), environment, "--class-weights"));
+  ASSIGN_OR_RETURN(std::string class_weights, settings::expand_path(without_checksum(settings.text("class-weights")),
+                                                                    environment, "--class-weights"));
   config.optim.loss.class_weights = std::move(class_weights);
   return config;
 }

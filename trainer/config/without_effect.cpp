@@ -6,7 +6,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/settings/values.h"
-#include "trainer/config/script_file.h"
+#include "trainer/config/named_files.h"
 #include "trainer/config/train_config.h"
 
 namespace rollcall::config {

@@ -10,7 +10,7 @@
 #include "runtime/base/text.h"
 #include "runtime/job/job_facts.h"
 #include "trainer/config/global_batch.h"
-#include "trainer/config/script_file.h"
+#include "trainer/config/named_files.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/train/equal_settings.h"
@@ -161,7 +161,7 @@ std::string rates_json(const std::vector<RangePoint>& points, const std::optiona
 /// Returns the configuration of a training in this world.
 Result<config::TrainConfig> config_of(const SessionInput& input, const JobContext& context) {
   settings::Settings settings = input.options.trainer;
-  RETURN_IF_ERROR(config::identify_script(settings, input.environment));
+  RETURN_IF_ERROR(config::identify_files(settings, input.environment));
   RETURN_IF_ERROR(config::make_train_config(settings, input.environment));  // refuses what was given, by name
   RETURN_IF_ERROR(config::apply_global_batch(settings, context.world_size));
   return config::make_train_config(settings, input.environment);

@@ -6,7 +6,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
-#include "trainer/config/script_file.h"
+#include "trainer/config/named_files.h"
 #include "trainer/config/train_config.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/ddp/make_replica.h"
@@ -67,7 +67,7 @@ class Session {
     Known known;
     settings::Settings settings = input_.options.trainer;
     const Environment& environment = input_.environment;
-    const Result<void> identified = config::identify_script(settings, environment);
+    const Result<void> identified = config::identify_files(settings, environment);
     ASSIGN_OR_RETURN(config_, on_all_ranks(identified ? config::make_train_config(settings, environment)
                                                       : Result<config::TrainConfig>(identified.error())));
     RETURN_IF_ERROR(on_all_ranks(confirm_equal_settings(context_, settings, config_.json)));

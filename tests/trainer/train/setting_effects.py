@@ -183,6 +183,13 @@ def class_weights(tmp_path, trees):
     path.write_text("\n".join(lines) + "\n")
     of_file = whole_training.train_ours(tmp_path / "file", {**fake, "class-weights": str(path)})
     whole_training.compare_records(of_file.records, reference_of({**fake, "class-weights": "balanced"}).records, whole_training.ROUNDED)
+    resumed = {**fake, "class-weights": str(path), "epochs": 2}
+    other = tmp_path / "other.csv"
+    path.rename(other)
+    assert "resumed from" in trainer_ranks.run(tmp_path / "file", *small_trainings.options({**resumed, "class-weights": str(other)}), ranks=1)
+    path.write_text("\n".join(lines).replace("0, ", "0, 1") + "\n")
+    refused = trainer_ranks.run(tmp_path / "file", *small_trainings.options({**resumed, "epochs": 3}), ranks=1, code=76)
+    assert f"--class-weights was {other}#" in refused and f"and is {path}#" in refused
     for text, reason in ("0,1\n", "has no weight for 1"), ("0,1\n0,2\n", "has two weights for 0"), ("cat,1\n", "cat is not a class"), (
             "0,-1\n", "is not a name, a comma and a positive number"):
         path.write_text(text)

@@ -18,9 +18,9 @@
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
 #include "trainer/config/identity.h"
+#include "trainer/config/named_files.h"
 #include "trainer/config/options.h"
 #include "trainer/config/recipe.h"
-#include "trainer/config/script_file.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/datasets/datasets.h"
 #include "trainer/data/sources/picture_list.h"
@@ -155,7 +155,7 @@ Result<config::TrainConfig> make_config(const Options& options, const checkpoint
                                         const Environment& environment) {
   Settings settings = options.trainer;
   RETURN_IF_ERROR(config::apply_settings_of_model(settings, stored.config_json, options.checkpoint));
-  RETURN_IF_ERROR(config::identify_script(settings, environment));
+  RETURN_IF_ERROR(config::identify_files(settings, environment));
   RETURN_IF_ERROR(
       config::confirm_same_script(settings, config::setting_then(stored.config_json, "model"), options.checkpoint));
   ASSIGN_OR_RETURN(config::TrainConfig config, config::make_train_config(settings, environment));

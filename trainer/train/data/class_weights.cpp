@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 
-/// As scikit-learn's class_weight="balanced": samples / (classes * samples of the class), of classes that have samples.
+/// Weights classes as scikit-learn's class_weight="balanced" does: samples / (classes * samples of the class), where
+/// only classes with samples count.
 void balance(std::vector<float>& weights, const data::Dataset& dataset) {
   const auto samples = data::samples_by_label(dataset);
   const auto classes = std::ranges::count_if(samples, [](const auto& of_label) { return !of_label.empty(); });

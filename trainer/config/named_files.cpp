@@ -1,4 +1,4 @@
-#include "trainer/config/script_file.h"
+#include "trainer/config/named_files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,15 +22,15 @@ namespace {
 
 constexpr std::size_t kDigits = 9;  ///< of "#1a2b3c4d"
 
-std::string_view checksum_in(std::string_view model) {
-  const std::string_view end = model.substr(model.size() - std::min(model.size(), kDigits));
-  return end.starts_with('#') && is_script(model) ? end : std::string_view();
+std::string_view checksum_in(std::string_view value) {
+  const std::string_view end = value.substr(value.size() - std::min(value.size(), kDigits));
+  return end.size() == kDigits && end.starts_with('#') ? end : std::string_view();
 }
 
-Result<std::uint32_t> checksum_of(const std::string& path) {
+Result<std::uint32_t> checksum_of(const std::string& path, const std::string& setting, const std::string& kind) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
-    return fail("--model", path, "is not a regular file", "naming a TorchScript file", ErrorKind::NoInput);
+    return fail(setting, path, "is not a regular file", "naming " + kind, ErrorKind::NoInput);
   }
   const File file(path, O_RDONLY | O_NONBLOCK);
   std::vector<std::byte> piece(std::size_t{1} << 20);
@@ -39,8 +39,7 @@ Result<std::uint32_t> checksum_of(const std::string& path) {
   for (;;) {
     const std::optional<std::size_t> read = file ? file.read_at(piece, offset) : std::nullopt;
     if (!read) {
-      return fail("--model", path, errno_text(errno), "naming a TorchScript file that every node can read",
-                  ErrorKind::NoInput);
+      return fail(setting, path, errno_text(errno), "naming " + kind + " that every node can read", ErrorKind::NoInput);
     }
     sum = storage::crc32c(std::span(piece).first(*read), sum);
     offset += *read;
@@ -50,6 +49,14 @@ Result<std::uint32_t> checksum_of(const std::string& path) {
   }
 }
 
+/// Adds the checksum of the file at `path` to the setting `name`.
+Result<void> identify(settings::Settings& settings, const std::string& name, const std::string& path,
+                      const std::string& kind) {
+  ASSIGN_OR_RETURN(const std::uint32_t sum, checksum_of(path, "--" + name, kind));
+  const settings::SettingValue value = settings.value(name);
+  return settings.set(name, fmt::format("{}#{:08x}", without_checksum(value.text), sum), value.origin);
+}
+
 }  // namespace
 
 bool is_script(std::string_view model) {
@@ -57,11 +64,11 @@ bool is_script(std::string_view model) {
          std::ranges::find(model::kResNets, model, &model::ResNetShape::name) == model::kResNets.end();
 }
 
-std::string_view without_checksum(std::string_view model) {
-  return model.substr(0, model.size() - checksum_in(model).size());
+std::string_view without_checksum(std::string_view value) {
+  return value.substr(0, value.size() - checksum_in(value).size());
 }
 
-bool is_same_script(std::string_view one, std::string_view other) {
+bool is_same_file(std::string_view one, std::string_view other) {
   return !checksum_in(one).empty() && checksum_in(one) == checksum_in(other);
 }
 
@@ -71,14 +78,17 @@ Result<std::string> script_path(const settings::Settings& settings, const Enviro
                           : Result(std::string());
 }
 
-Result<void> identify_script(settings::Settings& settings, const Environment& environment) {
-  ASSIGN_OR_RETURN(const std::string path, script_path(settings, environment));
-  if (path.empty()) {
+Result<void> identify_files(settings::Settings& settings, const Environment& environment) {
+  ASSIGN_OR_RETURN(const std::string script, script_path(settings, environment));
+  if (!script.empty()) {
+    RETURN_IF_ERROR(identify(settings, "model", script, "a TorchScript file"));
+  }
+  const std::string weights(without_checksum(settings.text("class-weights")));
+  if (weights == "none" || weights == "balanced") {
     return {};
   }
-  ASSIGN_OR_RETURN(const std::uint32_t sum, checksum_of(path));
-  const settings::SettingValue model = settings.value("model");
-  return settings.set("model", fmt::format("{}#{:08x}", without_checksum(model.text), sum), model.origin);
+  ASSIGN_OR_RETURN(const std::string path, settings::expand_path(weights, environment, "--class-weights"));
+  return identify(settings, "class-weights", path, "a file of weights");
 }
 
 Result<void> confirm_script(const settings::Settings& settings, const std::string& then, const std::string& file) {
@@ -93,7 +103,7 @@ Result<void> confirm_script(const settings::Settings& settings, const std::strin
 
 Result<void> confirm_same_script(const settings::Settings& settings, const std::string& then, const std::string& file) {
   const std::string& model = settings.text("model");
-  return !is_script(then) || checksum_in(then).empty() || is_same_script(model, then)
+  return !is_script(then) || checksum_in(then).empty() || is_same_file(model, then)
              ? Result<void>()
              : fail("--model", std::string(without_checksum(model)),
                     fmt::format("is not the script with which {} was trained: its content differs", file),
