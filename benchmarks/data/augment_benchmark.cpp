@@ -116,6 +116,8 @@ void register_all() {
                                AugmentOptions{.policy = AugmentPolicy::RandAugment, .randaugment_ops = 0});
   benchmark::RegisterBenchmark("sample/randaugment", sample, AugmentOptions{.policy = AugmentPolicy::RandAugment});
   benchmark::RegisterBenchmark("sample/trivial", sample, AugmentOptions{.policy = AugmentPolicy::TrivialAugmentWide});
+  benchmark::RegisterBenchmark("sample/augmix", sample, AugmentOptions{.policy = AugmentPolicy::AugMix});
+  benchmark::RegisterBenchmark("sample/3-augment", sample, AugmentOptions{.policy = AugmentPolicy::ThreeAugment});
   const ColourJitterOptions jitter{.brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1};
   benchmark::RegisterBenchmark("sample/colour_jitter", sample, AugmentOptions{.colour_jitter = jitter});
 }

@@ -8,8 +8,12 @@
 //   transform_dump crop_cubic, crop_cubic_levels (as crop)  the same with bicubic interpolation
 //   transform_dump operation NUMBER MAGNITUDE FILE...   uint8 [height][width][3] each, after an Operation
 //   transform_dump timm NUMBER LEVEL NEGATIVE CUBIC FILE...  the same after a TimmOperation, with ImageNet's mean
-//   around it transform_dump hue TURNS FILE...                    the same after adjust_hue transform_dump magnitudes
-//   POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2, AugmentPolicy's
+//   around it
+//   transform_dump hue TURNS FILE...                    the same after adjust_hue
+//   transform_dump blur RADIUS FILE...                  the same after gaussian_blur
+//   transform_dump greyscale FILE...                    the same after to_greyscale
+//   transform_dump magnitudes POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2,
+//   AugmentPolicy's
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -22,6 +26,7 @@
 #include "trainer/data/sources/image_folder.h"
 #include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/three_augment.h"
 #include "trainer/data/transforms/timm_policy.h"
 #include "trainer/data/transforms/transforms.h"
 
@@ -143,6 +148,13 @@ void dump_hue(Picture& picture, const Arguments& arguments) {
   dump_changed(picture, [&](const UInt8Image& levels) { adjust_hue(levels, std::stod(arguments.at(0))); });
 }
 
+void dump_blur(Picture& picture, const Arguments& arguments) {
+  AugmentScratch scratch;
+  dump_changed(picture, [&](const UInt8Image& levels) { gaussian_blur(levels, std::stod(arguments.at(0)), scratch); });
+}
+
+void dump_greyscale(Picture& picture, const Arguments& /*arguments*/) { dump_changed(picture, to_greyscale); }
+
 void dump_magnitudes(const Arguments& arguments) {
   const auto policy = static_cast<AugmentPolicy>(std::stoi(arguments.at(1)));
   const ImageSize size{std::stoi(arguments.at(2)), std::stoi(arguments.at(3))};
@@ -177,6 +189,8 @@ int dump(const Arguments& arguments) {
       {"operation", {2, dump_operation}},
       {"timm", {4, dump_timm}},
       {"hue", {1, dump_hue}},
+      {"blur", {1, dump_blur}},
+      {"greyscale", {0, dump_greyscale}},
   };
   const Mode& mode = modes.at(arguments.at(0));
   const auto first_file = arguments.begin() + 1 + mode.arguments;

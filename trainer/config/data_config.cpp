@@ -16,10 +16,12 @@ data::AugmentOptions augment_options(const Settings& settings) {
   options.colour_jitter = {settings.number("brightness"), settings.number("contrast"), settings.number("saturation"),
                            settings.number("hue")};
   const std::string& policy = settings.text("auto-augment");
-  options.policy = policy == "none"          ? data::AugmentPolicy::None
-                   : policy == "randaugment" ? data::AugmentPolicy::RandAugment
-                   : policy == "trivial"     ? data::AugmentPolicy::TrivialAugmentWide
-                                             : data::AugmentPolicy::TimmRandAugment;
+  options.policy = policy == "none"               ? data::AugmentPolicy::None
+                   : policy == "randaugment"      ? data::AugmentPolicy::RandAugment
+                   : policy == "trivial"          ? data::AugmentPolicy::TrivialAugmentWide
+                   : policy == "randaugment-timm" ? data::AugmentPolicy::TimmRandAugment
+                   : policy == "augmix"           ? data::AugmentPolicy::AugMix
+                                                  : data::AugmentPolicy::ThreeAugment;
   options.randaugment_ops = static_cast<int>(settings.integer("randaugment-ops"));
   options.randaugment_magnitude = static_cast<int>(settings.integer("randaugment-magnitude"));
   options.randaugment_mstd = settings.number("randaugment-mstd");

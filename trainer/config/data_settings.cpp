@@ -97,10 +97,12 @@ constexpr std::array kDataSettings{
             "Largest share of an epoch's images that --bad-samples=skip leaves out. With more the run ends", "Data", "",
             0, 1},
 
-    Setting{"auto-augment", Kind::Choice, "none", "none|randaugment|trivial|randaugment-timm",
-            "Random operations on each training image. randaugment: RandAugment. trivial: TrivialAugmentWide. "
-            "randaugment-timm: timm's RandAugment, with operations whose severity increases (inc1)",
-            "Augmentation"},
+    Setting{
+        "auto-augment", Kind::Choice, "none", "none|randaugment|trivial|randaugment-timm|augmix|3-augment",
+        "Random operations on each training image. randaugment: RandAugment. trivial: TrivialAugmentWide. "
+        "randaugment-timm: timm's RandAugment, with operations whose severity increases (inc1). augmix: AugMix as in "
+        "timm (augmix-m3). 3-augment: greyscale, solarisation or blur, as in DeiT III",
+        "Augmentation"},
     Setting{"randaugment-ops", Kind::Integer, "2", "N",
             "Operations on an image with --auto-augment=randaugment or randaugment-timm", "Augmentation", "", 0, 10},
     Setting{"randaugment-magnitude", Kind::Integer, "9", "N",

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy
 import torch
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional
 
@@ -89,11 +89,17 @@ def timms_operation(image, name, level, negative, resample, fill=(124, 116, 104)
         "TranslateYRel": lambda: moved(1, 0, 0, 0, 1, sign * part * 0.45 * image.size[1])}[name]()
 
 
+def timms_moving(settings):
+    """How moved pixels are resampled, and the colour of those from outside."""
+    means, _ = channels(settings)
+    resample = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}[settings["interpolation"]]
+    return resample, tuple(round(255 * mean) for mean in means)
+
+
 def timm_augmented(levels, settings, random):
     """timm's rand-mM-nN-mstdX-inc1 with our draws."""
-    means, _ = channels(settings)
-    image, fill = functional.to_pil_image(levels), tuple(round(255 * mean) for mean in means)
-    resample = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}[settings["interpolation"]]
+    image = functional.to_pil_image(levels)
+    resample, fill = timms_moving(settings)
     for _ in range(settings["randaugment-ops"]):
         name = TIMM[random.below(15)]
         if random.below(2) == 0:
@@ -104,9 +110,39 @@ def timm_augmented(levels, settings, random):
     return functional.pil_to_tensor(image)
 
 
+def augmix(levels, settings, random):
+    """timm's AugMixAugment (1.0.31), augmix-m3-w3, with our draws: _apply_basic() after _apply_chain's operations."""
+    image = functional.to_pil_image(levels)
+    names = [name for name in TIMM if name not in ("Invert", "SolarizeAdd")]
+    draws = [-math.log(1 - random.uniform()) for _ in range(3)]  # exponential ones, whose shares are Dirichlet(1, 1, 1)
+    weights, part = numpy.float32(numpy.array(draws) / sum(draws)), random.uniform()
+    mixed = numpy.zeros((image.size[1], image.size[0], 3), numpy.float32)
+    for weight in weights:
+        changed = image
+        for _ in range(1 + random.below(3)):
+            name, level = names[random.below(13)], random.uniform(0, 3)
+            changed = timms_operation(changed, name, level, random.below(2) == 0, *timms_moving(settings))
+        mixed += weight * numpy.asarray(changed, numpy.float32)
+    other = Image.fromarray(numpy.clip(mixed, 0, 255).astype(numpy.uint8))
+    return functional.pil_to_tensor(Image.blend(image, other, part))
+
+
+def three_augment(levels, random):
+    """deit's augment.py, new_data_aug_generator(): one of its gray_scale, Solarization and GaussianBlur."""
+    image, which = functional.to_pil_image(levels), random.below(3)
+    if which == 0:
+        return functional.pil_to_tensor(image.convert("L").convert("RGB"))
+    image = ImageOps.solarize(image) if which == 1 else image.filter(ImageFilter.GaussianBlur(radius=random.uniform(0.1, 2.0)))
+    return functional.pil_to_tensor(image)
+
+
 def auto_augmented(levels, settings, random):
     if settings["auto-augment"] == "randaugment-timm":
         return timm_augmented(levels, settings, random)
+    if settings["auto-augment"] == "augmix":
+        return augmix(levels, settings, random)
+    if settings["auto-augment"] == "3-augment":
+        return three_augment(levels, random)
     if settings["auto-augment"] == "randaugment":
         for _ in range(settings["randaugment-ops"]):
             name = OPERATIONS[random.below(14)]

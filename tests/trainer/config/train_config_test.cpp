@@ -146,6 +146,7 @@ TEST(TrainConfig, RejectsAnOptionWithoutEffectNamingTheRequiredOne) {
       {{{"lr-schedule", "cosine"}, {"lr-step-factor", "0.5"}}, "lr-schedule=step"},
       {{{"auto-augment", "trivial"}, {"randaugment-ops", "3"}}, "auto-augment=randaugment"},
       {{{"randaugment-magnitude", "9"}}, "auto-augment=randaugment"},
+      {{{"auto-augment", "3-augment"}, {"randaugment-magnitude", "9"}}, "auto-augment=randaugment"},
       {{{"random-erase", "0.0"}, {"random-erase-value", "random"}}, "random-erase=0.25"},
       {{{"bad-samples", "fail"}, {"max-bad-samples", "0.1"}}, "bad-samples=skip"},
       {{{"tensorboard-histograms", "5"}}, "tensorboard=on"},

@@ -102,6 +102,11 @@ def init(tmp_path, trees):
         prove_numbers(Numbers({"init": value}), tmp_path / value, trees)
 
 
+def auto_augment(tmp_path, trees):
+    for value in "trivial", "augmix", "3-augment":
+        prove_pixels(Pixels({"auto-augment": value}, tolerance=2e-3), tmp_path / value, trees)
+
+
 BACKGROUND_SAVES = "tests/trainer/checkpoint/test_background_saves.py"
 TENSORBOARD = "tests/trainer/metrics/test_tensorboard.py"
 TABLE = {
@@ -135,7 +140,7 @@ TABLE = {
     "bad-samples": setting_effects.bad_samples,
     "max-bad-samples": Elsewhere(
         "tests/trainer/data/test_bad_samples.py", "test_too_many_bad_samples_end_the_run_and_keep_checkpoints"),
-    "auto-augment": Pixels({"auto-augment": "trivial"}, tolerance=2e-3),
+    "auto-augment": auto_augment,
     "randaugment-ops": Pixels({"randaugment-ops": 1}, {"auto-augment": "randaugment"}, tolerance=2e-3),
     "randaugment-magnitude": Pixels({"randaugment-magnitude": 25}, {"auto-augment": "randaugment"}, tolerance=2e-3),
     "randaugment-mstd": Pixels({"randaugment-mstd": 4.0}, {"auto-augment": "randaugment-timm"}, tolerance=2e-3),
@@ -298,8 +303,8 @@ TABLE["std"] = std
 
 # What becomes of pictures has tests of its own, without trainings.
 LONG = {name for name, row in TABLE.items() if isinstance(row, Pixels) and name not in ("flip", "crop-scale-min")} | {
-    "image-dtype", "exif-orientation", "dct-scaling", "image-size", "param-dtype", "parallel", "progress", "scale-optim-params", "backend",
-    "valid-image-size", "valid-resize", "valid-num-workers"}
+    "auto-augment", "image-dtype", "exif-orientation", "dct-scaling", "image-size", "param-dtype", "parallel", "progress", "scale-optim-params",
+    "backend", "valid-image-size", "valid-resize", "valid-num-workers"}
 
 
 @pytest.mark.parametrize("setting", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in TABLE])

@@ -19,6 +19,8 @@ enum class AugmentPolicy {
   RandAugment,         ///< Cubuk et al., 2020; torchvision's RandAugment
   TrivialAugmentWide,  ///< Müller and Hutter, 2021; torchvision's TrivialAugmentWide
   TimmRandAugment,     ///< timm's RandAugment with increasing severity
+  AugMix,              ///< Hendrycks et al., 2020; timm's AugMixAugment
+  ThreeAugment,        ///< Touvron, Cord, Jégou, 2022
 };
 
 /// The value that random erasing fills its box with, after normalisation.

@@ -146,4 +146,57 @@ void TimmRandAugment::apply(const UInt8Image& image, Random& random, AugmentScra
   }
 }
 
+namespace {
+
+constexpr std::size_t kChains = 3;
+
+/// Draws from Dirichlet(1, 1, 1): exponential draws, divided by their sum.
+std::array<float, kChains> random_weights(Random& random) {
+  std::array<double, kChains> draws{};
+  for (double& draw : draws) {
+    draw = -std::log(1 - random.uniform());
+  }
+  const double sum = draws[0] + draws[1] + draws[2];
+  std::array<float, kChains> weights{};
+  std::ranges::transform(draws, weights.begin(), [&](double draw) { return static_cast<float>(draw / sum); });
+  return weights;
+}
+
+/// The operations of AugMix: no Invert and no SolarizeAdd.
+TimmOperation operation_of_augmix(Random& random) {
+  auto number = static_cast<int>(random.below(kTimmOperations - 2));
+  number += number >= static_cast<int>(TimmOperation::Invert) ? 1 : 0;
+  return static_cast<TimmOperation>(number + (number >= static_cast<int>(TimmOperation::SolarizeAdd) ? 1 : 0));
+}
+
+}  // namespace
+
+void TimmAugMix::apply_chain(const UInt8Image& image, Random& random, AugmentScratch& scratch) const {
+  constexpr double kMostLevel = 3;
+  const std::uint32_t depth = 1 + random.below(3);
+  for (std::uint32_t i = 0; i < depth; ++i) {
+    const TimmOperation operation = operation_of_augmix(random);
+    const double level = random.uniform(0, kMostLevel);
+    data::apply(operation, level, random.below(2) == 0, image, moving_, scratch);
+  }
+}
+
+void TimmAugMix::apply(const UInt8Image& image, Random& random, AugmentScratch& scratch) const {
+  const std::array<float, kChains> weights = random_weights(random);
+  const auto part = static_cast<float>(random.uniform());
+  const std::span<std::uint8_t> own = image.bytes();
+  scratch.mixed.assign(own.size(), 0);
+  for (const float weight : weights) {
+    scratch.chain.assign(own.begin(), own.end());
+    apply_chain({scratch.chain.data(), image.width, image.height}, random, scratch);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      scratch.mixed[i] += weight * static_cast<float>(scratch.chain[i]);
+    }
+  }
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const int other = truncate_to_uint8(scratch.mixed[i]);
+    own[i] = truncate_to_uint8(static_cast<float>(own[i]) + part * static_cast<float>(other - own[i]));
+  }
+}
+
 }  // namespace rollcall::data

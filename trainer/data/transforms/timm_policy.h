@@ -57,4 +57,19 @@ class TimmRandAugment {
   Moving moving_;
 };
 
+/// timm's AugMixAugment, "augmix-m3-w3" (Hendrycks, Mu, Cubuk, Zoph, Gilmer, Lakshminarayanan, ICLR 2020): three chains
+/// of one to three operations, of the 15 without Invert and SolarizeAdd, at uniform levels within 0 ... 3. The chains
+/// are mixed with weights from Dirichlet(1, 1, 1), and their mixture with the picture with a weight from Beta(1, 1).
+class TimmAugMix {
+ public:
+  explicit TimmAugMix(const Moving& moving) : moving_(moving) {}
+
+  void apply(const UInt8Image& image, Random& random, AugmentScratch& scratch) const;
+
+ private:
+  void apply_chain(const UInt8Image& image, Random& random, AugmentScratch& scratch) const;
+
+  Moving moving_;
+};
+
 }  // namespace rollcall::data

@@ -8,6 +8,7 @@
 #include "trainer/data/pixels.h"
 #include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/three_augment.h"
 #include "trainer/data/transforms/timm_policy.h"
 
 namespace rollcall::data {
@@ -97,6 +98,25 @@ int random_offset(int room, Random& random) {
   return static_cast<int>(random.below(static_cast<std::uint32_t>(room) + 1));
 }
 
+void apply_policy(const AugmentOptions& augment, const Moving& moving, const UInt8Image& image, Random& random,
+                  AugmentScratch& scratch) {
+  switch (augment.policy) {
+    case AugmentPolicy::None:
+      return;
+    case AugmentPolicy::RandAugment:
+      return RandAugment(augment.randaugment_ops, augment.randaugment_magnitude).apply(image, random, scratch);
+    case AugmentPolicy::TrivialAugmentWide:
+      return TrivialAugmentWide().apply(image, random, scratch);
+    case AugmentPolicy::TimmRandAugment:
+      return TimmRandAugment(augment.randaugment_ops, augment.randaugment_magnitude, augment.randaugment_mstd, moving)
+          .apply(image, random, scratch);
+    case AugmentPolicy::AugMix:
+      return TimmAugMix(moving).apply(image, random, scratch);
+    case AugmentPolicy::ThreeAugment:
+      return three_augment(image, random, scratch);
+  }
+}
+
 /// Bytes after the last pixel of a view that may be read.
 constexpr std::size_t kReadable = 16;
 
@@ -106,15 +126,7 @@ void resize_and_augment(const PixelView& view, const Resize& plan, const Augment
   scratch.pixels.resize(shape.count() * kPixelBytes + kReadable);
   const UInt8Image image{scratch.pixels.data(), shape.width, shape.height};
   resize_to_uint8(view, plan, image.pixels);
-  if (augment.policy == AugmentPolicy::RandAugment) {
-    RandAugment(augment.randaugment_ops, augment.randaugment_magnitude).apply(image, random, scratch);
-  } else if (augment.policy == AugmentPolicy::TrivialAugmentWide) {
-    TrivialAugmentWide().apply(image, random, scratch);
-  } else if (augment.policy == AugmentPolicy::TimmRandAugment) {
-    TimmRandAugment(augment.randaugment_ops, augment.randaugment_magnitude, augment.randaugment_mstd,
-                    {plan.interpolation, normalisation.mean_levels()})
-        .apply(image, random, scratch);
-  }
+  apply_policy(augment, {plan.interpolation, normalisation.mean_levels()}, image, random, scratch);
   if (augment.colour_jitter.any()) {
     ColourJitter(augment.colour_jitter).apply(image, random);
   }

@@ -35,6 +35,8 @@ struct AugmentScratch {
   std::vector<std::uint8_t> copy;    ///< a copy of it for operations that cannot work in place
   std::vector<std::uint16_t> sums;   ///< a row of sums of pixels
   std::vector<float> noise;          ///< a row of random erasing's noise
+  std::vector<std::uint8_t> chain;   ///< AugMix: the picture after the operations of a chain
+  std::vector<float> mixed;          ///< AugMix: the weighted sum of the chains
 };
 
 }  // namespace rollcall::data

@@ -5,6 +5,8 @@
 
 #include "tests/support/uint8_image.h"
 #include "trainer/data/transforms/operations.h"
+#include "trainer/data/transforms/three_augment.h"
+#include "trainer/data/transforms/timm_policy.h"
 
 namespace rollcall::data {
 namespace {
@@ -78,6 +80,31 @@ TEST(TrivialAugmentPolicy, DrawsItsMagnitudes) {
   EXPECT_GT(counts.size(), 150U);
   // Its translations of up to 32 pixels leave nothing of a picture of 20; RandAugment's would leave half of it.
   EXPECT_TRUE(counts.contains(std::vector<int>(picture().all_rgb().size(), 0)));
+}
+
+TEST(ThreeAugmentPolicy, ChoosesItsThreeOperationsEquallyOften) {
+  const auto augment = [](const UInt8Image& levels, Random& random) {
+    AugmentScratch scratch;
+    three_augment(levels, random, scratch);
+  };
+  EXPECT_EQ(result_of(augment, 3), result_of(augment, 3));
+  OwnedUInt8Image grey = picture();
+  to_greyscale(grey.view());
+  OwnedUInt8Image solarised = picture();
+  ToneCurve::solarize(128).apply(solarised.view());
+  const std::map<std::vector<int>, int> counts = frequencies(augment, 1500);
+  EXPECT_NEAR(counts.at(grey.all_rgb()), 500, 60);
+  EXPECT_NEAR(counts.at(solarised.all_rgb()), 500, 60);
+  EXPECT_GT(counts.size(), 300U);  // the rest is blurred, each by another radius
+}
+
+TEST(AugMixPolicy, IsDeterminedByItsRandomNumbers) {
+  const auto augment = [](const UInt8Image& levels, Random& random) {
+    AugmentScratch scratch;
+    TimmAugMix({}).apply(levels, random, scratch);
+  };
+  EXPECT_EQ(result_of(augment, 3), result_of(augment, 3));
+  EXPECT_EQ(frequencies(augment, 400).size(), 400U);
 }
 
 TEST(Magnitudes, StartAtTheIdentity) {

@@ -9,6 +9,8 @@
 #include "trainer/data/image/resize.h"
 #include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/three_augment.h"
+#include "trainer/data/transforms/timm_policy.h"
 #include "trainer/data/transforms/transforms.h"
 #include "trainer/data/transforms/uint8_image.h"
 
@@ -83,6 +85,8 @@ TEST(SteadyState, AugmentingAllocatesNothing) {
       Random random(1, Purpose::Augmentation, 0, n);
       RandAugment(2, 9).apply(levels, random, scratch);
       TrivialAugmentWide().apply(levels, random, scratch);
+      TimmAugMix({}).apply(levels, random, scratch);
+      three_augment(levels, random, scratch);
       ColourJitter({.brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1}).apply(levels, random);
       RandomErasing(1, EraseValue::Random).apply({out.data(), PixelType::Float32, 64, 64}, random, scratch);
     }

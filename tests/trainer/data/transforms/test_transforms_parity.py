@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from decoded_pictures import dump, photo
-from PIL import Image, ImageCms
-from reference.pictures import TIMM, timms_operation
+from PIL import Image, ImageCms, ImageFilter
+from reference.pictures import TIMM, augmix, timms_moving, timms_operation
+from reference.random_numbers import AUGMENTATION, Random
+from reference.training import DEFAULTS
 from torchvision.transforms import v2
 
 pytestmark = pytest.mark.python
@@ -224,6 +226,14 @@ def photos(tmp_path):
         yield tmp_path / f"{i}.png", v2.functional.pil_to_tensor(picture)
 
 
+def narrow_pictures(tmp_path):
+    """Fewer pixels than a blur reaches."""
+    for width, height in ((1, 9), (7, 1), (2, 3)):
+        path = tmp_path / f"{width}x{height}.png"
+        photo(13, size=(width, height)).save(path)
+        yield path, v2.functional.pil_to_tensor(Image.open(path))
+
+
 def changed(path, picture, *arguments):
     return dump(np.uint8, *arguments, path).reshape(picture.shape[1], picture.shape[2], 3).astype(int)
 
@@ -275,6 +285,49 @@ def test_timms_operations_are_those_of_the_installed_timm(tmp_path):
             operation = timm.AugmentOp(name, prob=1, magnitude=level, hparams={"img_mean": (124, 116, 104), "interpolation": Image.BICUBIC})
             possible = [timms_operation(image, name, level, negative, Image.Resampling.BICUBIC) for negative in (0, 1)]
             assert np.asarray(operation(image)).tobytes() in [np.asarray(one).tobytes() for one in possible], (name, level)
+
+
+@pytest.mark.parametrize("radius", [0.1, 0.2, 0.5, 0.77, 1, 1.3, 1.9, 2, 7.5])
+def test_gaussian_blur_equals_pillows(tmp_path, radius):
+    for path, picture in [*photos(tmp_path), *narrow_pictures(tmp_path)]:
+        expected = Image.open(path).filter(ImageFilter.GaussianBlur(radius=radius))
+        assert np.array_equal(changed(path, picture, "blur", radius), np.asarray(expected)), path
+
+
+def test_greyscale_equals_pillows(tmp_path):
+    for path, picture in photos(tmp_path):
+        assert np.array_equal(changed(path, picture, "greyscale"), np.asarray(Image.open(path).convert("L").convert("RGB"))), path
+
+
+def test_augmix_has_the_operations_and_the_mixture_of_the_installed_timm(tmp_path):
+    """The reference, with which whole trainings are compared, on timm's own AugMixAugment with the same draws."""
+    timm = pytest.importorskip("timm.data.auto_augment")
+    settings = {**DEFAULTS, "interpolation": "bicubic"}
+    made = timm.augment_and_mix_transform("augmix-m3-w3", {"img_mean": (124, 116, 104), "interpolation": Image.BICUBIC})
+    assert {operation.name for operation in made.ops} == set(TIMM) - {"Invert", "SolarizeAdd"}
+    assert {(operation.prob, operation.magnitude, operation.magnitude_std) for operation in made.ops} == {(1.0, 3, float("inf"))}
+    assert (made.alpha, made.width, made.depth, made.blended) == (1.0, 3, -1, False)
+    square = photo(3, size=(48, 48))  # timm takes width for height
+    picture = v2.functional.pil_to_tensor(square)
+
+    class Chains:  # of the reference, whose draws have no other way into timm
+        def __init__(self, random):
+            self.random = random
+
+        def __call__(self, image):
+            for _ in range(1 + self.random.below(3)):
+                name, level = names[self.random.below(13)], self.random.uniform(0, 3)
+                image = timms_operation(image, name, level, self.random.below(2) == 0, *timms_moving(settings))
+            return image
+
+    names = [name for name in TIMM if name not in ("Invert", "SolarizeAdd")]
+    for sample in range(20):
+        random = Random(1, AUGMENTATION, 0, sample)
+        expected = augmix(picture, settings, Random(1, AUGMENTATION, 0, sample))
+        draws = np.array([-np.log(1 - random.uniform()) for _ in range(3)])
+        made.depth, part, made.ops = 1, random.uniform(), np.array([Chains(random)], dtype=object)
+        found = made._apply_basic(square, np.float32(draws / draws.sum()), np.float32(part))
+        assert np.array_equal(np.asarray(found), expected.permute(1, 2, 0).numpy()), sample
 
 
 @pytest.mark.parametrize("function, number", [("brightness", 6), ("saturation", 7), ("contrast", 8), ("sharpness", 9)])
