@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/small_file.h"
+#include "trainer/data/sources/csv_rows.h"
 #include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/left_out.h"
 
@@ -21,64 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostBytes = std::size_t{4} << 30U;
-constexpr std::size_t kMostFields = 1024;  // of a row; what follows is part of the last one
-
 Error wrong_row(const std::string& file, std::int64_t row, const std::string& reason, const std::string& advice,
                 ErrorKind kind = ErrorKind::BadData) {
   return fail("--data", fmt::format("{}, row {}", file, row), reason, advice, kind);
 }
-
-/// The rows of a CSV file, one after the other.
-class CsvRows {
- public:
-  explicit CsvRows(std::string_view text) : rest_(text) {
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    rest_.remove_prefix(rest_.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
-  }
-
-  /// Reads the fields of the next row that is not empty; returns false after the last one.
-  bool next(std::vector<std::string>& fields) {
-    do {
-      fields.assign(1, "");
-      number_ += 1;
-      if (rest_.empty()) {
-        return false;
-      }
-      read_row(fields);
-    } while (fields.size() == 1 && fields.front().empty());
-    return true;
-  }
-
-  /// Returns the number of the row that was read last.
-  [[nodiscard]] std::int64_t number() const { return number_; }
-  /// Returns whether the text ended within quotes.
-  [[nodiscard]] bool has_open_quote() const { return quoted_; }
-
- private:
-  void read_row(std::vector<std::string>& fields) {
-    while (!rest_.empty()) {
-      const char c = rest_.front();
-      rest_.remove_prefix(1);
-      if (c == '"' && quoted_ && rest_.starts_with('"')) {
-        fields.back() += c;
-        rest_.remove_prefix(1);
-      } else if (c == '"' && (quoted_ || fields.back().empty())) {
-        quoted_ = !quoted_;
-      } else if (c == ',' && !quoted_ && fields.size() < kMostFields) {
-        fields.emplace_back();
-      } else if (c == '\n' && !quoted_) {
-        break;
-      } else if (c != '\r' || quoted_ || !rest_.starts_with('\n')) {
-        fields.back() += c;
-      }
-    }
-  }
-
-  std::string_view rest_;
-  std::int64_t number_ = 0;
-  bool quoted_ = false;
-};
 
 struct Row {
   std::int64_t number = 0;
@@ -123,13 +70,13 @@ Result<ListedPart> part_of(const std::string& file, std::int64_t row, const std:
 
 Result<std::vector<Row>> rows_of(const std::string& file, SourceIndices& indices) {
   std::string text;
-  if (const FileReading reading = read_small_file(file, kMostBytes, text); !reading.reason.empty()) {
+  if (const FileReading reading = read_small_file(file, kMostCsvBytes, text); !reading.reason.empty()) {
     return fail("--data", file, "cannot be read: " + reading.reason, "checking the file and its permissions",
                 ErrorKind::NoInput);
   }
   CsvRows csv(text);
   std::vector<std::string> fields;
-  csv.next(fields);
+  (void)csv.next(fields);
   ASSIGN_OR_RETURN(const Columns columns, columns_of(file, fields));
   std::vector<Row> rows;
   while (csv.next(fields)) {

@@ -1,17 +1,17 @@
 #include "trainer/data/sources/picture_list.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
+#include "trainer/data/sources/csv_rows.h"
 #include "trainer/data/sources/image_folder.h"
 #include "trainer/data/sources/left_out.h"
 #include "trainer/data/sources/tar_index.h"
@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSetting = "images";
 
-Error unreadable(const std::string& path, int error_number) {
-  return fail(kSetting, path, "cannot be read: " + errno_text(error_number), "naming a file that every node can read",
+Error unreadable(const std::string& path, const std::string& reason) {
+  return fail(kSetting, path, "cannot be read: " + reason, "naming a file that every node can read",
               ErrorKind::NoInput);
 }
 
@@ -45,7 +45,7 @@ Result<void> list_folder(const std::string& folder, PictureList& list, LeftOut& 
     }
   }
   if (error) {
-    return unreadable(folder, error.value());
+    return unreadable(folder, errno_text(error.value()));
   }
   std::ranges::sort(found);
   for (std::string& path : found) {
@@ -59,7 +59,7 @@ Result<void> list_archive(const std::string& path, PictureList& list, LeftOut& l
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(path, error);
   if (!file || error) {
-    return unreadable(path, file ? error.value() : errno);
+    return unreadable(path, errno_text(file ? error.value() : errno));
   }
   const auto archive = static_cast<std::int64_t>(list.archives.size());
   const auto read_at = [&](std::span<std::byte> into, std::uint64_t offset) {
@@ -84,39 +84,22 @@ Result<void> list_archive(const std::string& path, PictureList& list, LeftOut& l
   return {};
 }
 
-/// Returns the first cell of a line of a CSV file.
-std::string first_cell(const std::string& line) {
-  std::string cell;
-  const bool quoted = line.starts_with('"');
-  for (std::size_t i = quoted ? 1 : 0; i < line.size(); ++i) {
-    const bool doubled = quoted && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
-    if (line[i] == (quoted ? '"' : ',') && !doubled) {
-      break;
-    }
-    i += doubled ? 1 : 0;
-    cell += line[i];
-  }
-  return std::string(trim(cell));
-}
-
 Result<void> list_csv(const std::string& path, PictureList& list) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {  // a pipe would be waited for
-    return unreadable(path, fs::exists(path, error) ? EINVAL : ENOENT);
+  std::string text;
+  if (const FileReading reading = read_small_file(path, kMostCsvBytes, text); !reading.reason.empty()) {
+    return unreadable(path, reading.reason);
   }
-  std::ifstream file(path);
-  bool is_first = true;
-  for (std::string line; std::getline(file, line); is_first = false) {
-    if (is_first && line.starts_with(kByteOrderMark)) {
-      line.erase(0, kByteOrderMark.size());
-    }
-    const std::string cell = first_cell(line);
-    if (!cell.empty() && !(is_first && lower_case(cell) == "path")) {
+  CsvRows rows(text);
+  std::vector<std::string> fields;
+  while (rows.next(fields)) {
+    const std::string cell(trim(fields.front()));
+    if (!cell.empty() && !(rows.number() == 1 && lower_case(cell) == "path")) {
       list.pictures.push_back({.name = (fs::path(path).parent_path() / cell).string()});
     }
   }
-  return file.eof() ? Result<void>() : Result<void>(unreadable(path, errno));
+  return rows.has_open_quote()
+             ? fail(kSetting, path, "begins a quote that does not end", "adding the closing quote", ErrorKind::BadData)
+             : Result<void>();
 }
 
 }  // namespace
@@ -171,7 +154,7 @@ Result<std::shared_ptr<const ImageSource>> PictureListSource::open(PictureList l
   for (const std::string& path : list.archives) {
     archives.emplace_back(path, O_RDONLY | O_NONBLOCK);
     if (!archives.back()) {
-      return unreadable(path, errno);
+      return unreadable(path, errno_text(errno));
     }
   }
   return std::shared_ptr<const ImageSource>(std::make_shared<PictureListSource>(std::move(list), std::move(archives)));
