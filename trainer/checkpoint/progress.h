@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/result.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/retention.h"
 #include "trainer/metrics/running_average.h"

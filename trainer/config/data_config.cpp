@@ -62,6 +62,7 @@ Result<data::DataOptions> dataset_options(const Settings& settings, std::string 
   data::DataOptions options;
   options.source = std::move(source);
   options.class_names = std::move(class_names);
+  options.several_labels = settings.text("loss") == "multi-label";
   options.fake_samples = settings.integer("fake-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
   options.valid_image_size = static_cast<int>(settings.integer("valid-image-size"));

@@ -106,7 +106,7 @@ Result<OptimConfig> optim_config(const Settings& settings) {
   config.clip_grad_norm = settings.number("clip-grad-norm");
   config.ema_decay = settings.number("ema");
   config.ema_steps = settings.integer("ema-steps");
-  config.loss = {.binary = settings.text("loss") == "bce",
+  config.loss = {.binary = settings.text("loss") != "cross-entropy",
                  .label_smoothing = settings.number("label-smoothing"),
                  .target_threshold = settings.number("bce-target-threshold")};
   return config;

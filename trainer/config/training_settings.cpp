@@ -63,9 +63,11 @@ constexpr std::array kTrainingSettings{
             "Stop after this many steps in total, 0: no limit. A schedule that depends on the end ends there too",
             "Training", "", 0, kMost}
         .common(),
-    Setting{"early-stopping", Kind::Integer, "0", "N",
-            "End the training after this many validations without a better top-1 accuracy. 0: do not", "Training", "",
-            0, 1e9},
+    Setting{
+        "early-stopping", Kind::Integer, "0", "N",
+        "End the training after this many validations without a better top-1 accuracy, or mean average precision with "
+        "--loss=multi-label. 0: do not",
+        "Training", "", 0, 1e9},
     Setting{"global-batch", Kind::Integer, "0", "N",
             "Images per step of all ranks together, for the same training on any number of ranks. Micro-batches are as "
             "large as --batch-size allows, and --lr is the rate of a step. 0: --batch-size and --grad-accumulation",
@@ -151,8 +153,10 @@ constexpr std::array kTrainingSettings{
             "Training"}
         .common(),
     Setting{
-        "loss", Kind::Choice, "cross-entropy", "cross-entropy|bce",
-        "Loss of the training and of validations. bce: binary cross entropy of each class, the mean over all classes",
+        "loss", Kind::Choice, "cross-entropy", "cross-entropy|bce|multi-label",
+        "Loss of the training and of validations. bce: binary cross entropy of each class, the mean over all classes. "
+        "multi-label: bce for images that may have several classes, or none. The CSV file of --data separates their "
+        "names with blanks",
         "Training"},
     Setting{"bce-target-threshold", Kind::Number, "0", "X",
             "Make targets of --loss=bce 1 if they are above this, and 0 otherwise. 0: leave them", "Training", "", 0,

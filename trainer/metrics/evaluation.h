@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "trainer/metrics/average_precision.h"
 #include "trainer/metrics/running_average.h"
 
 namespace rollcall::metrics {
@@ -19,6 +21,9 @@ struct ClassResult {
   std::int64_t correct_top1 = 0;
   std::int64_t correct_top5 = 0;
   std::int64_t predicted = 0;  ///< images of any class that the model takes for this one
+  // Where images may have several classes, the model takes an image for all with a probability of at least 1/2.
+  std::int64_t correct = 0;  ///< images of the class that the model takes for it
+  double average_precision = 0;
 
   [[nodiscard]] double top1() const {
     return images > 0 ? static_cast<double>(correct_top1) / static_cast<double>(images) : 0;
@@ -37,9 +42,27 @@ struct Evaluation {
   std::vector<ClassResult> classes;  ///< by the model's outputs
   /// Numbers of images by (class, predicted class), without zeros: the confusion matrix.
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> confusion;
+  std::optional<double> mean_average_precision{};  ///< set: images may have several classes; there is no matrix
 
   /// Counts one image of class `label`. `best`: the most probable classes, at least one, at most five.
   void count(std::int64_t label, const std::vector<std::int64_t>& best, double loss);
+};
+
+/// Counts images that may have several classes.
+class SeveralLabels {
+ public:
+  /// `evaluation` outlives the object and has its classes.
+  explicit SeveralLabels(Evaluation& evaluation) : evaluation_(evaluation), scores_(evaluation.classes.size()) {}
+
+  /// Counts one image with the classes `own`. `best`: all classes, the most probable first; `probabilities`: theirs.
+  void count(std::span<const std::uint32_t> own, const std::vector<std::int64_t>& best,
+             const std::vector<double>& probabilities, double loss);
+  /// Computes the average precisions.
+  void finish();
+
+ private:
+  Evaluation& evaluation_;
+  std::vector<std::vector<Scored>> scores_;  ///< by class
 };
 
 // Texts of an evaluation: the JSON of evaluation.json and CSV with a heading. Invalid UTF-8 is replaced in JSON.

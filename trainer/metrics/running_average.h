@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace rollcall::metrics {
 
@@ -35,6 +36,15 @@ struct RunningAverage {
 
  private:
   [[nodiscard]] double over_samples(double sum) const { return samples > 0 ? sum / static_cast<double>(samples) : 0; }
+};
+
+/// The result of a validation.
+struct Validation {
+  RunningAverage sums;
+  std::optional<double> mean_average_precision{};  ///< over all classes; unset: each image has one class
+
+  /// Returns the number by which validations are compared, the higher the better.
+  [[nodiscard]] double quality() const { return mean_average_precision.value_or(sums.top1()); }
 };
 
 }  // namespace rollcall::metrics

@@ -34,10 +34,14 @@ std::vector<std::vector<std::string>> comparison(const std::vector<Run>& runs) {
   for (const auto& [name, values] : differing) {
     rows.front().push_back(name);
   }
-  rows.front().insert(rows.front().end(), {"step", "best top-1", "loss"});
+  const auto is_top1 = [](const Run& run) { return run.valid_precision.empty(); };
+  const char* const best = std::ranges::all_of(runs, is_top1)    ? "best top-1"
+                           : std::ranges::none_of(runs, is_top1) ? "best mAP"
+                                                                 : "best top-1 or mAP";
+  rows.front().insert(rows.front().end(), {"step", best, "loss"});
   std::vector<std::size_t> order(runs.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return runs[i].best_top1; });
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return runs[i].best_quality; });
   for (const std::size_t i : order) {
     const Run& run = runs[i];
     std::vector<std::string> row{run.name};
@@ -45,7 +49,7 @@ std::vector<std::vector<std::string>> comparison(const std::vector<Run>& runs) {
       row.push_back(values[i].empty() ? "-" : values[i]);
     }
     row.push_back(std::to_string(run.step));
-    row.push_back(run.best_top1 >= 0 ? fmt::format("{:.2f} %", 100 * run.best_top1) : "-");
+    row.push_back(run.best_quality >= 0 ? fmt::format("{:.2f} %", 100 * run.best_quality) : "-");
     row.push_back(run.loss.empty() ? "-" : fmt::format("{:.4f}", run.loss.points().back().mean()));
     rows.push_back(std::move(row));
   }

@@ -13,7 +13,8 @@ namespace rollcall::report {
     const std::vector<Run>& runs);
 
 /// Returns a table of the runs, the best validation first: a heading, and a row for each run with the settings that
-/// differ, its step, its best top-1 in percent, and its last training loss ("-" where there is none).
+/// differ, its step, its best top-1 or mean average precision in percent, and its last training loss ("-" where there
+/// is none).
 [[nodiscard]] std::vector<std::vector<std::string>> comparison(const std::vector<Run>& runs);
 
 }  // namespace rollcall::report

@@ -22,6 +22,11 @@ constexpr double kConfusionWidth = 720;
 constexpr double kConfusionLeft = 180;
 constexpr double kConfusionBottom = 24;
 
+/// Returns the number by which classes are compared.
+double quality_of(const Evaluation& evaluation, const ClassResult& one) {
+  return evaluation.mean_average_precision ? one.average_precision : one.top1();
+}
+
 /// Returns the classes that have images, the worst first.
 std::vector<std::size_t> worst_first(const Evaluation& evaluation) {
   std::vector<std::size_t> order;
@@ -30,7 +35,8 @@ std::vector<std::size_t> worst_first(const Evaluation& evaluation) {
       order.push_back(label);
     }
   }
-  std::ranges::stable_sort(order, {}, [&](std::size_t label) { return evaluation.classes[label].top1(); });
+  std::ranges::stable_sort(order, {},
+                           [&](std::size_t label) { return quality_of(evaluation, evaluation.classes[label]); });
   return order;
 }
 
@@ -125,10 +131,18 @@ std::string taken_for(const Evaluation& evaluation, std::size_t label) {
 
 std::string worst_table(const Evaluation& evaluation, const std::vector<std::size_t>& order) {
   constexpr std::size_t kMost = 20;
-  std::vector<std::vector<std::string>> rows{{"class", "images", "top-1", "taken for"}};
+  const bool several = evaluation.mean_average_precision.has_value();
+  std::vector<std::vector<std::string>> rows{
+      several ? std::vector<std::string>{"class", "images", "average precision", "taken for it", "of these right"}
+              : std::vector<std::string>{"class", "images", "top-1", "taken for"}};
   for (std::size_t i = 0; i < std::min(kMost, order.size()); ++i) {
     const ClassResult& one = evaluation.classes[order[i]];
-    rows.push_back({one.name, std::to_string(one.images), percent(one.top1()), taken_for(evaluation, order[i])});
+    rows.push_back({one.name, std::to_string(one.images), percent(quality_of(evaluation, one))});
+    if (several) {
+      rows.back().insert(rows.back().end(), {std::to_string(one.predicted), std::to_string(one.correct)});
+    } else {
+      rows.back().push_back(taken_for(evaluation, order[i]));
+    }
   }
   return html_table(fmt::format("Classes, the worst first ({} of {})", rows.size() - 1, order.size()), rows);
 }
@@ -142,15 +156,20 @@ std::string evaluation_html(const Run& run) {
   }
   const Evaluation& evaluation = *run.evaluation;
   const metrics::RunningAverage& totals = evaluation.totals;
-  return html_table("The last evaluation in this folder (--evaluate)",
-                    {{"what", "value"},
-                     {"weights", evaluation.checkpoint},
-                     {"images", fmt::format("{}, {} of {}", totals.samples, evaluation.split, evaluation.data)},
-                     {"top-1", fmt::format("{:.2f} %", 100 * totals.top1())},
-                     {"top-5", fmt::format("{:.2f} %", 100 * totals.top5())},
-                     {"loss", short_number(totals.loss())},
-                     {"unreadable images", std::to_string(totals.bad())}}) +
-         confusion_map(evaluation, order) + worst_table(evaluation, order);
+  const std::optional<double>& precision = evaluation.mean_average_precision;
+  std::vector<std::vector<std::string>> rows{
+      {"what", "value"},
+      {"weights", evaluation.checkpoint},
+      {"images", fmt::format("{}, {} of {}", totals.samples, evaluation.split, evaluation.data)},
+      {"top-1", fmt::format("{:.2f} %", 100 * totals.top1())},
+      {"top-5", fmt::format("{:.2f} %", 100 * totals.top5())},
+      {"loss", short_number(totals.loss())},
+      {"unreadable images", std::to_string(totals.bad())}};
+  if (precision) {
+    rows.insert(rows.begin() + 3, {"mean average precision", fmt::format("{:.2f} %", 100 * *precision)});
+  }
+  return html_table("The last evaluation in this folder (--evaluate)", rows) +
+         (precision ? "" : confusion_map(evaluation, order)) + worst_table(evaluation, order);
 }
 
 }  // namespace rollcall::report

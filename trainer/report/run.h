@@ -98,7 +98,7 @@ struct Run {
   Series clock;                             ///< seconds since the first start
   Series seconds;                           ///< seconds of the steps; their sum is the time of all steps
   Series samples, bad_samples;              ///< images of the steps, and damaged or unreadable ones
-  Series valid_loss, valid_top1, valid_top5;
+  Series valid_loss, valid_top1, valid_top5, valid_precision;
   Series durable, stall;  ///< seconds of each checkpoint
   Series change_seconds;  ///< seconds of each change of the world in memory, until the next step
   RankGrid ranks;
@@ -119,11 +119,13 @@ struct Run {
   std::int64_t left_out_steps = 0;   ///< skipped steps
   double peak_memory = 0;            ///< bytes, the most of any rank
   double device_peak = 0;            ///< bytes of a device's memory in tensors, the most of any rank; 0: no devices
-  double best_top1 = -1;             ///< of the validations; < 0: none
+  double best_quality = -1;          ///< best top-1 or mean average precision of the validations; < 0: none
   std::int64_t best_step = 0;
   double now = 0;                ///< when the record was read, seconds since the epoch
   std::int64_t clock_jumps = 0;  ///< number of records that are older than the one before them
 
+  /// Returns what best_quality is called: "top-1" or "mAP".
+  [[nodiscard]] const char* quality_name() const { return valid_precision.empty() ? "top-1" : "mAP"; }
   [[nodiscard]] double wall_seconds() const;
   [[nodiscard]] double node_hours() const;
   [[nodiscard]] double core_hours() const;
@@ -167,7 +169,7 @@ class RunReader {
   Start& start();
 
   Run& run_;
-  std::map<std::int64_t, double> validated_;  ///< top-1 by step
+  std::map<std::int64_t, double> validated_;  ///< top-1 or mean average precision by step
 };
 
 /// Adds the notes on the file and on the whole run. Call it after the last record.

@@ -339,24 +339,27 @@ void RunReader::take_change(const ReadRecord& record) {
 
 void RunReader::take_validation(const ReadRecord& record) {
   const std::int64_t step = record.integer("step", 0);
-  const double top1 = record.number("top1");
   run_.valid_loss.add(step, record.number("loss"));
-  run_.valid_top1.add(step, top1);
+  run_.valid_top1.add(step, record.number("top1"));
   run_.valid_top5.add(step, record.number("top5"));
   run_.validation_seconds += or_zero(record.number("seconds"));
-  const double ema_top1 = record.number("ema_top1");  // with --ema it decides which checkpoint is the best
-  if (const double deciding = std::isfinite(ema_top1) ? ema_top1 : top1; std::isfinite(deciding)) {
-    validated_[step] = deciding;
+  run_.valid_precision.add(step, record.number("mean_average_precision"));
+  // The first of these that a record has decides which checkpoint is the best.
+  for (const char* const name : {"ema_mean_average_precision", "mean_average_precision", "ema_top1", "top1"}) {
+    if (const double deciding = record.number(name); std::isfinite(deciding)) {
+      validated_[step] = deciding;
+      break;
+    }
   }
   find_best();
 }
 
 void RunReader::find_best() {
-  run_.best_top1 = -1;
+  run_.best_quality = -1;
   run_.best_step = 0;
-  for (const auto& [step, top1] : validated_) {
-    if (top1 > run_.best_top1) {
-      run_.best_top1 = top1;
+  for (const auto& [step, quality] : validated_) {
+    if (quality > run_.best_quality) {
+      run_.best_quality = quality;
       run_.best_step = step;
     }
   }
@@ -373,7 +376,8 @@ void RunReader::take_resume(std::int64_t step) {
   for (Series* const series :
        {&run_.clock, &run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second, &run_.gpu_load,
         &run_.gpu_memory, &run_.gpu_memory_total, &run_.gpu_watts, &run_.images_per_joule, &run_.data_wait,
-        &run_.samples, &run_.bad_samples, &run_.valid_loss, &run_.valid_top1, &run_.valid_top5}) {
+        &run_.samples, &run_.bad_samples, &run_.valid_loss, &run_.valid_top1, &run_.valid_top5,
+        &run_.valid_precision}) {
     series->forget_after(step);
   }
   for (Series& part : run_.parts) {

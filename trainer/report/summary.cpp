@@ -53,8 +53,9 @@ std::string quality_text(const Run& run) {
   const Point& last = run.loss.points().back();
   std::string text = fmt::format("loss {:.4f}, top-1 {:.2f} % (training, means up to step {})", last.mean(),
                                  100 * (run.top1.empty() ? 0 : run.top1.points().back().mean()), last.last_step);
-  if (run.best_top1 >= 0) {
-    text += fmt::format("; best validation top-1 {:.2f} % after step {}", 100 * run.best_top1, run.best_step);
+  if (run.best_quality >= 0) {
+    text += fmt::format("; best validation {} {:.2f} % after step {}", run.quality_name(), 100 * run.best_quality,
+                        run.best_step);
   }
   return text;
 }
@@ -280,6 +281,7 @@ std::string summary_json(const Run& run) {
                       {"communication_seconds", traced.communication},
                       {"exposed_communication_seconds", traced.exposed}});
   }
+  const bool several = !run.valid_precision.empty();
   const Json all{{"run", run.name},
                  {"file", run.path},
                  {"state", state_of(run)},
@@ -291,8 +293,9 @@ std::string summary_json(const Run& run) {
                  {"starts", run.starts.size()},
                  {"loss", last(run.loss)},
                  {"top1", last(run.top1)},
-                 {"best_top1", run.best_top1 >= 0 ? Json(run.best_top1) : Json()},
-                 {"best_step", run.best_top1 >= 0 ? Json(run.best_step) : Json()},
+                 {"best_top1", run.best_quality >= 0 && !several ? Json(run.best_quality) : Json()},
+                 {"best_mean_average_precision", several ? Json(run.best_quality) : Json()},
+                 {"best_step", run.best_quality >= 0 ? Json(run.best_step) : Json()},
                  {"learning_rate", last(run.learning_rate)},
                  {"bad_samples", static_cast<std::int64_t>(run.bad_samples.sum())},
                  {"images_per_second", run.seconds.sum() > 0 ? Json(run.samples.sum() / run.seconds.sum()) : Json()},

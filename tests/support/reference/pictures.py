@@ -1,4 +1,5 @@
 """What becomes of an image: Pillow decodes, torchvision crops, resizes and changes it; the draws are rollcall's documented ones."""
+import csv
 import math
 import pathlib
 
@@ -289,13 +290,27 @@ class Folder:
         return validation_image(load(path, self.settings), self.settings), label
 
 
+class Listed(Folder):
+    """A CSV file of path,labels,split whose images have several classes, or none: labels are rows of 0 and 1."""
+
+    def __init__(self, settings):
+        self.settings, listed = settings, pathlib.Path(settings["data"])
+        rows = list(csv.DictReader(listed.read_text().splitlines()))
+        classes = sorted({name for row in rows for name in row["labels"].split()})
+        entries = [(listed.parent / row["path"], [float(name in row["labels"].split()) for name in classes]) for row in rows]
+        self.train, self.valid = ([(i, entries[i]) for i, row in enumerate(rows) if row["split"] == part] for part in ("train", "val"))
+        self.outputs = len(classes)
+
+
 def open_data(settings):
-    return Fake(settings) if settings["data"] == "fake" else Folder(settings)
+    if settings["data"] == "fake":
+        return Fake(settings)
+    return Listed(settings) if settings["data"].endswith(".csv") else Folder(settings)
 
 
 def mixed(images, labels, settings, epoch, position):
     """(images, partners' labels, the own labels' weight): MixUp or CutMix of a rank's batch with the sample before each."""
-    mixup, cutmix, partners = settings["mixup"], settings["cutmix"], labels.roll(1)
+    mixup, cutmix, partners = settings["mixup"], settings["cutmix"], labels.roll(1, 0)
     if not (mixup > 0 or cutmix > 0) or len(labels) < 2:
         return images, partners, 1.0
     random = Random(settings["seed"], BATCH_MIX, epoch, position)

@@ -1,6 +1,7 @@
 """The loop: all ranks in one process, one after the other, on torchvision's ResNets with torch's own optimizers."""
 import dataclasses
 import math
+import warnings
 
 import torch
 
@@ -58,14 +59,23 @@ class Sums:
 
     def add(self, outputs, labels, losses, counted):
         choices = outputs.detach().float().topk(min(5, outputs.shape[1]), 1).indices
-        hits = (choices == labels[:, None]) & counted[:, None]
+        own = labels.gather(1, choices) > 0 if labels.ndim == 2 else choices == labels[:, None]
+        hits = own & counted[:, None]
         self.loss += losses.detach().double()[counted].sum().item()
         self.top1 += int(hits[:, 0].sum())
-        self.top5 += int(hits.sum())
+        self.top5 += int(hits.any(1).sum())
         self.samples += int(counted.sum())
 
     def means(self):
         return {"loss": self.loss / self.samples, "top1": self.top1 / self.samples, "top5": self.top5 / self.samples, "samples": self.samples}
+
+
+def mean_average_precision(labels, outputs):
+    """scikit-learn's, of [image][class]; a class without images counts as 0, with a warning there."""
+    from sklearn.metrics import average_precision_score
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return float(average_precision_score(labels.numpy(), outputs.numpy(), average="macro"))
 
 
 def one_cycle(settings, step, steps_per_epoch, top):
@@ -209,6 +219,9 @@ class Training:
             return self.network(images).float()
 
     def losses(self, outputs, labels, partners, weight):
+        if self.settings["loss"] == "multi-label":
+            targets = weight * labels + (1 - weight) * partners
+            return torch.nn.functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none").mean(1)
         if self.settings["loss"] == "bce":
             smoothing, threshold = self.settings["label-smoothing"], self.settings["bce-target-threshold"] or None
             return losses.binary_cross_entropy(outputs, losses.mixup_target(outputs, labels, partners, weight, smoothing), threshold,
@@ -347,7 +360,7 @@ class Training:
     def validation_of(self, network):
         own, self.network = self.network, network
         self.network.eval()
-        settings, sums, size = self.settings, Sums(), self.settings["batch-size"]
+        settings, sums, size, scored = self.settings, Sums(), self.settings["batch-size"], []
         for first in range(0, len(self.data.valid), size):
             found = [self.data.validation(i) for i in range(first, min(first + size, len(self.data.valid)))]
             labels = torch.tensor([label for _, label in found])
@@ -356,13 +369,16 @@ class Training:
             outputs = self.outputs(images)
             if settings["valid-flip"]:
                 outputs = (outputs + self.outputs(torch.flip(images, dims=[3]))) / 2
-            if settings["loss"] == "bce":
+            if settings["loss"] == "multi-label":
+                of_images = torch.nn.functional.binary_cross_entropy_with_logits(outputs, labels, reduction="none").mean(1)
+                scored.append((labels, outputs))
+            elif settings["loss"] == "bce":
                 of_images = losses.binary_cross_entropy(outputs, torch.nn.functional.one_hot(labels, outputs.shape[1]).float())
             else:
                 of_images = torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
             sums.add(outputs, labels, of_images, torch.ones(len(labels), dtype=torch.bool))
         self.network = own
-        return sums.means()
+        return sums.means() | ({"mean_average_precision": mean_average_precision(*map(torch.cat, zip(*scored)))} if scored else {})
 
     def run(self):
         for epoch in range(self.settings["epochs"]):

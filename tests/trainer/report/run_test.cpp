@@ -168,12 +168,12 @@ TEST_F(RunTest, IgnoresVoidValidationsForTheBest) {
   const std::string first = begin(100) + step(1, 111) + valid(1, 0.25, 112) + step(2, 113) + valid(2, 0.5, 114);
   EXPECT_EQ(read(first).best_step, 2);
   const RunOfTest back = read(first + begin(200, 1) + resume(1) + step(2, 211) + valid(2, 0.125, 212));
-  EXPECT_EQ(back.best_top1, 0.25);
+  EXPECT_EQ(back.best_quality, 0.25);
   EXPECT_EQ(back.best_step, 1);
   const RunOfTest anew = read(first + begin(200, 0) + step(1, 211) + valid(1, 0, 212));
-  EXPECT_EQ(anew.best_top1, 0);
+  EXPECT_EQ(anew.best_quality, 0);
   EXPECT_EQ(anew.loss.points().size(), 1U);
-  EXPECT_EQ(read(first + begin(200, 0)).best_top1, -1);
+  EXPECT_EQ(read(first + begin(200, 0)).best_quality, -1);
 }
 
 TEST_F(RunTest, TheAverageOfTheWeightsDecidesWhichValidationIsTheBest) {
@@ -184,7 +184,7 @@ TEST_F(RunTest, TheAverageOfTheWeightsDecidesWhichValidationIsTheBest) {
                        step, top1, ema_top1);
   };
   const RunOfTest run = read(begin(100) + step(1, 111) + valid(1, 0.5, 0.75) + step(2, 112) + valid(2, 0.625, 0.5));
-  EXPECT_EQ(run.best_top1, 0.75);
+  EXPECT_EQ(run.best_quality, 0.75);
   EXPECT_EQ(run.best_step, 1);
 }
 
@@ -241,7 +241,7 @@ TEST_F(RunTest, TimeBudgetAddsUpToTheWallTime) {
   EXPECT_EQ(time_budget(run).front().second, 10);
   EXPECT_EQ(run.part_seconds[0], 0.5);       // data
   EXPECT_EQ(run.part_seconds.back(), 0.25);  // what is in no part
-  EXPECT_EQ(run.best_top1, 0.5);
+  EXPECT_EQ(run.best_quality, 0.5);
   EXPECT_THAT(advice(run).front(), HasSubstr("of the time went into 1 start: "));
 }
 

@@ -62,6 +62,9 @@ def compare_records(ours, theirs, tolerance):
             assert abs(our[prefix + "loss"] - their[prefix + "loss"]) <= tolerance * their[prefix + "loss"], where
             for name in ("top1", "top5"):
                 assert abs(our[prefix + name] - their[prefix + name]) * their["samples"] < 1.5, where
+            precision = prefix + "mean_average_precision"
+            assert (precision in our) == (precision in their), where
+            assert abs(our.get(precision, 0) - their.get(precision, 0)) <= 1e-6, where
 
 
 def distance(ours, theirs, start, names):

@@ -9,6 +9,7 @@
 #include "trainer/data/image/image_decoder.h"
 #include "trainer/data/pixels.h"
 #include "trainer/data/sources/image_source.h"
+#include "trainer/data/sources/label_sets.h"
 #include "trainer/data/transforms/uint8_image.h"
 
 namespace rollcall::data {
@@ -51,6 +52,8 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Returns the name of each label.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
+  /// Returns the classes of each label, if images may have several; else null.
+  [[nodiscard]] virtual const LabelSets* label_sets() const { return nullptr; }
   /// Returns the label of sample `index`, 0 ... class_names().size() - 1.
   [[nodiscard]] virtual std::int64_t label(std::int64_t index) const = 0;
   /// Reads sample `index` as augmented in `epoch` into `out`, normalised, in its size; the result depends on these

@@ -18,6 +18,7 @@
 #include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/image_source.h"
 #include "trainer/data/sources/label_list.h"
+#include "trainer/data/sources/label_sets.h"
 #include "trainer/data/sources/source_indices.h"
 
 namespace rollcall::data {
@@ -96,37 +97,48 @@ Datasets make_fake(const DataOptions& options) {
 
 using Source = std::shared_ptr<const ImageSource>;
 
+/// `class_names`: those that were given; empty: those of the training images.
 Datasets make_images(const DataOptions& options, const Source& train, ImageDataset::Members train_members,
-                     const Source& valid, ImageDataset::Members valid_members) {
+                     const Source& valid, ImageDataset::Members valid_members,
+                     const std::vector<std::string>& class_names) {
+  using Sets = std::shared_ptr<const LabelSets>;
+  const bool several = options.several_labels;
+  const Sets of_train = several ? std::make_shared<const LabelSets>(train->class_names(), class_names) : nullptr;
+  const Sets of_valid =
+      several ? std::make_shared<const LabelSets>(valid->class_names(), of_train->class_names()) : nullptr;
   Datasets datasets;
-  datasets.class_names = train->class_names();
+  datasets.class_names = several ? of_train->class_names() : train->class_names();
   datasets.num_classes = static_cast<std::int64_t>(datasets.class_names.size());
   datasets.identity = train->identity();
   datasets.valid_identity = valid == train ? datasets.identity : valid->identity();
   datasets.train =
-      std::make_shared<ImageDataset>(train, std::move(train_members), train_transform(options), options.seed);
+      std::make_shared<ImageDataset>(train, std::move(train_members), train_transform(options), options.seed, of_train);
   datasets.valid =
-      std::make_shared<ImageDataset>(valid, std::move(valid_members), eval_transform(options), options.seed);
+      std::make_shared<ImageDataset>(valid, std::move(valid_members), eval_transform(options), options.seed, of_valid);
   return datasets;
 }
 
-Result<Datasets> split_source(const DataOptions& options, const Source& source) {
+Result<Datasets> split_source(const DataOptions& options, const Source& source,
+                              const std::vector<std::string>& class_names = {}) {
   Split split = split_85_10_5(source->size(), options.seed);
   ImageDataset::Members evaluated = members_of(split, options.evaluated);
   if (evaluated && evaluated->empty()) {
     return fail("--data", options.source, "holds too few images to be split into training and validation",
                 "adding images, or naming a folder that holds train and val", ErrorKind::BadData);
   }
-  Datasets datasets = make_images(options, source, std::move(split.train), source, std::move(evaluated));
+  Datasets datasets = make_images(options, source, std::move(split.train), source, std::move(evaluated), class_names);
   datasets.split_by_seed = true;
   return datasets;
 }
 
 Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts,
                            const std::vector<std::string>& class_names, SourceIndices& indices) {
-  ASSIGN_OR_RETURN(const Source train, open_source(*parts.train, indices, class_names));
-  ASSIGN_OR_RETURN(const Source valid, open_source(*parts.valid, indices, train->class_names()));
-  const std::string difference = class_difference(train->class_names(), valid->class_names());
+  const bool several = options.several_labels;
+  ASSIGN_OR_RETURN(const Source train, open_source(*parts.train, indices, {class_names, several}));
+  const std::vector<std::string> classes =
+      several ? LabelSets(train->class_names(), class_names).class_names() : train->class_names();
+  ASSIGN_OR_RETURN(const Source valid, open_source(*parts.valid, indices, {classes, several}));
+  const std::string difference = several ? "" : class_difference(classes, valid->class_names());
   if (!difference.empty()) {
     return fail("--data", *parts.valid, "its classes differ from those of " + *parts.train + ": it " + difference,
                 "giving both sets the same class names", ErrorKind::BadData);
@@ -136,7 +148,8 @@ Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts,
     return fail("--evaluate-split", part, options.source + " is a folder with a training and a validation set",
                 "--evaluate-split=valid, or --data=FOLDER --evaluate-split=all with the folder of one set");
   }
-  return make_images(options, train, std::nullopt, options.evaluated == Part::Train ? train : valid, std::nullopt);
+  return make_images(options, train, std::nullopt, options.evaluated == Part::Train ? train : valid, std::nullopt,
+                     class_names);
 }
 
 std::vector<std::int64_t> members_of(const SampleIndex& index, ListedPart part) {
@@ -152,11 +165,11 @@ std::vector<std::int64_t> members_of(const SampleIndex& index, ListedPart part) 
 /// Opens a list of labels, which may name the part of each picture.
 Result<Datasets> one_list(const DataOptions& options, const std::vector<std::string>& class_names,
                           SourceIndices& indices) {
-  ASSIGN_OR_RETURN(ImageTree tree, read_label_list(options.source, class_names, indices));
+  ASSIGN_OR_RETURN(ImageTree tree, read_label_list(options.source, {class_names, options.several_labels}, indices));
   const SampleIndex index = tree.index;
   const auto source = std::make_shared<ImageFolder>(std::move(tree));
   if (index.entry(0).shard == static_cast<std::uint32_t>(ListedPart::Unnamed)) {
-    return split_source(options, source);
+    return split_source(options, source, class_names);
   }
   std::vector<std::int64_t> train = members_of(index, ListedPart::Train);
   std::vector<std::int64_t> valid = members_of(index, ListedPart::Valid);
@@ -174,7 +187,7 @@ Result<Datasets> one_list(const DataOptions& options, const std::vector<std::str
     return fail("--evaluate-split", "test", options.source + " has no row with split=test", "--evaluate-split=valid",
                 ErrorKind::BadData);
   }
-  Datasets datasets = make_images(options, source, std::move(train), source, std::move(evaluated));
+  Datasets datasets = make_images(options, source, std::move(train), source, std::move(evaluated), class_names);
   datasets.identity = datasets.valid_identity = index.identity_with_shards();  // the parts
   return datasets;
 }
@@ -190,6 +203,18 @@ Result<std::vector<std::string>> given_class_names(const DataOptions& options, c
   return class_names_in(options.class_names);
 }
 
+/// Only lists of labels can name several classes for an image.
+Result<void> check_several_labels(const DataOptions& options, const DataParts& parts) {
+  for (const std::string& part : {parts.train.value_or(options.source), parts.valid.value_or(options.source)}) {
+    if (options.several_labels && !is_label_list(part)) {
+      return fail("--loss", "multi-label",
+                  "has no effect without a CSV file as --data: images of " + part + " have one class each",
+                  "--loss=bce");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices) {
@@ -199,6 +224,7 @@ Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indice
   const bool fake = options.source == "fake";
   ASSIGN_OR_RETURN(const DataParts parts, fake ? Result(DataParts()) : find_parts(options.source));
   ASSIGN_OR_RETURN(const std::vector<std::string> class_names, given_class_names(options, parts));
+  RETURN_IF_ERROR(check_several_labels(options, parts));
   if (fake) {
     return make_fake(options);
   }
@@ -258,8 +284,12 @@ Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, Resize& plan) {
 }  // namespace
 
 ImageDataset::ImageDataset(std::shared_ptr<const ImageSource> source, Members members, Transform transform,
-                           std::uint64_t seed)
-    : source_(std::move(source)), members_(std::move(members)), transform_(transform), seed_(seed) {}
+                           std::uint64_t seed, std::shared_ptr<const LabelSets> label_sets)
+    : source_(std::move(source)),
+      members_(std::move(members)),
+      transform_(transform),
+      seed_(seed),
+      label_sets_(std::move(label_sets)) {}
 
 Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                                         Workspace& workspace) const {

@@ -19,7 +19,7 @@ struct Datasets {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> valid;
   std::int64_t num_classes = 0;          ///< outputs of the model; 1000 for fake data, as in the Jülich recipe
-  std::vector<std::string> class_names;  ///< the name of each label
+  std::vector<std::string> class_names;  ///< the name of each class
   DataIdentity identity = {};            ///< identifies the source of the training images, before the split
   DataIdentity valid_identity = {};      ///< identifies the source of the validation images
   bool split_by_seed = false;  ///< whether the seed decided which images are for training and which for validation
@@ -27,14 +27,15 @@ struct Datasets {
 
 /// Opens the data. If find_parts() finds a training and a validation set in the folder, both are used and must have the
 /// same classes; a list of labels for validation has those of the training set. A list of labels with a column `split`
-/// holds both. Any other source that open_source() accepts, and fake data, is split 85/10/5 by the seed; the last
-/// part is held out. DataOptions::evaluated may name another part for the validation set.
+/// holds both. With DataOptions::several_labels only lists of labels are read. Any other source that open_source()
+/// accepts, and fake data, is split 85/10/5 by the seed; the last part is held out. DataOptions::evaluated may name
+/// another part for the validation set.
 ///
 /// Errors: Usage: sizes, crop ranges; those of open_source() and find_parts(); BadData: the classes differ, or there
 /// are too few images to split. Reads folders and tables but no pictures, and only what is not in `indices`.
 [[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices);
 
-/// Returns the indices of each label's samples, in ascending order.
+/// Returns the indices of each label's samples, in ascending order. Not for images with several labels.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> samples_by_label(const Dataset& dataset);
 
 /// Returns all pictures of `source` with the transform of validation images. Errors (Usage): sizes.
@@ -47,13 +48,15 @@ class ImageDataset : public Dataset {
   /// The indices in the source of the dataset's pictures, in the order of the dataset; unset: all pictures.
   using Members = std::optional<std::vector<std::int64_t>>;
 
-  /// `seed` is the seed of the augmentation.
-  ImageDataset(std::shared_ptr<const ImageSource> source, Members members, Transform transform, std::uint64_t seed);
+  /// `seed` is the seed of the augmentation. `label_sets`: null if each image has one class.
+  ImageDataset(std::shared_ptr<const ImageSource> source, Members members, Transform transform, std::uint64_t seed,
+               std::shared_ptr<const LabelSets> label_sets = nullptr);
 
   [[nodiscard]] std::int64_t size() const override {
     return members_ ? static_cast<std::int64_t>(members_->size()) : source_->size();
   }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return source_->class_names(); }
+  [[nodiscard]] const LabelSets* label_sets() const override { return label_sets_.get(); }
   [[nodiscard]] std::int64_t label(std::int64_t index) const override { return source_->label(number(index)); }
   [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                                           Workspace& workspace) const override;
@@ -68,6 +71,7 @@ class ImageDataset : public Dataset {
   Members members_;
   Transform transform_;
   std::uint64_t seed_;
+  std::shared_ptr<const LabelSets> label_sets_;
 };
 
 /// The numbers of labels and of model outputs for fake data in the Jülich recipe.

@@ -15,6 +15,7 @@ enum class Part { Valid, Train, Test, All };
 struct DataOptions {
   std::string source = "fake";       ///< "fake" or a path; see make_datasets()
   std::string class_names = {};      ///< file with the class names of a list of labels; empty: its labels, sorted
+  bool several_labels = false;       ///< the images of a list of labels may have several classes, or none
   std::int64_t fake_samples = 1000;  ///< number of synthetic images before the split, for source "fake"
   int image_size = 224;              ///< height and width of the model's input
   int valid_image_size = 0;          ///< the same for validation; 0: image_size

@@ -21,21 +21,33 @@ at::ScalarType scalar_type(PixelType type) {
   return type == PixelType::Float32 ? at::kFloat : type == PixelType::BFloat16 ? at::kBFloat16 : at::kByte;
 }
 
-BatchSlot::BatchSlot(const LoaderOptions& options)
-    : options_(options), errors_(static_cast<std::size_t>(options.batch_size)) {}
+BatchSlot::BatchSlot(const LoaderOptions& options, const LabelSets* sets)
+    : options_(options),
+      sets_(sets),
+      set_numbers_(sets == nullptr ? 0 : 2 * static_cast<std::size_t>(options.batch_size)),
+      errors_(static_cast<std::size_t>(options.batch_size)) {}
 
 void BatchSlot::make_tensors() {
   const auto like = at::TensorOptions().pinned_memory(options_.pinned);
   images_ = at::empty({options_.batch_size, 3, options_.image_size, options_.image_size},
                       like.dtype(scalar_type(options_.pixel_type)), at::MemoryFormat::ChannelsLast);
-  labels_ = at::zeros({options_.batch_size}, like.dtype(at::kLong));
+  const auto new_labels = [&] {
+    return sets_ == nullptr ? at::zeros({options_.batch_size}, like.dtype(at::kLong))
+                            : at::zeros({options_.batch_size, sets_->width()}, like.dtype(at::kFloat));
+  };
+  labels_ = new_labels();
   counted_ = at::ones({options_.batch_size}, like.dtype(at::kBool));
   if (options_.mixing.mixes_batches()) {
-    second_labels_ = at::zeros({options_.batch_size}, like.dtype(at::kLong));
-    second_label_values_ = second_labels_.data_ptr<std::int64_t>();
+    second_labels_ = new_labels();
   }
   pixels_ = static_cast<std::byte*>(images_.data_ptr());
-  label_values_ = labels_.data_ptr<std::int64_t>();
+  if (sets_ != nullptr) {
+    label_values_ = set_numbers_.data();
+    second_label_values_ = label_values_ + options_.batch_size;
+  } else {
+    label_values_ = labels_.data_ptr<std::int64_t>();
+    second_label_values_ = second_labels_.defined() ? second_labels_.data_ptr<std::int64_t>() : nullptr;
+  }
   counted_values_ = counted_.data_ptr<bool>();
 }
 
@@ -167,11 +179,24 @@ void BatchSlot::mix() {
   mix_batch(mix_, mixed_places_, last_place_);
 }
 
+void BatchSlot::write_rows() {
+  const auto width = static_cast<std::size_t>(sets_->width());
+  for (at::Tensor* const rows : {&labels_, &second_labels_}) {
+    const std::int64_t* const numbers = rows == &labels_ ? label_values_ : second_label_values_;
+    for (std::size_t i = 0; rows->defined() && i < samples_.size(); ++i) {
+      sets_->write_row(numbers[i], {rows->data_ptr<float>() + i * width, width});
+    }
+  }
+}
+
 void BatchSlot::wait() const { ready_.wait(false, std::memory_order_acquire); }
 
 Result<Batch> BatchSlot::take() {
   if (failure_) {
     return *failure_;
+  }
+  if (sets_ != nullptr) {
+    write_rows();
   }
   Batch batch;
   const auto n = static_cast<std::int64_t>(samples_.size());

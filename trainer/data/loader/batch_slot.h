@@ -21,7 +21,8 @@ namespace rollcall::data {
 /// hands the slot over.
 class BatchSlot {
  public:
-  explicit BatchSlot(const LoaderOptions& options);
+  /// `sets` outlives the slot; null: each sample has one class.
+  explicit BatchSlot(const LoaderOptions& options, const LabelSets* sets = nullptr);
 
   /// Called by the consumer after the previous batch was taken or cancelled: starts a batch for a step of the sampler.
   void open(const Sampler& sampler, std::int64_t step);
@@ -39,6 +40,7 @@ class BatchSlot {
   void complete() noexcept;
   [[nodiscard]] bool replace_bad_samples();
   void mix();
+  void write_rows();
   void make_tensors();
   /// The bytes of one sample.
   [[nodiscard]] std::size_t place_bytes() const {
@@ -52,10 +54,12 @@ class BatchSlot {
   [[nodiscard]] std::optional<std::size_t> next_good(std::size_t i) const;
 
   const LoaderOptions options_;
+  const LabelSets* const sets_;
 
   at::Tensor images_;  // memory for batch_size samples; a batch is a prefix of it
   at::Tensor labels_;
-  at::Tensor second_labels_;  // with mixing; else undefined
+  at::Tensor second_labels_;               // with mixing; else undefined
+  std::vector<std::int64_t> set_numbers_;  // the samples' labels, then their partners', that become rows of labels_
   at::Tensor counted_;
   std::byte* pixels_ = nullptr;  // the tensors' memory, so that worker threads touch no tensor
   std::int64_t* label_values_ = nullptr;

@@ -63,7 +63,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
       workspace_(options.decode) {
   assert(options.workers >= 0 && options.prefetch >= 1 && options.image_size >= 1 && options.batch_size >= 1);
   for (std::int64_t i = 0; i < ahead_ + 1 + options.held; ++i) {  // one more for the batch that the caller holds
-    ring_.push_back(std::make_unique<BatchSlot>(options_));
+    ring_.push_back(std::make_unique<BatchSlot>(options_, dataset_->label_sets()));
   }
 }
 

@@ -20,8 +20,8 @@ namespace rollcall::data {
 /// else holds them.
 struct Batch {
   at::Tensor images;         ///< float32 or bfloat16 [n, 3, image_size, image_size], memory format channels_last
-  at::Tensor labels;         ///< int64 [n]
-  at::Tensor second_labels;  ///< int64 [n]: the label that has the rest of the weight; undefined without mixing
+  at::Tensor labels;         ///< int64 [n]; of images with several classes float32 [n, LabelSets::width()] of 0 and 1
+  at::Tensor second_labels;  ///< like labels: those that have the rest of the weight; undefined without mixing
   double label_weight = 1;   ///< weight of `labels`; `second_labels` has 1 - label_weight
   at::Tensor label_weights;  ///< float32 [2]: both weights, if a device reads them; else undefined
   at::Tensor kept;           ///< see ResNetImpl::forward(); undefined: the model drops nothing. Set by the step

@@ -173,7 +173,7 @@ Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder
 }  // namespace
 
 Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices,
-                                                       const std::vector<std::string>& class_names) {
+                                                       const ListOptions& list) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     return open_folder(path, indices);
@@ -183,7 +183,7 @@ Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, 
     return shards ? TarSource::open(*shards, indices) : shards.error();
   }
   if (is_label_list(path)) {
-    ASSIGN_OR_RETURN(ImageTree tree, read_label_list(path, class_names, indices));
+    ASSIGN_OR_RETURN(ImageTree tree, read_label_list(path, list, indices));
     return std::shared_ptr<const ImageSource>(std::make_shared<ImageFolder>(std::move(tree)));
   }
   return is_shard(path) ? TarSource::open({path}, indices) : PackedSource::open(path);

@@ -53,15 +53,21 @@ class ImageSource {
   [[nodiscard]] virtual std::string describe(std::int64_t index) const = 0;
 };
 
+/// How a list of labels is read.
+struct ListOptions {
+  std::vector<std::string> class_names = {};  ///< in the order of their numbers; empty: those of all rows, sorted
+  bool several = false;                       ///< an image may have several classes, or none
+};
+
 /// Opens the source that `path` names, and adds its index to `indices`:
-///  - a file: a packed file that rollcall-pack wrote, one WebDataset shard (*.tar), or a list of labels (*.csv), whose
-///    classes are `class_names` (empty: see read_label_list());
+///  - a file: a packed file that rollcall-pack wrote, one WebDataset shard (*.tar), or a list of labels (*.csv), which
+///    is read by `list`;
 ///  - a folder with *.tar files: these shards, sorted by name; any other folder: one sub-folder per class;
 ///  - otherwise a pattern of shards with '*', '?', '[...]' and WebDataset's "{000..146}": "/data/train-{000..146}.tar".
 /// A packed file holds its own index. What a source leaves out becomes a warning in `indices`. Errors: NoInput: nothing
 /// has this name; those of the source. Call from one thread at a time (HDF5).
 [[nodiscard]] Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices,
-                                                                     const std::vector<std::string>& class_names = {});
+                                                                     const ListOptions& list = {});
 
 /// Returns the shards that match a pattern, in the syntax of open_source(); a shard of a range need not exist. Errors
 /// (NoInput): not a pattern; no shard; a folder that cannot be listed.

@@ -1,6 +1,7 @@
 #include "trainer/data/sources/label_list.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "runtime/base/small_file.h"
 #include "trainer/data/sources/csv_rows.h"
 #include "trainer/data/sources/data_parts.h"
+#include "trainer/data/sources/label_sets.h"
 #include "trainer/data/sources/left_out.h"
 
 namespace rollcall::data {
@@ -25,6 +27,11 @@ namespace fs = std::filesystem;
 Error wrong_row(const std::string& file, std::int64_t row, const std::string& reason, const std::string& advice,
                 ErrorKind kind = ErrorKind::BadData) {
   return fail("--data", fmt::format("{}, row {}", file, row), reason, advice, kind);
+}
+
+Error unknown_label(const std::string& file, std::int64_t row, const std::string& label) {
+  return wrong_row(file, row, fmt::format("has the unknown label '{}'", label),
+                   "correcting it, or adding it to the class names");
 }
 
 struct Row {
@@ -42,13 +49,17 @@ struct Columns {
   std::size_t count = 0;
 };
 
-Result<Columns> columns_of(const std::string& file, const std::vector<std::string>& header) {
+Result<Columns> columns_of(const std::string& file, const std::vector<std::string>& header, bool several) {
   const auto place = [&](std::string_view name) {
     const auto found = std::find(header.begin(), header.end(), name);
     return found == header.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - header.begin()));
   };
   const std::optional<std::size_t> path = place("path") ? place("path") : place("id");
-  const std::optional<std::size_t> label = place("label");
+  const std::optional<std::size_t> label = place("label") ? place("label") : place("labels");
+  if (label && !place("label") && !several) {
+    return wrong_row(file, 1, "has a column labels, but the training gives each image one class",
+                     "--loss=multi-label, or calling the column label");
+  }
   if (!path || !label) {
     return wrong_row(file, 1, fmt::format("names no column {}", path ? "label" : "path or id"),
                      "beginning the file with a row such as path,label");
@@ -68,7 +79,7 @@ Result<ListedPart> part_of(const std::string& file, std::int64_t row, const std:
              : wrong_row(file, row, fmt::format("names the part '{}'", split), "writing train, val or test");
 }
 
-Result<std::vector<Row>> rows_of(const std::string& file, SourceIndices& indices) {
+Result<std::vector<Row>> rows_of(const std::string& file, bool several, SourceIndices& indices) {
   std::string text;
   if (const FileReading reading = read_small_file(file, kMostCsvBytes, text); !reading.reason.empty()) {
     return fail("--data", file, "cannot be read: " + reading.reason, "checking the file and its permissions",
@@ -77,7 +88,7 @@ Result<std::vector<Row>> rows_of(const std::string& file, SourceIndices& indices
   CsvRows csv(text);
   std::vector<std::string> fields;
   (void)csv.next(fields);
-  ASSIGN_OR_RETURN(const Columns columns, columns_of(file, fields));
+  ASSIGN_OR_RETURN(const Columns columns, columns_of(file, fields, several));
   std::vector<Row> rows;
   while (csv.next(fields)) {
     if (csv.has_open_quote()) {
@@ -88,7 +99,7 @@ Result<std::vector<Row>> rows_of(const std::string& file, SourceIndices& indices
                        "putting fields that contain a comma into quotes");
     }
     Row row{csv.number(), fields[columns.path], fields[columns.label]};
-    if (row.path.empty() || row.label.empty()) {
+    if (row.path.empty() || (row.label.empty() && !several)) {
       return wrong_row(file, row.number, row.path.empty() ? "has no path" : "has no label", "correcting the row");
     }
     if (columns.split) {
@@ -138,6 +149,28 @@ class Pictures {
   fs::path beside_;
 };
 
+/// Checks the classes of the rows, and makes each label the sorted names with a blank between.
+Result<void> check_classes(const std::string& file, const std::vector<std::string>& class_names,
+                           std::vector<Row>& rows) {
+  const std::set<std::string_view> known(class_names.begin(), class_names.end());
+  bool any = false;
+  for (Row& row : rows) {
+    const std::vector<std::string> names = names_in_cell(row.label);
+    if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+      return wrong_row(file, row.number, fmt::format("has the label '{}' twice", *twice), "removing one of them");
+    }
+    const auto unknown = std::ranges::find_if_not(names, [&](const auto& name) { return known.contains(name); });
+    if (!known.empty() && unknown != names.end()) {
+      return unknown_label(file, row.number, *unknown);
+    }
+    row.label = fmt::format("{}", fmt::join(names, " "));
+    any = any || !names.empty();
+  }
+  return any ? Result<void>()
+             : fail("--data", file, "gives no image a class", "writing class names into the column of labels",
+                    ErrorKind::BadData);
+}
+
 std::vector<std::string> labels_of(const std::vector<Row>& rows) {
   std::set<std::string> labels;
   for (const Row& row : rows) {
@@ -146,11 +179,12 @@ std::vector<std::string> labels_of(const std::vector<Row>& rows) {
   return {labels.begin(), labels.end()};
 }
 
-Result<SampleIndex> index_list(const std::string& source, const std::string& file,
-                               const std::vector<std::string>& class_names, SourceIndices& indices) {
-  SampleIndex::About about{.source = source, .class_names = class_names, .stamps = {file_stamp(file)}};
-  ASSIGN_OR_RETURN(std::vector<Row> rows, rows_of(file, indices));
-  if (class_names.empty()) {
+Result<SampleIndex> index_list(const std::string& source, const std::string& file, const ListOptions& options,
+                               SourceIndices& indices) {
+  SampleIndex::About about{.source = source, .class_names = options.class_names, .stamps = {file_stamp(file)}};
+  ASSIGN_OR_RETURN(std::vector<Row> rows, rows_of(file, options.several, indices));
+  RETURN_IF_ERROR(options.several ? check_classes(file, options.class_names, rows) : Result<void>());
+  if (options.several || options.class_names.empty()) {
     about.class_names = labels_of(rows);
   }
   constexpr std::size_t kRowsATime = 256;
@@ -173,8 +207,7 @@ Result<SampleIndex> index_list(const std::string& source, const std::string& fil
   for (const Row& row : rows) {
     const auto label = labels.find(row.label);
     if (label == labels.end()) {
-      return wrong_row(file, row.number, fmt::format("has the unknown label '{}'", row.label),
-                       "correcting it, or adding it to the class names");
+      return unknown_label(file, row.number, row.label);
     }
     samples.add({.shard = static_cast<std::uint32_t>(row.part), .label = label->second}, row.path);
   }
@@ -185,14 +218,14 @@ Result<SampleIndex> index_list(const std::string& source, const std::string& fil
 
 bool is_label_list(const std::string& path) { return last_ending(fs::path(path).filename().string()) == "csv"; }
 
-Result<ImageTree> read_label_list(const std::string& path, const std::vector<std::string>& class_names,
-                                  SourceIndices& indices) {
+Result<ImageTree> read_label_list(const std::string& path, const ListOptions& options, SourceIndices& indices) {
   std::error_code ignored;
   const fs::path absolute = fs::absolute(path, ignored);
-  const std::string source = fmt::format("list of {} in classes {}:{}\n{}", picture_endings(), class_names.size(),
-                                         checksum_of_names(class_names), absolute.string());
+  const std::string source =
+      fmt::format("list of {} in {} {}:{}\n{}", picture_endings(), options.several ? "sets of classes" : "classes",
+                  options.class_names.size(), checksum_of_names(options.class_names), absolute.string());
   ASSIGN_OR_RETURN(SampleIndex index,
-                   indices.get_or_make(source, [&] { return index_list(source, path, class_names, indices); }));
+                   indices.get_or_make(source, [&] { return index_list(source, path, options, indices); }));
   const fs::path folder = fs::path(path).parent_path();
   return ImageTree{folder.empty() ? "." : folder.string(), std::move(index)};
 }

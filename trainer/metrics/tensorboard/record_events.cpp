@@ -21,23 +21,26 @@ struct Curve {
   bool zero_is_unknown = false;
 };
 
-constexpr std::array kCurves{Curve{"step", "loss", "training/loss"},
-                             Curve{"step", "top1", "training/top1"},
-                             Curve{"step", "top5", "training/top5"},
-                             Curve{"step", "learning_rate", "training/learning_rate"},
-                             Curve{"step", "gradient_norm", "training/gradient_norm"},
-                             Curve{"step", "loss_scale", "training/loss_scale"},
-                             Curve{"step", "images_per_second", "speed/images_per_second", true},
-                             Curve{"step", "images_per_joule", "speed/images_per_joule"},
-                             Curve{"step", "gpu_load", "gpu/load"},
-                             Curve{"step", "gpu_memory_mib", "gpu/memory_mib"},
-                             Curve{"step", "gpu_watts", "gpu/watts"},
-                             Curve{"validation", "loss", "validation/loss"},
-                             Curve{"validation", "top1", "validation/top1"},
-                             Curve{"validation", "top5", "validation/top5"},
-                             Curve{"validation", "ema_loss", "validation/ema_loss"},
-                             Curve{"validation", "ema_top1", "validation/ema_top1"},
-                             Curve{"validation", "ema_top5", "validation/ema_top5"}};
+constexpr std::array kCurves{
+    Curve{"step", "loss", "training/loss"},
+    Curve{"step", "top1", "training/top1"},
+    Curve{"step", "top5", "training/top5"},
+    Curve{"step", "learning_rate", "training/learning_rate"},
+    Curve{"step", "gradient_norm", "training/gradient_norm"},
+    Curve{"step", "loss_scale", "training/loss_scale"},
+    Curve{"step", "images_per_second", "speed/images_per_second", true},
+    Curve{"step", "images_per_joule", "speed/images_per_joule"},
+    Curve{"step", "gpu_load", "gpu/load"},
+    Curve{"step", "gpu_memory_mib", "gpu/memory_mib"},
+    Curve{"step", "gpu_watts", "gpu/watts"},
+    Curve{"validation", "loss", "validation/loss"},
+    Curve{"validation", "top1", "validation/top1"},
+    Curve{"validation", "top5", "validation/top5"},
+    Curve{"validation", "mean_average_precision", "validation/mean_average_precision"},
+    Curve{"validation", "ema_loss", "validation/ema_loss"},
+    Curve{"validation", "ema_top1", "validation/ema_top1"},
+    Curve{"validation", "ema_top5", "validation/ema_top5"},
+    Curve{"validation", "ema_mean_average_precision", "validation/ema_mean_average_precision"}};
 
 /// Returns the number with this name, or NaN where there is none.
 double number_of(const Record& record, std::string_view name) {

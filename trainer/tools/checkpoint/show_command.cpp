@@ -91,8 +91,12 @@ std::string progress_text(const CheckpointFile& file) {
 
 std::string best_text(const CheckpointFile& file) {
   const auto step = file.value<std::int64_t>("/progress/best_step");
-  const auto top1 = file.value<double>("/progress/best_metric");
-  return step && *step >= 0 && top1 ? fmt::format("validation top-1 {:.2f} % after step {}", 100 * *top1, *step) : "";
+  const auto metric = file.value<double>("/progress/best_metric");
+  const Json::json_pointer loss("/loss/value");
+  const Json settings = Json::parse(file.value<std::string>("/config/json").value_or(""), nullptr, false);
+  const char* const name = settings.contains(loss) && settings[loss] == "multi-label" ? "mAP" : "top-1";
+  return step && *step >= 0 && metric ? fmt::format("validation {} {:.2f} % after step {}", name, 100 * *metric, *step)
+                                      : "";
 }
 
 /// Returns "lr=0.1 model=resnet50": the settings that were given, and always the model and the data.

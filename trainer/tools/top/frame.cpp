@@ -88,7 +88,7 @@ std::string last_numbers(const Run& run) {
   std::string text =
       fmt::format("epoch {}/{}  loss {:.4f}  top-1 {:.2f} %  lr {:.3g}  {:.1f} images/s", run.epoch_shown(), run.epochs,
                   last(run.loss), 100 * last(run.top1), last(run.learning_rate), last(run.images_per_second));
-  return text + (run.best_top1 >= 0 ? fmt::format("  best {:.2f} %", 100 * run.best_top1) : "");
+  return text + (run.best_quality >= 0 ? fmt::format("  best {:.2f} %", 100 * run.best_quality) : "");
 }
 
 /// Returns the line about GPUs; empty if no record has it.

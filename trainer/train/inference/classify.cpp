@@ -31,10 +31,14 @@ class TolerantDataset final : public data::Dataset {
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return images_.dataset->class_names(); }
   [[nodiscard]] std::int64_t label(std::int64_t index) const override { return images_.dataset->label(index); }
   [[nodiscard]] std::string describe(std::int64_t index) const override { return images_.dataset->describe(index); }
+  [[nodiscard]] const data::LabelSets* label_sets() const override { return images_.label_sets.get(); }
 
   [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const data::OutputPixels& out,
                                           data::Workspace& workspace) const override {
     const Result<std::int64_t> label = images_.dataset->read(index, epoch, out, workspace);
+    if (label && images_.label_sets) {
+      return label;
+    }
     if (label) {
       return images_.outputs.empty() ? 0 : images_.outputs[static_cast<std::size_t>(*label)];
     }
@@ -64,13 +68,15 @@ class TolerantDataset final : public data::Dataset {
 
 /// Returns the predictions of one rank's batch; `first`: index of its first image.
 std::vector<Prediction> predictions_of(const at::Tensor& outputs, const at::Tensor& labels,
-                                       const config::LossConfig& loss, std::int64_t top, std::int64_t first,
+                                       const config::TrainConfig& config, std::int64_t top, std::int64_t first,
                                        const TolerantDataset& dataset) {
   const auto [values, classes] = outputs.topk(std::min(top, outputs.size(1)), 1);
   const at::Tensor best = classes.cpu();
-  const at::Tensor probabilities = outputs.softmax(1).gather(1, classes).to(at::kDouble).cpu();
-  const at::Tensor losses = losses_of(outputs, labels, loss).to(at::kDouble).cpu();
-  const at::Tensor of_image = labels.cpu();
+  const bool several = config.data.datasets.several_labels;
+  const at::Tensor of_all = several ? outputs.to(at::kDouble).sigmoid() : outputs.softmax(1);
+  const at::Tensor probabilities = of_all.gather(1, classes).to(at::kDouble).cpu();
+  const at::Tensor losses = losses_of(outputs, labels, config.optim.loss).to(at::kDouble).cpu();
+  const at::Tensor of_image = labels.dim() == 1 ? labels.cpu() : torch::zeros({labels.size(0)}, at::kLong);
   std::vector<Prediction> found;
   for (std::int64_t i = 0; i < outputs.size(0); ++i) {
     const std::int64_t* const row = best.const_data_ptr<std::int64_t>() + i * best.size(1);
@@ -147,7 +153,7 @@ Result<void> classify(model::ImageClassifier& model, const ImagesToClassify& ima
       if (config.run.valid_flip) {
         outputs = (outputs + outputs_of(model, at::kFloat, config.model, context.device, batch.images.flip(3))) / 2;
       }
-      mine = predictions_of(outputs, batch.labels, config.optim.loss, top, sampler.first_position(step), *dataset);
+      mine = predictions_of(outputs, batch.labels, config, top, sampler.first_position(step), *dataset);
     }
     ASSIGN_OR_RETURN(const std::vector<Prediction> all, gather(mine, context));
     RETURN_IF_ERROR(context.rank == 0 ? take(all) : Result<void>());

@@ -17,10 +17,10 @@ namespace rollcall::train {
 /// What the model says about one image.
 struct Prediction {
   std::int64_t index = 0;             ///< of the image in its data set
-  std::int64_t label = 0;             ///< output of the model that the image belongs to
+  std::int64_t label = 0;             ///< output of the model that the image belongs to, if it has one class
   std::vector<std::int64_t> classes;  ///< the most probable outputs, the best first
-  std::vector<double> probabilities;  ///< of these, by softmax
-  double loss = 0;                    ///< cross entropy with `label`
+  std::vector<double> probabilities;  ///< of these, by softmax, or sigmoid if images may have several classes
+  double loss = 0;                    ///< with the image's label
   std::optional<Error> unreadable{};  ///< the image cannot be read: index alone has a meaning
 };
 
@@ -28,6 +28,7 @@ struct Prediction {
 struct ImagesToClassify {
   std::shared_ptr<const data::Dataset> dataset;
   std::vector<std::int64_t> outputs;  ///< output for each label of the data set; empty: the labels have no meaning
+  std::shared_ptr<const data::LabelSets> label_sets = {};  ///< of the outputs, if images may have several classes
 };
 
 using TakePredictions = std::function<Result<void>(const std::vector<Prediction>&)>;

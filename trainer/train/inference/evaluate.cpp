@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,11 +55,12 @@ Result<config::TrainConfig> make_config(const SessionInput& input, const checkpo
 }
 
 /// Counts what rank 0 gets, and names images that cannot be read, as long as these are few.
-void count(metrics::Evaluation& evaluation, const std::vector<Prediction>& predictions) {
+void count(metrics::Evaluation& evaluation, const std::vector<Prediction>& predictions,
+           const std::function<void(const Prediction&)>& count_readable) {
   constexpr std::int64_t kMostNamed = 20;
   for (const Prediction& one : predictions) {
     if (!one.unreadable) {
-      evaluation.count(one.label, one.classes, one.loss);
+      count_readable(one);
       continue;
     }
     const bool damaged = one.unreadable->kind == ErrorKind::BadData;
@@ -66,6 +69,31 @@ void count(metrics::Evaluation& evaluation, const std::vector<Prediction>& predi
       warn(one.unreadable->text());
     }
   }
+}
+
+Result<void> count_all(model::ImageClassifier& model, const ImagesToClassify& images, const config::TrainConfig& config,
+                       const JobContext& context, metrics::Evaluation& evaluation) {
+  return classify(model, images, kTop, config, context, [&](const std::vector<Prediction>& some) -> Result<void> {
+    count(evaluation, some, [&](const Prediction& one) { evaluation.count(one.label, one.classes, one.loss); });
+    return {};
+  });
+}
+
+/// Does the same for images that may have several classes.
+Result<void> count_several(model::ImageClassifier& model, const ImagesToClassify& images,
+                           const config::TrainConfig& config, const JobContext& context,
+                           metrics::Evaluation& evaluation) {
+  const data::LabelSets& sets = *images.label_sets;
+  metrics::SeveralLabels counts(evaluation);
+  RETURN_IF_ERROR(
+      classify(model, images, sets.width(), config, context, [&](const std::vector<Prediction>& some) -> Result<void> {
+        count(evaluation, some, [&](const Prediction& one) {
+          counts.count(sets.classes_of(images.dataset->label(one.index)), one.classes, one.probabilities, one.loss);
+        });
+        return {};
+      }));
+  counts.finish();
+  return {};
 }
 
 Result<void> write(const metrics::Evaluation& evaluation, const std::string& folder) {
@@ -79,7 +107,11 @@ Result<void> write(const metrics::Evaluation& evaluation, const std::string& fol
                 what_to_try(error.value(), "naming another folder"), ErrorKind::CannotCreate);
   }
   RETURN_IF_ERROR(report::write_whole(folder + "/classes.csv", metrics::classes_csv(evaluation)));
-  RETURN_IF_ERROR(report::write_whole(folder + "/confusion.csv", metrics::confusion_csv(evaluation)));
+  if (evaluation.mean_average_precision) {
+    std::filesystem::remove(folder + "/confusion.csv", error);  // of an earlier evaluation
+  } else {
+    RETURN_IF_ERROR(report::write_whole(folder + "/confusion.csv", metrics::confusion_csv(evaluation)));
+  }
   return report::write_whole(folder + "/evaluation.json", metrics::evaluation_json(evaluation));
 }
 
@@ -89,6 +121,9 @@ void print(const metrics::Evaluation& evaluation, const std::string& folder) {
   fmt::print("{} in {}\n", printable(evaluation.model), printable(evaluation.checkpoint));
   fmt::print("{:<12}{}, {} of {}, {}\n", "images", totals.samples, evaluation.split, printable(evaluation.data),
              counted(evaluation.ranks, "rank"));
+  if (evaluation.mean_average_precision) {
+    fmt::print("{:<12}{:.2f} %\n", "mAP", 100 * *evaluation.mean_average_precision);
+  }
   fmt::print("{:<12}{:.2f} %  ({})\n", "top-1", 100 * totals.top1(), totals.correct_top1);
   fmt::print("{:<12}{:.2f} %  ({})\n", "top-5", 100 * totals.top5(), totals.correct_top5);
   fmt::print("{:<12}{:.4f}\n", "loss", totals.loss());
@@ -132,7 +167,7 @@ Result<void> evaluate(const SessionInput& input, const JobContext& context) {
   ASSIGN_OR_RETURN(const model::Model model, load_stored_model(path, kSetting, stored, config, context));
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(const data::Datasets datasets, open_shared_data(config.data, context, warnings));
-  ASSIGN_OR_RETURN(std::vector<std::int64_t> outputs,
+  ASSIGN_OR_RETURN(const std::vector<std::int64_t> outputs,
                    outputs_of_labels(stored, datasets.class_names, config.data.given));
   for (const std::string& warning : context.rank == 0 ? warnings : std::vector<std::string>()) {
     warn(warning);
@@ -149,11 +184,12 @@ Result<void> evaluate(const SessionInput& input, const JobContext& context) {
     evaluation.classes.push_back({.name = std::move(name)});
   }
   const double begin = seconds_now();
-  RETURN_IF_ERROR(classify(*model, {datasets.valid, std::move(outputs)}, kTop, config, context,
-                           [&](const std::vector<Prediction>& some) -> Result<void> {
-                             count(evaluation, some);
-                             return {};
-                           }));
+  ImagesToClassify images{datasets.valid, outputs};
+  if (const data::LabelSets* const sets = datasets.valid->label_sets()) {
+    images.label_sets = std::make_shared<const data::LabelSets>(sets->renumbered(outputs, stored.classes));
+  }
+  RETURN_IF_ERROR(images.label_sets ? count_several(*model, images, config, context, evaluation)
+                                    : count_all(*model, images, config, context, evaluation));
   evaluation.seconds = seconds_now() - begin;
   return process_group::agree_or_fail(context.process_group,
                                       context.rank == 0 ? finish(evaluation, config) : Result<void>());

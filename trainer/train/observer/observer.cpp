@@ -9,6 +9,7 @@
 
 #include "runtime/base/text.h"
 #include "trainer/metrics/human_numbers.h"
+#include "trainer/train/observer/validation_record.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
@@ -247,30 +248,16 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
           {"unread_samples", progress.epoch_totals.unread}});
 }
 
-void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals,
-                         const std::optional<metrics::RunningAverage>& average, double seconds) {
+void Observer::validated(const checkpoint::Progress& progress, const metrics::Validation& model,
+                         const std::optional<metrics::Validation>& average, double seconds) {
   warn(meters_.leave_out_gpu());
   const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
                                                        : fmt::format("step {}", progress.global_step);
-  note(fmt::format("validation after {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({})", when, totals.loss(),
-                   100 * totals.top1(), 100 * totals.top5(), counted(totals.samples, "image")));
-  metrics::Record of_validation{{"event", std::string("validation")},
-                                {"epoch", progress.epoch},
-                                {"step", progress.global_step},
-                                {"loss", totals.loss()},
-                                {"top1", totals.top1()},
-                                {"top5", totals.top5()},
-                                {"samples", totals.samples},
-                                {"bad_samples", totals.bad()},
-                                {"unread_samples", totals.unread},
-                                {"seconds", seconds}};
+  note(fmt::format("validation after {}: {}  ({})", when, quality_text(model), counted(model.sums.samples, "image")));
   if (average) {
-    note(fmt::format("  average of the weights: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %", average->loss(),
-                     100 * average->top1(), 100 * average->top5()));
-    of_validation.insert(of_validation.end(),
-                         {{"ema_loss", average->loss()}, {"ema_top1", average->top1()}, {"ema_top5", average->top5()}});
+    note("  average of the weights: " + quality_text(*average));
   }
-  record(std::move(of_validation));
+  record(validation_record(progress, model, average, seconds));
 }
 
 void Observer::copied(const SaveReport& report) {

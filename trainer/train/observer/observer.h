@@ -79,8 +79,8 @@ class Observer {
   void skipped_step(std::int64_t step, const checkpoint::Progress& progress, bool scaled, const std::string& where);
   void end_epoch(const checkpoint::Progress& progress);
   /// `average`: with the average of the weights (--ema); unset: there is none.
-  void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals,
-                 const std::optional<metrics::RunningAverage>& average, double seconds);
+  void validated(const checkpoint::Progress& progress, const metrics::Validation& model,
+                 const std::optional<metrics::Validation>& average, double seconds);
   /// Reports a save that ended, successfully or not.
   void saved(const SaveReport& report);
   /// Reports a save that was skipped because the previous one was still in progress.

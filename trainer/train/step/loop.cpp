@@ -227,22 +227,23 @@ class Loop {
   Stop validate() {
     run_.context.group_options.membership->end_step(progress_.global_step);
     const double begun = seconds_now();
-    Validated sums;
+    Validated found;
     std::optional<Outcome> ended = run_validation(
-        run_, [this] { return asked(); }, sums);
+        run_, [this] { return asked(); }, found);
     if (ended) {
       return ended->ending == Ending::Interrupted ? interrupted_validation(seconds_now() - begun)
              : ended->ending == Ending::Regrouped ? regrouped()
                                                   : ended;
     }
-    observer_.validated(progress_, sums.model, sums.average, seconds_now() - begun);
-    if (!std::isfinite(sums.model.loss_sum)) {
-      return all_fail(validation_not_finite(sums.model.loss(), progress_.global_step, checkpoints_.has_checkpoint()));
+    observer_.validated(progress_, found.model, found.average, seconds_now() - begun);
+    const metrics::RunningAverage& sums = found.model.sums;
+    if (!std::isfinite(sums.loss_sum)) {
+      return all_fail(validation_not_finite(sums.loss(), progress_.global_step, checkpoints_.has_checkpoint()));
     }
-    if (Stop stop = too_many_bad(sums.model, run_.training.data.datasets.valid->size(), "validation")) {
+    if (Stop stop = too_many_bad(sums, run_.training.data.datasets.valid->size(), "validation")) {
       return stop;
     }
-    const Result<bool> among_best = checkpoints_.best().note(progress_, sums.deciding().top1());
+    const Result<bool> among_best = checkpoints_.best().note(progress_, found.deciding().quality());
     if (!among_best) {
       return failed(among_best.error());
     }

@@ -27,7 +27,11 @@ at::Tensor mixed(const data::Batch& batch, const Of& of) {
 }
 
 /// Returns float32 [images, classes]: each label's class has 1, of which smoothing spreads a part over all classes.
+/// Labels that are such rows already stay as they are.
 at::Tensor targets_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
+  if (labels.dim() == 2) {
+    return labels;
+  }
   const double off = label_smoothing / static_cast<double>(outputs.size(1));
   return torch::full_like(outputs.detach(), off).scatter_(1, labels.unsqueeze(1), 1 - label_smoothing + off);
 }

@@ -7,7 +7,8 @@
 namespace rollcall::train {
 
 /// Returns the loss of each image in a validation, float32 [images], without smoothing or threshold. `outputs`:
-/// [images, classes], float32; `labels`: int64 [images].
+/// [images, classes], float32; `labels`: int64 [images], or
+/// float32 [images, classes] of 0 and 1.
 [[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, const config::LossConfig& loss);
 
 /// Returns the loss of each image of a training batch, whose labels may be mixed. Cross entropy is each label's by its

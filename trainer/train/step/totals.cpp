@@ -16,9 +16,10 @@ at::Tensor count(const at::Tensor& outputs, const at::Tensor& labels, const at::
   const torch::NoGradGuard no_grad;
   const std::int64_t choices = std::min<std::int64_t>(5, outputs.size(1));
   const at::Tensor best = std::get<1>(outputs.detach().topk(choices, 1));
-  const at::Tensor hit = best.eq(labels.unsqueeze(1)).logical_and(counted.unsqueeze(1));
+  const at::Tensor is_own = labels.dim() == 2 ? labels.gather(1, best).gt(0) : best.eq(labels.unsqueeze(1));
+  const at::Tensor hit = is_own.logical_and(counted.unsqueeze(1));
   const at::Tensor of_counted = losses.detach().to(at::kDouble).masked_fill(counted.logical_not(), 0);
-  return torch::stack({of_counted.sum(), hit.select(1, 0).sum().to(at::kDouble), hit.sum().to(at::kDouble),
+  return torch::stack({of_counted.sum(), hit.select(1, 0).sum().to(at::kDouble), hit.any(1).sum().to(at::kDouble),
                        counted.sum().to(at::kDouble)});
 }
 

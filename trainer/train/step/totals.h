@@ -33,10 +33,11 @@ struct Totals {
   [[nodiscard]] bool ask_to_act() const { return stopping > 0 || regrouping > 0 || gave_up > 0 || evicted > 0; }
 };
 
-/// Counts one batch: `outputs` [n, classes] float32, `labels` [n] int64, `losses` [n] float32 (one per sample),
-/// `counted` [n] bool selects the samples that count. Top-5 is top-k of all outputs if there are fewer classes. Returns
-/// float64 [4] on their device: the sum of the losses, correct top-1 and top-5, and the number of samples; to be added
-/// up over batches. Does not wait on the host, and records no gradient.
+/// Counts one batch: `outputs` [n, classes] float32, `labels` [n] int64 or [n, classes] of 0 and 1, `losses` [n]
+/// float32 (one per sample), `counted` [n] bool selects the samples that count. Top-5 is top-k of all outputs if there
+/// are fewer classes. A sample with several classes is correct if one of them is among the best. Returns float64 [4] on
+/// their device: the sum of the losses, correct top-1 and top-5, and the number of samples; to be added up over
+/// batches. Does not wait on the host, and records no gradient.
 [[nodiscard]] at::Tensor count(const at::Tensor& outputs, const at::Tensor& labels, const at::Tensor& losses,
                                const at::Tensor& counted);
 

@@ -3,6 +3,7 @@
 #include "trainer/train/checkpoints/checkpoints.h"
 #include "trainer/train/observer/observer.h"
 #include "trainer/train/step/loss.h"
+#include "trainer/train/step/scores.h"
 #include "trainer/train/step/totals.h"
 #include "trainer/train/step/training.h"
 
@@ -18,7 +19,8 @@ at::Tensor validation_outputs(Training& training, const config::TrainConfig& con
 }
 
 std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainConfig& config,
-                                   const JobContext& context, Training& training, Totals& sums, at::Tensor& counted) {
+                                   const JobContext& context, Training& training, Totals& sums, at::Tensor& counted,
+                                   Scores& scores) {
   count_bad_samples(read, sums.average);
   return catch_training_errors(context, [&] {
     const torch::NoGradGuard no_grad;
@@ -28,6 +30,7 @@ std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainC
     const at::Tensor losses = losses_of(outputs, batch.labels, config.optim.loss);
     const at::Tensor of_batch = count(outputs, batch.labels, losses, batch.counted);
     counted = counted.defined() ? counted + of_batch : of_batch;
+    scores.add(outputs, batch);
   });
 }
 
@@ -44,7 +47,7 @@ Result<std::optional<Ending>> ending_asked_for(const Requests& asked, const JobC
                                  : std::nullopt;
 }
 
-std::optional<Outcome> run_pass(const Run& run, const std::function<Requests()>& asked, metrics::RunningAverage& sums) {
+std::optional<Outcome> run_pass(const Run& run, const std::function<Requests()>& asked, metrics::Validation& found) {
   const JobContext& context = run.context;
   Training& training = run.training;
   DataPipeline& data = training.data;
@@ -58,6 +61,7 @@ std::optional<Outcome> run_pass(const Run& run, const std::function<Requests()>&
   training.model->eval();
   Totals mine;
   at::Tensor counted;
+  Scores scores;
   while (true) {
     Result<std::optional<data::Batch>> batch = data.valid_loader->next();
     if (!batch) {
@@ -68,7 +72,7 @@ std::optional<Outcome> run_pass(const Run& run, const std::function<Requests()>&
     }
     run.observer.bad_samples((*batch)->bad);
     run.observer.measure_energy();
-    if (auto stop = count_batch(**batch, run.config, context, training, mine, counted)) {
+    if (auto stop = count_batch(**batch, run.config, context, training, mine, counted, scores)) {
       return stop;
     }
     const Result<std::optional<Ending>> ending = ending_asked_for(asked(), context);
@@ -84,14 +88,17 @@ std::optional<Outcome> run_pass(const Run& run, const std::function<Requests()>&
   if (!totals) {
     return failed(totals.error());
   }
-  sums = totals->average;
-  return std::nullopt;
+  found.sums = totals->average;
+  if (!run.config.data.datasets.several_labels) {
+    return std::nullopt;
+  }
+  return catch_training_errors(context, [&] { found.mean_average_precision = scores.mean_average_precision(context); });
 }
 
 }  // namespace
 
-std::optional<Outcome> run_validation(const Run& run, const std::function<Requests()>& asked, Validated& sums) {
-  std::optional<Outcome> ended = run_pass(run, asked, sums.model);
+std::optional<Outcome> run_validation(const Run& run, const std::function<Requests()>& asked, Validated& found) {
+  std::optional<Outcome> ended = run_pass(run, asked, found.model);
   std::optional<optim::WeightAverage>& average = run.training.average;
   if (ended || !average) {
     return ended;
@@ -105,7 +112,7 @@ std::optional<Outcome> run_validation(const Run& run, const std::function<Reques
   if (auto failed = exchange()) {
     return failed;
   }
-  ended = run_pass(run, asked, sums.average.emplace());
+  ended = run_pass(run, asked, found.average.emplace());
   auto failed = exchange();
   return failed ? failed : ended;
 }

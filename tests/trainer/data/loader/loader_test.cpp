@@ -355,6 +355,46 @@ TEST_P(LoaderWithWorkers, EmptyBatchOfAShortEpochHasEmptyTensors) {
   EXPECT_EQ(batches[0].images.size(0), 0);
 }
 
+/// A dataset whose images may have several classes; the labels of the numbered one are sets of them.
+class DatasetOfSets : public NumberedDataset {
+ public:
+  using NumberedDataset::NumberedDataset;
+  const LabelSets* label_sets() const override { return &sets_; }
+
+ private:
+  LabelSets sets_{{"", "a", "b", "a b", "c", "a c", "a b c"}};
+};
+
+TEST(LoaderOfSeveralLabels, LabelsAreRowsAlsoOfReplacedAndMixedSamples) {
+  LoaderOptions options = make_options(2, 4);
+  options.mixing.mixup_alpha = 0.4;
+  const auto dataset = std::make_shared<DatasetOfSets>(24, std::set<std::int64_t>{6});
+  Loader loader(dataset, options);
+  const Sampler sampler = make_sampler(24, 4);
+  ASSERT_TRUE(loader.start(sampler));
+  const auto rows_of = [&](std::vector<std::int64_t> indices) {
+    std::vector<float> rows;
+    for (std::int64_t& index : indices) {
+      if (index == 6) {  // unreadable: the next one of the batch is in its place
+        index = indices[(static_cast<std::size_t>(&index - indices.data()) + 1) % indices.size()];
+      }
+      rows.resize(rows.size() + 3);
+      dataset->label_sets()->write_row(index % 7, std::span(rows).last(3));
+    }
+    return torch::tensor(rows).view({-1, 3});
+  };
+  for (std::int64_t step = 0; step < sampler.steps(); ++step) {
+    const Batch batch = **loader.next();
+    std::vector<std::int64_t> indices;
+    for (const SampleRef& sample : sampler.batch(step)) {
+      indices.push_back(sample.index);
+    }
+    const at::Tensor rows = rows_of(indices);
+    EXPECT_TRUE(torch::equal(batch.labels, rows)) << step;
+    EXPECT_TRUE(torch::equal(batch.second_labels, rows.roll(1, 0))) << step;
+  }
+}
+
 /// Images whose pixels are their size.
 class SizedDataset : public Dataset {
  public:

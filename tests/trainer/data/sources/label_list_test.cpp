@@ -29,15 +29,15 @@ class LabelList : public testing::Test {
     std::ofstream(data_.file(name)) << text;
   }
 
-  [[nodiscard]] Result<ImageTree> read(const std::string& text, const std::vector<std::string>& classes = {}) const {
+  [[nodiscard]] Result<ImageTree> read(const std::string& text, const ListOptions& options = {}) const {
     write("list.csv", text);
     SourceIndices indices;
-    return read_label_list(data_.file("list.csv"), classes, indices);
+    return read_label_list(data_.file("list.csv"), options, indices);
   }
 
   void expect_error(const std::string& text, const std::string& row, const std::string& reason,
-                    ErrorKind kind = ErrorKind::BadData, const std::vector<std::string>& classes = {}) const {
-    const Result<ImageTree> tree = read(text, classes);
+                    ErrorKind kind = ErrorKind::BadData, const ListOptions& options = {}) const {
+    const Result<ImageTree> tree = read(text, options);
     ASSERT_FALSE(tree) << text;
     EXPECT_EQ(tree.error().value, data_.file("list.csv") + row) << text;
     EXPECT_THAT(tree.error().reason, HasSubstr(reason)) << text;
@@ -85,7 +85,7 @@ TEST_F(LabelList, AnIdIsAFileBesideTheListOrInTheFolderOfItsName) {
 
 TEST_F(LabelList, ClassNamesGiveTheNumbersOfTheClasses) {
   const Result<ImageTree> tree =
-      read("path,label\na.jpg,cat\n" + data_.file("list/0001.png") + ",dog\n", {"wolf", "dog", "cat"});
+      read("path,label\na.jpg,cat\n" + data_.file("list/0001.png") + ",dog\n", {.class_names = {"wolf", "dog", "cat"}});
   ASSERT_TRUE(tree) << tree.error().message();
   EXPECT_EQ(tree->class_names().size(), 3U);
   EXPECT_EQ(tree->label(0), 2U);
@@ -98,7 +98,7 @@ TEST_F(LabelList, WhatIsWrongIsReportedWithItsRow) {
   expect_error("path,label\na.jpg,cat\nno.jpg,cat\n", ", row 3",
                "names " + data_.file("no.jpg") + ", which does not exist", ErrorKind::NoInput);
   expect_error("path,label\na.jpg,cat\na.jpg,bird\n", ", row 3", "has the unknown label 'bird'", ErrorKind::BadData,
-               {"cat", "dog"});
+               {.class_names = {"cat", "dog"}});
   expect_error("path,label\na.jpg\n", ", row 2", "has 1 fields instead of 2");
   expect_error("path,label\na.jpg,\n", ", row 2", "has no label");
   expect_error("path,label\n,cat\n", ", row 2", "has no path");
@@ -108,6 +108,43 @@ TEST_F(LabelList, WhatIsWrongIsReportedWithItsRow) {
   expect_error("path,breed\na.jpg,cat\n", ", row 1", "names no column label");
   expect_error("", ", row 1", "names no column");
   expect_error("path,label\n", "", "lists no images");
+}
+
+TEST_F(LabelList, AnImageMayHaveSeveralClassesOrNone) {
+  const std::string text = "path,labels\na.jpg,dog  cat\nlist/0001.png,\nlist/0002.jpg,cat dog\na.jpg,bird\n";
+  const Result<ImageTree> tree = read(text, {.several = true});
+  ASSERT_TRUE(tree) << tree.error().message();
+  EXPECT_THAT(tree->class_names(), ElementsAre("", "bird", "cat dog"));
+  EXPECT_THAT(samples_of(*tree), ElementsAre(std::pair("a.jpg", 2U), std::pair("list/0001.png", 0U),
+                                             std::pair("list/0002.jpg", 2U), std::pair("a.jpg", 1U)));
+  expect_error(text, ", row 1", "has a column labels");
+  expect_error(text, ", row 5", "has the unknown label 'bird'", ErrorKind::BadData,
+               {.class_names = {"dog", "cat"}, .several = true});
+  expect_error("path,label\na.jpg,cat dog cat\n", ", row 2", "has the label 'cat' twice", ErrorKind::BadData,
+               {.several = true});
+  expect_error("path,label\na.jpg,\n", "", "gives no image a class", ErrorKind::BadData, {.several = true});
+}
+
+TEST_F(LabelList, BothPartsOfImagesWithSeveralClassesHaveTheClassesOfTheTrainingList) {
+  write("train.csv", "path,label\na.jpg,cat dog\nlist/0001.png,bird\n");
+  write("val.csv", "path,label\nlist/0002.jpg,dog\nlist/0001.png,\n");
+  SourceIndices indices;
+  const Result<Datasets> datasets = make_datasets({.source = data_.path(), .several_labels = true}, indices);
+  ASSERT_TRUE(datasets) << datasets.error().message();
+  EXPECT_THAT(datasets->class_names, ElementsAre("bird", "cat", "dog"));
+  EXPECT_EQ(datasets->num_classes, 3);
+  const LabelSets& sets = *datasets->valid->label_sets();
+  EXPECT_THAT(sets.classes_of(datasets->valid->label(0)), ElementsAre(2));
+  EXPECT_TRUE(sets.classes_of(datasets->valid->label(1)).empty());
+  EXPECT_THAT(datasets->train->label_sets()->classes_of(datasets->train->label(0)), ElementsAre(1, 2));
+  write("val.csv", "path,label\nlist/0002.jpg,dog wolf\n");
+  SourceIndices others;
+  const Result<Datasets> unknown = make_datasets({.source = data_.path(), .several_labels = true}, others);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().value, data_.file("val.csv") + ", row 2");
+  for (const std::string& source : {data_.file("list"), std::string("fake")}) {
+    EXPECT_EQ(make_datasets({.source = source, .several_labels = true}, indices).error().setting, "--loss");
+  }
 }
 
 TEST_F(LabelList, TheColumnSplitNamesTheParts) {
