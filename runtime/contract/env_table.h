@@ -270,7 +270,7 @@ inline constexpr std::array kVariables{
              "distinguishes one mpirun from another if PMIX_NAMESPACE is unset"},
     Variable{"PMI_RANK", Use::Read, "launchers; MPICH, Intel MPI, Slurm's pmi2", "rank under a PMI launcher"},
     Variable{"PMI_SIZE", Use::Read, "launchers; MPICH, Intel MPI, Slurm's pmi2", "number of ranks"},
-    Variable{"MPI_LOCALRANKID", Use::Read, "launchers; MPICH, Intel MPI", "rank on its node"},
+    Variable{kHydraLocalRank, Use::Read, "launchers; MPICH, Intel MPI", "rank on its node"},
     Variable{"MPI_LOCALNRANKS", Use::Read, "launchers; MPICH, Intel MPI", "ranks on this node"},
     Variable{"PMI_LOCAL_RANK", Use::Read, "launchers; Cray PALS", "rank on its node"},
     Variable{"PMI_LOCAL_SIZE", Use::Read, "launchers; Cray PALS", "ranks on this node"},

@@ -73,6 +73,7 @@ inline constexpr std::string_view kPmixRank = "PMIX_RANK";
 inline constexpr std::string_view kPmixGds = "PMIX_MCA_gds";
 inline constexpr std::string_view kOmpiRank = "OMPI_COMM_WORLD_RANK";
 inline constexpr std::string_view kPmiJobId = "PMI_JOBID";
+inline constexpr std::string_view kHydraLocalRank = "MPI_LOCALRANKID";
 inline constexpr std::string_view kTorchElasticRunId = "TORCHELASTIC_RUN_ID";
 inline constexpr std::string_view kGeneration = "ROLLCALL_GENERATION";
 inline constexpr std::string_view kRun = "ROLLCALL_RUN";

@@ -98,7 +98,9 @@ constexpr std::array<std::string_view, 10> kTorchruns{
     "TORCHELASTIC_",      "ROLE_",         env::kRank,           env::kWorldSize,  env::kLocalRank,
     env::kLocalWorldSize, env::kGroupRank, env::kGroupWorldSize, env::kMasterAddr, env::kMasterPort};
 constexpr std::array<std::string_view, 2> kMpiruns{"OMPI_COMM_WORLD_", "PMIX_"};
-constexpr std::array kLaunchers{Launcher{env::kTorchElasticRunId, kTorchruns}, Launcher{env::kOmpiRank, kMpiruns}};
+constexpr std::array<std::string_view, 3> kHydras{"PMI_", env::kHydraLocalRank, "MPI_LOCALNRANKS"};
+constexpr std::array kLaunchers{Launcher{env::kTorchElasticRunId, kTorchruns}, Launcher{env::kOmpiRank, kMpiruns},
+                                Launcher{env::kHydraLocalRank, kHydras}};
 
 bool is_set_by(const Launcher& launcher, const std::string& name) {
   return std::ranges::any_of(launcher.names, [&](std::string_view known) {
@@ -106,12 +108,14 @@ bool is_set_by(const Launcher& launcher, const std::string& name) {
   });
 }
 
-/// Returns the names of the launcher's variables, without those of Slurm's own PMIx.
+/// Returns the names of the launcher's variables, without those of Slurm's own PMIx and pmi2.
 std::vector<std::string> values_of(const Launcher& launcher, const Environment& environment) {
   const bool pmix_is_slurms = environment.get(env::kPmixNamespace).value_or("").starts_with(kSlurmsNamespace);
+  const bool pmi_is_slurms = parse_step_name(environment.get(env::kPmiJobId).value_or("")).has_value();
   std::vector<std::string> names;
   for (const auto& [name, value] : environment.variables()) {
-    if (is_set_by(launcher, name) && !(pmix_is_slurms && name.starts_with("PMIX_"))) {
+    const bool is_slurms = (pmix_is_slurms && name.starts_with("PMIX_")) || (pmi_is_slurms && name.starts_with("PMI_"));
+    if (is_set_by(launcher, name) && !is_slurms) {
       names.push_back(name);
     }
   }
@@ -119,9 +123,14 @@ std::vector<std::string> values_of(const Launcher& launcher, const Environment& 
 }
 
 /// Empties the variables of launchers that started before the step: all of them have the values of the step's first
-/// process. A launcher inside the step changes at least its address, or where its ranks write errors.
-void empty_values_of_outer_launchers(Environment& environment, const Environment& given) {
+/// process. A launcher inside the step changes at least its address, or where its ranks write errors. Only hydra may
+/// set the same values again: its ranks have descriptors, but no address.
+void empty_values_of_outer_launchers(Environment& environment, const StepEvidence& evidence) {
+  const Environment& given = *evidence.given;
   for (const Launcher& launcher : kLaunchers) {
+    if (evidence.has_hydra && launcher.sign == env::kHydraLocalRank) {
+      continue;
+    }
     const std::vector<std::string> names = values_of(launcher, environment);
     const auto was_given = [&](const std::string& name) { return given.get(name) == environment.get(name); };
     if (environment.get_non_empty(launcher.sign) && std::ranges::all_of(names, was_given)) {
@@ -188,7 +197,7 @@ Environment without_inherited_variables(Environment environment, const StepEvide
     drop_prefix(environment, "PMI_");
   }
   if (evidence.given) {
-    empty_values_of_outer_launchers(environment, *evidence.given);
+    empty_values_of_outer_launchers(environment, evidence);
   }
   if (evidence.is_array_element == false) {
     drop_prefix(environment, "SLURM_ARRAY_");

@@ -13,8 +13,8 @@ namespace rollcall::job {
 // These functions remove inherited variables of other jobs and steps from an environment. `sbatch` and `salloc` inside
 // a job copy that job's variables into the new job, and Slurm overwrites only those that it sets there: a batch script
 // has the SLURM_STEP_* of the step that submitted it, and a job that is not an array may have another job's
-// SLURM_ARRAY_*. A job or step that was started by a rank of torchrun or mpirun has that rank's variables. Each program
-// calls own_environment() once, at its start.
+// SLURM_ARRAY_*. A job or step that was started by a rank of torchrun, mpirun or MPICH's mpiexec (hydra) has that
+// rank's variables. Each program calls own_environment() once, at its start.
 
 /// The step that a process runs in, according to the kernel or SPANK.
 struct StepOfProcess {
@@ -28,7 +28,9 @@ struct StepOfProcess {
 /// the environment contradicts itself.
 struct StepEvidence {
   std::optional<StepOfProcess> step{};      ///< from the kernel or SPANK
-  std::optional<Environment> given{};       ///< the environment of the step's first process: from the kernel or SPANK
+  std::optional<Environment> given{};       ///< the environment of the first process of the step, or of salloc: from
+                                            ///< the kernel or SPANK
+  bool has_hydra = false;                   ///< MPICH's or Intel MPI's mpiexec runs below that process: from the kernel
   std::optional<bool> is_array_element{};   ///< from slurmctld
   std::optional<std::uint32_t> restarts{};  ///< from slurmctld
 };
@@ -39,8 +41,9 @@ struct StepEvidence {
 /// - in salloc's shell inside a step, also the task's ids, node and job end;
 /// - SLURM_HET_SIZE and node lists of another het job;
 /// - SLURM_ARRAY_* and SLURM_RESTART_COUNT where `evidence` say so;
-/// - the variables of torchrun and mpirun where the step's first process had the same values, so that their launcher
-///   does not run inside the step. These stay with empty values, so that resolve() can unset them for the program.
+/// - the variables of torchrun, mpirun and hydra where the first process of the step, or of salloc, had the same ones,
+///   so that their launcher does not run inside. These stay with empty values, so that resolve() can unset them for the
+///   program.
 [[nodiscard]] Environment without_inherited_variables(Environment environment, const StepEvidence& evidence);
 
 /// Returns the names of the variables that without_inherited_variables() has emptied. Pure.

@@ -37,20 +37,28 @@ std::string status_value(std::string_view status, const std::string& name) {
 }
 
 /// Finds the step in the title of the nearest slurmstepd above this process (a cluster may run inside a job of another
-/// one), and the environment of the process that it started.
+/// one), and the environment of the process that it, or a salloc in the step, started.
 StepEvidence look_at_ancestors() {
   constexpr int kMost = 100;
+  StepEvidence evidence;
+  bool has_given = false;
   std::string first = "self";
   std::string process = std::to_string(::getppid());
   for (int above = 0; above < kMost && !process.empty(); ++above) {
     const std::string status = proc_file(process + "/status");
-    if (status_value(status, "Name") == "slurmstepd") {
-      return {.step = step_in_title(proc_file(process + "/cmdline")),
-              .given = environment_in(proc_file(first + "/environ"))};
+    const std::string name = status_value(status, "Name");
+    if (!has_given && (name == "slurmstepd" || name == "salloc")) {
+      evidence.given = environment_in(proc_file(first + "/environ"));
+      has_given = true;
+    }
+    evidence.has_hydra = evidence.has_hydra || (!has_given && name == "hydra_pmi_proxy");
+    if (name == "slurmstepd") {
+      evidence.step = step_in_title(proc_file(process + "/cmdline"));
+      break;
     }
     first = std::exchange(process, status_value(status, "PPid"));
   }
-  return {};
+  return evidence;
 }
 
 bool is_element_of_another_number(const Environment& environment) {

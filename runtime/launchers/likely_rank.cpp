@@ -42,8 +42,8 @@ std::uint32_t likely_rank(const Environment& environment) {
 }
 
 std::uint32_t likely_local_rank(const Environment& environment) {
-  const auto rank =
-      launched(environment, {env::kLocalRank}, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, {env::kSlurmLocalId});
+  const auto rank = launched(environment, {env::kLocalRank}, {"OMPI_COMM_WORLD_LOCAL_RANK", env::kHydraLocalRank},
+                             {env::kSlurmLocalId});
   return rank ? *rank : first_number(environment, {env::kLocalRank, env::kSlurmLocalId}).value_or(0);
 }
 

@@ -44,7 +44,7 @@ constexpr LauncherVariables kPmiVariables{
     .launcher = "the PMI launcher (mpiexec)",
     .rank = "PMI_RANK",
     .size = "PMI_SIZE",
-    .local_rank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+    .local_rank = {env::kHydraLocalRank, "PMI_LOCAL_RANK"},
     .local_size = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
     .run = {env::kPmiJobId, "PMI_KVSNAME"},
 };

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <string_view>
+
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/own_environment.h"
 
@@ -101,15 +104,18 @@ void PatchBuilder::remove_stale() {
 }
 
 void PatchBuilder::remove_outer_launcher_values() {
+  static const std::map<std::string_view, std::string_view> kSigns{
+      {env::kTorchElasticRunId, "torchrun"}, {env::kOmpiRank, "mpirun"}, {env::kHydraLocalRank, "mpiexec"}};
   for (const std::string& name : job::emptied_variables(user_)) {
     if (patch_.find(name) == nullptr) {
       patch_.changes.push_back({name, "", Action::Unset, "rollcall", "was set before this step began"});
     }
-    if (name == env::kTorchElasticRunId || name == env::kOmpiRank) {
+    const auto launcher = kSigns.find(name);
+    if (launcher != kSigns.end()) {
       warn(
-          fmt::format("{}: was set before this step by {} around sbatch or srun; its ranks are ignored; try unsetting "
-                      "{} there",
-                      name, name == env::kOmpiRank ? "mpirun" : "torchrun", name));
+          fmt::format("{}: was set before this step by {} around sbatch, salloc or srun; its ranks are ignored; try "
+                      "unsetting {} there",
+                      name, launcher->second, name));
     }
   }
 }

@@ -234,7 +234,9 @@ Launched launched_by(const std::string& source, const Environment& environment) 
   if (source == "pmi") {
     const std::string step =
         environment.get(env::kSlurmJobId).value_or("") + "." + environment.get(env::kSlurmStepId).value_or("");
-    return environment.get(env::kPmiJobId) == step ? Launched::BySlurm : Launched::Unknown;
+    // Slurm's pmi2 sets no local ranks. With them this is a rank of an mpiexec whose proxy is a task under pmi2.
+    const bool has_local_rank = environment.get_non_empty(env::kHydraLocalRank).has_value();
+    return environment.get(env::kPmiJobId) == step && !has_local_rank ? Launched::BySlurm : Launched::Unknown;
   }
   const std::string run = environment.get(env::kPmixNamespace).value_or("");
   return launchers::is_slurms_namespace(run) ? Launched::BySlurm : Launched::ByAnother;

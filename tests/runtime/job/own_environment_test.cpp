@@ -98,9 +98,14 @@ std::map<std::string, std::string> of_mpirun() {
           {"PMIX_RANK", "1"}};
 }
 
+/// As MPICH 4.0's mpiexec sets them.
+std::map<std::string, std::string> of_hydra() {
+  return {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", "8"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+}
+
 TEST(OwnEnvironment, EmptiesVariablesOfALauncherOutsideTheStep) {
   const Environment job({{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}, {"PET_NNODES", "2"}});
-  for (const auto& values : {of_torchrun(), of_mpirun()}) {
+  for (const auto& values : {of_torchrun(), of_mpirun(), of_hydra()}) {
     const Environment given = with(job, values);
     Environment own = without_inherited_variables(given, {.given = given});
     EXPECT_EQ(emptied_variables(own).size(), values.size());
@@ -120,6 +125,20 @@ TEST(OwnEnvironment, KeepsVariablesOfALauncherInsideTheStep) {
   const Environment given = rank;  // by a torchrun around it; one inside has the same default name, and as many ranks
   rank.set("TORCHELASTIC_ERROR_FILE", "/tmp/torchelastic_b/0/error.json");
   EXPECT_EQ(without_inherited_variables(rank, {.given = given}).variables(), rank.variables());
+}
+
+TEST(OwnEnvironment, KeepsVariablesOfAHydraInsideTheStepThatAreLikeThoseOfAnOuterOne) {
+  const Environment rank = with(Environment({{"SLURM_JOB_ID", "9"}}), of_hydra());
+  EXPECT_EQ(without_inherited_variables(rank, {.given = rank, .has_hydra = true}).variables(), rank.variables());
+}
+
+TEST(OwnEnvironment, KeepsVariablesOfSlurmsPmi2AndEmptiesThoseOfAnOuterHydra) {
+  Environment given = with(Environment({{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "3"}}), of_hydra());
+  given.set("PMI_JOBID", "9.3");
+  const Environment own = without_inherited_variables(given, {.step = StepOfProcess{9, "3"}, .given = given});
+  EXPECT_EQ(own.get("PMI_RANK"), "1");
+  EXPECT_EQ(own.get("MPI_LOCALRANKID"), "");
+  EXPECT_EQ(emptied_variables(own), (std::vector<std::string>{"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}));
 }
 
 TEST(OwnEnvironment, KeepsSlurmsPmixVariablesAndEmptiesThoseOfAnOuterMpirun) {

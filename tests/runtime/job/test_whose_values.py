@@ -117,20 +117,30 @@ LAUNCHERS = {
                  "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "ROLE_RANK": "1",
                  "ROLE_WORLD_SIZE": "2", "ROLE_NAME": "default", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
     "mpirun": {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-               "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun-elsewhere-1@1", "PMIX_RANK": "1"}}
-IGNORED_WARNING = re.compile(r"rollcall: warning: (TORCHELASTIC_RUN_ID|OMPI_COMM_WORLD_RANK): was set before this step by ")
+               "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun-elsewhere-1@1", "PMIX_RANK": "1"},
+    "hydra": {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "HYDI_CONTROL_FD": "7",
+              "GFORTRAN_UNBUFFERED_PRECONNECTED": "y", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME": "elsewhere"}}
+IGNORED_WARNING = re.compile(r"rollcall: warning: (TORCHELASTIC_RUN_ID|OMPI_COMM_WORLD_RANK|MPI_LOCALRANKID): was set before this step by ")
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_variables_of_a_launcher_around_sbatch_or_srun_are_ignored(cluster, rollcall, launcher):
-    """A rank of torchrun or mpirun that submits a job, or starts a step."""
-    show = "sh -c 'echo $RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID-none} ${OMPI_COMM_WORLD_RANK-none} $MASTER_ADDR'"
+def test_variables_of_a_launcher_around_sbatch_salloc_or_srun_are_ignored(cluster, rollcall, launcher):
+    """A rank of torchrun, mpirun or MPICH's mpiexec that submits a job, takes an allocation, or starts a step."""
+    show = "sh -c 'echo $RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID-none}${OMPI_COMM_WORLD_RANK-none}${PMI_RANK-none}${PMI_FD-none} $MASTER_ADDR'"
     places = {f"{rollcall} exec -- ": "0 1 ", "srun --ddp ": "[01] 2 ", f"srun {rollcall} exec -- ": "[01] 2 "}
+
+    def in_script(command):
+        return cluster.batch(f"#!/bin/bash\n{command}\n", "-N2", "-n2", env=LAUNCHERS[launcher])
+
+    def in_allocation(command):
+        result = cluster.run("salloc", "-N2", "-n2", "bash", "-c", command, env=LAUNCHERS[launcher])
+        return result.stdout + result.stderr
+
     for start, ranks in places.items():
-        output = cluster.batch(f"#!/bin/bash\n{start}{show}\n", "-N2", "-n2", env=LAUNCHERS[launcher])
-        lines = [line for line in output.splitlines() if re.match(ranks, line)]
-        assert len(set(lines)) == int(ranks.split()[-1]) and len(IGNORED_WARNING.findall(output)) == 1, output
-        assert all(" none none " in line and "192.0.2.1" not in line for line in lines), output
+        for output in in_script(start + show), in_allocation(start + show):
+            lines = [line for line in output.splitlines() if re.match(ranks, line)]
+            assert len(set(lines)) == int(ranks.split()[-1]) and len(IGNORED_WARNING.findall(output)) == 1, output
+            assert all(" nonenonenonenone " in line and "192.0.2.1" not in line for line in lines), output
 
 
 def test_variables_of_a_launcher_inside_the_job_are_used(cluster, rollcall):

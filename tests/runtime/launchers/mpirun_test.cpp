@@ -147,6 +147,15 @@ TEST(Pmi, HydraRankEqualToTheSlurmTaskIsStillAPmiRank) {
   EXPECT_FALSE(gathered->facts.is_slurms_step);
 }
 
+TEST(Pmi, HydraWhoseProxyIsATaskUnderPmi2HasItsOwnRanks) {
+  const Environment rank = with(inside_slurm(hydra_rank(), 1), {{"PMI_JOBID", "4711.2"}});
+  const auto gathered = gather(rank, nullptr);
+  ASSERT_TRUE(gathered) << gathered.error().message();
+  EXPECT_EQ(gathered->facts.rank, 1U);
+  EXPECT_EQ(gathered->facts.world_size, 3U);
+  EXPECT_EQ(gathered->facts.job_id, std::nullopt);
+}
+
 TEST(Pmi, ReadsTheLocalRankFromPalsVariables) {
   const auto facts = facts_from_pmi(
       Environment({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}}));
