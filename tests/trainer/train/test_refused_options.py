@@ -117,7 +117,8 @@ def test_an_unknown_recipe_is_rejected_and_the_list_is_shown_in_any_case(tmp_pat
     assert code == 64 and error == "rollcall: --recipe: goyal90: is not a known recipe; try --recipe=goyal-90\n"
     code, out, _ = train(tmp_path, "--recipe-list", ROLLCALL_RECIPE="none-such")
     assert code == 0 and [line.split()[0] for line in out.splitlines()] == [
-        "ffcv-16", "ffcv-88", "goyal-90", "mlperf-lars", "nvidia-dle", "rsb-a1", "rsb-a2", "rsb-a3", "torchvision-v1", "torchvision-v2"]
+        "digits", "ffcv-16", "ffcv-88", "goyal-90", "mlperf-lars", "nvidia-dle", "rsb-a1", "rsb-a2", "rsb-a3", "torchvision-v1",
+        "torchvision-v2"]
 
 
 def test_epochs_of_a_schedule_without_effect_are_a_warning(tmp_path):
