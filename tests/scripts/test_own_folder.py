@@ -140,7 +140,7 @@ def test_quickstart_empties_only_its_own_scratch_folder(tmp_path, quickstart):
 RECURSIVE = {
     "scripts/setup": 3,  # of mktemp
     "scripts/second-slurm": 1,  # parts of what it has just unpacked
-    "scripts/make-digits": 1,  # of mkdtemp
+    "scripts/image_tree.py": 1,  # of mkdtemp
     "scripts/site": 1,  # of mktemp
     "site_config/rollcall-epilog.sh": 1,  # as the job's user (tests/site_config/test_epilog.py)
     "benchmarks/gpu/bundle.py": 4,  # below a bundle (refuse_what_is_no_bundle)
