@@ -6,7 +6,7 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from decoded_pictures import BUILD, dump, photo, refusal
+from decoded_pictures import BUILD, dump, photo, refusal, run
 from PIL import Image, ImageOps
 
 pytestmark = pytest.mark.python
@@ -74,6 +74,11 @@ def test_a_gif_frame_may_differ_from_the_canvas(tmp_path, options):
         file[frame + 1:frame + 5] = struct.pack("<HH", *place)
         (tmp_path / "a").write_bytes(file)
         assert_decodes_like_pillow(tmp_path / "a", canvas)
+
+
+def gif_with_a_code_that_no_table_has():
+    """Three pixels in codes of 9 bits: 5, then 300 where the table ends with 257."""
+    return b"GIF89a\3\0\1\0\0\0\0,\0\0\0\0\3\0\1\0\0\x08\x03\x05\x58\x02\0;"
 
 
 def bmp_file(bits, header, top_down=False, masks=None, seed=1):
@@ -186,6 +191,74 @@ def test_unsupported_kinds_of_tiff_are_rejected_by_name(tmp_path, what, file):
 
 def with_bytes(file, at, content):
     return file[:at] + content + file[at + len(content):]
+
+
+def saved(form, mode="RGB", **options):
+    file = io.BytesIO()
+    photo(3, mode, (61, 47)).save(file, form, **options)
+    return file.getvalue()
+
+
+FRAMES = {"save_all": True, "append_images": [photo(4, "RGBA", (61, 47))]}
+FLIPPED = {
+    "JPEG": saved("JPEG"), "JPEG, 4:4:4": saved("JPEG", subsampling=0), "JPEG, grey": saved("JPEG", "L"), "JPEG, CMYK": saved("JPEG", "CMYK"),
+    "JPEG, progressive": saved("JPEG", progressive=True), "JPEG, restarts": saved("JPEG", restart_marker_rows=1),
+    "PNG": saved("PNG"), "PNG, palette": saved("PNG", "P"), "PNG, 1 bit": saved("PNG", "1"),
+    "WebP": saved("WEBP"), "WebP, lossless": saved("WEBP", lossless=True), "WebP, alpha": saved("WEBP", "RGBA"),
+    "WebP, animated": saved("WEBP", "RGBA", **FRAMES),
+    "GIF": saved("GIF", "P"), "GIF, interlaced": saved("GIF", "P", interlace=1), "GIF, transparent": saved("GIF", "P", transparency=3),
+    "BMP": saved("BMP"), "BMP, palette": saved("BMP", "P"), "BMP, 1 bit": saved("BMP", "1"), "BMP, 16 bits": bmp_file(16, 40),
+    "BMP, masks": bmp_file(32, 124, masks=(0xFF0000, 0xFF00, 0xFF, 0)),
+    "TIFF": saved("TIFF"), "TIFF, fax": saved("TIFF", "1", compression="group4"), "TIFF, LZW": saved("TIFF", compression="tiff_lzw"),
+    "AVIF": saved("AVIF")}
+
+
+def pillows_pixels(path):
+    try:
+        return np.asarray(Image.open(path).convert("RGB")).ravel()
+    except Exception:
+        return None
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(80, marks=pytest.mark.long)])
+def test_flipped_bits_give_pillows_pixels_or_an_error(tmp_path, count):
+    """A third of the flips are in the first 200 bytes. Pillow does not refuse all that is damaged, but never more than rollcall."""
+    path = tmp_path / "flipped"
+    for kind, file in FLIPPED.items():
+        random = np.random.default_rng([count, *kind.encode()])
+        for n in range(count):
+            at, bit = int(random.integers(len(file) if n % 3 else 200)), int(random.integers(8))
+            path.write_bytes(with_bytes(file, at, bytes([file[at] ^ 1 << bit])))
+            done = run("decode", path)
+            assert done.returncode in (0, 65), (kind, at, bit, done.stderr)
+            if done.returncode == 0:
+                assert np.array_equal(np.frombuffer(done.stdout, np.uint8), pillows_pixels(path)), (kind, at, bit)
+
+
+def png_with_a_wrong_checksum():
+    file = saved("PNG", "P", transparency=bytes(256))
+    at = file.index(b"tRNS")
+    return with_bytes(file, at + 4, bytes([file[at + 4] ^ 1]))
+
+
+# Each was read before with other pixels than Pillow's, or with pixels that Pillow does not give.
+DAMAGED = {
+    "CRC error": png_with_a_wrong_checksum(),
+    "is not an image in a supported format": with_bytes(saved("GIF", "P"), 4, b"5"),
+    "is a damaged GIF file": gif_with_a_code_that_no_table_has(),
+    "is a BMP file of an unsupported kind": bmp_file(8, 44),
+    "is a BMP file of an unsupported kind: ": with_bytes(saved("BMP", "P"), 46, struct.pack("<I", 65792)),
+    "with an unusual pixel format": bmp_file(16, 40, masks=(0xF800, 0x7C0, 0x1F, 0)),
+    "1 is missing": tiff_file(2, 8, 3, size=(50, 16), t257=37),
+    "photometric interpretation 0": tiff_file(0, 8, 3, (0, 0)),
+    "Bad code word": with_bytes(saved("TIFF", "1", compression="group4"), 100, b"\x5a" * 100),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_damage_that_would_give_other_pixels_is_an_error(tmp_path, what):
+    (tmp_path / "a").write_bytes(DAMAGED[what])
+    assert what in refusal(tmp_path / "a")
 
 
 def huge_files(folder):

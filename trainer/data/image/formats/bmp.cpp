@@ -25,7 +25,6 @@ struct Channel {
     const int shift = mask == 0 ? 0 : std::countr_zero(mask);
     return {shift, mask >> shift};
   }
-  [[nodiscard]] bool is_usable() const { return most > 0 && most <= 255 && (most & (most + 1)) == 0; }
   [[nodiscard]] std::uint8_t of(std::uint32_t pixel) const {
     return static_cast<std::uint8_t>((pixel >> shift & most) * 255 / most);
   }
@@ -40,7 +39,8 @@ class BmpPicture : public WholePicture {
       return cut();
     }
     const std::size_t bytes = number_at(kFileHeader);  // size of the header that follows, which identifies its kind
-    if (bytes != 12 && bytes < 40) {
+    constexpr std::array<std::size_t, 7> kHeaders{12, 40, 52, 56, 64, 108, 124};
+    if (std::ranges::find(kHeaders, bytes) == kHeaders.end()) {
       return unknown();
     }
     const bool is_core = bytes == 12;
@@ -60,19 +60,20 @@ class BmpPicture : public WholePicture {
       if (file_.size() < kFileHeader + 40 + 12) {
         return cut();
       }
+      std::array<std::uint32_t, 3> masks{};
       for (std::size_t i = 0; i < channels_.size(); ++i) {
-        channels_[i] = Channel::from_mask(number_at(kFileHeader + 40 + 4 * i));
+        masks[i] = number_at(kFileHeader + 40 + 4 * i);
+        channels_[i] = Channel::from_mask(masks[i]);
+      }
+      const std::uint32_t alpha = bytes >= 56 && file_.size() >= kFileHeader + 56 ? number_at(kFileHeader + 52) : 0;
+      if (!are_usual(masks, alpha)) {
+        return unknown();
       }
     } else if (bits_ >= 16) {
       channels_ = bits_ == 16 ? std::array{Channel{10, 31}, Channel{5, 31}, Channel{0, 31}}
                               : std::array{Channel{16, 255}, Channel{8, 255}, Channel{0, 255}};
     }
-    if (is_indexed) {
-      return read_colours(at, is_core);
-    }
-    return std::all_of(channels_.begin(), channels_.end(), [](const Channel& each) { return each.is_usable(); })
-               ? Result<void>()
-               : unknown();
+    return is_indexed ? read_colours(at, is_core) : Result<void>();
   }
 
   [[nodiscard]] Result<void> decode(std::uint8_t* pixels) override {
@@ -93,6 +94,17 @@ class BmpPicture : public WholePicture {
   }
 
  private:
+  /// Returns whether Pillow knows the layout as well: 5 or 6 bits a channel in 16, or bytes in 32. Others are damage.
+  [[nodiscard]] bool are_usual(const std::array<std::uint32_t, 3>& masks, std::uint32_t alpha) const {
+    using Masks = std::array<std::uint32_t, 3>;
+    if (bits_ == 16) {
+      return masks == Masks{0xf800, 0x7e0, 0x1f} || masks == Masks{0x7c00, 0x3e0, 0x1f};
+    }
+    const auto is_byte = [](const Channel& each) { return each.most == 255 && each.shift % 8 == 0; };
+    return std::ranges::all_of(channels_, is_byte) && (alpha == 0 || is_byte(Channel::from_mask(alpha))) &&
+           masks[0] != masks[1] && masks[1] != masks[2] && masks[2] != masks[0];
+  }
+
   /// Colours that are not in the table are grey, as in Pillow.
   [[nodiscard]] Result<void> read_colours(std::size_t at, bool is_core) {
     for (std::size_t i = 0; i < colours_.size(); ++i) {
@@ -100,6 +112,10 @@ class BmpPicture : public WholePicture {
     }
     const std::size_t bytes = is_core ? 3 : 4;
     const std::size_t stated = is_core ? 0 : number_at(46);
+    constexpr std::size_t kMostColours = 65536;
+    if (stated > kMostColours) {
+      return unknown();
+    }
     const std::size_t count = std::min<std::size_t>(stated != 0 ? stated : std::size_t{1} << bits_, colours_.size());
     if (file_.size() - at < count * bytes) {
       return cut();

@@ -49,6 +49,7 @@ class GifPicture : public WholePicture {
     if (DGifGetImageDesc(gif_) == GIF_ERROR) {
       return damaged_gif(gif_->Error);
     }
+    code_size_ = std::to_integer<unsigned>(*(rest_.data() - 1));  // the last byte that giflib read
     const GifImageDesc& frame = gif_->Image;
     header.size = {std::max(gif_->SWidth, frame.Left + frame.Width), std::max(gif_->SHeight, frame.Top + frame.Height)};
     return {};
@@ -61,7 +62,16 @@ class GifPicture : public WholePicture {
     for (std::size_t i = 0; i < canvas; ++i) {
       std::memcpy(pixels + i * kPixelBytes, colours[transparent_].data(), kPixelBytes);
     }
-    std::vector<GifPixelType> line(static_cast<std::size_t>(frame.Width));
+    const auto width = static_cast<std::size_t>(frame.Width);
+    const std::size_t count = width * static_cast<std::size_t>(frame.Height);
+    std::uint8_t* const memory = indices_.at_least(count);
+    if (memory == nullptr) {
+      return no_memory();
+    }
+    if (!read_indices({memory, count})) {
+      return damaged_gif(gif_->Error != 0 ? gif_->Error : D_GIF_ERR_IMAGE_DEFECT);
+    }
+    std::span<const std::uint8_t> rest(memory, count);
     struct Pass {
       int first;
       int step;
@@ -71,17 +81,15 @@ class GifPicture : public WholePicture {
     const auto passes = frame.Interlace ? std::span(kPasses).first(4) : std::span(kPasses).last(1);
     for (const Pass& pass : passes) {
       for (int y = pass.first; y < frame.Height; y += pass.step) {
-        if (DGifGetLine(gif_, line.data(), frame.Width) == GIF_ERROR) {
-          return damaged_gif(gif_->Error);
-        }
         std::uint8_t* out =
             pixels + (static_cast<std::size_t>(frame.Top + y) * static_cast<std::size_t>(header.size.width) +
                       static_cast<std::size_t>(frame.Left)) *
                          kPixelBytes;
-        for (const GifPixelType index : line) {
+        for (const std::uint8_t index : rest.first(width)) {
           std::memcpy(out, colours[index].data(), kPixelBytes);
           out += kPixelBytes;
         }
+        rest = rest.subspan(width);
       }
     }
     return {};
@@ -115,6 +123,50 @@ class GifPicture : public WholePicture {
     return true;
   }
 
+  /// A stretch of the decoded indices.
+  struct Stretch {
+    std::size_t begin;
+    std::size_t length;
+  };
+
+  /// Decodes the frame's LZW codes. Source: GIF89a, appendix F. giflib's own function takes any code that the table
+  /// does not have for the next one, so that a flipped bit would give other pixels.
+  [[nodiscard]] bool read_indices(std::span<std::uint8_t> out) {
+    constexpr std::size_t kMostCodes = 4096;
+    const auto clear = std::size_t{1} << code_size_;  // behind it are the end and the codes of `strings`
+    std::vector<Stretch> strings;
+    Stretch previous{};
+    for (std::size_t at = 0; at < out.size(); at += previous.length) {
+      int code = 0;
+      if (DGifGetLZCodes(gif_, &code) == GIF_ERROR || code < 0) {  // -1: the end
+        return false;
+      }
+      const auto given = static_cast<std::size_t>(code);
+      if (given == clear) {
+        strings.clear();
+        previous = {};
+        continue;
+      }
+      if (previous.length > 0 && strings.size() < kMostCodes - clear - 2) {
+        strings.push_back({previous.begin, previous.length + 1});  // with the first index of this code
+      }
+      if (given < clear) {
+        out[at] = static_cast<std::uint8_t>(given);
+        previous = {at, 1};
+        continue;
+      }
+      if (given - clear - 2 >= strings.size()) {
+        return false;
+      }
+      const Stretch string = strings[given - clear - 2];
+      previous = {at, std::min(string.length, out.size() - at)};
+      for (std::size_t i = 0; i < previous.length; ++i) {  // the new string may begin where it is read
+        out[at + i] = out[string.begin + i];
+      }
+    }
+    return true;
+  }
+
   [[nodiscard]] std::vector<std::array<std::uint8_t, kPixelBytes>> colour_table() const {
     std::vector<std::array<std::uint8_t, kPixelBytes>> colours(256);
     for (std::size_t i = 0; i < colours.size(); ++i) {
@@ -130,6 +182,8 @@ class GifPicture : public WholePicture {
   std::span<const std::byte> rest_;  ///< what giflib has not read yet
   GifFileType* gif_ = nullptr;
   std::size_t transparent_ = 0;  ///< colour
+  unsigned code_size_ = 0;       ///< bits of an index, at most 8
+  ReusableBuffer indices_;
 };
 
 }  // namespace

@@ -28,6 +28,7 @@ class PngPicture : public WholePicture {
     }
     const bool is_read = run([this] {
       png_set_benign_errors(png_, 1);  // these are only warnings: they do not concern pixels
+      png_set_crc_action(png_, PNG_CRC_DEFAULT, PNG_CRC_ERROR_QUIT);  // a wrong checksum is damage, as in Pillow
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr,
                                   -1);  // ignore chunks that are not needed for pixels
       png_set_read_fn(png_, this, read);

@@ -96,13 +96,16 @@ class TiffPicture : public WholePicture {
   }
 
   [[nodiscard]] Result<void> decode(std::uint8_t* pixels) override {
-    if (is_left_to_libtiff()) {
-      return read_by_libtiff(pixels) ? Result<void>() : failure();
-    }
-    if (!read_blocks(pixels)) {
+    input_.text = {};  // of fields that pixels do not need
+    const bool is_converted = is_left_to_libtiff();
+    const bool is_read = is_converted ? read_by_libtiff(pixels) : read_blocks(pixels);
+    // libtiff goes on after errors in fax data, and guesses the rest of a row.
+    if (!is_read || input_.text[0] != '\0') {
       return failure();
     }
-    to_rgb(pixels);
+    if (!is_converted) {
+      to_rgb(pixels);
+    }
     return {};
   }
 
@@ -118,20 +121,28 @@ class TiffPicture : public WholePicture {
     return damaged(fmt::format("is a damaged TIFF file ({})", static_cast<const char*>(input_.text.data())));
   }
 
-  /// Returns how many samples of a pixel are its colour; 0 if unknown.
-  [[nodiscard]] int colour_samples() const {
+  /// How many samples of a pixel are its colour, and how many it may have in all.
+  struct Samples {
+    int colours;
+    int most;
+  };
+
+  /// Returns zeros for an unknown interpretation of the samples.
+  [[nodiscard]] Samples known_samples() const {
     switch (photometric_) {
       case PHOTOMETRIC_MINISWHITE:
+        return {1, 1};
       case PHOTOMETRIC_MINISBLACK:
       case PHOTOMETRIC_PALETTE:
-        return 1;
+        return {1, 2};
       case PHOTOMETRIC_RGB:
+        return {3, 6};
       case PHOTOMETRIC_YCBCR:
-        return 3;
+        return {3, 3};
       case PHOTOMETRIC_SEPARATED:
-        return 4;
+        return {4, 6};
       default:
-        return 0;
+        return {};
     }
   }
 
@@ -142,12 +153,11 @@ class TiffPicture : public WholePicture {
   }
 
   [[nodiscard]] Result<void> check_kind() {
-    const int colours = colour_samples();
+    const auto [colours, most] = known_samples();
     const bool has_few_bits = (bits_ == 1 || bits_ == 2 || bits_ == 4) && colours == 1 && samples_ == 1;
     const bool has_wide_bits = bits_ == 16 && photometric_ != PHOTOMETRIC_PALETTE && photometric_ != PHOTOMETRIC_YCBCR;
     const auto format = field<std::uint16_t>(TIFFTAG_SAMPLEFORMAT);
-    constexpr int kMostSamples = 6;
-    const bool is_known = colours > 0 && samples_ >= colours && samples_ <= kMostSamples &&
+    const bool is_known = colours > 0 && samples_ >= colours && samples_ <= most &&
                           (bits_ == 8 || has_few_bits || has_wide_bits) && compression_ != COMPRESSION_OJPEG &&
                           (!is_premultiplied_ || photometric_ == PHOTOMETRIC_RGB) &&
                           (format == SAMPLEFORMAT_UINT || format == SAMPLEFORMAT_VOID);
@@ -198,6 +208,9 @@ class TiffPicture : public WholePicture {
         for (int left = 0; left < header.size.width; left += block_size_.width, ++index) {
           const Box area{left, top, std::min(block_size_.width, header.size.width - left),
                          std::min(block_size_.height, header.size.height - top)};
+          if (TIFFGetStrileOffset(tiff, index) == 0) {  // libtiff sets it where the file lists too few
+            return missing_block(index);
+          }
           const tmsize_t given = is_tiled_ ? TIFFReadEncodedTile(tiff, index, bytes, block_bytes)
                                            : TIFFReadEncodedStrip(tiff, index, bytes, block_bytes);
           if (given < line * area.height) {
@@ -210,6 +223,11 @@ class TiffPicture : public WholePicture {
       }
     }
     return true;
+  }
+
+  [[nodiscard]] bool missing_block(std::uint32_t index) {
+    fmt::format_to_n(input_.text.data(), input_.text.size() - 1, "strip or tile {} is missing", index);
+    return false;
   }
 
   [[nodiscard]] std::size_t offset_of(int x, int y) const {
