@@ -101,13 +101,13 @@ def accuracies(folder, data, *options):
 
 
 @pytest.mark.long
-def test_two_epochs_of_mnist_digits_are_mostly_learnt(tmp_path, digits):
+def test_digits_of_mnist_are_mostly_learnt_in_three_epochs(tmp_path, digits):
     """Ten classes of equal size: guessing is right once in ten times."""
-    *_, last = accuracies(tmp_path, digits, "--epochs=2", "--warmup-epochs=0.5", "--valid-epochs=1")
-    assert last > 0.9
+    [last] = accuracies(tmp_path, digits, "--epochs=3", "--warmup-epochs=0.5")
+    assert last > 0.8
 
 
 @pytest.mark.long
-def test_a_sixth_of_an_epoch_of_clothes_is_partly_learnt(tmp_path, clothes):
+def test_clothes_are_partly_learnt_in_eighty_steps(tmp_path, clothes):
     [last] = accuracies(tmp_path, clothes, "--epochs=1", "--max-steps=80", "--warmup-epochs=0.05", "--flip=0.5")
-    assert last > 0.6
+    assert last > 0.5
