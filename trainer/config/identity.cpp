@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "runtime/base/text.h"
 #include "trainer/config/named_files.h"
 #include "trainer/config/options.h"
 #include "trainer/optim/schedule.h"
@@ -64,13 +66,29 @@ bool ends_schedule(std::string_view name, const settings::Settings& now) {
   return (name == "epochs" || name == "max-steps") && schedule && optim::ends_with_training(*schedule);
 }
 
-/// Whether two accepted texts mean the same: 3e-4 is 0.0003.
-bool same_value(settings::Kind kind, const std::string& one, const std::string& other) {
-  const bool numbers = kind == settings::Kind::Number || kind == settings::Kind::Integer;
-  return one == other || is_same_file(one, other) ||
-         (numbers && std::strtod(one.c_str(), nullptr) == std::strtod(other.c_str(), nullptr) &&
-          std::isdigit(static_cast<unsigned char>(one.back())) != 0 &&
-          std::isdigit(static_cast<unsigned char>(other.back())) != 0);
+/// Returns the pairs of --lr-factors, in an order and with numbers that do not depend on how they were written.
+std::vector<std::pair<std::string, double>> factors_in(const std::string& text) {
+  std::vector<std::pair<std::string, double>> pairs;
+  for (const std::string& pair : split(text, ',')) {
+    const std::size_t end = std::min(pair.rfind('='), pair.size());
+    pairs.emplace_back(trim(pair.substr(0, end)), std::strtod(pair.c_str() + std::min(end + 1, pair.size()), nullptr));
+  }
+  std::ranges::sort(pairs);
+  return pairs;
+}
+
+/// Whether two accepted texts of a setting mean the same: 3e-4 is 0.0003.
+bool same_value(const settings::Setting& setting, const std::string& one, const std::string& other) {
+  if (setting.name == "model" || setting.name == "class-weights") {
+    return is_same_file(one, other);
+  }
+  if (setting.name == "lr-factors") {
+    return factors_in(one) == factors_in(other);
+  }
+  const bool numbers = setting.kind == settings::Kind::Number || setting.kind == settings::Kind::Integer;
+  return one == other || (numbers && std::strtod(one.c_str(), nullptr) == std::strtod(other.c_str(), nullptr) &&
+                          std::isdigit(static_cast<unsigned char>(one.back())) != 0 &&
+                          std::isdigit(static_cast<unsigned char>(other.back())) != 0);
 }
 
 nlohmann::json parsed(std::string_view text) {
@@ -122,7 +140,7 @@ std::vector<Change> changes(std::string_view then, const settings::Settings& now
     const bool other_kernels =
         (setting.name == "channels-last" || setting.name == "own-kernels") && now.text("elastic-exact") != "0";
     const bool free = may_change(setting.name) && !ends_schedule(setting.name, now) && !other_kernels;
-    return free || same_value(setting.kind, one, other);
+    return free || same_value(setting, one, other);
   });
 }
 
@@ -131,7 +149,7 @@ std::vector<Change> differences_among_ranks(std::string_view of_rank_zero, const
                  [](const settings::Setting& setting, const std::string& one, const std::string& other) {
                    const bool places = file_is_named(setting.name, one) && file_is_named(setting.name, other);
                    return (may_differ_among_ranks(setting.name) && (places || !names_a_file(setting.name))) ||
-                          same_value(setting.kind, one, other);
+                          same_value(setting, one, other);
                  });
 }
 

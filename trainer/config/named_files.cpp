@@ -24,7 +24,9 @@ constexpr std::size_t kDigits = 9;  ///< of "#1a2b3c4d"
 
 std::string_view checksum_in(std::string_view value) {
   const std::string_view end = value.substr(value.size() - std::min(value.size(), kDigits));
-  return end.size() == kDigits && end.starts_with('#') ? end : std::string_view();
+  const bool is_checksum = end.size() == kDigits && end.starts_with('#') &&
+                           end.find_first_not_of("0123456789abcdef", 1) == std::string_view::npos;
+  return is_checksum ? end : std::string_view();
 }
 
 Result<std::uint32_t> checksum_of(const std::string& path, const std::string& setting, const std::string& kind) {
@@ -49,12 +51,20 @@ Result<std::uint32_t> checksum_of(const std::string& path, const std::string& se
   }
 }
 
-/// Adds the checksum of the file at `path` to the setting `name`.
-Result<void> identify(settings::Settings& settings, const std::string& name, const std::string& path,
+/// Adds the checksum of its file to the setting `name`. A user's file whose own name ends like one is refused.
+Result<void> identify(settings::Settings& settings, const std::string& name, const Environment& environment,
                       const std::string& kind) {
-  ASSIGN_OR_RETURN(const std::uint32_t sum, checksum_of(path, "--" + name, kind));
   const settings::SettingValue value = settings.value(name);
-  return settings.set(name, fmt::format("{}#{:08x}", without_checksum(value.text), sum), value.origin);
+  const std::string option = "--" + name;
+  const std::string_view given = without_checksum(value.text);
+  ASSIGN_OR_RETURN(const std::string whole, settings::expand_path(value.text, environment, option));
+  ASSIGN_OR_RETURN(const std::string path, settings::expand_path(given, environment, option));
+  std::error_code ignored;
+  if (whole != path && std::filesystem::exists(whole, ignored)) {
+    return fail(option, value.text, "has a name that ends like a checksum", "giving the file another name");
+  }
+  ASSIGN_OR_RETURN(const std::uint32_t sum, checksum_of(path, option, kind));
+  return settings.set(name, fmt::format("{}#{:08x}", given, sum), value.origin);
 }
 
 }  // namespace
@@ -69,7 +79,8 @@ std::string_view without_checksum(std::string_view value) {
 }
 
 bool is_same_file(std::string_view one, std::string_view other) {
-  return !checksum_in(one).empty() && checksum_in(one) == checksum_in(other);
+  const bool is_known = !checksum_in(one).empty() && !checksum_in(other).empty();
+  return is_known ? checksum_in(one) == checksum_in(other) : without_checksum(one) == without_checksum(other);
 }
 
 Result<std::string> script_path(const settings::Settings& settings, const Environment& environment) {
@@ -78,17 +89,17 @@ Result<std::string> script_path(const settings::Settings& settings, const Enviro
                           : Result(std::string());
 }
 
+Result<void> identify_script(settings::Settings& settings, const Environment& environment) {
+  return is_script(settings.text("model")) ? identify(settings, "model", environment, "a TorchScript file")
+                                           : Result<void>();
+}
+
 Result<void> identify_files(settings::Settings& settings, const Environment& environment) {
-  ASSIGN_OR_RETURN(const std::string script, script_path(settings, environment));
-  if (!script.empty()) {
-    RETURN_IF_ERROR(identify(settings, "model", script, "a TorchScript file"));
-  }
-  const std::string weights(without_checksum(settings.text("class-weights")));
-  if (weights == "none" || weights == "balanced") {
-    return {};
-  }
-  ASSIGN_OR_RETURN(const std::string path, settings::expand_path(weights, environment, "--class-weights"));
-  return identify(settings, "class-weights", path, "a file of weights");
+  RETURN_IF_ERROR(identify_script(settings, environment));
+  const std::string& weights = settings.text("class-weights");
+  return weights == "none" || weights == "balanced"
+             ? Result<void>()
+             : identify(settings, "class-weights", environment, "a file of weights");
 }
 
 Result<void> confirm_script(const settings::Settings& settings, const std::string& then, const std::string& file) {

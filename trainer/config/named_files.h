@@ -12,13 +12,16 @@
 namespace rollcall::config {
 
 /// Adds to these settings, where they name a file, the CRC-32C of its content, "net.pt#1a2b3c4d", so that ranks and
-/// checkpoints compare what the file holds. Reads the files. Errors (NoInput): one cannot be read.
+/// checkpoints compare what the file holds. Reads the files. Errors (NoInput): one cannot be read; (Usage): the name of
+/// one ends like a checksum.
 [[nodiscard]] Result<void> identify_files(settings::Settings& settings, const Environment& environment);
+/// The same for `model` alone, where nothing is trained.
+[[nodiscard]] Result<void> identify_script(settings::Settings& settings, const Environment& environment);
 
 /// Returns the value without the checksum that identify_files() added.
 [[nodiscard]] std::string_view without_checksum(std::string_view value);
 
-/// Returns whether both values are of files with equal content.
+/// Returns whether both values are of files with equal content; where it is unknown of one, with equal names.
 [[nodiscard]] bool is_same_file(std::string_view one, std::string_view other);
 
 /// Returns the path of the file; empty if the setting names a network of this program. Errors: those of expand_path().

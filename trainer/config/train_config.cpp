@@ -61,8 +61,9 @@ Result<std::vector<RateFactor>> rate_factors_of(const Settings& settings) {
     const std::size_t equals = std::min(text.rfind('='), text.size());
     std::string layer = text.substr(0, equals);
     const std::optional<double> factor = settings::parse_number(text.substr(std::min(equals + 1, text.size())));
-    if (layer.empty() || !factor || !std::isfinite(*factor) || *factor <= 0) {
-      return fail("--lr-factors", text, "must be LAYER=FACTOR with a factor above 0",
+    const auto of_device = static_cast<float>(factor.value_or(0));
+    if (layer.empty() || !std::isfinite(of_device) || of_device <= 0) {
+      return fail("--lr-factors", text, "must be LAYER=FACTOR with a finite factor above 0",
                   factor == 0.0 ? "--freeze=" + layer : "--lr-factors=layer3=0.1,layer4=0.3");
     }
     if (std::ranges::find(factors, layer, &RateFactor::layer) != factors.end()) {

@@ -80,6 +80,9 @@ TEST(Identity, ModelDataSeedOptimizerAndScheduleDefineATraining) {
 TEST(Identity, EqualNumbersInOtherSpellingsAreNoChange) {
   EXPECT_THAT(changes(json({{"lr", "3e-4"}}), with({{"lr", "0.0003"}})), IsEmpty());
   EXPECT_EQ(changes_text(changes(json({{"lr", "3e-4"}}), with({{"lr", "0.0004"}}))), "--lr was 3e-4 and is 0.0004");
+  EXPECT_THAT(changes(json({{"lr-factors", "fc=2,bn1=3"}}), with({{"lr-factors", "bn1=3.0,fc=2"}})), IsEmpty());
+  EXPECT_THAT(options(changes(json({{"lr-factors", "fc=2"}}), with({{"lr-factors", "fc=3"}}))),
+              ElementsAre("--lr-factors"));
 }
 
 TEST(Identity, TheEndDefinesTheTrainingOnlyIfTheScheduleUsesIt) {

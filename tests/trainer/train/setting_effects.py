@@ -164,8 +164,8 @@ def lr_factors(tmp_path, trees):
     assert "--lr-factors was fc=3 and is layer2=0.1,fc=3" in refused
     assert "resumed from" in train(tmp_path / "run", *options, "--max-steps=4", "--lr-factors=layer2=0.1,fc=3", "--resume=continue-with-changes")
     for factors, reason in ("layer9=0.1", "try --lr-factors=layer1=0.1"), ("layer1.0=2", "layer1.0: is not trained because of --freeze"), (
-            "fc=0", "must be LAYER=FACTOR with a factor above 0; try --freeze=fc"), ("fc=-1", "above 0"), ("fc", "must be LAYER=FACTOR"), (
-            "fc=inf", "above 0"), ("fc=1,fc=2", "is the second factor for fc"):
+            "fc=0", "must be LAYER=FACTOR with a finite factor above 0; try --freeze=fc"), ("fc=-1", "above 0"), ("fc", "must be LAYER=FACTOR"), (
+            "fc=1e300", "finite"), ("fc=1,fc=2", "is the second factor for fc"):
         assert reason in train(tmp_path / "refused", *options, f"--lr-factors={factors}", code=64), factors
 
 
@@ -190,6 +190,9 @@ def class_weights(tmp_path, trees):
     path.write_text("\n".join(lines).replace("0, ", "0, 1") + "\n")
     refused = trainer_ranks.run(tmp_path / "file", *small_trainings.options({**resumed, "epochs": 3}), ranks=1, code=76)
     assert f"--class-weights was {other}#" in refused and f"and is {path}#" in refused
+    path.with_name("weights.csv#1a2b3c4d").write_text("\n".join(lines) + "\n")
+    assert "ends like a checksum" in trainer_ranks.run(
+        tmp_path / "refused", *small_trainings.options({**fake, "class-weights": f"{path}#1a2b3c4d"}), ranks=1, code=64)
     for text, reason in ("0,1\n", "has no weight for 1"), ("0,1\n0,2\n", "has two weights for 0"), ("cat,1\n", "cat is not a class"), (
             "0,-1\n", "is not a name, a comma and a positive number"):
         path.write_text(text)

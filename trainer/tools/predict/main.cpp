@@ -155,7 +155,10 @@ Result<config::TrainConfig> make_config(const Options& options, const checkpoint
                                         const Environment& environment) {
   Settings settings = options.trainer;
   RETURN_IF_ERROR(config::apply_settings_of_model(settings, stored.config_json, options.checkpoint));
-  RETURN_IF_ERROR(config::identify_files(settings, environment));
+  if (const std::string loss = config::setting_then(stored.config_json, "loss"); !loss.empty()) {
+    RETURN_IF_ERROR(settings.set("loss", loss, options.checkpoint));  // probabilities are as the model was trained
+  }
+  RETURN_IF_ERROR(config::identify_script(settings, environment));
   RETURN_IF_ERROR(
       config::confirm_same_script(settings, config::setting_then(stored.config_json, "model"), options.checkpoint));
   ASSIGN_OR_RETURN(config::TrainConfig config, config::make_train_config(settings, environment));

@@ -45,7 +45,7 @@ Result<config::TrainConfig> make_config(const SessionInput& input, const checkpo
                                         const std::string& path, const JobContext& context) {
   settings::Settings settings = input.options.trainer;
   RETURN_IF_ERROR(on_all_ranks(context, config::apply_settings_of_model(settings, stored.config_json, path)));
-  RETURN_IF_ERROR(on_all_ranks(context, config::identify_files(settings, input.environment)));
+  RETURN_IF_ERROR(on_all_ranks(context, config::identify_script(settings, input.environment)));
   RETURN_IF_ERROR(on_all_ranks(
       context, config::confirm_same_script(settings, config::setting_then(stored.config_json, "model"), path)));
   ASSIGN_OR_RETURN(config::TrainConfig config,
