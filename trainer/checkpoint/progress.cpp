@@ -10,6 +10,7 @@ namespace rollcall::checkpoint {
 namespace {
 
 constexpr const char* kNotBetter = "/progress/validations_since_best";
+constexpr const char* kParts = "/parts_crc32c";
 
 /// Calls visit(path, number) for each number of a progress, with its path in a checkpoint. `Of`: Progress, const or
 /// not.
@@ -36,6 +37,7 @@ void for_each_number(Of& progress, const Visit& visit) {
     visit(path + "/class_names_crc32c", data.class_names);
     visit(path + "/labels_crc32c", data.labels);
     visit(path + "/picture_names_crc32c", data.picture_names);
+    visit(path + kParts, data.parts);
   };
   data_set("/sampler", progress.data.train);
   data_set("/validation", progress.data.valid);
@@ -73,7 +75,8 @@ Result<Progress> read_progress(const OpenCheckpoint& stored) {
   std::string missing;
   for_each_number(progress, [&](const std::string& path, auto& into) {
     const auto* const number = stored.value<std::decay_t<decltype(into)>>(path);
-    const bool may_lack = path == kNotBetter;  // added later; a training before counts from its resume
+    // Added later: a training before counts from its resume, and its parts are unknown.
+    const bool may_lack = path == kNotBetter || path.ends_with(kParts);
     missing = number == nullptr && missing.empty() && !may_lack ? path : missing;
     into = number != nullptr ? *number : into;
   });

@@ -24,6 +24,7 @@ struct DataSet {
   std::int64_t class_names = -1;
   std::int64_t labels = -1;
   std::int64_t picture_names = -1;
+  std::int64_t parts = -1;  ///< of a list that names the part of each image
 };
 
 struct DataParts {

@@ -243,23 +243,30 @@ TEST(Checkpoint, RejectsAnInvalidTrainingPosition) {
   EXPECT_EQ(loaded.error().kind, ErrorKind::BadData);
 }
 
-TEST(Checkpoint, CountsValidationsFromZeroForAFileWithoutTheirNumber) {
+TEST(Checkpoint, AFileMayLackTheNumberOfValidationsAndTheParts) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   first.progress.not_better = 3;
+  first.progress.data = {{.images = 9, .parts = 7}, {.images = 9, .parts = 7}};
   const TrainingState whole = first.state();
   format::SingleRank alone;
   const auto parts = collect(whole, 0, 1);
   ASSERT_TRUE(parts);
   DeviceCopies copies;
   HostContent host = on_host(*parts, copies);
-  ASSERT_EQ(host.content.values.erase("/progress/validations_since_best"), 1U);
+  for (const char* const added :
+       {"/progress/validations_since_best", "/sampler/parts_crc32c", "/validation/parts_crc32c"}) {
+    ASSERT_EQ(host.content.values.erase(added), 1U);
+  }
   ASSERT_TRUE(background::commit({folder.path(), 0, -1, {}}, host.content, {.writer = "rollcall-train"}, alone));
   Training second(Kind::Sgd, 2);
   TrainingState state = second.state();
   const auto loaded = load("auto", folder.path(), state);
   ASSERT_TRUE(loaded) << loaded.error().message();
   EXPECT_EQ(state.progress.not_better, 0);
+  EXPECT_EQ(state.progress.data.train.images, 9);
+  EXPECT_EQ(state.progress.data.train.parts, -1);
+  EXPECT_EQ(state.progress.data.valid.parts, -1);
 }
 
 TEST(Checkpoint, RejectsAnotherVersionWithoutMarkingItDamaged) {

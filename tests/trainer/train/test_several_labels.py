@@ -140,6 +140,17 @@ def test_the_same_bits_with_any_number_of_workers_and_after_a_resume(listed, tmp
     assert first.records[0]["step"] == 3 and [(r["step"], r["loss"]) for r in again.records][-1] == losses[0][-1]
 
 
+def test_another_order_of_the_classes_is_not_resumed(listed, tmp_path):
+    settings = small_trainings.options({**whole_training.QUIET, **several_labels.TRAINING, "data": str(listed), "epochs": 1})
+    (tmp_path / "names.txt").write_text("\n".join(sorted(several_labels.CLASSES, reverse=True)))
+    named = [*settings, f"--class-names={tmp_path / 'names.txt'}"]
+    trainer_ranks.run(tmp_path / "run", *named, "--max-steps=2", ranks=1)
+    for other in (settings, [*settings, "--resume=continue-with-changes"]):
+        code = 76 if other is settings else 0
+        printed = trainer_ranks.run(tmp_path / "run", *other, "--max-steps=3", ranks=1, code=code)
+        assert "the names of the classes differ" in printed, printed
+
+
 def test_the_lines_of_the_page_turn_parquet_into_csv(tmp_path):
     pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     page = (ROOT / "docs" / "user" / "label_lists.md").read_text()

@@ -97,6 +97,11 @@ Datasets make_fake(const DataOptions& options) {
 
 using Source = std::shared_ptr<const ImageSource>;
 
+std::int64_t checksum_of(std::vector<std::string> class_names, const std::vector<std::string>& sets) {
+  class_names.insert(class_names.end(), sets.begin(), sets.end());
+  return checksum_of_names(class_names);
+}
+
 /// `class_names`: those that were given; empty: those of the training images.
 Datasets make_images(const DataOptions& options, const Source& train, ImageDataset::Members train_members,
                      const Source& valid, ImageDataset::Members valid_members,
@@ -111,6 +116,10 @@ Datasets make_images(const DataOptions& options, const Source& train, ImageDatas
   datasets.num_classes = static_cast<std::int64_t>(datasets.class_names.size());
   datasets.identity = train->identity();
   datasets.valid_identity = valid == train ? datasets.identity : valid->identity();
+  if (several) {  // their labels are numbers of sets: a row of 0 and 1 depends on the numbers of the classes too
+    datasets.identity.class_names = checksum_of(datasets.class_names, train->class_names());
+    datasets.valid_identity.class_names = checksum_of(datasets.class_names, valid->class_names());
+  }
   datasets.train =
       std::make_shared<ImageDataset>(train, std::move(train_members), train_transform(options), options.seed, of_train);
   datasets.valid =
@@ -188,7 +197,7 @@ Result<Datasets> one_list(const DataOptions& options, const std::vector<std::str
                 ErrorKind::BadData);
   }
   Datasets datasets = make_images(options, source, std::move(train), source, std::move(evaluated), class_names);
-  datasets.identity = datasets.valid_identity = index.identity_with_shards();  // the parts
+  datasets.identity.parts = datasets.valid_identity.parts = index.checksum_of_shards();
   return datasets;
 }
 

@@ -133,14 +133,12 @@ DataIdentity SampleIndex::identity() const {
           .picture_names = storage::crc32c(std::as_bytes(std::span(names_)))};
 }
 
-DataIdentity SampleIndex::identity_with_shards() const {
-  DataIdentity found = identity();
-  auto labels = static_cast<std::uint32_t>(found.labels);
+std::int64_t SampleIndex::checksum_of_shards() const {
+  std::uint32_t shards = 0;
   for (const Entry& entry : entries_) {
-    labels = storage::crc32c(std::as_bytes(std::span(&entry.shard, 1)), labels);
+    shards = storage::crc32c(std::as_bytes(std::span(&entry.shard, 1)), shards);
   }
-  found.labels = labels;
-  return found;
+  return shards;
 }
 
 std::optional<SampleIndex> SampleIndex::from(storage::SharedMemory memory) {

@@ -38,6 +38,7 @@ struct DataIdentity {
   std::int64_t class_names = -1;    ///< checksum of the class names, in the order of the labels
   std::int64_t labels = -1;         ///< checksum of the labels, in the order of the pictures
   std::int64_t picture_names = -1;  ///< checksum of the pictures' names, in their order; -1 if the source has no names
+  std::int64_t parts = -1;          ///< checksum of the parts that a list names, in the order of the pictures; -1: none
 
   friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
 };
@@ -80,8 +81,8 @@ class SampleIndex {
   [[nodiscard]] const About& about() const { return *about_; }
   /// Computes the identity, which reads all labels and names once.
   [[nodiscard]] DataIdentity identity() const;
-  /// Does the same, and adds the number of each picture's shard to the checksum of the labels.
-  [[nodiscard]] DataIdentity identity_with_shards() const;
+  /// Returns the CRC-32C of the number of each picture's shard.
+  [[nodiscard]] std::int64_t checksum_of_shards() const;
   [[nodiscard]] const storage::SharedMemory& memory() const { return *memory_; }
 
  private:

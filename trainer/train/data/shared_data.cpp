@@ -39,10 +39,10 @@ Result<std::vector<std::string>> hosts_of_ranks(const JobContext& context) {
 /// was lost.
 Result<void> confirm_equal_data(const JobContext& context, const data::Datasets& mine, const std::string& given) {
   const auto numbers = [](const checkpoint::DataSet& set) {
-    return nlohmann::json{set.images, set.class_names, set.labels, set.picture_names};
+    return nlohmann::json{set.images, set.class_names, set.labels, set.picture_names, set.parts};
   };
   const auto data_set = [](const nlohmann::json& received) -> checkpoint::DataSet {
-    return {received.at(0), received.at(1), received.at(2), received.at(3)};
+    return {received.at(0), received.at(1), received.at(2), received.at(3), received.at(4)};
   };
   const checkpoint::DataParts parts = data_of(mine);
   ASSIGN_OR_RETURN(const std::vector<nlohmann::json> all,

@@ -227,7 +227,10 @@ std::string difference_of(const checkpoint::DataSet& one, const checkpoint::Data
     return "the names of the classes";
   }
   if (differ(one.labels, other.labels)) {
-    return "the labels or the split of the images";
+    return "the labels of the images";
+  }
+  if (differ(one.parts, other.parts)) {
+    return "the parts of the split of the images";
   }
   return differ(one.picture_names, other.picture_names) ? "the names of the images" : "";
 }
@@ -245,7 +248,8 @@ checkpoint::DataSet kept_of(const DataIdentity& identity) {
   return {.images = identity.images,
           .class_names = identity.class_names,
           .labels = identity.labels,
-          .picture_names = identity.picture_names};
+          .picture_names = identity.picture_names,
+          .parts = identity.parts};
 }
 
 /// Drops class names that are only numbers: the classes of a training without names were called by their numbers.

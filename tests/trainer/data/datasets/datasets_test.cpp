@@ -80,6 +80,8 @@ TEST_F(ImageTreeOnDisk, ListsWithAnotherSplitAreOtherData) {
   EXPECT_NE(identities("val", "train").first, first.first);
   EXPECT_NE(identities("val", "train").second, first.second);
   EXPECT_NE(identities("test", "val").first, first.first);
+  EXPECT_EQ(identities("test", "val").first.labels, first.first.labels);  // as in checkpoints without the parts
+  EXPECT_EQ(identities("train", "val").second.parts, first.first.parts);
 }
 
 TEST_F(ImageTreeOnDisk, IsListedInTheOrderOfImageFolder) {

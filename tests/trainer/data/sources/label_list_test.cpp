@@ -147,6 +147,30 @@ TEST_F(LabelList, BothPartsOfImagesWithSeveralClassesHaveTheClassesOfTheTraining
   }
 }
 
+TEST_F(LabelList, AnotherOrderOfTheClassesOfSeveralIsOtherData) {
+  write("one/list.csv", "path,label,split\n../a.jpg,cat dog,train\n../list/0001.png,dog,val\n");
+  write("two/train.csv", "path,label\n../a.jpg,cat dog\n");
+  write("two/val.csv", "path,label\n../list/0001.png,dog\n");
+  for (const char* const source : {"one/list.csv", "two"}) {
+    const auto identities = [&](const std::string& names) {
+      write("names.txt", names);
+      SourceIndices indices;
+      const Result<Datasets> datasets = make_datasets({.source = data_.file(source),
+                                                       .class_names = names.empty() ? "" : data_.file("names.txt"),
+                                                       .several_labels = true},
+                                                      indices);
+      EXPECT_TRUE(datasets) << datasets.error().message();
+      return std::pair(datasets->identity, datasets->valid_identity);
+    };
+    const auto sorted = identities("");
+    EXPECT_EQ(identities("cat\ndog\n"), sorted) << source;
+    const auto turned = identities("dog\ncat\n");
+    EXPECT_NE(turned.first.class_names, sorted.first.class_names) << source;
+    EXPECT_NE(turned.second.class_names, sorted.second.class_names) << source;
+    EXPECT_EQ(turned.first.labels, sorted.first.labels) << source;
+  }
+}
+
 TEST_F(LabelList, TheColumnSplitNamesTheParts) {
   write("list.csv",
         "path,label,split\na.jpg,cat,train\nlist/0001.png,dog,val\nlist/0002.jpg,dog,test\na.jpg,dog,train\n");

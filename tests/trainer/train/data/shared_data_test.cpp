@@ -190,7 +190,7 @@ TEST(SharedData, RejectsAnotherNumberOfImagesOnOneRank) {
 
 TEST(SharedData, RejectsOtherLabelsOnOneRank) {
   const auto ranks = spawn(2, [](Rank& rank) {
-    check_refused(rank, "the same number of images, but the labels or the split of the images differ",
+    check_refused(rank, "the same number of images, but the labels of the images differ",
                   [](const fs::path& tree) { fs::rename(tree / "val" / "a" / "2.jpg", tree / "val" / "b" / "9.jpg"); });
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

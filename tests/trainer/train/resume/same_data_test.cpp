@@ -16,7 +16,7 @@ data::Datasets datasets_of(const data::DataIdentity& identity, bool split = fals
   return datasets;
 }
 
-const data::DataIdentity kIdentity{.images = 100, .class_names = 1, .labels = 2, .picture_names = 3};
+const data::DataIdentity kIdentity{.images = 100, .class_names = 1, .labels = 2, .picture_names = 3, .parts = 4};
 
 std::string refusal(const data::Datasets& now, OtherData other, std::vector<std::string>* warnings = nullptr) {
   std::vector<std::string> told;
@@ -49,7 +49,8 @@ TEST(SameData, RejectsAnotherNumberOfImagesAlways) {
 TEST(SameData, NamesEachDifferenceAndAcceptsItIfTheSplitIsFixed) {
   const std::vector<std::pair<std::int64_t data::DataIdentity::*, std::string>> rows{
       {&data::DataIdentity::class_names, "the names of the classes differ"},
-      {&data::DataIdentity::labels, "the labels or the split of the images differ"},
+      {&data::DataIdentity::labels, "the labels of the images differ"},
+      {&data::DataIdentity::parts, "the parts of the split of the images differ"},
       {&data::DataIdentity::picture_names, "the names of the images differ"}};
   for (const auto& [number, text] : rows) {
     data::DataIdentity other = kIdentity;
