@@ -244,8 +244,8 @@ ProcessGroupConfig make_process_group_config(const Settings& settings) {
               std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("collective-timeout") * 1000))};
 }
 
-Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment) {
-  RETURN_IF_ERROR(check_options_have_effect(settings));
+Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment, Use use) {
+  RETURN_IF_ERROR(check_options_have_effect(settings, use));
   TrainConfig config;
   ASSIGN_OR_RETURN(std::string script, script_path(settings, environment));
   config.model = model_config(settings, std::move(script));

@@ -178,10 +178,14 @@ struct TrainConfig {
 /// Errors: a ${VARIABLE} in --data is not set.
 [[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
 
+/// What the configuration is for. A setting `evaluate` means inference too.
+enum class Use { Training, Inference };
+
 /// Refuses an option that has no effect with the other settings, such as --momentum with --optimizer=adamw. The error
 /// (Usage) names the value that would give it an effect. Values of profiles and files are accepted, since the user did
-/// not ask for them, unless they contradict another setting.
-[[nodiscard]] Result<void> check_options_have_effect(const settings::Settings& settings);
+/// not ask for them, unless they contradict another setting. Inference accepts any with its loss, which it does not
+/// use.
+[[nodiscard]] Result<void> check_options_have_effect(const settings::Settings& settings, Use use = Use::Training);
 
 /// Makes the configuration of settings that check_options_have_effect() accepted. Error (Usage): two types contradict.
 [[nodiscard]] Result<ParallelConfig> make_parallel_config(const settings::Settings& settings);
@@ -192,6 +196,7 @@ struct TrainConfig {
 /// checkpoints, and elements do not share theirs by accident. Nothing is created.
 ///
 /// Errors: a ${VARIABLE} in a path is not set; (Usage) two types contradict, or check_options_have_effect() refuses.
-[[nodiscard]] Result<TrainConfig> make_train_config(const settings::Settings& settings, const Environment& environment);
+[[nodiscard]] Result<TrainConfig> make_train_config(const settings::Settings& settings, const Environment& environment,
+                                                    Use use = Use::Training);
 
 }  // namespace rollcall::config

@@ -131,19 +131,22 @@ std::string option(const Settings& settings, std::string_view name, std::string_
 
 }  // namespace
 
-Result<void> check_options_have_effect(const Settings& settings) {
+Result<void> check_options_have_effect(const Settings& settings, Use use) {
+  const bool trains = use == Use::Training && settings.text("evaluate").empty();
   for (const Dependent& dependent : kDependents) {
     const auto& [name, unused, other, values, has_effect, advice] = dependent;
-    if (is_asked_for(settings, dependent) && has_one_of(settings, other, values) != has_effect) {
+    const bool matters = trains || other != "loss";
+    if (matters && is_asked_for(settings, dependent) && has_one_of(settings, other, values) != has_effect) {
       const bool contradicts = (other == "elastic-exact" && has_effect) || values == kScript;
       return fail("--" + std::string(name), settings.text(name),
                   (contradicts ? "cannot be combined with " : "has no effect with ") +
                       option(settings, other, without_checksum(settings.text(other))),
-                  // Without --global-batch a recipe's rate would be one for each rank.
+                  // Without --global-batch a recipe's rate would be one for each rank. What depends on the loss may be
+                  // a recipe's too, so that there is nothing to leave out.
                   other == "global-batch"
                       ? "leaving it out"
-                      : option(settings, other, has_effect ? values.substr(0, values.find('|')) : advice) +
-                            ", or leaving it out");
+                      : option(settings, other, has_effect ? values.substr(0, values.find('|')) : advice) + ", or " +
+                            (other == "loss" ? option(settings, name, unused) : "leaving it out"));
     }
   }
   return {};

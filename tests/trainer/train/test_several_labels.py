@@ -115,6 +115,14 @@ def test_the_report_has_the_average_precision_of_each_class(listed, tmp_path):
     assert "Confusion matrix" not in page
 
 
+def test_inference_does_not_care_for_the_smoothing_of_labels(listed, trained, tmp_path):
+    env = {"ROLLCALL_LABEL_SMOOTHING": "0.1", "ROLLCALL_BCE_TARGET_THRESHOLD": "0.2"}
+    trainer_ranks.run(tmp_path, f"--evaluate={trained[1]}", "--recipe=rsb-a2", ranks=1, env=env)
+    assert (tmp_path / "evaluation" / "evaluation.json").exists()
+    subprocess.run([PREDICT, trained[1], listed.parent / "0.png"], capture_output=True, check=True,
+                   env={**trainer_ranks.environment(tmp_path, 0, 1), **env})
+
+
 def test_predictions_are_sigmoids(listed, trained, tmp_path):
     import torch
     paths = [listed.parent / row["path"] for row in rows_of(listed, "val")]
@@ -168,7 +176,16 @@ def test_the_lines_of_the_page_turn_parquet_into_csv(tmp_path):
     ("path,labels\n0.png,\n1.png,\n", ["--loss=multi-label"], 65, "gives no image a class"),
     ("path,labels\n0.png,red\n", ["--loss=multi-label", "--class-weights=balanced"], 64, "--class-weights: balanced: has no effect with"),
     ("path,labels\n0.png,red\n", ["--loss=multi-label", "--sampling=balanced"], 64, "--sampling: balanced: has no effect with"),
-    ("path,labels\n0.png,red\n", ["--loss=multi-label", "--label-smoothing=0.1"], 64, "--label-smoothing: 0.1: has no effect with"),
+    ("path,labels\n0.png,red\n", ["--loss=multi-label", "--label-smoothing=0.1"], 64,
+     "--label-smoothing: 0.1: has no effect with --loss=multi-label; try --loss=bce, or --label-smoothing=0"),
+    ("path,labels\n0.png,red\n", ["--loss=multi-label", "--recipe=torchvision-v2"], 64, "or --label-smoothing=0"),
+    ("path,labels\n0.png,red\n", ["--loss=multi-label", "--recipe=rsb-a2"], 64, "or --bce-target-threshold=0"),
+    ("path,labels\n0.png,red\n1.png,\"red, green\"\n", ["--loss=multi-label"], 65,
+     "row 3: has the label 'red,', which looks like a list with another separator; try writing blanks between the names"),
+    ("path,label,labels\n0.png,red,red green\n", ["--loss=multi-label"], 65,
+     "row 1: has the columns label and labels; try removing one of them"),
+    ("path,labels,split\n0.png,red,train\n1.png,green,train\n2.png,red,val\n", ["--loss=multi-label", "--num-classes=5", "--batch-size=2"], 64,
+     "--num-classes: 5: the data has 2 classes, and --loss=multi-label allows no more; try leaving it out"),
     ("path,labels\n0.png,red\n", ["--loss=multi-label", "--bce-target-threshold=0.1"], 64, "--bce-target-threshold: 0.1: has no effect"),
     ("path,labels\n0.png,red\n", ["--loss=multi-label", "--data=fake"], 64, "--loss: multi-label: has no effect without a CSV file as --data"),
 ])

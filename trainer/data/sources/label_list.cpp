@@ -56,6 +56,9 @@ Result<Columns> columns_of(const std::string& file, const std::vector<std::strin
   };
   const std::optional<std::size_t> path = place("path") ? place("path") : place("id");
   const std::optional<std::size_t> label = place("label") ? place("label") : place("labels");
+  if (several && place("label") && place("labels")) {
+    return wrong_row(file, 1, "has the columns label and labels", "removing one of them");
+  }
   if (label && !place("label") && !several) {
     return wrong_row(file, 1, "has a column labels, but the training gives each image one class",
                      "--loss=multi-label, or calling the column label");
@@ -158,6 +161,13 @@ Result<void> check_classes(const std::string& file, const std::vector<std::strin
     const std::vector<std::string> names = names_in_cell(row.label);
     if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
       return wrong_row(file, row.number, fmt::format("has the label '{}' twice", *twice), "removing one of them");
+    }
+    const auto joined =
+        std::ranges::find_if(names, [](const auto& name) { return name.find_first_of(",;|\t") != std::string::npos; });
+    if (known.empty() && joined != names.end()) {
+      return wrong_row(file, row.number,
+                       fmt::format("has the label '{}', which looks like a list with another separator", *joined),
+                       "writing blanks between the names, or naming the classes with --class-names");
     }
     const auto unknown = std::ranges::find_if_not(names, [&](const auto& name) { return known.contains(name); });
     if (!known.empty() && unknown != names.end()) {

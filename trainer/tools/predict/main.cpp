@@ -161,7 +161,8 @@ Result<config::TrainConfig> make_config(const Options& options, const checkpoint
   RETURN_IF_ERROR(config::identify_script(settings, environment));
   RETURN_IF_ERROR(
       config::confirm_same_script(settings, config::setting_then(stored.config_json, "model"), options.checkpoint));
-  ASSIGN_OR_RETURN(config::TrainConfig config, config::make_train_config(settings, environment));
+  ASSIGN_OR_RETURN(config::TrainConfig config,
+                   config::make_train_config(settings, environment, config::Use::Inference));
   config.data.loading.bad_samples = data::BadSamples::Skip;
   return config;
 }

@@ -90,6 +90,12 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
     return fail("--num-classes", std::to_string(wanted.num_classes),
                 fmt::format("the data has {}", counted(classes, "class", "classes")), "leaving it out");
   }
+  if (wanted.num_classes > classes && config.data.datasets.several_labels) {  // a label is a row of the data's classes
+    return fail(
+        "--num-classes", std::to_string(wanted.num_classes),
+        fmt::format("the data has {}, and --loss=multi-label allows no more", counted(classes, "class", "classes")),
+        "leaving it out, or naming all classes with --class-names");
+  }
   device.seed(config.run.seed);
   ASSIGN_OR_RETURN(training.model, make_model(config, outputs_of_model(training, wanted)));
   RETURN_IF_ERROR(freeze(*training.model, wanted.frozen));

@@ -123,6 +123,13 @@ TEST_F(LabelList, AnImageMayHaveSeveralClassesOrNone) {
   expect_error("path,label\na.jpg,cat dog cat\n", ", row 2", "has the label 'cat' twice", ErrorKind::BadData,
                {.several = true});
   expect_error("path,label\na.jpg,\n", "", "gives no image a class", ErrorKind::BadData, {.several = true});
+  for (const char* const cell : {"\"cat, dog\"", "cat;dog", "cat|dog", "cat\tdog"}) {
+    expect_error(std::string("path,label\na.jpg,") + cell + "\n", ", row 2", "looks like a list with another separator",
+                 ErrorKind::BadData, {.several = true});
+  }
+  EXPECT_TRUE(read("path,label\na.jpg,a|b\n", {.class_names = {"a|b"}, .several = true}));
+  expect_error("path,label,labels\na.jpg,cat,cat dog\n", ", row 1", "has the columns label and labels",
+               ErrorKind::BadData, {.several = true});
 }
 
 TEST_F(LabelList, BothPartsOfImagesWithSeveralClassesHaveTheClassesOfTheTrainingList) {
