@@ -164,7 +164,7 @@ def lr_factors(tmp_path, trees):
     assert "--lr-factors was fc=3 and is layer2=0.1,fc=3" in refused
     assert "resumed from" in train(tmp_path / "run", *options, "--max-steps=4", "--lr-factors=layer2=0.1,fc=3", "--resume=continue-with-changes")
     for factors, reason in ("layer9=0.1", "try --lr-factors=layer1=0.1"), ("layer1.0=2", "layer1.0: is not trained because of --freeze"), (
-            "fc=0", "must be LAYER=FACTOR with a finite factor above 0; try --freeze=fc"), ("fc=-1", "above 0"), ("fc", "must be LAYER=FACTOR"), (
+            "fc=0", "must be LAYER=FACTOR with a finite factor above 0; try --freeze=fc"), ("fc=-1", "above 0"), ("fc", "must be"), (
             "fc=1e300", "finite"), ("fc=1,fc=2", "is the second factor for fc"):
         assert reason in train(tmp_path / "refused", *options, f"--lr-factors={factors}", code=64), factors
 

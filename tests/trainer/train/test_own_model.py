@@ -257,7 +257,8 @@ def test_what_cannot_be_trained_is_refused_by_name(tmp_path, pictures, name):
 @pytest.mark.parametrize("option, reason", [
     ("--sync-bn=on", "cannot be combined with --model="), ("--zero-init-residual=on", "try --model=resnet50, or leaving it out"),
     ("--model=none.pt", "rollcall: --model: none.pt: No such file or directory; try naming a TorchScript file"),
-    ("--model=resnet5O", "is not one of resnet20, "), ("--param-dtype=bf16 --parallel=fsdp", "rollcall: --param-dtype: bf16: cannot be combined with")])
+    ("--model=resnet5O", "is not one of resnet20, "),
+    ("--param-dtype=bf16 --parallel=fsdp", "rollcall: --param-dtype: bf16: cannot be combined with")])
 def test_settings_that_do_not_fit_are_refused(tmp_path, pictures, option, reason):
     code = 66 if "none.pt" in option else 64
     text = run(tmp_path / "run", small(tmp_path / "net.pt"), pictures, *option.split(), ranks=1, code=code)

@@ -43,7 +43,7 @@ def rows_of(listed, part):
     return [row for row in csv.DictReader(listed.read_text().splitlines()) if row["split"] == part]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [name if name == "one rank" else pytest.param(name, marks=pytest.mark.long) for name in CASES])
 def test_a_training_equals_the_same_in_python(case, listed, tmp_path):
     """Every record with its mean average precision, all weights, all moments."""
     ranks, settings = CASES[case]
@@ -67,7 +67,7 @@ def test_the_best_checkpoint_has_the_best_mean_average_precision(trained):
     assert (told["best_top1"], told["best_mean_average_precision"], told["best_step"]) == (None, best["mean_average_precision"], best["step"])
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_an_evaluation_equals_scikit_learns(ranks, listed, trained, tmp_path):
     import numpy
     from sklearn.metrics import average_precision_score
@@ -95,6 +95,7 @@ def test_an_evaluation_equals_scikit_learns(ranks, listed, trained, tmp_path):
     assert not (tmp_path / "evaluation" / "confusion.csv").exists()
 
 
+@pytest.mark.long
 def test_an_evaluation_matches_classes_by_name(listed, trained, tmp_path):
     """A list with some of the classes, which have other numbers there."""
     rows = [row for row in rows_of(listed, "val") if not {"blue", "rare"} & set(row["labels"].split())]
@@ -106,6 +107,7 @@ def test_an_evaluation_matches_classes_by_name(listed, trained, tmp_path):
     assert found["tall"] > 0
 
 
+@pytest.mark.long
 def test_the_report_has_the_average_precision_of_each_class(listed, tmp_path):
     settings = {**several_labels.TRAINING, "data": str(listed), "epochs": 1, "report": True}
     trainer_ranks.run(tmp_path, *small_trainings.options({**whole_training.QUIET, **settings}))
@@ -136,6 +138,7 @@ def test_predictions_are_sigmoids(listed, trained, tmp_path):
         assert torch.allclose(torch.tensor([one["probability"] for one in classes]), values.sort(descending=True).values, atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_same_bits_with_any_number_of_workers_and_after_a_resume(listed, tmp_path):
     settings = {**several_labels.TRAINING, "data": str(listed), "mixup": 0.4, "auto-augment": "augmix", "crop-scale-min": 0.3}
     losses = {}

@@ -304,7 +304,7 @@ TABLE["std"] = std
 # What becomes of pictures has tests of its own, without trainings.
 LONG = {name for name, row in TABLE.items() if isinstance(row, Pixels) and name not in ("flip", "crop-scale-min")} | {
     "auto-augment", "image-dtype", "exif-orientation", "dct-scaling", "image-size", "param-dtype", "parallel", "progress", "scale-optim-params",
-    "backend", "valid-image-size", "valid-resize", "valid-num-workers"}
+    "backend", "lr-factors", "valid-image-size", "valid-resize", "valid-num-workers"}
 
 
 @pytest.mark.parametrize("setting", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in TABLE])
