@@ -70,10 +70,12 @@ def write_images(root, images):
     return f"{counts['train']} training and {counts['val']} validation images of {size}, {len(classes) // 2} classes"
 
 
-def write_tree(target, read):
-    """Writes the images that read() returns, unless they are there."""
+def write_tree(target, name, read):
+    """Writes the images of the set `name` that read() returns, unless they are there."""
     target = pathlib.Path(target).absolute()
     if (target / COMPLETE).is_file():
+        if (target / COMPLETE).read_text() != name:
+            fail(target, f"holds other images than {name}", "naming another folder, or removing this one", 73)
         print(f"{SCRIPT}: {target} is complete: left alone")
         return
     images = read()
@@ -87,7 +89,7 @@ def write_tree(target, read):
         own_folder("make", beside)
         beside.chmod(0o755)
         written = write_images(beside, images)
-        (beside / COMPLETE).touch()
+        (beside / COMPLETE).write_text(name)
         os.rename(beside, target)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -89,6 +89,15 @@ def test_another_version_of_a_file_is_refused(tmp_path):
     assert not (tmp_path / "tree").exists()
 
 
+@pytest.mark.parametrize("held", ["digits", ""], ids=["of make-digits", "of an earlier version"])
+def test_a_complete_tree_of_another_set_is_neither_taken_nor_changed(tmp_path, held):
+    (tmp_path / ".complete").write_text(held)
+    done = make("mnist-5k", tmp_path)
+    assert done.returncode == 73 and (tmp_path / ".complete").read_text() == held
+    assert done.stderr == (f"rollcall: make-dataset: {tmp_path}: holds other images than mnist-5k; try naming another folder, or removing "
+                           "this one\n")
+
+
 @pytest.mark.parametrize("arguments", [[], ["mnist-5k"], ["cifar", "tree"]])
 def test_other_arguments_show_the_usage(arguments):
     done = make(*arguments)

@@ -56,6 +56,7 @@ def test_a_complete_tree_is_kept_and_an_incomplete_one_rebuilt(tree):
     files = names(tree)
     before = (tree / files[0]).stat().st_mtime_ns
     assert "left alone" in make(tree).stdout
+    assert subprocess.run([ROOT / "scripts/make-dataset", "mnist-5k", tree], check=False).returncode == 73
     assert (tree / files[0]).stat().st_mtime_ns == before
     (tree / ".complete").unlink()
     (tree / files[0]).unlink()
