@@ -55,6 +55,14 @@ def test_processes_of_others_are_hidden_in_a_task(clusters):
     assert [as_user(cluster, *command, check=False).returncode == 0 for cluster in clusters] == [False, True]
 
 
+def test_the_plugin_ignores_the_values_of_an_outer_torchrun(clusters):
+    left = {"TORCHELASTIC_RUN_ID": "none", "RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "192.0.2.1"}
+    show = ("sh", "-c", "echo $RANK $WORLD_SIZE ${TORCHELASTIC_RUN_ID-unset}")
+    for cluster in clusters:
+        shown = as_user(cluster, "srun", "--chdir=/tmp", "--ddp", "-N2", "-n2", *show, env=left).stdout
+        assert sorted(shown.splitlines()) == ["0 2 unset", "1 2 unset"]
+
+
 @pytest.mark.parametrize("option", ["--ddp", "--mpi=none"], ids=["plugin", "no plugin"])
 def test_a_step_has_the_same_answers(clusters, rollcall, option):
     both = []
