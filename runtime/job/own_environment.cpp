@@ -98,7 +98,9 @@ constexpr std::array<std::string_view, 10> kTorchruns{
     "TORCHELASTIC_",      "ROLE_",         env::kRank,           env::kWorldSize,  env::kLocalRank,
     env::kLocalWorldSize, env::kGroupRank, env::kGroupWorldSize, env::kMasterAddr, env::kMasterPort};
 constexpr std::array<std::string_view, 2> kMpiruns{"OMPI_COMM_WORLD_", "PMIX_"};
-constexpr std::array<std::string_view, 3> kHydras{"PMI_", env::kHydraLocalRank, "MPI_LOCALNRANKS"};
+// Not every PMI_*: MPI_Init needs those of Slurm's plugins.
+constexpr std::array<std::string_view, 7> kHydras{"PMI_RANK", "PMI_SIZE",           "PMI_FD",         "PMI_PORT",
+                                                  "PMI_ID",   env::kHydraLocalRank, "MPI_LOCALNRANKS"};
 constexpr std::array kLaunchers{Launcher{env::kTorchElasticRunId, kTorchruns}, Launcher{env::kOmpiRank, kMpiruns},
                                 Launcher{env::kHydraLocalRank, kHydras}};
 
@@ -108,13 +110,21 @@ bool is_set_by(const Launcher& launcher, const std::string& name) {
   });
 }
 
-/// Returns the names of the launcher's variables, without those of Slurm's own PMIx and pmi2.
+/// Returns whether PMI_JOBID is Slurm's: "JOB.STEP" of its pmi2, or this job alone, of its cray_shasta.
+bool pmi_is_slurms(const Environment& environment) {
+  const auto job = number(environment, env::kPmiJobId);
+  return job ? is_this_job(environment, *job)
+             : parse_step_name(environment.get(env::kPmiJobId).value_or("")).has_value();
+}
+
+/// Returns the names of the launcher's variables, without those of Slurm's own PMIx and PMI.
 std::vector<std::string> values_of(const Launcher& launcher, const Environment& environment) {
   const bool pmix_is_slurms = environment.get(env::kPmixNamespace).value_or("").starts_with(kSlurmsNamespace);
-  const bool pmi_is_slurms = parse_step_name(environment.get(env::kPmiJobId).value_or("")).has_value();
+  const bool has_slurms_pmi = pmi_is_slurms(environment);
   std::vector<std::string> names;
   for (const auto& [name, value] : environment.variables()) {
-    const bool is_slurms = (pmix_is_slurms && name.starts_with("PMIX_")) || (pmi_is_slurms && name.starts_with("PMI_"));
+    const bool is_slurms =
+        (pmix_is_slurms && name.starts_with("PMIX_")) || (has_slurms_pmi && name.starts_with("PMI_"));
     if (is_set_by(launcher, name) && !is_slurms) {
       names.push_back(name);
     }

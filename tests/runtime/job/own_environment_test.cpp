@@ -141,6 +141,25 @@ TEST(OwnEnvironment, KeepsVariablesOfSlurmsPmi2AndEmptiesThoseOfAnOuterHydra) {
   EXPECT_EQ(emptied_variables(own), (std::vector<std::string>{"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}));
 }
 
+TEST(OwnEnvironment, KeepsVariablesOfSlurmsCrayShastaAndEmptiesThoseOfAnOuterHydra) {
+  const std::map<std::string, std::string> of_slurm{
+      {"SLURM_JOB_ID", "9"},       {"SLURM_STEP_ID", "3"},    {"PMI_JOBID", "9"},      {"PMI_RANK", "0"},
+      {"PMI_SIZE", "4"},           {"PMI_LOCAL_RANK", "0"},   {"PMI_LOCAL_SIZE", "2"}, {"PMI_UNIVERSE_SIZE", "4"},
+      {"PMI_CONTROL_PORT", "200"}, {"PMI_SHARED_SECRET", "5"}};
+  const Environment given = with(Environment({{"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}}), of_slurm);
+  const Environment own = without_inherited_variables(given, {.step = StepOfProcess{9, "3"}, .given = given});
+  EXPECT_EQ(own.variables(),
+            with(Environment({{"MPI_LOCALRANKID", ""}, {"MPI_LOCALNRANKS", ""}}), of_slurm).variables());
+  EXPECT_EQ(emptied_variables(own), (std::vector<std::string>{"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}));
+}
+
+TEST(OwnEnvironment, EmptiesOnlyWhatHydraSets) {
+  const Environment given = with(Environment({{"SLURM_JOB_ID", "9"}, {"PMI_SHARED_SECRET", "5"}}), of_hydra());
+  const Environment own = without_inherited_variables(given, {.given = given});
+  EXPECT_EQ(own.get("PMI_RANK"), "");
+  EXPECT_EQ(own.get("PMI_SHARED_SECRET"), "5");
+}
+
 TEST(OwnEnvironment, KeepsSlurmsPmixVariablesAndEmptiesThoseOfAnOuterMpirun) {
   Environment given = with(Environment({{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "3"}}), of_mpirun());
   given.set("PMIX_NAMESPACE", "slurm.pmix.9.3");
