@@ -199,15 +199,24 @@ Result<job::JobFacts> merge_with_slurm(const job::JobFacts& other, const job::Jo
                                                   : not_slurms_task(other, slurm, trace);
 }
 
+/// Returns whether this is a rank of an mpiexec whose proxy is a task under Slurm's pmi2: it has hydra's local rank,
+/// and another rank or size than the task. Either alone is a variable that was left over or changed.
+bool is_below_pmi2(const job::JobFacts& other, const job::JobFacts& slurm, const Environment& environment) {
+  return other.source == "pmi" && environment.get_non_empty(env::kHydraLocalRank) && !same_ranks(other, slurm);
+}
+
 /// Returns the facts of the first launcher that answered, merged with Slurm's; without launchers, Slurm's facts.
 Result<std::optional<job::JobFacts>> answer_of_launchers(const Environment& environment, const Answers& answers,
                                                          std::vector<TraceEntry>& trace) {
   for (const auto* answer : {&answers.pmix, &answers.ompi, &answers.pmi}) {
+    if (answer->has_value() && answers.slurm) {
+      const bool is_hydras = is_below_pmi2(**answer, *answers.slurm, environment);
+      const Launched by = is_hydras ? Launched::Unknown : launched_by((*answer)->source, environment);
+      ASSIGN_OR_RETURN(job::JobFacts merged, merge_with_slurm(**answer, *answers.slurm, by, trace));
+      return std::optional(std::move(merged));
+    }
     if (answer->has_value()) {
-      const Launched by = launched_by((*answer)->source, environment);
-      Result<job::JobFacts> merged =
-          answers.slurm ? merge_with_slurm(**answer, *answers.slurm, by, trace) : Result<job::JobFacts>(**answer);
-      return merged ? Result(std::optional(std::move(*merged))) : merged.error();
+      return *answer;
     }
   }
   return answers.slurm;
@@ -234,9 +243,7 @@ Launched launched_by(const std::string& source, const Environment& environment) 
   if (source == "pmi") {
     const std::string step =
         environment.get(env::kSlurmJobId).value_or("") + "." + environment.get(env::kSlurmStepId).value_or("");
-    // Slurm's pmi2 sets no local ranks. With them this is a rank of an mpiexec whose proxy is a task under pmi2.
-    const bool has_local_rank = environment.get_non_empty(env::kHydraLocalRank).has_value();
-    return environment.get(env::kPmiJobId) == step && !has_local_rank ? Launched::BySlurm : Launched::Unknown;
+    return environment.get(env::kPmiJobId) == step ? Launched::BySlurm : Launched::Unknown;
   }
   const std::string run = environment.get(env::kPmixNamespace).value_or("");
   return launchers::is_slurms_namespace(run) ? Launched::BySlurm : Launched::ByAnother;

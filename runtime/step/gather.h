@@ -45,7 +45,8 @@ enum class Launched {
 };
 
 /// Decides by PMIX_NAMESPACE (Slurm's own is "slurm.pmix.JOB.STEP") for the sources pmix and ompi, and by PMI_JOBID
-/// (Slurm's own is "JOB.STEP", without MPI_LOCALRANKID) for pmi. Pure.
+/// (Slurm's own is "JOB.STEP") for pmi; gather() takes another rank or size than Slurm's, with MPI_LOCALRANKID, for
+/// Unknown there. Pure.
 [[nodiscard]] Launched launched_by(const std::string& source, const Environment& environment);
 
 }  // namespace rollcall::step

@@ -156,6 +156,23 @@ TEST(Pmi, HydraWhoseProxyIsATaskUnderPmi2HasItsOwnRanks) {
   EXPECT_EQ(gathered->facts.job_id, std::nullopt);
 }
 
+TEST(Pmi, LeftOverLocalRanksOfHydraDoNotReplaceThoseOfSlurmsPmi2) {
+  for (const char* const rank : {"0", "1"}) {  // srun -N1 -n2 --mpi=pmi2
+    const Environment task = with(inside_slurm(Environment(), 2), {{"SLURM_PROCID", rank},
+                                                                   {"SLURM_LOCALID", rank},
+                                                                   {"PMI_JOBID", "4711.2"},
+                                                                   {"PMI_RANK", rank},
+                                                                   {"PMI_SIZE", "2"},
+                                                                   {"MPI_LOCALRANKID", "0"},
+                                                                   {"MPI_LOCALNRANKS", "1"}});
+    const auto gathered = gather(task, nullptr);
+    ASSERT_TRUE(gathered) << gathered.error().message();
+    EXPECT_EQ(std::to_string(gathered->facts.local_rank), rank);
+    EXPECT_EQ(gathered->facts.local_world_size, 2U);
+    EXPECT_TRUE(gathered->facts.is_slurms_step);
+  }
+}
+
 TEST(Pmi, ReadsTheLocalRankFromPalsVariables) {
   const auto facts = facts_from_pmi(
       Environment({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}}));
