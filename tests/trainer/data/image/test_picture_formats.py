@@ -182,6 +182,7 @@ def test_16_bit_grey_tiff_keeps_its_upper_8_bits(tmp_path, order):
 @pytest.mark.parametrize("what, file", [
     ("1 x 32 bits", tiff_file(1, 32, 1)), ("sample format 3", tiff_file(1, 16, 1, t339=3)), ("interpretation 8", tiff_file(8, 8, 3)),
     ("7 x 8 bits", tiff_file(2, 8, 7, (0,) * 4)),
+    ("3 x 8 bits", tiff_file(2, 8, 3, (1, 1, 1))),  # three sample formats, which a flipped bit turned into extra samples
     ("compression 6", tiff_file(2, 8, 3, t259=6)), ("compression 9999", tiff_file(2, 8, 3, t259=9999))])
 def test_unsupported_kinds_of_tiff_are_rejected_by_name(tmp_path, what, file):
     (tmp_path / "a").write_bytes(file)
@@ -246,6 +247,7 @@ DAMAGED = {
     "CRC error": png_with_a_wrong_checksum(),
     "is not an image in a supported format": with_bytes(saved("GIF", "P"), 4, b"5"),
     "is a damaged GIF file": gif_with_a_code_that_no_table_has(),
+    "is a damaged GIF file (Image is defective": with_bytes(gif_with_a_code_that_no_table_has(), 18, bytes(4)),  # a frame of 0 x 0
     "is a BMP file of an unsupported kind": bmp_file(8, 44),
     "is a BMP file of an unsupported kind: ": with_bytes(saved("BMP", "P"), 46, struct.pack("<I", 65792)),
     "with an unusual pixel format": bmp_file(16, 40, masks=(0xF800, 0x7C0, 0x1F, 0)),

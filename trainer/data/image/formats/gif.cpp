@@ -51,6 +51,9 @@ class GifPicture : public WholePicture {
     }
     code_size_ = std::to_integer<unsigned>(*(rest_.data() - 1));  // the last byte that giflib read
     const GifImageDesc& frame = gif_->Image;
+    if (code_size_ > 8 || frame.Width <= 0 || frame.Height <= 0) {
+      return damaged_gif(D_GIF_ERR_IMAGE_DEFECT);
+    }
     header.size = {std::max(gif_->SWidth, frame.Left + frame.Width), std::max(gif_->SHeight, frame.Top + frame.Height)};
     return {};
   }

@@ -92,7 +92,7 @@ class TiffPicture : public WholePicture {
     const std::uint16_t* kinds = nullptr;
     TIFFGetFieldDefaulted(tiff_.get(), TIFFTAG_EXTRASAMPLES, &extras, &kinds);
     is_premultiplied_ = extras > 0 && kinds[0] == EXTRASAMPLE_ASSOCALPHA;
-    return check_kind();
+    return check_kind(extras);
   }
 
   [[nodiscard]] Result<void> decode(std::uint8_t* pixels) override {
@@ -152,12 +152,13 @@ class TiffPicture : public WholePicture {
     return photometric_ == PHOTOMETRIC_YCBCR && (compression_ != COMPRESSION_JPEG || is_planar_);
   }
 
-  [[nodiscard]] Result<void> check_kind() {
+  /// `extras`: how many samples of a pixel the file says are not its colour.
+  [[nodiscard]] Result<void> check_kind(int extras) {
     const auto [colours, most] = known_samples();
     const bool has_few_bits = (bits_ == 1 || bits_ == 2 || bits_ == 4) && colours == 1 && samples_ == 1;
     const bool has_wide_bits = bits_ == 16 && photometric_ != PHOTOMETRIC_PALETTE && photometric_ != PHOTOMETRIC_YCBCR;
     const auto format = field<std::uint16_t>(TIFFTAG_SAMPLEFORMAT);
-    const bool is_known = colours > 0 && samples_ >= colours && samples_ <= most &&
+    const bool is_known = colours > 0 && samples_ >= colours + extras && samples_ <= most &&
                           (bits_ == 8 || has_few_bits || has_wide_bits) && compression_ != COMPRESSION_OJPEG &&
                           (!is_premultiplied_ || photometric_ == PHOTOMETRIC_RGB) &&
                           (format == SAMPLEFORMAT_UINT || format == SAMPLEFORMAT_VOID);
