@@ -185,6 +185,9 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
         }
       }
     }
+  } catch (const c10::ValueError& error) {
+    return fail("--resume", path, std::string("is damaged: ") + error.what_without_backtrace(),
+                "using another checkpoint", ErrorKind::BadData);
   } catch (const c10::Error& error) {
     return another_optimizer(path, error.what_without_backtrace());
   } catch (const nlohmann::json::exception& error) {

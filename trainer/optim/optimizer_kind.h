@@ -51,7 +51,7 @@ struct ParameterState {
   std::span<const StateTensor> tensors;
 
   void save(torch::optim::OptimizerParamState& state, const StateSink& sink) const;
-  /// Null if nothing is stored for the parameter (it never had a gradient). Throws c10::Error if a part is missing.
+  /// Null if nothing is stored for the parameter (never a gradient). Throws c10::Error if a part is missing or damaged.
   [[nodiscard]] std::unique_ptr<torch::optim::OptimizerParamState> load(const StateSource& source) const;
   /// Adds steps, which may be negative, to the count of `state`.
   void count(torch::optim::OptimizerParamState& state, std::int64_t more) const;

@@ -12,6 +12,9 @@ using torch::optim::OptimizerParamState;
 using torch::optim::RMSpropParamState;
 using torch::optim::SGDParamState;
 
+/// Up to here a step's bias correction, of double, has the exact count.
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
+
 template <typename State>
 std::unique_ptr<OptimizerParamState> make() {
   return std::make_unique<State>();
@@ -59,6 +62,7 @@ std::unique_ptr<OptimizerParamState> ParameterState::load(const StateSource& sou
   if (!counted) {
     return nullptr;
   }
+  TORCH_CHECK_VALUE(*counted >= 0 && *counted <= kMostSteps, "it counts ", *counted, " steps of a parameter");
   std::unique_ptr<OptimizerParamState> state = make();
   bool is_stored = steps != nullptr;
   for (const auto& [name, in, is_optional] : tensors) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <filesystem>
+#include <limits>
 
 #include "tests/trainer/checkpoint/format/sample_content.h"
 #include "trainer/checkpoint/training_state.h"
@@ -320,6 +321,29 @@ TEST(Checkpoint, RejectsAnotherOptimizerAndChangesNothing) {
   EXPECT_EQ(loaded.error().kind, ErrorKind::Mismatch);
   EXPECT_THAT(loaded.error().message(), HasSubstr("SGD in the file and AdamW in this run"));
   EXPECT_TRUE(torch::equal(before[0], copies(adamw)[0]));
+}
+
+TEST(Checkpoint, RejectsAnImpossibleNumberOfStepsOfAParameter) {
+  const auto loaded_with = [](std::int64_t count) {  // AdamW divides by 1 - beta^count
+    const TemporaryFolder folder;
+    Training first(Kind::AdamW, 1);
+    first.steps(1);
+    auto& states = first.optimizer->state();
+    dynamic_cast<torch::optim::AdamWParamState&>(*states.at(first.net->conv1->weight.unsafeGetTensorImpl()))
+        .step(count);
+    EXPECT_TRUE(save(folder.path(), first.state(), {}));
+    Training second(Kind::AdamW, 2);
+    TrainingState state = second.state();
+    return load(folder.file("step-00000001.h5"), "", state);
+  };
+  EXPECT_TRUE(loaded_with(std::int64_t{1} << 53));
+  for (const std::int64_t count :
+       {std::int64_t{-1}, (std::int64_t{1} << 53) + 1, std::numeric_limits<std::int64_t>::max()}) {
+    const auto loaded = loaded_with(count);
+    ASSERT_FALSE(loaded) << count;
+    EXPECT_EQ(loaded.error().kind, ErrorKind::BadData);
+    EXPECT_EQ(loaded.error().reason, "is damaged: it counts " + std::to_string(count) + " steps of a parameter");
+  }
 }
 
 TEST(Checkpoint, LoadsNothingWithResumeNeverOrAnEmptyFolder) {
