@@ -114,8 +114,8 @@ def test_a_full_disk_loses_the_log_but_does_not_end_the_run(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("tee", ["1", "3"])
-def test_an_unread_terminal_blocks_neither_the_workers_nor_the_end(tmp_path, tee):
+@pytest.mark.parametrize("open_ends, tee", [(pty.openpty, "1"), (pty.openpty, "3"), (os.pipe, "3")])
+def test_an_unread_terminal_or_pipe_blocks_neither_the_workers_nor_the_end(tmp_path, open_ends, tee):
     """Unlike a pipe, a terminal that polls as writable may not accept a whole line. The run's own messages go there as well."""
     count = 20_000
     program = script(tmp_path, f"""
@@ -125,15 +125,15 @@ def test_an_unread_terminal_blocks_neither_the_workers_nor_the_end(tmp_path, tee
             sys.stderr.write(f"line {{number}}\\n")
         sys.exit(3)
     """)
-    reader, terminal = pty.openpty()
+    reader, writer = open_ends()
     agent = subprocess.Popen([str(word) for word in (ROLLCALL, "run", "-t", tee, "-r", "3", "--log-dir", tmp_path / "logs", program)],
-                             env=environment(), stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)
+                             env=environment(), stdin=subprocess.DEVNULL, stdout=writer, stderr=writer)
     try:
         code = agent.wait(timeout=DEADLINE)
     finally:
         agent.kill()
         agent.wait()
-        os.close(terminal)
+        os.close(writer)
         os.close(reader)
     assert code == 3
     files = [path.read_text() for path in (tmp_path / "logs").rglob("std*.log")]
