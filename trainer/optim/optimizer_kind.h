@@ -62,7 +62,7 @@ struct ParameterState {
                                    std::size_t count) const;
 };
 
-/// Of AdamW and LAMB; of SGD and LARS; of RMSprop.
+/// AdamW and LAMB have kAdamState, SGD and LARS kMomentumState, RMSprop kRmsPropState.
 extern const ParameterState kAdamState, kMomentumState, kRmsPropState;
 
 /// The tensors on the device that a step reads.

@@ -35,9 +35,10 @@ Box1D box_of(float deviation, int passes) {
 /// Blurs `count` levels, each `stride` bytes after the previous one.
 void blur_line(std::uint8_t* line, int count, std::ptrdiff_t stride, const Box1D& box, AugmentScratch& scratch) {
   const int margin = box.radius + 1;
-  scratch.copy.resize(static_cast<std::size_t>(count + 2 * margin));
+  const int length = count + 2 * margin;
+  scratch.copy.resize(static_cast<std::size_t>(length));
   std::uint8_t* const padded = scratch.copy.data();
-  for (int i = 0; i < count + 2 * margin; ++i) {
+  for (int i = 0; i < length; ++i) {
     padded[i] = line[std::clamp(i - margin, 0, count - 1) * stride];
   }
   std::uint32_t sum = 0;

@@ -35,7 +35,7 @@ class TolerantDataset final : public data::Dataset {
 
   [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const data::OutputPixels& out,
                                           data::Workspace& workspace) const override {
-    const Result<std::int64_t> label = images_.dataset->read(index, epoch, out, workspace);
+    Result<std::int64_t> label = images_.dataset->read(index, epoch, out, workspace);
     if (label && images_.label_sets) {
       return label;
     }

@@ -52,7 +52,7 @@ at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, const 
   RECORD_USER_SCOPE("compute: loss");
   const Weights weights = class_weights.defined() ? Weights(class_weights) : std::nullopt;
   if (!loss.binary) {
-    const at::Tensor losses = mixed(
+    at::Tensor losses = mixed(
         batch, [&](const at::Tensor& labels) { return cross_entropy(outputs, labels, weights, loss.label_smoothing); });
     if (!weights) {
       return losses;
