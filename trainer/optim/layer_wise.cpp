@@ -36,6 +36,7 @@ at::Tensor LayerWise::norms(const std::function<bool(const torch::optim::Optimiz
   const std::vector<at::Tensor> of_held = held.empty() ? std::vector<at::Tensor>() : at::_foreach_norm(held);
   const at::Tensor none = torch::zeros({}, param_groups().front().params().front().options());
   std::vector<at::Tensor> all;
+  all.reserve(parts.size());
   auto next = of_held.begin();
   for (const at::Tensor& part : parts) {
     all.push_back(part.defined() && part.numel() > 0 ? *next++ : none);
