@@ -11,7 +11,7 @@ pytestmark = pytest.mark.python
 h5py = pytest.importorskip("h5py")
 
 OPTIONS = (*SMALL, "--data=fake", "--fake-size=60", "--num-classes=10", "--epochs=3", "--valid-epochs=1", "--train-num-workers=1",
-           "--optimizer=sgd", "--lr=0.05", "--keep-last=9")
+           "--optimizer=sgd", "--lr=0.05", "--lr-schedule=none", "--keep-last=9")
 FROZEN = ("--lr=0", "--weight-decay=0")  # weights stay; statistics do not
 KEY = "layer3.0.conv1.weight"
 
