@@ -13,6 +13,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # The C and C++ run times, which are the system's. What else a program opens by itself, such as MPI, is not looked at.
 OF_THE_SYSTEM = re.compile(r"(ld-linux-x86-64|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s))\.so\.\d+")
 LICENCES = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|EULA)", re.I)
+# The one symbol that files here need of GCC 12's libstdc++. Older ones have it under an older version, and newer ones have both:
+# they differ in what pthread_cancel() does to it. Each version as a file names it: its text, and its hash with no flags.
+WAIT = "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE"
+OF_GCC_12 = (b"\0GLIBCXX_3.4.30\0", 0x297F840.to_bytes(4, "little") + b"\0\0")
+OF_GCC_4 = (b"\0GLIBCXX_3.4.11\0", 0x297F861.to_bytes(4, "little") + b"\0\0")
 
 
 class Refused(Exception):
@@ -55,6 +60,21 @@ def install_trainer(build, prefix):
         raise Refused(f"--build: {build}: has ROLLCALL_CUDA=ON; try a build of preset release")
     for component in ("trainer", "tools", "doc"):
         run("cmake", "--install", build, "--strip", "--component", component, "--prefix", prefix, stderr=subprocess.DEVNULL)
+    for file in elf_files(prefix):
+        take_older_libstdcxx(file)
+
+
+def take_older_libstdcxx(file):
+    """Has the loader accept a libstdc++ without what GCC 12 added, such as RHEL 9's, where the file uses WAIT alone of that. patchelf
+    could let go of the symbol's version, but not of the file's need of it."""
+    data = file.read_bytes()
+    if OF_GCC_12[0] not in data or set(re.findall(r"GLIBCXX_3\.4\.30\)? +(\S+)", run("objdump", "-T", file))) != {WAIT}:
+        return
+    for newer, older in zip(OF_GCC_12, OF_GCC_4, strict=True):
+        if data.count(newer) != 1:
+            raise Refused(f"{file}: has the name or hash of GLIBCXX_3.4.30 more than once; try removing the calls of take_older_libstdcxx()")
+        data = data.replace(newer, older)
+    file.write_bytes(data)
 
 
 def install_launcher(archive, prefix):
@@ -109,6 +129,7 @@ def copy(path, to):
     to.parent.mkdir(exist_ok=True)
     shutil.copyfile(path, to)
     to.chmod(0o644)
+    take_older_libstdcxx(to)
 
 
 def ucx_modules(libraries):
@@ -150,10 +171,11 @@ def licences_of_wheel(path):
 
 
 def newest_symbols(folder):
-    """The newest version that a file in `folder` needs of each of glibc and libstdc++, with the file's name."""
+    """The newest version that a file in `folder` needs of each of glibc, libstdc++ and libgcc, with the file's name."""
     newest = {}
     for file in elf_files(folder):
-        for library, number in re.findall(r"\*UND\*.*\b(GLIBC|GLIBCXX)_([\d.]+)", run("objdump", "-T", file)):
+        needs = run("readelf", "-VW", file).partition("'.gnu.version_r'")[2]
+        for library, number in re.findall(r"Name: (GLIBC|GLIBCXX|CXXABI|GCC)_([\d.]+) ", needs):
             parts = tuple(int(part) for part in number.split("."))
             newest[library] = max(newest.get(library, ((), "")), (parts, file.name))
     return {library: (".".join(map(str, parts)), name) for library, (parts, name) in sorted(newest.items())}

@@ -62,6 +62,7 @@ def test_its_tag_is_of_the_newest_symbols_that_it_needs(wheel):
     without_this_machines = "--ldpaths=/nonexistent"  # libraries that a node may have in another version
     found = subprocess.run([tool, "show", "--json", without_this_machines, wheel], check=True, capture_output=True, text=True).stdout
     assert wheel.name.endswith(f"-py3-none-{json.loads(found)['sym_tag']}.whl")
+    assert wheel.name.endswith("-manylinux_2_34_x86_64.whl")  # RHEL 9's
 
 
 def test_it_needs_the_torch_of_the_build_and_brings_no_library_of_it(wheel):
