@@ -101,12 +101,8 @@ Result<void> check_same_file(format::RankGroup& group, std::uint32_t digest, con
 /// Uses the named checkpoint, and no other.
 Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path, format::RankGroup& group,
                                                         const format::UseCheckpoint& use) {
-  const auto reader = format::CheckpointReader::open(path);
-  Result<void> outcome = reader ? use(*reader) : reader.error();
-  if (!reader && interop::is_state_dict(path)) {
-    outcome = fail("--resume", path, "holds the weights of a model only, not the state of a training",
-                   "--init-from=FILE to start from them", ErrorKind::BadData);
-  }
+  const auto reader = open_named(path);
+  const Result<void> outcome = reader ? use(*reader) : reader.error();
   if (Result<void> used = format::agree(group, outcome); !used) {
     Error error = used.error();
     error.setting = "--resume";
@@ -217,6 +213,20 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
     }
     return parts;
   });
+}
+
+Result<format::CheckpointReader> open_named(const std::string& path) {
+  Result<format::CheckpointReader> reader = format::CheckpointReader::open(path);
+  if (reader) {
+    return reader;
+  }
+  if (interop::is_state_dict(path)) {
+    return fail("--resume", path, "holds the weights of a model only, not the state of a training",
+                "--init-from=FILE to start from them", ErrorKind::BadData);
+  }
+  Error error = reader.error();
+  error.setting = "--resume";
+  return error;
 }
 
 Result<std::optional<LoadedInfo>> load(const LoadOptions& options, TrainingState& state, format::RankGroup& group) {

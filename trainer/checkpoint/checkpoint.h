@@ -59,6 +59,10 @@ struct StoredModel {
 /// Errors (Internal): the optimizer is of an unknown kind.
 [[nodiscard]] Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size);
 
+/// Opens the checkpoint that --resume names. Errors: those of CheckpointReader::open(), of that setting; BadData: it is
+/// a state dict, which is no training.
+[[nodiscard]] Result<format::CheckpointReader> open_named(const std::string& path);
+
 /// Fills model, optimizer (moments, steps, options with the learning rate), progress and rng_per_rank of `state` in
 /// place: tensors keep their memory and strides. All or nothing, on all ranks: it compares all names, shapes and types
 /// and reads all values before it changes the first tensor. Each rank reads only its rows of sharded tensors, whichever

@@ -9,6 +9,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/job/job_facts.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/global_batch.h"
 #include "trainer/config/named_files.h"
 #include "trainer/distributed/process_group/collectives.h"
@@ -64,6 +65,14 @@ Result<void> check_space(const config::TrainConfig& config, const JobContext& co
               fmt::format("has {} of free space, but a checkpoint takes {}", human_bytes(*space),
                           human_bytes(trial.checkpoint_bytes)),
               "naming a folder on another file system", ErrorKind::InputOutput);
+}
+
+/// Error: this rank cannot open the checkpoint that --resume names.
+Result<void> check_resume(const std::string& resume) {
+  if (resume != "auto" && resume != "never") {
+    RETURN_IF_ERROR(checkpoint::open_named(resume));
+  }
+  return {};
 }
 
 /// What a trial says of the whole training, each with its name.
@@ -198,6 +207,7 @@ Result<void> dry_run(const SessionInput& input, const JobContext& context) {
   RETURN_IF_ERROR(everywhere(context, config));
   RETURN_IF_ERROR(everywhere(context, confirm_equal_settings(context, input.options.trainer, config->json)));
   if (!config->data.given.empty()) {
+    RETURN_IF_ERROR(everywhere(context, check_resume(config->checkpoint.load.resume)));
     ASSIGN_OR_RETURN(const TrialResult trial, run_trial(*config, context));
     RETURN_IF_ERROR(everywhere(context, check_space(*config, context, trial)));
     if (context.rank == 0) {

@@ -12,9 +12,10 @@ namespace rollcall::train {
 [[nodiscard]] Result<void> first_collective(const JobContext& context, const config::Options& options,
                                             metrics::StartupTrace& trace);
 
-/// Checks what training would refuse at its start. With --data it also opens the data, makes the model, and takes up to
-/// 20 steps or 10 seconds of them, of which nothing is kept. Rank 0 prints what they say of the whole training: memory
-/// of a rank, space for checkpoints, time and energy. Each rank prints at the end that it is done. Collective.
+/// Checks what training would refuse at its start. With --data it also opens the data and the file of --resume, makes
+/// the model, and takes up to 20 steps or 10 seconds of them, of which nothing is kept. Rank 0 prints what they say of
+/// the whole training: memory of a rank, space for checkpoints, time and energy. Each rank prints at the end that it is
+/// done. Collective.
 ///
 /// Errors: those of a training's start; (Usage) a step needs more memory than a rank may use; (InputOutput) there is no
 /// space for a checkpoint; (Unavailable) a peer was lost.

@@ -41,6 +41,21 @@ def test_a_dry_run_rejects_what_training_rejects(tmp_path, options, code):
     assert found == code and "DONE" not in out and error.startswith("rollcall: " + options[0].split("=")[0]), out + error
 
 
+def test_a_dry_run_opens_the_checkpoint_to_resume_from(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"fc.weight": torch.ones(2)}, tmp_path / "weights.pth")
+    (tmp_path / "junk.h5").write_text("junk")
+    os.mkfifo(tmp_path / "pipe.h5")
+    for name, code, reason in (("none.h5", 66, "No such file"), ("pipe.h5", 66, "is not a regular file"),
+                               ("weights.pth", 65, "holds the weights of a model only"), ("junk.h5", 65, "is damaged or not in format")):
+        found, out, error = train(tmp_path, "--dry-run", *ONE_STEP, f"--resume={tmp_path}/{name}")
+        assert found == code and "DONE" not in out and error.startswith(f"rollcall: --resume: {tmp_path}/{name}: {reason}"), out + error
+        assert train(tmp_path, *ONE_STEP, f"--resume={tmp_path}/{name}")[::2] == (code, error)
+    assert train(tmp_path, *ONE_STEP, "--run-name=one")[0] == 0
+    code, out, error = train(tmp_path, "--dry-run", *ONE_STEP, f"--resume={tmp_path}/scratch/rollcall/one/checkpoints/step-00000001.h5")
+    assert code == 0 and "DONE" in out, out + error
+
+
 def test_a_dry_run_accepts_the_shard_patterns_of_training(tmp_path):
     images = small_trainings.make_tree(tmp_path / "images", (32, 32))
     for number in range(2):

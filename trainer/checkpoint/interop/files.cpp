@@ -18,7 +18,7 @@ constexpr const char* kSetting = "state dict";
 }  // namespace
 
 Result<InputFile> InputFile::open(const std::string& path) {
-  storage::File file(path, O_RDONLY);
+  storage::File file(path, O_RDONLY | O_NONBLOCK);  // so that a pipe of that name does not block
   const auto size = file ? file.regular_size() : std::nullopt;
   if (!size) {
     return fail(kSetting, path, "cannot be read: " + errno_text(errno), "naming an existing file", ErrorKind::NoInput);
