@@ -72,7 +72,7 @@ def take_older_libstdcxx(file):
         return
     for newer, older in zip(OF_GCC_12, OF_GCC_4, strict=True):
         if data.count(newer) != 1:
-            raise Refused(f"{file}: has the name or hash of GLIBCXX_3.4.30 more than once; try removing the calls of take_older_libstdcxx()")
+            raise Refused(f"{file}: has the name or hash of GLIBCXX_3.4.30 {data.count(newer)} times, not once; try packaging on Debian 12")
         data = data.replace(newer, older)
     file.write_bytes(data)
 
