@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.python, pytest.mark.long]
 BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"])
 VERSION = re.search(r"^project\(rollcall VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text(), re.M)[1]
-ENVIRONMENT = {"PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8",
+ENVIRONMENT = {"PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8",
                "DEBFULLNAME": "A Site", "DEBEMAIL": "packages@site.org"}
 # Compressing LibTorch takes a minute: only debs have it here, by zstd.
 QUICKLY = ("-D", "CPACK_DEBIAN_COMPRESSION_TYPE=zstd")
@@ -26,6 +26,12 @@ file(WRITE ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/launch/usr/share/rollcall/site_c
 file(GLOB_RECURSE plugin ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/plugin/spank_rollcall.so)
 file(APPEND ${plugin} older)
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory):
+    """rpm's programs write there. What is nobody's home on Debian must not come to exist: tests run steps as that user."""
+    ENVIRONMENT["HOME"] = str(tmp_path_factory.mktemp("home"))
 
 
 def needs(program):

@@ -36,7 +36,7 @@ def test_auto_adds_workers_when_training_waits_without_changing_batches(tmp_path
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus[:2])
     try:
-        output = trainer_ranks.run(tmp_path / "auto", f"--data={large_pictures}", *SLOW_TO_LOAD, ranks=1)
+        output = trainer_ranks.run(tmp_path / "auto", *SLOW_TO_LOAD, f"--data={large_pictures}", ranks=1)
     finally:
         os.sched_setaffinity(0, before)
     assert "each rank loads with 1 worker (auto: 2 CPUs, 1 of them for computing), 2 batches read ahead" in output
@@ -44,7 +44,7 @@ def test_auto_adds_workers_when_training_waits_without_changing_batches(tmp_path
     assert grown and int(grown[1]) < STEPS, output
     # No CPU is left for more; what else is advised depends on who else uses these.
     assert "try --train-num-workers" not in output
-    trainer_ranks.run(tmp_path / "one", f"--data={large_pictures}", *SLOW_TO_LOAD, "--train-num-workers=1", ranks=1)
+    trainer_ranks.run(tmp_path / "one", *SLOW_TO_LOAD, f"--data={large_pictures}", "--train-num-workers=1", ranks=1)
     ours, theirs = (trainer_ranks.checkpoints(tmp_path / name)[-1] for name in ("auto", "one"))
     assert ours.name == theirs.name == f"step-{STEPS:08}.h5"
     assert [name for name in trainer_ranks.differences(ours, theirs) if name.startswith(("model", "optimizer"))] == []
