@@ -10,7 +10,7 @@ import sys
 import zlib
 
 # Of scripts/test, shared out by hand.
-STAGES = {"asan-torch": 1, "asan": 3, "tsan": 3, "clang-tidy": 1, "cuda-check": 3, "fuzz": 1, "benchmarks": 2}
+STAGES = {"asan-torch": 1, "asan": 3, "tsan": 3, "clang-tidy": 1, "cuda-check": 3, "fuzz": 2, "benchmarks": 2}
 
 
 def long_tests(build):

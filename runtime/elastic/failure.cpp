@@ -104,7 +104,7 @@ std::string with_error_code(std::string_view json, int exit_code) {
 }
 
 std::string signal_text(int signal) {
-  // Those of sigabbrev_np(3), which glibc has from 2.32 on.
+  // The names that sigabbrev_np(3) returns, which glibc has from 2.32 on only.
   constexpr std::array kNames{"HUP",  "INT",    "QUIT", "ILL",   "TRAP", "ABRT", "BUS",  "FPE",
                               "KILL", "USR1",   "SEGV", "USR2",  "PIPE", "ALRM", "TERM", "STKFLT",
                               "CHLD", "CONT",   "STOP", "TSTP",  "TTIN", "TTOU", "URG",  "XCPU",
