@@ -13,7 +13,7 @@
 namespace rollcall::train {
 namespace {
 
-/// Of so many classes each rank holds the outputs for the images of all ranks at a time: 100,000 images take 130 MB.
+/// The ranks exchange their outputs for so many classes at a time. With 100,000 images this takes 130 MB on each rank.
 constexpr std::int64_t kClassesAtOnce = 64;
 
 /// Returns the rows of all ranks, one rank after the other.
