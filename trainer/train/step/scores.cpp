@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 #include <utility>
 
 #include "trainer/distributed/errors/exceptions.h"
@@ -29,7 +29,7 @@ at::Tensor of_all_ranks(const at::Tensor& mine, const JobContext& context) {
   for (const std::vector<std::uint8_t>& bytes : *all) {
     at::Tensor& part = parts.emplace_back(
         at::empty({static_cast<std::int64_t>(bytes.size() / row_bytes), rows.size(1)}, rows.options()));
-    std::memcpy(part.mutable_data_ptr(), bytes.data(), bytes.size());
+    std::ranges::copy(bytes, static_cast<std::uint8_t*>(part.mutable_data_ptr()));  // of a rank without images: none
   }
   return at::cat(parts);
 }
