@@ -105,17 +105,35 @@ def test_a_site_gets_the_plugin_for_its_slurm(unpacked, believed_folder, suite):
         pytest.skip("this machine has a profile of its own")
     if os.geteuid() != 0:
         pytest.skip("only root's files are trusted")
+    older = shutil.copytree(unpacked, believed_folder / f"older{suite}", symlinks=True)
+    for plugin in older.glob("lib/rollcall/*/spank_rollcall.so"):
+        plugin.write_bytes(plugin.read_bytes() + b"older")  # another checksum
     made = Minicluster(believed_folder / f"c{suite}", f"--slurm={suite}", "--nodes=2").start()
     try:
-        done = made.run(unpacked / "bin" / "rollcall", "install", "--site", f"--slurm-conf={made.folder}/etc/slurm.conf")
-        line = (made.folder / "etc" / "plugstack.conf").read_text()
-        plugin = re.search(rf"^optional ({re.escape(str(unpacked))}/lib/rollcall/{SUITES[suite]}-[0-9a-f]{{8}}/spank_rollcall.so)", line, re.M)
-        assert plugin, done.stdout + line
-        environments, errors = made.environments("--ddp=host.template=localhost,host.loopback=allow", "-N2")
-        check_world(environments, 2)
-        assert rollcall_lines(errors) == []
+        step_with(made, older, SUITES[suite])
+        step_with(made, unpacked, SUITES[suite])  # an upgrade
+        shutil.rmtree(older)
+        step(made)
+        made.run(unpacked / "bin" / "rollcall", "uninstall", "--site", f"--slurm-conf={made.folder}/etc/slurm.conf")
+        refused = made.run("srun", "--ddp", "true", check=False)
+        assert "unrecognized option '--ddp'" in refused.stderr
     finally:
         made.stop()
+
+
+def step_with(made, installation, version):
+    """`install --site` of this installation switches the plugin on that a step then has."""
+    done = made.run(installation / "bin" / "rollcall", "install", "--site", f"--slurm-conf={made.folder}/etc/slurm.conf")
+    line = (made.folder / "etc" / "plugstack.conf").read_text()
+    path = rf"^optional {re.escape(str(installation))}/lib/rollcall/{version}-[0-9a-f]{{8}}/spank_rollcall\.so"
+    assert re.search(path, line, re.M), done.stdout + line
+    step(made)
+
+
+def step(made):
+    environments, errors = made.environments("--ddp=host.template=localhost,host.loopback=allow", "-N2")
+    check_world(environments, 2)
+    assert rollcall_lines(errors) == []
 
 
 def test_a_slurm_without_a_plugin_is_told_with_those_that_have_one(unpacked, tmp_path):

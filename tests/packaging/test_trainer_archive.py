@@ -168,6 +168,15 @@ def test_it_runs_with_the_libstdcxx_of_rhel_9(run, readable_digits, libstdcxx_of
     pack_train_and_read(run, readable_digits, **variables)
 
 
+def test_a_training_of_an_older_folder_goes_on_with_the_newer_one(run, unpacked, believed_folder):
+    older = shutil.copytree(unpacked, believed_folder / "rollcall-0.0.9-linux-x86_64-cpu", symlinks=True, copy_function=os.link)
+    train = ("rollcall-train", *SMALL, "--run-name=older")
+    assert "progress    step 2 of 2\n" in run(*train, "--max-steps=2", PATH=f"{older / 'bin'}:/usr/bin:/bin")
+    shutil.rmtree(older)
+    went_on = run(*train, "--max-steps=4")
+    assert "progress    step 3 of 4\n" in went_on and "step 1 of 4" not in went_on
+
+
 @pytest.mark.parametrize("backend", ["gloo", "ucx", "mpi"])
 def test_two_ranks_train_over_each_backend(run, backend):
     """UCX's modules are opened beside its libraries, the MPI plugin above the program's own file."""

@@ -26,14 +26,18 @@ def wheel(launch_archive, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
-    """A virtual environment with the wheel, and with torch where the tests' Python has it: beside it as after `pip install torch`."""
-    folder = tmp_path_factory.mktemp("environment")
+    folder = with_torch(tmp_path_factory.mktemp("environment"))
+    pip(folder, "install", "--no-index", "--no-deps", wheel)
+    return folder
+
+
+def with_torch(folder):
+    """A virtual environment with torch where the tests' Python has it: beside the wheel as after `pip install torch`."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     site = next(folder.glob("lib/python3*/site-packages"))
     ours = torch_folder().resolve().parent
     for entry in ("torch", "nvidia", *(path.name for path in ours.glob("torch-*.dist-info"))):
         (site / entry).symlink_to(ours / entry)
-    pip(folder, "install", "--no-index", "--no-deps", wheel)
     return folder
 
 
@@ -105,6 +109,36 @@ def test_torch_may_be_of_the_environment_below(wheel, tmp_path):
     (site / "below.pth").write_text(f"{torch_folder().parent}\n")
     pip(tmp_path / "environment", "install", "--no-index", "--no-deps", wheel)
     assert "progress    step 2 of 2\n" in run(tmp_path / "environment/bin/rollcall-train", *SMALL, cwd=tmp_path)
+
+
+def as_of_an_older_version(wheel, folder):
+    """Its programs under an earlier number, and a file that the next version does not have."""
+    subprocess.run([sys.executable, "-m", "wheel", "unpack", f"--dest={folder}", wheel], check=True, capture_output=True)
+    tree = next(folder.glob("rollcall-*"))
+    information = next(tree.glob("*.dist-info"))
+    metadata = information / "METADATA"
+    metadata.write_text(re.sub(r"(?m)^Version: .*", "Version: 0.0.9", metadata.read_text()))
+    information.rename(tree / "rollcall-0.0.9.dist-info")
+    (tree / "rollcall" / "bin" / "rollcall-gone").touch()
+    subprocess.run([sys.executable, "-m", "wheel", "pack", f"--dest-dir={folder}", tree], check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+def test_an_upgrade_replaces_all_files_and_trainings_go_on(wheel, tmp_path):
+    folder = with_torch(tmp_path / "environment")
+    pip(folder, "install", "--no-index", "--no-deps", as_of_an_older_version(wheel, tmp_path))
+    train = [folder / "bin" / "rollcall-train", *SMALL]
+    assert "progress    step 2 of 2\n" in run(*train, cwd=tmp_path)
+    pip(folder, "install", "--upgrade", "--no-index", "--no-deps", wheel)
+    assert "rollcall 0.0.9" not in " ".join(pip(folder, "list").split())
+    assert sorted(path.name for path in folder.rglob("*rollcall-*.dist-info")) == [f"rollcall-{version_of(wheel)}.dist-info"]
+    assert list(folder.rglob("rollcall-gone")) == []
+    went_on = run(*train, "--max-steps=4", cwd=tmp_path)
+    assert "progress    step 3 of 4\n" in went_on and "step 1 of 4" not in went_on
+
+
+def version_of(wheel):
+    return wheel.name.split("-")[1]
 
 
 def test_nothing_is_left_when_it_is_uninstalled(environment):
