@@ -47,6 +47,7 @@ def digits(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part, name", [("train", "train"), ("val", "t10k")])
 def test_clothes_have_the_pixels_labels_and_split_as_published(clothes, part, name):
     labels = np.frombuffer(gzip.decompress((FASHION / f"{name}-labels-idx1-ubyte.gz").read_bytes())[8:], np.uint8)

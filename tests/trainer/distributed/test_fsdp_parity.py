@@ -27,8 +27,8 @@ def python_rank(asked, answer, store, rank, world_size):
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world_size)
     network = parity.network_of(asked).to(asked["images"].dtype).train(asked["train_mode"])
     mesh = init_device_mesh("cpu", (world_size,))
-    for stage in (network.layer1, network.layer2, network.layer3, network.layer4):
-        for block in stage:
+    for name, stage in network.named_children():
+        for block in stage if name.startswith("layer") else ():
             fully_shard(block, mesh=mesh)
     fully_shard(network, mesh=mesh)
     images, labels = (asked[key].chunk(world_size, 1)[rank] for key in ("images", "labels"))
@@ -38,12 +38,12 @@ def python_rank(asked, answer, store, rank, world_size):
     torch.distributed.destroy_process_group()
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+@pytest.fixture(scope="module", params=["resnet20", pytest.param("resnet18", marks=pytest.mark.long)])
+def trained(request, tmp_path_factory):
     """(request, our ranks' answers, Python's ranks' answers)"""
-    folder = tmp_path_factory.mktemp("fsdp")
+    folder = tmp_path_factory.mktemp(request.param)
     images, labels = parity.batches(STEPS, PER_RANK * WORLD_SIZE, 32)
-    asked = parity.request("resnet18", train_mode=False, lr=1e-2, channels_last=False) | {"sharded": True, "optimizer": "adamw"}
+    asked = parity.request(request.param, train_mode=False, lr=1e-2, channels_last=False) | {"sharded": True, "optimizer": "adamw"}
     network = parity.network_of(asked)
     parity.damp(network)
     parity.calibrate(network, images[0])

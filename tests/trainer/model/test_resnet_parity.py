@@ -19,7 +19,8 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("name", DEPTHS)
+@pytest.mark.parametrize("name", [name if name in ("resnet20", "resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2") else
+                                  pytest.param(name, marks=pytest.mark.long) for name in DEPTHS])
 def test_resnet_state_matches_torchvision(name, tmp_path):
     ours = parity.state_of(parity.run(parity.request(name), tmp_path))
     with torch.device("meta"):

@@ -34,7 +34,7 @@ def make_gradients_overflow(path):
         small[...] = small[()] * 1e-8
 
 
-@pytest.mark.parametrize("ranks, parallel", [(1, "ddp"), (2, "ddp"), (2, "fsdp")])
+@pytest.mark.parametrize("ranks, parallel", [(1, "ddp"), pytest.param(2, "ddp", marks=pytest.mark.long), (2, "fsdp")])
 def test_non_finite_gradients_skip_steps_and_end_the_run_at_the_limit(tmp_path, ranks, parallel):
     given = options(parallel=parallel, **LARGE)
     trainer_ranks.run(tmp_path, *given, "--max-steps=1", ranks=ranks)
@@ -80,7 +80,7 @@ def test_non_finite_weights_are_not_saved(tmp_path):
     assert [path.name for path in trainer_ranks.checkpoints(tmp_path)] == ["step-00000001.h5"]
 
 
-@pytest.mark.parametrize("ranks, parallel", [(1, "ddp"), (2, "ddp"), (2, "fsdp")])
+@pytest.mark.parametrize("ranks, parallel", [(1, "ddp"), pytest.param(2, "ddp", marks=pytest.mark.long), (2, "fsdp")])
 @pytest.mark.parametrize("name, told", [("optimizer/state/{}/exp_avg_sq", "optimizer/state/fc.weight/exp_avg_sq"),
                                         ("model/layer3/2/bn2/running_var", "layer3.2.bn2.running_var")])
 def test_non_finite_moments_and_statistics_are_not_saved(tmp_path, name, told, ranks, parallel):

@@ -72,7 +72,8 @@ def test_published_models_train_as_in_python(tmp_path, pictures, name):
     whole_training.both(tmp_path / "run", {**SMALL, "model": script, "data": pictures, "lr": 0.002, "max-steps": steps, "log-steps": 1}, ranks=2)
 
 
-@pytest.mark.parametrize("backend", ["gloo", pytest.param("ucx", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["gloo", "ucx"])
 def test_the_losses_are_those_of_pythons_ddp(tmp_path, pictures, backend):
     """Twenty steps, beside DistributedDataParallel in two processes with the executor that Python chooses."""
     script = save(without_drop_out(), tmp_path / "net.pt")

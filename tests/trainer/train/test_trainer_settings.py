@@ -301,10 +301,14 @@ TABLE["exif-orientation"] = exif_orientation
 TABLE["image-dtype"] = image_dtype
 TABLE["std"] = std
 
-# What becomes of pictures has tests of its own, without trainings.
-LONG = {name for name, row in TABLE.items() if isinstance(row, Pixels) and name not in ("flip", "crop-scale-min")} | {
-    "auto-augment", "image-dtype", "exif-orientation", "dct-scaling", "image-size", "param-dtype", "parallel", "progress", "scale-optim-params",
-    "backend", "lr-factors", "valid-image-size", "valid-resize", "valid-num-workers"}
+# Of the rows that compare numbers, those that alone notice that a step is computed in another way; what becomes of pictures has tests of
+# its own, without trainings.
+SHORT = {"adam-beta2", "bce-target-threshold", "blurpool", "clip-grad-norm", "crop-scale-min", "flip", "global-batch", "grad-accumulation",
+         "label-smoothing", "lr-schedule", "lr-step-factor", "max-steps", "mixup", "momentum", "nesterov", "seed", "stochastic-depth",
+         "warmup-epochs", "weight-decay"}
+LONG = {name for name, row in TABLE.items() if isinstance(row, Numbers | Pixels) and name not in SHORT} | {
+    "auto-augment", "image-dtype", "exif-orientation", "dct-scaling", "init", "parallel", "progress", "backend", "lr-factors", "std",
+    "valid-num-workers"}
 
 
 @pytest.mark.parametrize("setting", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in TABLE])

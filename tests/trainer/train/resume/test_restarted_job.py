@@ -23,7 +23,7 @@ def resume_option_of_first_start(folder, resume):
     return f"--resume={folder}/other/step-00000001.h5"
 
 
-@pytest.mark.parametrize("resume", ["never", "FILE"])
+@pytest.mark.parametrize("resume", ["never", pytest.param("FILE", marks=pytest.mark.long)])
 def test_a_restarted_job_resumes_from_its_own_checkpoint(tmp_path, resume):
     """--resume=never or FILE says where the job's first start begins; its restarts would else lose what that did."""
     given = resume_option_of_first_start(tmp_path, resume)
@@ -39,7 +39,7 @@ def test_a_restarted_job_resumes_from_its_own_checkpoint(tmp_path, resume):
     assert f"{run}/step-00000003.h5 is the end of this training" in again
 
 
-@pytest.mark.parametrize("resume", ["never", "FILE"])
+@pytest.mark.parametrize("resume", ["never", pytest.param("FILE", marks=pytest.mark.long)])
 def test_a_restarted_job_resumes_from_a_later_job_of_the_same_training(tmp_path, resume):
     """Preempted and pending for days, while the same training was submitted to another partition."""
     given = resume_option_of_first_start(tmp_path, resume)
@@ -51,7 +51,7 @@ def test_a_restarted_job_resumes_from_a_later_job_of_the_same_training(tmp_path,
     assert not list(run.glob("*.superseded"))
 
 
-@pytest.mark.parametrize("resume", ["never", "FILE"])
+@pytest.mark.parametrize("resume", ["never", pytest.param("FILE", marks=pytest.mark.long)])
 def test_a_restarted_job_with_damaged_checkpoints_does_not_start_over(tmp_path, resume):
     given = resume_option_of_first_start(tmp_path, resume)
     run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
@@ -242,7 +242,7 @@ def run_and_kill_once(folder, is_time, *options):
     return trainer_ranks.records(folder, "begin")
 
 
-@pytest.mark.parametrize("given", ["never", "FILE"])
+@pytest.mark.parametrize("given", ["never", pytest.param("FILE", marks=pytest.mark.long)])
 def test_a_later_generation_resumes_from_checkpoints_of_its_run(tmp_path, given):
     before, folder = tmp_path / "before", tmp_path / "run"
     trainer_ranks.run(before, *RUN_OPTIONS, "--max-steps=2", ranks=1)
