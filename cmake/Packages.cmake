@@ -1,4 +1,4 @@
-# deb and rpm packages of what is built: `cpack -G DEB` or `cpack -G RPM` in the build folder (docs/administrator/packages.md).
+# deb and rpm packages of what is built: `cpack -G DEB` or `cpack -G RPM` in the build folder (docs/administrator/packages_deb_rpm.md).
 # Programs and SPANK plugin are those of the build: nothing is compiled, and the packages fit its system.
 
 set(CPACK_VERBATIM_VARIABLES ON)
