@@ -1,5 +1,5 @@
-"""What others install rollcall with: module files, recipes for EasyBuild, Spack and Apptainer. The last two programs are not to be had where
-this runs: their recipes are compared with the project alone."""
+"""What others install rollcall with: module files, recipes for EasyBuild, Spack and Apptainer. The last two programs are rarely to be had
+where this runs: their recipes are compared with the project too."""
 import contextlib
 import itertools
 import os
@@ -100,6 +100,18 @@ def test_easybuild_has_all_that_the_recipe_depends_on(tmp_path):
                           cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"(module: rollcall/{VERSION}-GCCcore-13.3.0)" in done.stdout
+
+
+def test_spack_reads_the_recipe(tmp_path):
+    """In a repository as the page has it, which the user's list does not name."""
+    spack = program("spack")
+    subprocess.run([spack, "repo", "create", "rollcall-repo", "rollcall"], cwd=tmp_path, check=True, capture_output=True)
+    repository = tmp_path / "rollcall-repo" / "spack_repo" / "rollcall"
+    shutil.copytree(PACKAGING / "spack", repository / "packages" / "rollcall")
+    (tmp_path / "repos.yaml").write_text(f"repos:\n  rollcall: {repository}\n")
+    done = subprocess.run([spack, "-C", tmp_path, "info", "rollcall"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"^Preferred version:\s+{re.escape(VERSION)}\s", done.stdout, re.M), done.stdout
 
 
 class Spec:
