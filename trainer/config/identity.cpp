@@ -106,6 +106,11 @@ std::string value_in(const nlohmann::json& json, std::string_view name, std::str
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+/// Whether a setting's entry has another origin than "default".
+bool was_given(const nlohmann::json& entry) {
+  return entry.is_object() && entry.contains("value") && entry.contains("origin") && entry.at("origin") != "default";
+}
+
 /// Whether the former and the present text of a setting give the same training.
 using Same = std::function<bool(const settings::Setting&, const std::string&, const std::string&)>;
 
@@ -120,6 +125,11 @@ std::vector<Change> compare(std::string_view then, const settings::Settings& now
     std::string before = value_in(json, setting.name, setting.default_text);
     if (!same(setting, before, now.text(setting.name))) {
       found.push_back({settings::option_name(setting.name), std::move(before), now.text(setting.name)});
+    }
+  }
+  for (const auto& [name, value] : json.items()) {
+    if (settings::find_setting(now.table(), name) == nullptr && was_given(value)) {
+      found.push_back({settings::option_name(name), value_in(json, name, ""), "unknown to this version"});
     }
   }
   return found;

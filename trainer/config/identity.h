@@ -18,8 +18,8 @@ struct Change {
 /// Returns the settings that make `now`, of trainer_table(), another training than `then`, the TrainConfig::json of the
 /// run that wrote a checkpoint. These are the settings that change what the model becomes. Settings about speed,
 /// machines, length (unless the schedule depends on it), checkpoints and output may change, and so may the default of a
-/// new setting. The images of a step and the path of the data are not compared here: other ranks and another folder may
-/// mean the same.
+/// new setting. A setting that only the version of the other program knows is among them if it was given. The images of
+/// a step and the path of the data are not compared here: other ranks and another folder may mean the same.
 ///
 /// Pure. A text that is not such JSON gives none, since the program that wrote the file did not store its settings.
 [[nodiscard]] std::vector<Change> changes(std::string_view then, const settings::Settings& now);

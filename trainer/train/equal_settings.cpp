@@ -1,6 +1,7 @@
 #include "trainer/train/equal_settings.h"
 
 #include <fmt/format.h>
+#include <torch/version.h>
 #include <vector>
 
 #include "trainer/config/identity.h"
@@ -8,13 +9,21 @@
 
 namespace rollcall::train {
 
-Result<void> confirm_equal_settings(const JobContext& context, const settings::Settings& mine,
-                                    const std::string& json) {
+std::string version_of_ranks() { return "rollcall " ROLLCALL_VERSION " with LibTorch " TORCH_VERSION; }
+
+Result<void> confirm_equal_settings(const JobContext& context, const settings::Settings& mine, const std::string& json,
+                                    const std::string& version) {
   if (context.world_size == 1) {
     return {};
   }
-  ASSIGN_OR_RETURN(const std::string of_zero, broadcast_text(0, context.process_group, json));
-  const std::vector<config::Change> others = config::differences_among_ranks(of_zero, mine);
+  ASSIGN_OR_RETURN(const std::string of_zero, broadcast_text(0, context.process_group, version + "\n" + json));
+  const std::size_t end = of_zero.find('\n');
+  if (const std::string other = of_zero.substr(0, end); other != version) {
+    return fail("version", version,
+                fmt::format("is the version of rank {} on {}, but rank 0 has {}", context.rank, context.host, other),
+                "starting all ranks from one installation", ErrorKind::Mismatch);
+  }
+  const std::vector<config::Change> others = config::differences_among_ranks(of_zero.substr(end + 1), mine);
   if (others.empty()) {
     return {};
   }

@@ -94,9 +94,20 @@ TEST(Identity, TheEndDefinesTheTrainingOnlyIfTheScheduleUsesIt) {
 
 TEST(Identity, SettingsUnknownToAnOlderVersionHadTheirDefault) {
   const std::string old =
-      R"({"lr": {"value": "0.1", "origin": "--lr"}, "since-removed": {"value": "1", "origin": "x"}})";
+      R"({"lr": {"value": "0.1", "origin": "--lr"}, "since-removed": {"value": "1", "origin": "default"}, "site": {}})";
   EXPECT_THAT(changes(old, with({{"lr", "0.1"}})), IsEmpty());
   EXPECT_THAT(options(changes(old, with({{"lr", "0.1"}, {"mixup", "0.2"}}))), ElementsAre("--mixup"));
+}
+
+TEST(Identity, SettingsThatOnlyTheOtherVersionKnowsAreChangesIfTheyWereGiven) {
+  const std::string newer =
+      R"({"lr": {"value": "0.1", "origin": "--lr"}, "later": {"value": "2", "origin": "--later"}})";
+  const auto found = changes(newer, with({{"lr", "0.1"}}));
+  EXPECT_EQ(changes_text(found), "--later was 2 and is unknown to this version");
+  EXPECT_THAT(options(differences_among_ranks(newer, with({{"lr", "0.1"}}))), ElementsAre("--later"));
+  for (const char* const entry : {"7", "[]", R"({"value": "2"})", R"({"origin": "--later"})"}) {
+    EXPECT_THAT(changes(std::string(R"({"later": )") + entry + "}", with({})), IsEmpty()) << entry;
+  }
 }
 
 TEST(Identity, IgnoresInvalidConfigurations) {
