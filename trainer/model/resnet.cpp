@@ -13,7 +13,7 @@ namespace {
 /// A convolution that may blur its input first.
 class ConvolutionImpl : public torch::nn::Conv2dImpl {
  public:
-  ConvolutionImpl(const torch::nn::Conv2dOptions& options, bool blurs) : torch::nn::Conv2dImpl(options) {
+  ConvolutionImpl(const torch::nn::Conv2dOptions& made_with, bool blurs) : torch::nn::Conv2dImpl(made_with) {
     if (blurs) {
       const at::Tensor line = torch::tensor({0.25F, 0.5F, 0.25F});
       blur_filter_ = register_buffer("blur_filter", line.outer(line).repeat({options.in_channels(), 1, 1, 1}));

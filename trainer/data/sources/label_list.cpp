@@ -199,13 +199,14 @@ Result<SampleIndex> index_list(const std::string& source, const std::string& fil
   }
   constexpr std::size_t kRowsATime = 256;
   const Pictures pictures(file);
-  RETURN_IF_ERROR(in_parallel((rows.size() + kRowsATime - 1) / kRowsATime, [&](std::size_t part) -> Result<void> {
+  const auto find_some = [&](std::size_t part) -> Result<void> {
     const std::size_t end = std::min(rows.size(), (part + 1) * kRowsATime);
     for (std::size_t i = part * kRowsATime; i < end && !indices.stop; ++i) {
       RETURN_IF_ERROR(pictures.find(rows[i]));
     }
     return indices.stop ? Result<void>(indexing_stopped(file)) : Result<void>();
-  }));
+  };
+  RETURN_IF_ERROR(in_parallel((rows.size() + kRowsATime - 1) / kRowsATime, find_some));
   std::map<std::string_view, std::uint32_t> labels;
   for (const std::string& name : about.class_names) {
     if (!labels.emplace(name, static_cast<std::uint32_t>(labels.size())).second) {

@@ -37,7 +37,8 @@ Steps::Steps(const Run& run)
 }
 
 std::optional<Outcome> Steps::take(const std::function<Requests()>& asked) {
-  Step& step = under_way_.emplace_back(Step{.numbers = {}, .begin = seconds_now()});
+  Step& step = under_way_.emplace_back();
+  step.begin = seconds_now();
   std::optional<Error> unread;
   std::optional<Outcome> stop = catch_training_errors(run_.context, [&] {
     begin(step);
