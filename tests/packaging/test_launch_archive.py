@@ -94,7 +94,7 @@ def test_another_user_unpacks_it_and_runs_it_by_path_alone(launch_archive, short
     assert started.returncode == 0 and sorted(started.stdout.split("\n")[:2]) == ["0 of 2", "1 of 2"], started.stderr
     assert as_nobody("rollcall", "exec", "--", "echo", "started").stdout == "started\n"
     doctor = as_nobody("rollcall", "doctor", "--no-bench")
-    assert doctor.stdout.strip() and "Traceback" not in doctor.stderr and doctor.returncode in (0, 1), doctor.stderr
+    assert doctor.stdout.strip() and "Traceback" not in doctor.stderr and doctor.returncode in (0, 69), doctor.stderr
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -143,4 +143,5 @@ def test_a_slurm_without_a_plugin_is_told_with_those_that_have_one(unpacked, tmp
     refused = subprocess.run([unpacked / "bin" / "rollcall", "install", "--site", "--dry-run", f"--slurm-conf={tmp_path}/slurm.conf"], text=True,
                              env={**clean_environment(), "PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True)
     assert refused.returncode == 66, refused.stdout
-    assert f"{unpacked}/lib/rollcall: has plugins for Slurm 22.05.8, " in refused.stderr and "but this is Slurm 25.05.3; try" in refused.stderr
+    versions = refused.stderr.partition(f"{unpacked}/lib/rollcall: has plugins for Slurm ")[2]
+    assert re.match(r"[\d.]+, .*but this is Slurm 25\.05\.3; try", versions), refused.stderr

@@ -109,7 +109,8 @@ def test_spack_reads_the_recipe(tmp_path):
     repository = tmp_path / "rollcall-repo" / "spack_repo" / "rollcall"
     shutil.copytree(PACKAGING / "spack", repository / "packages" / "rollcall")
     (tmp_path / "repos.yaml").write_text(f"repos:\n  rollcall: {repository}\n")
-    done = subprocess.run([spack, "-C", tmp_path, "info", "rollcall"], capture_output=True, text=True)
+    environment = {**os.environ, "HOME": str(tmp_path), "SPACK_USER_CACHE_PATH": str(tmp_path / "cache"), "SPACK_DISABLE_LOCAL_CONFIG": "1"}
+    done = subprocess.run([spack, "-C", tmp_path, "info", "rollcall"], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert re.search(rf"^Preferred version:\s+{re.escape(VERSION)}\s", done.stdout, re.M), done.stdout
 

@@ -154,6 +154,7 @@ def test_another_user_packs_trains_and_reads_checkpoints(run, readable_digits, s
     if elsewhere:
         foreign = short_folder / "foreign"
         foreign.mkdir()
+        foreign.chmod(0o755)
         for name in ("libtorch_cpu.so", "libc10.so", "libhdf5_serial.so.103", "libpng16.so.16", "libucp.so.0", "libisal.so.2"):
             (foreign / name).write_bytes(b"no library")
         variables = {"LD_LIBRARY_PATH": str(foreign)}
