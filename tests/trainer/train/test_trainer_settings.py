@@ -301,14 +301,16 @@ TABLE["exif-orientation"] = exif_orientation
 TABLE["image-dtype"] = image_dtype
 TABLE["std"] = std
 
-# Of the rows that compare numbers, those that alone notice that a step is computed in another way; what becomes of pictures has tests of
-# its own, without trainings.
-SHORT = {"adam-beta2", "bce-target-threshold", "blurpool", "clip-grad-norm", "crop-scale-min", "flip", "global-batch", "grad-accumulation",
-         "label-smoothing", "lr-schedule", "lr-step-factor", "max-steps", "mixup", "momentum", "nesterov", "seed", "stochastic-depth",
-         "warmup-epochs", "weight-decay"}
+# Of the rows that compare numbers, those without which a setting could be ignored that no other short test compares with Python; what
+# becomes of pictures has tests of its own, without trainings.
+SHORT = {"adam-beta1", "adam-beta2", "bce-target-threshold", "blurpool", "clip-grad-norm", "crop-scale-min", "dropout", "flip",
+         "global-batch", "grad-accumulation", "gradient-compression", "label-smoothing", "lr-scaling", "lr-schedule", "lr-step-factor",
+         "max-steps", "mean", "mixup", "momentum", "nesterov", "rmsprop-alpha", "sampling", "seed", "shuffle-window", "stochastic-depth",
+         "sync-bn", "warmup-epochs", "weight-decay"}
 LONG = {name for name, row in TABLE.items() if isinstance(row, Numbers | Pixels) and name not in SHORT} | {
-    "auto-augment", "image-dtype", "exif-orientation", "dct-scaling", "init", "parallel", "progress", "backend", "lr-factors", "std",
+    "auto-augment", "image-dtype", "exif-orientation", "dct-scaling", "init", "parallel", "progress", "backend", "lr-factors",
     "valid-num-workers"}
+assert SHORT | LONG <= TABLE.keys()
 
 
 @pytest.mark.parametrize("setting", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in TABLE])

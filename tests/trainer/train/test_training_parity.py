@@ -54,7 +54,8 @@ CASES = {
     "square-root rule": (2, {**ADAMW, "scale-optim-params": True, "adam-beta1": 0.8, "adam-beta2": 0.95, "adam-eps": 1e-6}),
 }
 SHORT = {"sgd", "sgd of two ranks, steps", "warm-up, clipping, smoothing", "mixup and cutmix", "padded epochs", "fsdp, sgd",
-         "fsdp, adamw, accumulation", "ema"}
+         "fsdp, adamw, accumulation", "ema of two ranks"}
+assert SHORT <= CASES.keys()
 # The two sides round differently here: compared step by step.
 ROUNDED = {name: whole_training.ROUNDED for name, (_, settings) in CASES.items()
            if settings["optimizer"] != "sgd" or "clip-grad-norm" in settings}
