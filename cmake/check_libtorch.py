@@ -1,5 +1,5 @@
-"""Compiles all that includes LibTorch with the headers of another version of it, and keeps nothing of that: whether one source
-serves both shows without a second build.
+"""Compiles all programs' files that include LibTorch with the headers of another version of it, and keeps nothing of that: whether one
+source serves both shows without a second build.
 
 usage: check_libtorch.py LIBTORCH FOLDER COMPILE_COMMANDS...
 
@@ -23,7 +23,7 @@ def main(libtorch, folder, *databases):
     commands = {}
     for database in databases:
         for entry in json.loads(pathlib.Path(database).read_text()):
-            if includes_libtorch(entry) and not entry["file"].endswith((".cu", ".hxx.cxx")):
+            if includes_libtorch(entry) and not entry["file"].endswith((".cu", ".hxx.cxx")) and not is_test(entry):
                 commands.setdefault(identity(entry), with_libtorch(entry, libtorch))
     if not commands:
         print("cuda-check: LibTorch: skipped: none of the compilations includes it from a folder torch/include")
@@ -40,6 +40,11 @@ def main(libtorch, folder, *databases):
 def includes_libtorch(entry):
     """Whether a folder of headers is LibTorch's; every command names that folder, in an option that keeps it out of texts."""
     return any(of_libtorch(word, "") != word for word in shlex.split(entry["command"]))
+
+
+def is_test(entry):
+    """Tests and benchmarks run with the newest LibTorch alone."""
+    return bool(re.search(r"/(tests|benchmarks)/", entry["file"]))
 
 
 def identity(entry):
