@@ -185,10 +185,12 @@ class Collectives final : public c10d::Backend {
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    return in_place(tensors, [this, options](Tensors& values) { return inner_->broadcast(values, options); });
+    return in_place(tensors, options.asyncOp,
+                    [this, options](Tensors& values) { return inner_->broadcast(values, options); });
   }
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    return in_place(tensors, [this, options](Tensors& values) { return inner_->allreduce(values, options); });
+    return in_place(tensors, options.asyncOp,
+                    [this, options](Tensors& values) { return inner_->allreduce(values, options); });
   }
   WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
     const Tensors gathered = outputs.empty() ? Tensors{} : outputs.front();
@@ -196,14 +198,15 @@ class Collectives final : public c10d::Backend {
       std::vector<Tensors> lists = is_root ? std::vector<Tensors>{received} : std::vector<Tensors>{};
       return inner_->gather(lists, sent, options);
     };
-    return carry({.read = inputs, .written = gathered, .room = gathered, .issue = issue});
+    return carry({.read = inputs, .written = gathered, .room = gathered, .async_op = options.asyncOp, .issue = issue});
   }
   WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
     all_gathers += 1;
     const auto issue = [this, options](Tensors& sent, Tensors& received) {
       return inner_->all_gather_single(received[0], sent[0], options);
     };
-    return carry({.read = {input}, .written = {output}, .room = {output}, .issue = issue});
+    return carry(
+        {.read = {input}, .written = {output}, .room = {output}, .async_op = options.asyncOp, .issue = issue});
   }
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& options) override {
@@ -218,14 +221,20 @@ class Collectives final : public c10d::Backend {
       add_by_pairs(places[0].view({-1}), received[0].view({ranks, -1}));
       reduce_scatters_arrived += 1;
     };
-    return carry({.read = {input}, .written = {output}, .room = {input}, .issue = issue, .deliver = deliver});
+    return carry({.read = {input},
+                  .written = {output},
+                  .room = {input},
+                  .async_op = options.asyncOp,
+                  .issue = issue,
+                  .deliver = deliver});
   }
   WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
                             std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
     const auto issue = [this, output_sizes, input_sizes, options](Tensors& sent, Tensors& received) mutable {
       return inner_->all_to_all_single(received[0], sent[0], output_sizes, input_sizes, options);
     };
-    return carry({.read = {input}, .written = {output}, .room = {output}, .issue = issue});
+    return carry(
+        {.read = {input}, .written = {output}, .room = {output}, .async_op = options.asyncOp, .issue = issue});
   }
 
  private:
@@ -234,6 +243,8 @@ class Collectives final : public c10d::Backend {
     Tensors read;
     Tensors written;
     Tensors room;  ///< of whose sizes values are received
+    /// Unset: as ProcessGroupNCCL, it is on the current stream itself, and there is no Work.
+    bool async_op = true;
     std::function<WorkPtr(Tensors& sent, Tensors& received)> issue;
     /// Values that were received, to the places of what is written.
     std::function<void(const Tensors& received, const Tensors& places)> deliver = &put;
@@ -268,12 +279,12 @@ class Collectives final : public c10d::Backend {
   }
 
   template <typename Issue>
-  WorkPtr in_place(const Tensors& tensors, const Issue& issue) {
+  WorkPtr in_place(const Tensors& tensors, bool async_op, const Issue& issue) {
     const auto on_copies = [issue](Tensors& sent, Tensors& received) {
       received = copies(sent);
       return issue(received);
     };
-    return carry({.read = tensors, .written = tensors, .room = {}, .issue = on_copies});
+    return carry({.read = tensors, .written = tensors, .room = {}, .async_op = async_op, .issue = on_copies});
   }
 
   WorkPtr carry(const Call& call) {
@@ -315,6 +326,10 @@ class Collectives final : public c10d::Backend {
                      });
   }
   WorkPtr of_stream(const Call& call, std::optional<Carried> carried, std::function<void()> work) {
+    if (!call.async_op) {
+      enqueue(std::move(work));
+      return {};
+    }
     order_after(stream_, current_stream(device()));
     const c10::StreamGuard guard(stream_);
     enqueue(std::move(work));

@@ -61,7 +61,8 @@ struct Agreement {
 [[nodiscard]] Result<void> agree_or_fail(const Group& group, const Result<void>& mine);
 
 /// Returns options for a collective whose caller waits at once: the backend may let the waiting thread do the work,
-/// instead of waking one of its own. PyTorch's dist.all_reduce() does so by default.
+/// instead of waking one of its own. PyTorch's dist.all_reduce() does so by default. A device's backend ignores it: the
+/// host does not wait for a device.
 template <typename Options>
 [[nodiscard]] Options awaited() {
   Options options;

@@ -182,67 +182,67 @@ class WatchedBackend final : public c10d::Backend {
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     return watched(call_of("broadcast", tensors, root(options.rootRank)),
-                   [&] { return inner_->broadcast(tensors, options); });
+                   [&] { return inner_->broadcast(tensors, taken(options)); });
   }
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     return watched(call_of("all-reduce", tensors, name_of(options.reduceOp)),
-                   [&] { return inner_->allreduce(tensors, options); });
+                   [&] { return inner_->allreduce(tensors, taken(options)); });
   }
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
     return watched(call_of("all-reduce", tensors, name_of(options.reduceOp)),
-                   [&] { return inner_->allreduce_coalesced(tensors, options); });
+                   [&] { return inner_->allreduce_coalesced(tensors, taken(options)); });
   }
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
     return watched(call_of("reduce", tensors, name_of(options.reduceOp) + ", " + root(options.rootRank)),
-                   [&] { return inner_->reduce(tensors, options); });
+                   [&] { return inner_->reduce(tensors, taken(options)); });
   }
   WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
-    return watched(call_of("all-gather", inputs), [&] { return inner_->allgather(outputs, inputs, options); });
+    return watched(call_of("all-gather", inputs), [&] { return inner_->allgather(outputs, inputs, taken(options)); });
   }
   WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
-    return watched(call_of("all-gather", {input}), [&] { return inner_->all_gather_single(output, input, options); });
+    return watched(call_of("all-gather", {input}), [&] { return inner_->all_gather_single(output, input, taken(options)); });
   }
   WorkPtr all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
                                       const c10d::AllgatherOptions& options) override {
     return watched(call_of("all-gather", inputs),
-                   [&] { return inner_->all_gather_single_coalesced(outputs, inputs, options); });
+                   [&] { return inner_->all_gather_single_coalesced(outputs, inputs, taken(options)); });
   }
   WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
     return watched(call_of("gather", inputs, root(options.rootRank)),
-                   [&] { return inner_->gather(outputs, inputs, options); });
+                   [&] { return inner_->gather(outputs, inputs, taken(options)); });
   }
   WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override {
     return watched(call_of("scatter", outputs, root(options.rootRank)),
-                   [&] { return inner_->scatter(outputs, inputs, options); });
+                   [&] { return inner_->scatter(outputs, inputs, taken(options)); });
   }
   WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override {
     return watched(
         call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
-        [&] { return inner_->reduce_scatter(outputs, inputs, options); }, kNoFuture);
+        [&] { return inner_->reduce_scatter(outputs, inputs, taken(options)); }, kNoFuture);
   }
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& options) override {
     return watched(
         call_of("reduce-scatter", {output}, name_of(options.reduceOp)),
-        [&] { return inner_->reduce_scatter_single(output, input, options); }, kNoFuture);
+        [&] { return inner_->reduce_scatter_single(output, input, taken(options)); }, kNoFuture);
   }
   WorkPtr reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override {
     return watched(
         call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
-        [&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); }, kNoFuture);
+        [&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, taken(options)); }, kNoFuture);
   }
   WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
                             std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
     const bool equal = output_sizes.empty() && input_sizes.empty();
     return watched(equal ? call_of("all-to-all", {input}) : call_of_any_size("all-to-all", {input}),
-                   [&] { return inner_->all_to_all_single(output, input, output_sizes, input_sizes, options); });
+                   [&] { return inner_->all_to_all_single(output, input, output_sizes, input_sizes, taken(options)); });
   }
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override {
-    return watched(call_of_any_size("all-to-all", inputs), [&] { return inner_->alltoall(outputs, inputs, options); });
+    return watched(call_of_any_size("all-to-all", inputs), [&] { return inner_->alltoall(outputs, inputs, taken(options)); });
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
-    return watched(call_of("barrier", {}), [&] { return inner_->barrier(options); });
+    return watched(call_of("barrier", {}), [&] { return inner_->barrier(taken(options)); });
   }
   WorkPtr send(Tensors& tensors, int to, int tag) override { return inner_->send(tensors, to, tag); }
   WorkPtr recv(Tensors& tensors, int from, int tag) override { return inner_->recv(tensors, from, tag); }
@@ -252,6 +252,13 @@ class WatchedBackend final : public c10d::Backend {
   /// For Gloo's reduce-scatter, which is an all-reduce whose Work has no future.
   static constexpr bool kNoFuture = false;
 
+  /// Returns what the backend is given. A device's is asked for a Work in any case, which the watchdog watches: with
+  /// asyncOp unset ProcessGroupNCCL::collective enqueues on the current stream and returns null.
+  template <typename Options>
+  [[nodiscard]] Options taken(Options options) const {
+    options.asyncOp = options.asyncOp || of_device_;
+    return options;
+  }
   [[nodiscard]] std::string root(std::int64_t rank) const {
     return "root " + std::to_string(watchdog_->names().number(static_cast<std::uint32_t>(rank)));
   }
