@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
@@ -29,6 +31,8 @@ namespace {
 std::atomic<std::int64_t> given{0};
 std::atomic<std::int64_t> ended{0};
 std::atomic<std::int64_t> all_gathers{0};
+std::atomic<std::int64_t> aborts_begun{0};
+std::atomic<std::int64_t> aborts_ended{0};
 std::atomic<std::int64_t> reduce_scatters_given{0};
 std::atomic<std::int64_t> reduce_scatters_arrived{0};
 
@@ -107,6 +111,7 @@ class WorkOfStream final : public c10d::Work {
         outputs_(std::move(outputs)) {}
   bool isCompleted() override {
     TORCH_CHECK(carried_, "stand-in: the host looks at work that is captured");
+    make_context_of_thread();  // NCCL's asks an event
     if (fails()) {
       tell_of_failure();
     }
@@ -168,12 +173,15 @@ class Collectives final : public c10d::Backend {
   const std::string getBackendName() const override { return "stand-in"; }
   /// As ProcessGroupNCCL's, it passes on what the device says.
   void abort() override {
+    aborts_begun += 1;
     {
       const std::lock_guard lock(abortion_->mutex);
       end_ = "aborted";
       abortion_->aborted = true;
       abortion_->changed.notify_all();
     }
+    wait_for_graphs();
+    aborts_ended += 1;
     if (fails()) {
       tell_of_failure();
     }
@@ -181,6 +189,7 @@ class Collectives final : public c10d::Backend {
   /// As ncclCommFinalize: when all ranks do.
   void shutdown() override {
     inner_->barrier({})->wait();
+    wait_for_graphs();
     end_ = "shut down";
   }
 
@@ -205,8 +214,7 @@ class Collectives final : public c10d::Backend {
     const auto issue = [this, options](Tensors& sent, Tensors& received) {
       return inner_->all_gather_single(received[0], sent[0], options);
     };
-    return carry(
-        {.read = {input}, .written = {output}, .room = {output}, .async_op = options.asyncOp, .issue = issue});
+    return carry({.read = {input}, .written = {output}, .room = {output}, .async_op = options.asyncOp, .issue = issue});
   }
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& options) override {
@@ -233,8 +241,7 @@ class Collectives final : public c10d::Backend {
     const auto issue = [this, output_sizes, input_sizes, options](Tensors& sent, Tensors& received) mutable {
       return inner_->all_to_all_single(received[0], sent[0], output_sizes, input_sizes, options);
     };
-    return carry(
-        {.read = {input}, .written = {output}, .room = {output}, .async_op = options.asyncOp, .issue = issue});
+    return carry({.read = {input}, .written = {output}, .room = {output}, .async_op = options.asyncOp, .issue = issue});
   }
 
  private:
@@ -314,6 +321,7 @@ class Collectives final : public c10d::Backend {
     if (fails_in_capture()) {
       tell_of_failure();
     }
+    streams().hold_in_capture(held_by_graphs_);
     return of_stream(call, std::nullopt,
                      [read = places_of(call.read), written = places_of(call.written), room = room_for(call.room),
                       issue = call.issue, deliver = call.deliver, abortion = abortion_] {
@@ -325,6 +333,13 @@ class Collectives final : public c10d::Backend {
                        }
                      });
   }
+  /// As NCCL's commReclaim, for as long as a graph with one of its collectives lives (localPersistentRefs).
+  void wait_for_graphs() const {
+    while (held_by_graphs_.use_count() > 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   WorkPtr of_stream(const Call& call, std::optional<Carried> carried, std::function<void()> work) {
     if (!call.async_op) {
       enqueue(std::move(work));
@@ -341,6 +356,7 @@ class Collectives final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> inner_;
   const c10::Stream stream_ = new_stream(device());
   const std::shared_ptr<Abortion> abortion_ = std::make_shared<Abortion>();
+  const std::shared_ptr<int> held_by_graphs_ = std::make_shared<int>();
   std::string end_ = "left open";
 };
 
@@ -355,6 +371,8 @@ std::string flight_record() {
 }
 
 std::int64_t all_gathers_given() { return all_gathers; }
+
+Aborts aborts() { return {.begun = aborts_begun, .ended = aborts_ended}; }
 
 ReduceScatters reduce_scatters() { return {reduce_scatters_given, reduce_scatters_arrived}; }
 

@@ -65,14 +65,17 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if (*event == nullptr) {
       *event = new Moment();
     }
+    make_context_of_thread();
     *static_cast<Moment*>(*event) = streams().now(on.id());
   }
   void block(void* event, const c10::Stream& waiting) const override {
+    make_context_of_thread();
     streams().let_wait(waiting.id(), *static_cast<Moment*>(event));
   }
   /// A device goes on by itself: who asks again and again waits for it.
   bool queryEvent(void* event) const override {
     constexpr int kOften = 16;
+    make_context_of_thread();
     Moment& moment = *static_cast<Moment*>(event);
     if (streams().reached(moment)) {
       return true;
@@ -92,6 +95,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   /// STAND_IN_LATE_THREADS: threads beside the main one, as that of saves, come to it later than that goes on.
   void synchronizeEvent(void* event) const override {
+    make_context_of_thread();
     streams().count_host_wait_for_event();
     static const bool late = std::getenv("STAND_IN_LATE_THREADS") != nullptr;
     if (late && gettid() != getpid()) {
@@ -103,6 +107,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     streams().reach(*static_cast<Moment*>(event));
   }
   void destroyEvent(void* event, c10::DeviceIndex /*index*/) const noexcept override {
+    make_context_of_thread();
     delete static_cast<Moment*>(event);
   }
 };

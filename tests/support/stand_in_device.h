@@ -61,6 +61,13 @@ struct ReduceScatters {
   std::int64_t arrived = 0;
 };
 [[nodiscard]] ReduceScatters reduce_scatters();
+/// Backends of this process that were aborted. As NCCL's, an abort ends when no graph has a collective of the backend.
+struct Aborts {
+  std::int64_t begun = 0;
+  std::int64_t ended = 0;
+  bool operator==(const Aborts&) const = default;
+};
+[[nodiscard]] Aborts aborts();
 /// All-gathers that they were given.
 [[nodiscard]] std::int64_t all_gathers_given();
 

@@ -69,10 +69,12 @@ std::function<void()> capture(const std::function<void()>& work) {
     }
     throw;
   }
-  return [works = streams().end_capture(current.stream())] {
+  Capture graph = streams().end_capture(current.stream());
+  const auto all = std::make_shared<const std::vector<std::function<void()>>>(std::move(graph.works));
+  return [all, held = std::move(graph.held)] {
     streams().count_replay();
-    streams().give(current.stream(), [works] {
-      for (const std::function<void()>& captured : works) {
+    streams().give(current.stream(), [all] {
+      for (const std::function<void()>& captured : *all) {
         captured();
       }
     });

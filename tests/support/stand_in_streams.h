@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -40,11 +41,16 @@ extern thread_local Current current;
 /// Something is made on that device; see contexts().
 void make_context(c10::DeviceIndex device);
 
+/// As CUDA's calls on events, which make the context of the calling thread's device, whatever device the event is of:
+/// cudaEventQuery itself, the others as c10 sets the thread's device again (CUDAGuardImpl).
+inline void make_context_of_thread() noexcept { make_context(current.device); }
+
 /// What streams are given while it is under way: not done, but kept in order.
 struct Capture {
   std::set<c10::StreamId> streams;  ///< the one that it began on, and those that waited for one of them
   std::set<c10::StreamId> open;     ///< which none of the others has waited for since
   std::vector<std::function<void()>> works;
+  std::vector<std::shared_ptr<void>> held;  ///< what the graph holds as long as it lives
 };
 
 /// Work that streams were given and have not done. Backward passes have a thread of their own, hence the lock.
@@ -117,12 +123,16 @@ class Streams {
     TORCH_CHECK(!is_default(stream) && !capture_, "stand-in: the default stream cannot be captured, nor two at once");
     capture_.emplace(Capture{.streams = {stream}, .open = {stream}, .works = {}});
   }
-  std::vector<std::function<void()>> end_capture(c10::StreamId stream) {
+  void hold_in_capture(std::shared_ptr<void> held) {
+    const std::lock_guard lock(mutex_);
+    capture_->held.push_back(std::move(held));
+  }
+  Capture end_capture(c10::StreamId stream) {
     const std::lock_guard lock(mutex_);
     Capture captured = *std::exchange(capture_, std::nullopt);
     captured.open.erase(stream);
     TORCH_CHECK(captured.open.empty(), "stand-in: a captured stream was not waited for");
-    return std::move(captured.works);
+    return captured;
   }
   c10::StreamId make(c10::DeviceIndex device) {
     const std::lock_guard lock(mutex_);

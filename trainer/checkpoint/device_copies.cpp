@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/device_copies.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 
 #include "trainer/streams.h"
@@ -45,6 +46,7 @@ void DeviceCopies::block_compute_stream() {
 
 void DeviceCopies::wait() {
   if (streams_) {
+    const c10::DeviceGuard guard(streams_->device);  // CUDA would make a context on the first one for the saving thread
     streams_->copied_in_order.synchronize();
     streams_->copied_beside.synchronize();
   }

@@ -345,3 +345,5 @@ def test_the_trace_contains_copies_of_batches_to_the_device(tmp_path):
     for rank in (0, 1):
         names = [event["name"] for event in events if event["pid"] == rank and event.get("cat") == "copy"]
         assert names == ["batch to the device"] * 2
+        of_device = [event for event in events if event["pid"] == rank and event["name"].endswith(" over stand-in")]
+        assert {event["cat"] for event in of_device} == {"enqueue"}  # the host does not know when a device carries them

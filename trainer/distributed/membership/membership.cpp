@@ -84,13 +84,29 @@ std::optional<std::string> Membership::gave_up() const {
 }
 
 void Membership::device_fails(const Error& error) {
+  std::vector<std::function<void()>> then;
   {
     const std::lock_guard lock(mutex_);
     device_failure_ = device_failure_.value_or(error);
+    then = std::exchange(when_device_fails_, {});
   }
   if (!is_peer_failure(error)) {
     (void)claim(error);
   }
+  for (const std::function<void()>& call : then) {
+    call();
+  }
+}
+
+void Membership::when_device_fails(std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!device_failure_) {
+      when_device_fails_.push_back(std::move(then));
+      return;
+    }
+  }
+  then();
 }
 
 std::optional<Error> Membership::device_failure() const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/result.h"
 #include "runtime/base/this_process.h"
@@ -67,6 +68,9 @@ class Membership {
   /// Records that a device's collectives no longer end, in any of the groups: streams that wait for each other make no
   /// progress, and values of all of them may be wrong. If this rank is the cause, claims it before others notice.
   void device_fails(const Error& error);
+  /// Calls `then` once a device fails, on the thread that reports it; at once if one has failed. `then` waits for
+  /// nothing.
+  void when_device_fails(std::function<void()> then);
   [[nodiscard]] std::optional<Error> device_failure() const;
   /// Records that all ranks and the collectives of their devices have ended in good order: groups of devices may close
   /// their connections together.
@@ -96,9 +100,10 @@ class Membership {
   std::shared_ptr<ProcessWatch> processes_;
   bool watches_ = false;
   std::atomic<std::int64_t> step_{0};  ///< negative: this step is done; 0: none has begun
-  mutable std::mutex mutex_;           ///< guards the next two members
+  mutable std::mutex mutex_;           ///< guards the next three members
   std::optional<std::string> gave_up_;
   std::optional<Error> device_failure_;
+  std::vector<std::function<void()>> when_device_fails_;
   std::atomic<bool> ended_well_{false};
 };
 

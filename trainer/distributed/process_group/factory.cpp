@@ -1,9 +1,12 @@
 #include "trainer/distributed/process_group/factory.h"
 
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -128,9 +131,16 @@ void leave_behind(c10::intrusive_ptr<c10d::ProcessGroup> group) {
   if (!group) {
     return;
   }
+  std::optional<c10::Device> device;  // this thread's, to which the group's collectives belong
+  for (const c10::Device& one : group->getDeviceTypes()) {
+    device = one.is_cpu() ? device : std::optional(c10::impl::VirtualGuardImpl(one.type()).getDevice());
+  }
   const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroup>>(std::move(group));
   try {
-    std::thread([held] { held->reset(); }).detach();
+    std::thread([held, device] {
+      const c10::OptionalDeviceGuard guard(device);
+      held->reset();
+    }).detach();
   } catch (const std::system_error&) {
     held->reset();  // no thread is available: this waits
   }

@@ -1,5 +1,7 @@
 #include "trainer/distributed/watchdog/pending_collectives.h"
 
+#include <c10/core/DeviceGuard.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -63,11 +65,10 @@ std::shared_ptr<WatchedCollective> WatchedCollective::of(const FuturePointer& in
 }
 
 std::shared_ptr<WatchedCollective> WatchedCollective::of_device(std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-                                                                Clock::time_point since,
-                                                                std::function<void()> on_failure) {
+                                                                Clock::time_point since, bool ends_device) {
   std::shared_ptr<WatchedCollective> collective(new WatchedCollective(
       c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get()), std::move(watchdog), std::move(call), since));
-  collective->on_failure_ = std::move(on_failure);
+  collective->ends_device_ = ends_device;
   return collective;
 }
 
@@ -88,9 +89,8 @@ void WatchedCollective::end_with(const Error& error) {
   const CollectiveFailure failure(error);
   if (!ended_.exchange(true)) {
     future_->setError(std::make_exception_ptr(failure));
-    if (on_failure_) {
+    if (ends_device_) {
       watchdog_->membership().device_fails(error);
-      on_failure_();
     }
   }
 }
@@ -172,13 +172,10 @@ void fail(WatchedCollective& collective, const std::exception_ptr& pointer) {
 
 }  // namespace
 
-void PendingCollectives::add(c10::intrusive_ptr<c10d::Work> work, const std::shared_ptr<WatchedCollective>& collective,
-                             HealthCheck health_check, std::chrono::milliseconds own) {
-  {
-    const std::lock_guard lock(mutex_);
-    on_device_.push_back({std::move(work), collective, std::move(health_check), own});
-  }
-  add(collective);
+void PendingCollectives::add(OnDevice collective) {
+  add(collective.collective);
+  const std::lock_guard lock(mutex_);
+  on_device_.push_back(std::move(collective));
 }
 
 std::optional<PendingCollectives::OnDevice> PendingCollectives::first_on_device() {
@@ -193,7 +190,9 @@ void PendingCollectives::forget_device(std::size_t collectives) {
 }
 
 void PendingCollectives::look_at_device(Clock::time_point now) {
+  c10::OptionalDeviceGuard guard;  // ends last: releasing a work uses its device, too
   while (const std::optional<OnDevice> first = first_on_device()) {
+    guard.reset_device(first->device);
     const bool completed = look_at(*first, now);
     if (first->collective->has_ended()) {  // also where a lost peer was noticed, and the backend is aborted: those
       forget_device(std::string::npos);    // behind it come to an end without their values

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 #include <atomic>
 #include <chrono>
@@ -50,11 +51,11 @@ class WatchedCollective {
                                                              std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                                                              Clock::time_point since);
 
-  /// Makes one for a device's collective, whose end the caller reports. `on_failure` is called once a failure is
-  /// reported.
+  /// Makes one for a device's collective, whose end the caller reports. `ends_device`: its failure is the device's, see
+  /// Membership::device_fails().
   [[nodiscard]] static std::shared_ptr<WatchedCollective> of_device(std::shared_ptr<Watchdog> watchdog,
                                                                     CollectiveCall call, Clock::time_point since,
-                                                                    std::function<void()> on_failure);
+                                                                    bool ends_device);
 
   /// Ends it with success.
   void succeed(const c10::IValue& value);
@@ -76,7 +77,7 @@ class WatchedCollective {
   const std::shared_ptr<Watchdog> watchdog_;
   const CollectiveCall call_;
   const Clock::time_point since_;
-  std::function<void()> on_failure_;
+  bool ends_device_ = false;
   std::atomic<bool> ended_{false};
 };
 
@@ -100,15 +101,21 @@ class PendingCollectives {
   /// Returns what is wrong with the connections that a collective needs, if its work does not report it; empty:
   /// nothing.
   using HealthCheck = std::function<std::string()>;
+  /// A collective of a device.
+  struct OnDevice {
+    c10::intrusive_ptr<c10d::Work> work;  ///< shows its state
+    std::shared_ptr<WatchedCollective> collective;
+    /// The current device of the thread that asks `work`: CUDA would make a context on the first one.
+    c10::Device device;
+    HealthCheck health_check = {};
+    std::chrono::milliseconds own{};  ///< how long it takes without waiting for other ranks; added to the timeout
+  };
 
   explicit PendingCollectives(const RankNames& names = {}, std::chrono::milliseconds timeout = std::chrono::minutes(10))
       : names_(names), timeout_(timeout) {}
 
   void add(const std::shared_ptr<WatchedCollective>& collective);
-  /// Adds a device's collective, whose state `work` shows. `own` is how long it takes without waiting for other ranks,
-  /// which is added to the timeout.
-  void add(c10::intrusive_ptr<c10d::Work> work, const std::shared_ptr<WatchedCollective>& collective,
-           HealthCheck health_check = {}, std::chrono::milliseconds own = {});
+  void add(OnDevice collective);
 
   /// Records that the process of `peer` has ended. Call look() after deadline::kDrainEndedPeer.
   void process_ended(std::uint32_t peer, const HasLeft& has_left, Clock::time_point now);
@@ -128,13 +135,6 @@ class PendingCollectives {
     std::chrono::milliseconds patience;  ///< how long collectives may still take, from `since` and from their own start
     bool reported = false;               ///< whether the agent reported it: no rank is asked
   };
-  struct OnDevice {
-    c10::intrusive_ptr<c10d::Work> work;
-    std::shared_ptr<WatchedCollective> collective;
-    HealthCheck health_check;
-    std::chrono::milliseconds own;
-  };
-
   /// Returns the collectives that began at least `age` ago, the oldest first.
   [[nodiscard]] std::vector<std::shared_ptr<WatchedCollective>> waiting_for(std::chrono::milliseconds age,
                                                                             Clock::time_point now);

@@ -69,12 +69,9 @@ class Watchdog {
 
   /// Ends `collective` if a peer is lost and the backend does not report it.
   void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->pending.add(collective); }
-  /// Watches a collective of a device: also ends it once it takes longer than the timeout or `health_check`, which may
-  /// be empty, reports a problem. `own`: see PendingCollectives::add().
-  void watch(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<WatchedCollective>& collective,
-             PendingCollectives::HealthCheck health_check = {}, std::chrono::milliseconds own = {}) {
-    shared_->pending.add(work, collective, std::move(health_check), own);
-  }
+  /// Watches a collective of a device: also ends it once it takes longer than the timeout, or its health check reports
+  /// a problem.
+  void watch(PendingCollectives::OnDevice collective) { shared_->pending.add(std::move(collective)); }
   [[nodiscard]] Membership& membership() const { return *options_.membership; }
 
   /// Returns the error for `call`, which began at `since` and failed with `what`. Asks all ranks for their progress,

@@ -12,10 +12,9 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 
-#include "runtime/base/time_limit.h"
-#include "runtime/contract/deadlines.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/watchdog/captured_collectives.h"
+#include "trainer/distributed/watchdog/device_connections.h"
 #include "trainer/distributed/watchdog/pending_collectives.h"
 #include "trainer/distributed/watchdog/watched_work.h"
 
@@ -71,68 +70,31 @@ std::string name_of(const c10d::ReduceOp& op) {
   }
 }
 
-/// A backend's connections. It makes sure that no thread checks them while another one closes them, or afterwards.
-/// Thread-safe.
-class Connections {
- public:
-  /// `health_check` is null if the backend has none.
-  Connections(c10::intrusive_ptr<c10d::Backend> backend, HealthCheck health_check)
-      : backend_(std::move(backend)), health_check_(health_check) {}
-
-  /// Returns what is wrong, in the backend's own words; empty if nothing is known.
-  [[nodiscard]] std::string find_problem() {
-    const std::lock_guard lock(mutex_);
-    if (over_ || health_check_ == nullptr) {
-      return "";
-    }
-    try {
-      return health_check_(*backend_);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-  }
-  /// Closes the connections at once, with pending operations. Does nothing if the backend does not support it.
-  void abort() {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-    try {
-      backend_->abort();
-    } catch (const std::exception&) {  // NCCL's throws the device's error, which is the reason for this call
-    }
-  }
-  /// Closes the connections in good order. All ranks do, and each waits for the others, for a limited time. A backend
-  /// of c10d that is neither shut down nor aborted prints a warning and aborts.
-  void shut_down() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(over_, true)) {
-        return;
-      }
-    }
-    (void)run_with_timeout(deadline::kDeviceShutdown, [backend = backend_] {
-      backend->shutdown();
-      return true;
-    });
-  }
-
- private:
-  const c10::intrusive_ptr<c10d::Backend> backend_;
-  const HealthCheck health_check_;
-  std::mutex mutex_;
-  bool over_ = false;  ///< guarded by mutex_
-};
+/// Returns the calling thread's device of that type; unset for the host.
+std::optional<c10::Device> device_of(c10::DeviceType type) {
+  return type == c10::kCPU ? std::nullopt : std::optional(c10::impl::VirtualGuardImpl(type).getDevice());
+}
 
 bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
 
 class WatchedBackend final : public c10d::Backend {
  public:
-  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog, bool of_device,
-                 HealthCheck health_check = nullptr)
+  /// `device`: whose tensors it carries; unset for the host's.
+  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog,
+                 std::optional<c10::Device> device = std::nullopt, HealthCheck health_check = nullptr)
       : c10d::Backend(inner->getRank(), inner->getSize()),
         inner_(std::move(inner)),
         watchdog_(std::move(watchdog)),
-        of_device_(of_device),
-        connections_(std::make_shared<Connections>(inner_, health_check)) {}
+        device_(device),
+        connections_(device ? std::make_shared<DeviceConnections>(inner_, *device, health_check) : nullptr) {
+    if (device) {  // of all groups together: a device that is released waits in the next group's collective
+      watchdog_->membership().when_device_fails([connections = std::weak_ptr(connections_)] {
+        if (const auto alive = connections.lock()) {
+          alive->begin_abort();
+        }
+      });
+    }
+  }
 
   WatchedBackend(const WatchedBackend&) = delete;
   WatchedBackend& operator=(const WatchedBackend&) = delete;
@@ -140,10 +102,10 @@ class WatchedBackend final : public c10d::Backend {
     const bool gives_up = watchdog_->gives_up();
     const bool ended_well = watchdog_->ended_well();
     watchdog_->stop();  // first: ranks that notice the closed connection then find the reason in the store
-    if (of_device_ && ended_well) {
-      connections_->shut_down();
-    } else if (of_device_ || (gives_up && !is_gloo(*inner_))) {  // Gloo only closes its connections in any case
-      connections_->abort();
+    if (device_) {
+      ended_well ? connections_->shut_down() : connections_->abort();
+    } else if (gives_up && !is_gloo(*inner_)) {  // Gloo only closes its connections in any case
+      abort_host();
     }
   }
 
@@ -166,19 +128,19 @@ class WatchedBackend final : public c10d::Backend {
     CollectiveCall call = call_of("step's graph", {});
     watchdog_->begin(call);
     const auto since = std::chrono::steady_clock::now();
-    watchdog_->watch(
-        work,
-        WatchedCollective::of_device(watchdog_, call, since, [connections = connections_] { connections->abort(); }),
-        [connections = connections_] { return connections->find_problem(); },
-        std::chrono::duration_cast<std::chrono::milliseconds>(own));
+    watchdog_->watch({.work = work,
+                      .collective = WatchedCollective::of_device(watchdog_, call, since, /*ends_device=*/true),
+                      .device = *device_,
+                      .health_check = [connections = connections_] { return connections->find_problem(); },
+                      .own = std::chrono::duration_cast<std::chrono::milliseconds>(own)});
   }
   [[nodiscard]] const c10::intrusive_ptr<c10d::Backend>& inner() const { return inner_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
   [[nodiscard]] std::optional<Error> device_failure() const {
-    return of_device_ ? watchdog_->membership().device_failure() : std::nullopt;
+    return device_ ? watchdog_->membership().device_failure() : std::nullopt;
   }
-  void abort() override { connections_->abort(); }
-  void shutdown() override { connections_->shut_down(); }
+  void abort() override { device_ ? connections_->abort() : abort_host(); }
+  void shutdown() override { device_ ? connections_->shut_down() : inner_->shutdown(); }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     return watched(call_of("broadcast", tensors, root(options.rootRank)),
@@ -200,7 +162,8 @@ class WatchedBackend final : public c10d::Backend {
     return watched(call_of("all-gather", inputs), [&] { return inner_->allgather(outputs, inputs, taken(options)); });
   }
   WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
-    return watched(call_of("all-gather", {input}), [&] { return inner_->all_gather_single(output, input, taken(options)); });
+    return watched(call_of("all-gather", {input}),
+                   [&] { return inner_->all_gather_single(output, input, taken(options)); });
   }
   WorkPtr all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
                                       const c10d::AllgatherOptions& options) override {
@@ -239,7 +202,8 @@ class WatchedBackend final : public c10d::Backend {
                    [&] { return inner_->all_to_all_single(output, input, output_sizes, input_sizes, taken(options)); });
   }
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override {
-    return watched(call_of_any_size("all-to-all", inputs), [&] { return inner_->alltoall(outputs, inputs, taken(options)); });
+    return watched(call_of_any_size("all-to-all", inputs),
+                   [&] { return inner_->alltoall(outputs, inputs, taken(options)); });
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     return watched(call_of("barrier", {}), [&] { return inner_->barrier(taken(options)); });
@@ -256,11 +220,18 @@ class WatchedBackend final : public c10d::Backend {
   /// asyncOp unset ProcessGroupNCCL::collective enqueues on the current stream and returns null.
   template <typename Options>
   [[nodiscard]] Options taken(Options options) const {
-    options.asyncOp = options.asyncOp || of_device_;
+    options.asyncOp = options.asyncOp || device_.has_value();
     return options;
   }
   [[nodiscard]] std::string root(std::int64_t rank) const {
     return "root " + std::to_string(watchdog_->names().number(static_cast<std::uint32_t>(rank)));
+  }
+
+  void abort_host() {
+    try {
+      inner_->abort();
+    } catch (const std::exception&) {  // the group ends in any case
+    }
   }
 
   template <typename Issue>
@@ -269,29 +240,31 @@ class WatchedBackend final : public c10d::Backend {
       throw CollectiveFailure(*failure);
     }
     watchdog_->begin(call);
-    RecordedSpan span = begin_span(call, inner_->getBackendName());
+    RecordedSpan span = begin_span(device_ ? "enqueue: " : "collective: ", call, inner_->getBackendName());
     WorkPtr work = issue();
-    if (of_device_ && CapturedCollectives::add(*this, [self = c10::intrusive_ptr<WatchedBackend>::reclaim_copy(this)](
-                                                          const WorkPtr& replay, std::chrono::duration<double> own) {
+    if (device_ && CapturedCollectives::add(*this, [self = c10::intrusive_ptr<WatchedBackend>::reclaim_copy(this)](
+                                                       const WorkPtr& replay, std::chrono::duration<double> own) {
           self->watch_replay(replay, own);
         })) {
       watchdog_->end(call);
       return work;
     }
-    if (span && has_future) {
+    if (device_) {
+      span.reset();  // nothing on the host knows when the device begins and ends it: NCCL's future is complete now
+    } else if (span && has_future) {
       work->getFuture()->addCallback([span](c10::ivalue::Future& /*done*/) { span->end(); });
     }
-    const auto waiting = of_device_                       ? WatchedWork::IsOfAStream
+    const auto waiting = device_                          ? WatchedWork::IsOfAStream
                          : has_future && is_gloo(*inner_) ? WatchedWork::MayNotEnd
                                                           : WatchedWork::Ends;
     return c10::make_intrusive<WatchedWork>(std::move(work), watchdog_, std::move(call), waiting, std::move(span),
-                                            [connections = connections_] { connections->abort(); });
+                                            device_);
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::shared_ptr<Watchdog> watchdog_;
-  const bool of_device_;
-  const std::shared_ptr<Connections> connections_;
+  const std::optional<c10::Device> device_;
+  const std::shared_ptr<DeviceConnections> connections_;  ///< null without a device
 };
 
 /// The work of connecting the devices, by a thread that may wait for ever.
@@ -341,7 +314,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::Proc
     const c10::intrusive_ptr<c10d::Backend> inner = group->getBackend(device.type());
     watched->setBackend(device.type(), c10d::ProcessGroup::strToBackendType(inner->getBackendName()),
                         c10::intrusive_ptr<c10d::Backend>(
-                            c10::make_intrusive<WatchedBackend>(inner, watchdog, device.type() != c10::kCPU)));
+                            c10::make_intrusive<WatchedBackend>(inner, watchdog, device_of(device.type()))));
   }
   watched->setDefaultBackend(group->getBackendType());
   watched->setGroupName(group->getGroupName());
@@ -354,9 +327,10 @@ void watch_connecting(c10d::ProcessGroup& watched, c10::DeviceType type, std::fu
   CollectiveCall call = call_of("connecting of devices", {});
   watchdog->begin(call);
   const auto connecting = c10::make_intrusive<Connecting>();
-  const auto collective = WatchedCollective::of_device(watchdog, call, std::chrono::steady_clock::now(), {});
-  watchdog->watch(connecting, collective);
-  const c10::Device device = c10::impl::VirtualGuardImpl(type).getDevice();
+  const auto collective =
+      WatchedCollective::of_device(watchdog, call, std::chrono::steady_clock::now(), /*ends_device=*/false);
+  const c10::Device device = *device_of(type);
+  watchdog->watch({.work = connecting, .collective = collective, .device = device});
   std::thread([connecting, device, connect = std::move(connect)] {
     connecting->run([&] {
       const c10::DeviceGuard guard(device);
@@ -383,7 +357,7 @@ void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::D
   const c10::intrusive_ptr<c10d::Backend> inner = group.getBackend(type);
   watched.setBackend(type, c10d::ProcessGroup::strToBackendType(inner->getBackendName()),
                      c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<WatchedBackend>(
-                         inner, of_hosts->watchdog(), /*of_device=*/true, health_check)));
+                         inner, of_hosts->watchdog(), device_of(type), health_check)));
   watched.setDefaultBackend(group.getBackendType());
 }
 

@@ -7,19 +7,19 @@
 
 namespace rollcall::process_group {
 
-RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend) {
+RecordedSpan begin_span(const char* what, const CollectiveCall& call, const std::string& backend) {
   auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
   if (!callbacks) {
     return nullptr;
   }
   auto span = std::make_shared<at::RecordFunction>(std::move(*callbacks));
   span->_setAsync();  // another thread may end it
-  span->before("collective: " + signature(call) + " over " + backend);
+  span->before(what + signature(call) + " over " + backend);
   return span;
 }
 
 WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-                         Waiting waiting, RecordedSpan span, std::function<void()> abort)
+                         Waiting waiting, RecordedSpan span, std::optional<c10::Device> device)
     : c10d::Work(/*rank=*/-1, inner->retrieveOpType()),
       inner_(std::move(inner)),
       watchdog_(std::move(watchdog)),
@@ -30,7 +30,9 @@ WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<W
     watched_ = WatchedCollective::of(inner_->getFuture(), watchdog_, call_, since_);
     watchdog_->watch(watched_);
   } else if (waiting == IsOfAStream) {
-    watchdog_->watch(inner_, WatchedCollective::of_device(watchdog_, call_, since_, std::move(abort)));
+    watchdog_->watch({.work = inner_,
+                      .collective = WatchedCollective::of_device(watchdog_, call_, since_, /*ends_device=*/true),
+                      .device = *device});
   }
 }
 

@@ -3,8 +3,8 @@
 #include <ATen/record_function.h>
 #include <chrono>
 #include <exception>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
@@ -18,8 +18,8 @@ namespace rollcall::process_group {
 using RecordedSpan = std::shared_ptr<at::RecordFunction>;
 
 /// Starts a span of a collective for profilers (--trace-steps, PyTorch's profiler), which lasts until it is ended or
-/// released. Null if no profiler records.
-RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend);
+/// released. Null if no profiler records. `what` begins its name: "collective: ".
+RecordedSpan begin_span(const char* what, const CollectiveCall& call, const std::string& backend);
 
 /// A pending collective that fails with a CollectiveFailure. Otherwise it behaves as the backend's own Work.
 class WatchedWork final : public c10d::Work {
@@ -30,10 +30,9 @@ class WatchedWork final : public c10d::Work {
     MayNotEnd,    ///< it may not end after a peer was lost; `inner` has a future
     IsOfAStream,  ///< a stream waits, not the host: a device runs the collective
   };
-  /// `span` ends at the latest when a thread has waited for the work. `abort` aborts the backend of a device's
-  /// collective.
+  /// `span` ends at the latest when a thread has waited for the work. `device`: which runs the collective, if one does.
   WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-              Waiting waiting, RecordedSpan span, std::function<void()> abort);
+              Waiting waiting, RecordedSpan span, std::optional<c10::Device> device);
 
   bool isCompleted() override { return watched_ ? watched_->future()->completed() : inner_->isCompleted(); }
   bool isSuccess() const override { return watched_ ? watched_->future()->hasValue() : inner_->isSuccess(); }
