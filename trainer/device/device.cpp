@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "runtime/base/text.h"
 #include "runtime/job/gpu_request.h"
@@ -69,10 +68,6 @@ void Device::use(const Arithmetic& arithmetic) {
   // An operator without a deterministic version warns and continues.
   context.setDeterministicAlgorithms(arithmetic.deterministic, /*warn_only=*/true);
   context.setDeterministicFillUninitializedMemory(false);  // which would cost time for each empty tensor
-  if (arithmetic.deterministic) {
-    constexpr int kKeepTheUsers = 0;
-    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepTheUsers);  // NVIDIA's cuBLAS manual, "Results reproducibility"
-  }
 }
 
 Result<void> Device::make_current() const {

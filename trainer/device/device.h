@@ -40,8 +40,7 @@ class Device {
   }
   /// Makes it the calling thread's current device. Errors (Unavailable): the driver's reason.
   [[nodiscard]] Result<void> make_current() const;
-  /// Sets LibTorch's flags for its type of devices, and this process's CUBLAS_WORKSPACE_CONFIG unless it is set. Does
-  /// nothing for the CPU. Call it before other threads start and tensors are computed, as setenv(3) requires.
+  /// Sets LibTorch's flags for its type of devices. Does nothing for the CPU. Call it before tensors are computed.
   void use(const Arithmetic& arithmetic);
   /// Returns the options for new tensors on it.
   [[nodiscard]] at::TensorOptions options() const { return at::TensorOptions().device(device_); }

@@ -50,7 +50,7 @@ struct Plugin {
   void (*add_backend)(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
                       std::chrono::milliseconds timeout, const ParentGroup& whole);
   /// Returns what is wrong with the connections of a backend of add_backend, also before a wait for a collective has
-  /// shown it; empty if nothing is. For any thread.
+  /// shown it; empty if nothing is. For any thread whose current device is the backend's.
   std::string (*health_check)(c10d::Backend& backend);
   /// Returns the last collectives of this process's backends and their states as JSON, to find one that does not end.
   /// Throws what c10d throws.

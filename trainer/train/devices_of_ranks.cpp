@@ -16,7 +16,6 @@
 #include "runtime/contract/exit_codes.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/job/gpu_request.h"
-#include "trainer/device/nccl_log.h"
 #include "trainer/train/object_collectives.h"
 
 namespace rollcall::train {
@@ -29,16 +28,6 @@ std::string numa_node_of(std::string bus) {
   std::string node;
   std::ifstream("/sys/bus/pci/devices/" + bus + "/numa_node") >> node;
   return bus.empty() || node.starts_with('-') ? "" : node;
-}
-
-/// Returns the InfiniBand adapter that NCCL does not use in this process; empty if there is only one node or a variable
-/// selects the network.
-std::string unused_adapter(const JobContext& context) {
-  const Environment environment = Environment::of_this_process();
-  const bool chosen = environment.get_non_empty(env::kNcclNet) || environment.get("NCCL_IB_DISABLE") == "1";
-  return context.num_nodes > 1 && !chosen && device::network_of(device::nccl_log()) == "Socket"
-             ? device::active_infiniband()
-             : "";
 }
 
 /// Returns the number of NVIDIA GPUs that this process may open, regardless of CUDA_VISIBLE_DEVICES, which NCCL
@@ -232,20 +221,6 @@ std::string hidden_devices_warning(const std::vector<DeviceOfRank>& ranks) {
       job::gpus_for_every_task(on_host[first->host]));
 }
 
-std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
-  const auto slow = [](const NetworkOfRank& rank) { return !rank.unused_adapter.empty(); };
-  const auto first = std::ranges::find_if(ranks, slow);
-  if (first == ranks.end()) {
-    return "";
-  }
-  return fmt::format(
-      "NCCL: NET/Socket: {} of {} ranks send over TCP although {} on {} is an InfiniBand adapter with an active port, "
-      "so the exchange of gradients is slow; try checking that the task has /dev/infiniband and libibverbs (also in a "
-      "container) and that NCCL_IB_HCA does not exclude the adapter (see nccl-rank-N.log in the run's folder); "
-      "NCCL_NET=Socket turns this warning off",
-      std::ranges::count_if(ranks, slow), ranks.size(), first->unused_adapter, first->host);
-}
-
 std::vector<std::string> device_lines(const JobContext& context) { return lines_of({shown_device(context, {})}); }
 
 Result<void> agree_on_devices(JobContext& context, const process_group::Group& hosts, const Result<void>& taken) {
@@ -265,22 +240,6 @@ Result<void> agree_on_devices(JobContext& context, const process_group::Group& h
     }
   }
   return checked;
-}
-
-Result<void> check_network(JobContext& context) {
-  context.unused_adapter = unused_adapter(context);
-  ASSIGN_OR_RETURN(
-      const std::vector<nlohmann::json> found,
-      all_gather_json(context.process_group, {{"host", context.host}, {"left_aside", context.unused_adapter}}));
-  std::vector<NetworkOfRank> networks;
-  networks.reserve(found.size());
-  for (const nlohmann::json& rank : found) {
-    networks.push_back({rank.at("host").get<std::string>(), rank.at("left_aside").get<std::string>()});
-  }
-  if (std::string warning = slow_network_warning(networks); !warning.empty()) {
-    context.device_warnings.push_back(std::move(warning));
-  }
-  return {};
 }
 
 }  // namespace rollcall::train

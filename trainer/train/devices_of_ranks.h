@@ -19,23 +19,9 @@ namespace rollcall::train {
 [[nodiscard]] Result<void> agree_on_devices(JobContext& context, const process_group::Group& hosts,
                                             const Result<void>& taken);
 
-/// Appends a warning to JobContext::device_warnings if the ranks' devices are connected by a slow network. Call it
-/// after the devices are connected. Collective. Errors: a peer was lost.
-[[nodiscard]] Result<void> check_network(JobContext& context);
-
 /// Returns a warning if this node has fewer ranks than devices that each rank sees, so that devices stay idle; empty if
 /// none is idle or if `visible` is 0 (the ranks compute on CPUs). Pure.
 [[nodiscard]] std::string idle_devices_warning(const device::DeviceRequest& place, std::uint32_t visible);
-
-/// The network that NCCL uses on one rank.
-struct NetworkOfRank {
-  std::string host = {};
-  /// InfiniBand adapter that NCCL does not use though no variable excludes it; empty: none.
-  std::string unused_adapter = {};
-};
-
-/// Returns one warning for all ranks that send over TCP although they have InfiniBand; empty if there is none. Pure.
-[[nodiscard]] std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks);
 
 /// The device on which one rank computes.
 struct DeviceOfRank {

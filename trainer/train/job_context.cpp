@@ -11,10 +11,11 @@
 #include "runtime/contract/exit_codes.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/rendezvous/meet.h"
-#include "trainer/device/nccl_log.h"
+#include "trainer/device/library_variables.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/store.h"
+#include "trainer/libtorch_version.h"
 #include "trainer/metrics/nvml.h"
 #include "trainer/train/devices_of_ranks.h"
 #include "trainer/train/process.h"
@@ -54,6 +55,10 @@ Result<void> take_device(JobContext& context, const job::JobFacts& facts, const 
   const Result<device::Device> chosen = device::choose_device(place);
   if (chosen) {
     context.device = *chosen;
+    if (context.device.type() == at::kCUDA) {
+      RETURN_IF_ERROR(
+          device::check_library_variables(environment, config.arithmetic.tf32, ROLLCALL_LIBTORCH_2_11 == 1));
+    }
     context.device.use(config.arithmetic);
     const device::Plugin* const plugin = context.device.plugin();
     const Result<std::uint32_t> visible = plugin == nullptr ? Result<std::uint32_t>(0U) : plugin->count();
@@ -63,9 +68,6 @@ Result<void> take_device(JobContext& context, const job::JobFacts& facts, const 
       if (!warning.empty()) {
         context.device_warnings.push_back(warning);
       }
-    }
-    if (plugin != nullptr && plugin->backend == "nccl") {
-      device::keep_nccl_log();
     }
   }
   context.share = share_of_node(environment, facts.local_world_size, context.device.type() != at::kCPU);
@@ -128,15 +130,13 @@ Result<JobContext> join_world(const step::ResolvedStep& step, const Environment&
   trace.mark("process group");
   context.process_group = group.process_group;
   context.backend = group.backend;
-  if (context.device.plugin() != nullptr) {
-    RETURN_IF_ERROR(check_network(context));
-  }
   return context;
 }
 
 Result<JobContext> join_this_step(const Environment& environment, const settings::LaunchSettings& launch,
                                   const config::ProcessGroupConfig& config, std::optional<int> threads,
                                   FailureReport& report) {
+  device::set_library_variables(config.arithmetic.deterministic);
   ASSIGN_OR_RETURN(auto pmix, rendezvous::pmix_for(environment, launch));
   ASSIGN_OR_RETURN(const step::ResolvedStep step, step::resolve_this_step(environment, launch, pmix.get()));
   const Environment patched = resolve::apply(step.patch, environment);

@@ -37,7 +37,6 @@ struct JobContext {
   device::Device device;
   std::vector<std::string> device_lines;             ///< the ranks' devices for people; empty if they are CPUs
   std::vector<std::string> device_warnings;          ///< expected devices or adapters that are not used
-  std::string unused_adapter;                        ///< InfiniBand adapter that NCCL does not use here; empty: none
   std::string rendezvous;                            ///< how the ranks connected: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
   process_group::ProcessGroupOptions group_options;  ///< options for further groups

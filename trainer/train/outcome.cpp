@@ -11,7 +11,6 @@
 
 #include "runtime/base/owned_file.h"
 #include "runtime/base/text.h"
-#include "trainer/device/nccl_log.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/metrics/nvml.h"
@@ -100,12 +99,6 @@ void write_flight_record(const JobContext& context, const std::string& folder, s
                  context.device.plugin()->flight_record() + '\n');
   } catch (const std::exception&) {
     // The file only helps to find the cause of a failure, which is reported in any case.
-  }
-}
-
-void write_nccl_log(const JobContext& context, const std::string& folder) {
-  if (const std::string log = device::nccl_log(); !log.empty()) {
-    write_beside(fmt::format("{}/nccl-rank-{}.log", folder, context.rank), log);
   }
 }
 

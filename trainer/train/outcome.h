@@ -43,10 +43,6 @@ struct Outcome {
 /// reported before.
 void write_flight_record(const JobContext& context, const std::string& folder, std::int64_t step);
 
-/// Writes NCCL's log lines of this process into `folder` as nccl-rank-N.log. Writes no file if NCCL logged nothing or
-/// logs elsewhere (device/nccl_log.h).
-void write_nccl_log(const JobContext& context, const std::string& folder);
-
 // Errors of a training whose numbers are no longer finite. All are BadData.
 
 // `has_checkpoint`: there is a checkpoint to resume from.

@@ -14,8 +14,6 @@
 #include <fstream>
 #include <string>
 
-#include "trainer/device/amx.h"
-
 namespace rollcall::train {
 namespace {
 
@@ -61,7 +59,6 @@ void keep_tensor_memory() {
 }
 
 void prepare_process(int threads) {
-  device::avoid_unusable_amx();
   std::signal(SIGPIPE, SIG_IGN);
   keep_tensor_memory();
   if (threads > 0) {

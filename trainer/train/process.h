@@ -11,7 +11,6 @@ namespace rollcall::train {
 /// - `threads` sets the number of compute threads; 0 leaves LibTorch's choice. Setting OMP_NUM_THREADS now would be too
 ///   late, because the OpenMP run time read it when it was loaded.
 /// - SIGPIPE is ignored, so that writing to a dead peer returns an error (Gloo writes without MSG_NOSIGNAL).
-/// - AMX is turned off if it would end the process (device::avoid_unusable_amx).
 void prepare_process(int threads);
 
 /// Makes malloc keep freed tensor memory and use it again for later tensors of that size: large blocks come from the

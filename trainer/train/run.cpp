@@ -27,6 +27,7 @@
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
+#include "trainer/device/library_variables.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/report/page.h"
@@ -283,6 +284,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
 
 int join_and_work(const config::Options& options, const Environment& environment,
                   const std::vector<std::string>& arguments, FailureReport& report, metrics::StartupTrace& trace) {
+  device::set_library_variables(config::make_process_group_config(options.trainer).arithmetic.deterministic);
   const SessionEnd end = work(options, environment, arguments, report, trace);
   // The process group is destroyed by now: ranks that wait in a collective notice it and ask the store whether the
   // cause was reported.

@@ -8,7 +8,6 @@
 #include "runtime/contract/env_vars.h"
 #include "trainer/config/named_files.h"
 #include "trainer/config/train_config.h"
-#include "trainer/device/nccl_log.h"
 #include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
@@ -49,11 +48,7 @@ class Session {
 
   [[nodiscard]] SessionEnd run() {
     if (Result<Known> known = set_up()) {
-      const Outcome outcome = train(*std::move(known));
-      end_.exit_code = end_of_run(outcome);
-      if (outcome.ending == Ending::Failed || device::has_warning(device::nccl_log())) {
-        write_nccl_log(context_, config_.run.folder);
-      }
+      end_.exit_code = end_of_run(train(*std::move(known)));
     }
     if (end_.lost) {
       end_.next_start.kept = keep();  // it may wait for a save, for which the lease is still held
@@ -157,9 +152,6 @@ class Session {
     }
     TimeLimit limit = time_limit_of_job(config_.checkpoint, input_.environment, context_.rank, known.warnings);
     report_beginning(known);
-    if (!context_.unused_adapter.empty()) {
-      write_nccl_log(context_, config_.run.folder);
-    }
     end_.reported = context_.rank == 0 && config_.run.report ? config_.run.folder : "";
     training_begins();
     if (Recovery recovery = known.found.recovery(); !recovery.cause.empty()) {

@@ -10,6 +10,7 @@
 
 #include "tests/support/silent_plugin.h"
 #include "trainer/device/cuda/device_uuid.h"
+#include "trainer/device/library_variables.h"
 #include "trainer/train/devices_of_ranks.h"
 
 namespace rollcall::device {
@@ -126,10 +127,32 @@ TEST(HiddenDevicesWarning, AdvisesTheSlurmOptionsThatEnableNvLink) {
   }
 }
 
-TEST(SlowNetworkWarning, NamesTheFirstRankAndCountsAll) {
-  EXPECT_EQ(train::slow_network_warning({{"a", ""}, {"b", ""}}), "");
-  EXPECT_THAT(train::slow_network_warning({{"a", ""}, {"b", "mlx5_0"}, {"c", "mlx5_1"}}),
-              HasSubstr("2 of 3 ranks send over TCP although mlx5_0 on b is an InfiniBand adapter"));
+TEST(LibraryVariables, TurnOffTheWatchdogOfC10dAndKeepTheUsersValues) {
+  const auto value = [](const char* name) {
+    const char* const set = std::getenv(name);
+    return std::string(set == nullptr ? "" : set);
+  };
+  setenv("TORCH_NCCL_TEARDOWN_ON_TIMEOUT", "1", 1);
+  setenv("TORCH_FR_BUFFER_SIZE", "17", 1);
+  set_library_variables(/*deterministic=*/false);
+  EXPECT_EQ(value("TORCH_NCCL_TEARDOWN_ON_TIMEOUT"), "0");
+  EXPECT_EQ(value("TORCH_NCCL_BLOCKING_WAIT"), "0");
+  EXPECT_EQ(value("TORCH_FR_BUFFER_SIZE"), "17");
+  EXPECT_EQ(value("TORCH_NCCL_TRACE_BUFFER_SIZE"), "2000");
+  EXPECT_EQ(value("CUBLAS_WORKSPACE_CONFIG"), "");
+  set_library_variables(/*deterministic=*/true);
+  EXPECT_EQ(value("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+}
+
+TEST(LibraryVariables, RejectTunableOpWithTf32AndAnOlderLibTorch) {
+  const Environment tuned({{"PYTORCH_TUNABLEOP_ENABLED", "1"}});
+  const Result<void> refused = check_library_variables(tuned, /*tf32=*/true, /*older=*/true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
+  EXPECT_TRUE(check_library_variables(tuned, /*tf32=*/true, /*older=*/false));
+  EXPECT_TRUE(check_library_variables(tuned, /*tf32=*/false, /*older=*/true));
+  EXPECT_TRUE(check_library_variables(Environment(), /*tf32=*/true, /*older=*/true));
 }
 
 TEST(Device, UsesTheRequestedArithmetic) {
@@ -151,14 +174,11 @@ TEST(Device, UsesTheRequestedArithmetic) {
   EXPECT_EQ(precision(at::Float32Op::CONV), at::Float32Precision::TF32);
   EXPECT_TRUE(context.benchmarkCuDNN());
   EXPECT_FALSE(context.deterministicCuDNN() || context.deterministicAlgorithms());
-  EXPECT_EQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), nullptr);
   gpu.use({.tf32 = false, .deterministic = true});
   EXPECT_EQ(precision(at::Float32Op::MATMUL), at::Float32Precision::IEEE);
   EXPECT_EQ(precision(at::Float32Op::CONV), at::Float32Precision::IEEE);
   EXPECT_FALSE(context.benchmarkCuDNN());
   EXPECT_TRUE(context.deterministicCuDNN() && context.deterministicAlgorithms());
-  EXPECT_STREQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
-  unsetenv("CUBLAS_WORKSPACE_CONFIG");
   gpu.use({});
 }
 

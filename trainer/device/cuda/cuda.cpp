@@ -3,7 +3,6 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -52,23 +51,6 @@ std::string uuid_of(const cudaDeviceProp& properties) {
   return device_uuid(bytes, properties.name, visible == nullptr ? "" : visible);
 }
 
-/// Turns off c10d's own watchdog of NCCL, which ends the process with SIGABRT if a collective does not end, and names
-/// no rank; rollcall's names the missing ranks. `rollcall run` and torchrun turn it on for all workers, so its
-/// variables are not the user's wish, but the length of the record may be. The host never waits for a collective
-/// (blocking wait), which a capture does not allow.
-void watch_ourselves() {
-  constexpr int kOverwrite = 1;
-  for (const char* const name :
-       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
-        "TORCH_NCCL_RETHROW_CUDA_ERRORS", "TORCH_NCCL_BLOCKING_WAIT"}) {
-    setenv(name, "0", kOverwrite);
-  }
-  constexpr int kKeepTheUsers = 0;
-  for (const char* const name : {"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}) {  // now, and its name before
-    setenv(name, "2000", kKeepTheUsers);  // number of collectives in flight_record()
-  }
-}
-
 /// Checks that libtorch_cuda was built with the same version of NCCL's header: with another one it would write beyond
 /// the ends of structures.
 Result<void> check_nccl() {
@@ -101,7 +83,6 @@ std::string without_kernels(const cudaDeviceProp& properties) {
 
 Result<Facts> open(std::uint32_t index) {
   RETURN_IF_ERROR(check_nccl());
-  watch_ourselves();
   mark_nvtx_ranges();
   const int device = static_cast<int>(index);
   cudaDeviceProp properties{};
@@ -147,9 +128,7 @@ std::string health_check(c10d::Backend& backend) {
   if (nccl == nullptr) {
     return "";
   }
-  // It is the current device's that c10d names, and a thread that looks has none of its own.
-  const c10::cuda::OptionalCUDAGuard guard(nccl->getBoundDeviceId());
-  auto* const communicator = reinterpret_cast<ncclComm_t>(nccl->getCommPtr());
+  auto* const communicator = reinterpret_cast<ncclComm_t>(nccl->getCommPtr());  // of the thread's current device
   ncclResult_t state = ncclSuccess;
   if (communicator == nullptr || ncclCommGetAsyncError(communicator, &state) != ncclSuccess || state == ncclSuccess ||
       state == ncclInProgress) {
