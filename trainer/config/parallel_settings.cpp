@@ -94,7 +94,7 @@ constexpr std::array kParallelSettings{
             "to the last bit. cuDNN does not try which algorithm is the fastest",
             "Parallel"},
     Setting{"cuda-graph", Kind::Choice, "auto", "auto|on|off",
-            "Launch a step on GPUs as two CUDA graphs instead of single kernels. They are captured after 11 "
+            "Launch a step on GPUs as one CUDA graph instead of single kernels. It is captured after 11 "
             "steps. This helps small batches. on: an error if it is not possible. auto: off, until it was "
             "measured on hardware",
             "Parallel"},

@@ -9,7 +9,6 @@ RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--stochastic-de
           "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
 GRAPH = "--cuda-graph=on"
 EAGER_STEPS = 11
-GRAPHS_OF_A_STEP = 2  # its gradients, and what they change
 KERNELS = {"STAND_IN_KERNELS": "1"}
 LAST = "step-*.h5"
 

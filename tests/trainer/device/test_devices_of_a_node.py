@@ -7,7 +7,7 @@ import pytest
 
 import elastic_runs
 import trainer_ranks
-from device_trainings import DATA, EAGER_STEPS, GRAPH, GRAPHS_OF_A_STEP, KERNELS, RANDOM, STAND_IN, last, refused
+from device_trainings import DATA, EAGER_STEPS, GRAPH, KERNELS, RANDOM, STAND_IN, last, refused
 from trainer_ranks import differences, records
 
 pytestmark = [pytest.mark.python, pytest.mark.long]
@@ -40,13 +40,13 @@ def test_each_rank_uses_only_its_own_device(tmp_path, training):
     options = [*DATA, STAND_IN, f"--checkpoint-steps={FIRST}", "--trace-steps=8-9", *options]
     one, each, report = tmp_path / "one", tmp_path / "each", tmp_path / "report"
     trainer_ranks.run(one, *options, env=of_devices(1, report, env))
-    assert used(report) == (["0", "0"], {GRAPHS_OF_A_STEP * (STEPS - EAGER_STEPS) if GRAPH in options else 0})
+    assert used(report) == (["0", "0"], {(STEPS - EAGER_STEPS) if GRAPH in options else 0})
     report.unlink()
     each.mkdir()
     shutil.copy(one / f"step-{FIRST:08}.h5", each)
     text = trainer_ranks.run(each, *options, env=of_devices(2, report, env))
     assert "resumed from" in text
-    assert used(report) == (["0", "1"], {GRAPHS_OF_A_STEP * (STEPS - FIRST - EAGER_STEPS) if GRAPH in options else 0})
+    assert used(report) == (["0", "1"], {(STEPS - FIRST - EAGER_STEPS) if GRAPH in options else 0})
     for rank in (0, 1):
         assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, stand-in-\d+-{rank}, ", text, re.M)
     assert differences(last(one), last(each)) == []

@@ -22,8 +22,7 @@ Steps::Steps(const Run& run)
       training_(run.training),
       replica_(*run.training.replica),
       drop_rates_(run.training.model->drop_rates()),
-      batches_(virtual_ranks(run.config, run.context).mine * run.config.grad_accumulation()),
-      update_graph_(run.context) {
+      batches_(virtual_ranks(run.config, run.context).mine * run.config.grad_accumulation()) {
   if (run.captures) {
     graph_.emplace(run_.context, static_cast<std::size_t>(batches_), config_.data.datasets.augment.mixes_batches());
   }
@@ -55,9 +54,14 @@ std::optional<Outcome> Steps::take(const std::function<Requests()>& asked) {
       add(*batch, done, step);
     }
     finish_gradients(step);
-    average_statistics(step);
+    if (!step.captured) {  // a graph includes the update, and the forward pass that changes them
+      average_statistics(step);
+    }
     send_totals(step, asked());
     is_async() ? update_on_device(step) : update_by_host(step);
+    if (step.captured) {
+      average_statistics(step);
+    }
     average_weights(step);
   });
   if (stop || unread) {
@@ -86,7 +90,8 @@ void Steps::begin(Step& step) {
   if (run_.agent != nullptr) {
     buffers_before_ = parallel::copies_of(statistics_of(*training_.model, training_.average));
   }
-  if (!is_graph_ready()) {  // a graph includes this
+  step.captured = graph_ && graph_->is_ready();
+  if (!step.captured) {  // a graph includes this
     replica_.zero_grad();
   }
 }
@@ -112,7 +117,7 @@ void Steps::seed(std::int64_t step, std::int64_t done) const {
   }
 }
 
-/// Adds batch `done` of the step, counted from 0. A graph computes all batches once the last one has arrived.
+/// Adds batch `done` of the step, counted from 0. A graph computes all batches, and updates, once all have arrived.
 void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   const data::StageTimes& times = read.times;
   step.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
@@ -122,13 +127,8 @@ void Steps::add(const data::Batch& read, std::int64_t done, Step& step) {
   data::Batch batch = training_.data.prefetcher->to_device(read);
   batch.kept =
       draw_kept(drop_rates_, *training_.data.train_sampler, read.step, batch.images.size(0), run_.context.device);
-  if (is_graph_ready()) {
+  if (step.captured) {
     graph_->keep(static_cast<std::size_t>(done), batch);
-    if (done + 1 == batches_) {
-      step.counted =
-          graph_->compute([this](const std::vector<data::Batch>& all) { return forward_backward_of_all(all); });
-      step.captured = true;
-    }
     step.times.forward += seconds_now() - begun;
     return;
   }
@@ -174,7 +174,7 @@ at::Tensor Steps::forward_backward_of_all(const std::vector<data::Batch>& batche
 
 /// Waits for the exchange between ranks: the gradients are then those of all ranks.
 void Steps::finish_gradients(Step& step) {
-  if (is_graph_ready()) {
+  if (step.captured) {
     return;
   }
   const double begun = seconds_now();
@@ -225,15 +225,19 @@ void Steps::update_by_host(Step& step) {
   step.times.optimizer += seconds_now() - exchanged;
 }
 
-/// Does the same without reading anything on the host.
+/// Does the same without reading anything on the host. A graph also computes the gradients.
 void Steps::update_on_device(Step& step) {
   const double begun = seconds_now();
   is_ahead_ = true;
   run_.checkpoints.writer().before_update();
   on_device_->begin();
   const at::Tensor& from_host = step.of_ranks.on_device();
-  step.of_ranks.to_host(step.captured ? enqueue_update_as_graph(step.counted, from_host)
-                                      : enqueue_update(step.counted, from_host));
+  step.of_ranks.to_host(step.captured
+                            ? graph_->run(from_host,
+                                          [this](const std::vector<data::Batch>& batches, const at::Tensor& kept) {
+                                            return enqueue_update(forward_backward_of_all(batches), kept);
+                                          })
+                            : enqueue_update(step.counted, from_host));
   on_device_->count_step();
   run_.observer.updated(step.numbers.step, replica_);
   step.times.optimizer += seconds_now() - begun;
@@ -252,16 +256,6 @@ at::Tensor Steps::enqueue_update(const at::Tensor& counted, const at::Tensor& fr
   }
   scaler.update(non_finite);
   return with_extra(sums, {norm, scaler.factor(), scaler.good_steps()});
-}
-
-at::Tensor Steps::enqueue_update_as_graph(const at::Tensor& counted, const at::Tensor& from_host) {
-  RECORD_USER_SCOPE("phase: graph of the optimizer's step");
-  if (!host_input_.defined()) {
-    host_input_ = at::empty_like(from_host);
-  }
-  host_input_.copy_(from_host);
-  update_graph_.run([&] { host_output_ = enqueue_update(counted, host_input_); });
-  return host_output_;
 }
 
 /// Returns the sums over all ranks, on the training's device.

@@ -26,8 +26,8 @@ struct Step {
   Totals totals = {};  ///< of this rank; of all ranks once its results are collected
   double waited = 0;   ///< seconds that this rank waited for its batches
   metrics::StepTimes times = {};
-  at::Tensor counted = {};  ///< count() of all batches
-  bool captured = false;    ///< computed by a graph, into the same tensor each time
+  bool captured = false;    ///< a graph computes it
+  at::Tensor counted = {};  ///< count() of all batches, without a graph
   SumsOfRanks of_ranks = {};
   /// Returns the error that ends the run on every rank after this step; empty: the run continues.
   std::function<Error(bool has_checkpoint)> gives_up = {};
@@ -86,7 +86,6 @@ class Steps {
   void update_by_host(Step& step);
   void update_on_device(Step& step);
   at::Tensor enqueue_update(const at::Tensor& counted, const at::Tensor& from_host);
-  at::Tensor enqueue_update_as_graph(const at::Tensor& counted, const at::Tensor& from_host);
   at::Tensor sum_over_ranks(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& from_host);
   [[nodiscard]] bool gradients_are_finite();
   void clip(at::Tensor& norm);
@@ -96,7 +95,6 @@ class Steps {
   void average_weights(const Step& step);
   void count_step();
   void after(Step& step);
-  [[nodiscard]] bool is_graph_ready() const { return graph_ && graph_->is_ready(); }
 
   const Run& run_;
   const config::TrainConfig& config_;
@@ -105,10 +103,7 @@ class Steps {
   const std::vector<double> drop_rates_;        ///< of the model
   const std::int64_t batches_;                  ///< batches of this rank in a step: of each of its virtual ranks
   std::int64_t first_step_ = 0;                 ///< of the current epoch that this run does
-  std::optional<StepGraph> graph_;              ///< graph of the gradients (--cuda-graph)
-  GraphCapture update_graph_;                   ///< graph of the update
-  at::Tensor host_input_;                       ///< input of that graph from this rank's host
-  at::Tensor host_output_;                      ///< output of that graph for the host
+  std::optional<StepGraph> graph_;              ///< --cuda-graph
   std::optional<optim::DeviceStep> on_device_;  ///< unset: the host decides
   std::deque<Step> under_way_;
   std::vector<at::Tensor> buffers_before_;

@@ -53,34 +53,8 @@ Result<bool> captures_steps(const config::TrainConfig& config, const JobContext&
   return reason.empty() ? Result<bool>(true) : fail("--cuda-graph", "on", reason, "--cuda-graph=auto");
 }
 
-void GraphCapture::run(const std::function<void()>& work, std::chrono::duration<double> own) {
-  if (!replay_) {
-    capture(work);
-  }
-  replay_();
-  collectives_.replayed(context_.device.device(), own);
-}
-
-void GraphCapture::capture(const std::function<void()>& work) {
-  current_stream(context_.device.device())
-      .synchronize();  // so that an earlier failure does not appear as one of the capture
-  try {
-    replay_ = context_.device.plugin()->capture([&] { collectives_.capture(work); });
-  } catch (const c10::OutOfMemoryError& error) {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (--cuda-graph=off takes less memory)");
-  } catch (const c10::DistError&) {  // a rank was lost meanwhile
-    throw;
-  } catch (const c10::Error& error) {
-    if (const auto failure = process_group::device_error(error);
-        failure && process_group::is_device_failure(*failure)) {
-      throw;
-    }
-    TORCH_CHECK(false, "a step cannot be captured as a graph (try --cuda-graph=off): ", error.msg());
-  }
-}
-
 StepGraph::StepGraph(const JobContext& context, std::size_t batches, bool mixes)
-    : context_(context), mixes_(mixes), places_(batches), graph_(context) {}
+    : context_(context), mixes_(mixes), places_(batches) {}
 
 void StepGraph::keep(std::size_t number, const data::Batch& batch) {
   const torch::NoGradGuard no_grad;
@@ -102,10 +76,34 @@ void StepGraph::keep(std::size_t number, const data::Batch& batch) {
   place.label_weights.select(0, 1).fill_(1 - batch.label_weight);
 }
 
-at::Tensor StepGraph::compute(const Gradients& gradients) {
-  RECORD_USER_SCOPE("phase: graph of forward and backward");
-  graph_.run([&] { counted_ = gradients(places_); }, std::chrono::duration<double>(longest_before_));
-  return counted_;
+const at::Tensor& StepGraph::run(const at::Tensor& from_host, const Work& work) {
+  RECORD_USER_SCOPE("phase: graph of the step");
+  keep_in(from_host_, from_host);
+  if (!replay_) {
+    capture(work);
+  }
+  replay_();
+  collectives_.replayed(context_.device.device(), std::chrono::duration<double>(longest_before_));
+  return for_host_;
+}
+
+void StepGraph::capture(const Work& work) {
+  current_stream(context_.device.device())
+      .synchronize();  // so that an earlier failure does not appear as one of the capture
+  try {
+    replay_ = context_.device.plugin()->capture(
+        [&] { collectives_.capture([&] { for_host_ = work(places_, from_host_); }); });
+  } catch (const c10::OutOfMemoryError& error) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (--cuda-graph=off takes less memory)");
+  } catch (const c10::DistError&) {  // a rank was lost meanwhile
+    throw;
+  } catch (const c10::Error& error) {
+    if (const auto failure = process_group::device_error(error);
+        failure && process_group::is_device_failure(*failure)) {
+      throw;
+    }
+    TORCH_CHECK(false, "a step cannot be captured as a graph (try --cuda-graph=off): ", error.msg());
+  }
 }
 
 }  // namespace rollcall::train

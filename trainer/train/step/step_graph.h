@@ -20,44 +20,25 @@ namespace rollcall::train {
 /// Errors (Usage): capture is requested but not possible.
 [[nodiscard]] Result<bool> captures_steps(const config::TrainConfig& config, const JobContext& context, bool regroups);
 
-/// A graph of work that a training enqueues on its device in each step alike (--cuda-graph): captured once and then
-/// replayed as a whole, which saves the host a launch for each kernel. The watchdog watches its collectives.
+/// A training's step as a graph (--cuda-graph): forward and backward pass of all its batches, the exchange of gradients
+/// and the update, captured once and then launched as a whole, which saves the host a launch for each kernel. The
+/// watchdog watches its collectives. All batches of a training have one size (--last-batch).
 ///
-/// The calling thread's current stream must not be the device's default stream. Collective: every rank does the same.
-/// Main thread only.
-class GraphCapture {
- public:
-  /// `context` outlives it, and its device supports graphs.
-  explicit GraphCapture(const JobContext& context) : context_(context) {}
-
-  /// Runs what `work` enqueues on the device. `work` is called only the first time: it must read and write the same
-  /// tensors each time and must not wait on the host. `own`: duration of the work without waiting for other ranks.
-  /// Throws what LibTorch throws.
-  void run(const std::function<void()>& work, std::chrono::duration<double> own = {});
-
- private:
-  void capture(const std::function<void()>& work);
-
-  const JobContext& context_;
-  std::function<void()> replay_;  ///< empty: nothing was captured
-  process_group::CapturedCollectives collectives_;
-};
-
-/// A graph of a step's gradients: forward, backward and exchange of all its batches. All batches of a training have one
-/// size (--last-batch).
-///
-/// The requirements of GraphCapture apply; the current stream must be the same since before the replica was created.
+/// The calling thread's current stream must not be the device's default stream, and be the same since before the
+/// replica was created. Collective: every rank does the same. Main thread only.
 class StepGraph {
  public:
-  /// Computes the step's gradients of batches that keep() copied, from zeroing to their exchange, and returns the sum
-  /// of count() over the batches. Does not wait on the host. The gradients keep their memory from then on.
-  using Gradients = std::function<at::Tensor(const std::vector<data::Batch>&)>;
+  /// Enqueues a step of batches that keep() copied, from zeroing the gradients to the update, and returns the values
+  /// for the host. `from_host` is what run() got. Does not wait on the host. The gradients keep their memory from then
+  /// on.
+  using Work = std::function<at::Tensor(const std::vector<data::Batch>&, const at::Tensor& from_host)>;
 
-  /// `batches`: batches of a step. `context` outlives it. `mixes`: batches may have second labels.
+  /// `batches`: batches of a step. `context` outlives it, and its device supports graphs. `mixes`: batches may have
+  /// second labels.
   StepGraph(const JobContext& context, std::size_t batches, bool mixes);
 
-  /// Returns whether the next step uses keep() and compute(). The first steps do not: libraries choose their algorithms
-  /// in them, and DDP orders its buckets.
+  /// Returns whether the next step uses keep() and run(). The first steps do not: libraries choose their algorithms in
+  /// them, and DDP orders its buckets.
   [[nodiscard]] bool is_ready() const { return warm_up_steps_ >= kWarmUpSteps; }
   /// Counts one of those first steps, done at `now` of a monotonic clock, seconds.
   void note_warm_up_step(double now) {
@@ -68,14 +49,17 @@ class StepGraph {
 
   /// Copies batch `number` of the step, on the device, to the tensors that the graph reads.
   void keep(std::size_t number, const data::Batch& batch);
-  /// Returns the result of `gradients` for the kept batches. Throws what LibTorch throws.
-  [[nodiscard]] at::Tensor compute(const Gradients& gradients);
+  /// Runs the step; returns the result of `work`, which is called only the first time, in the same tensor each time.
+  /// `from_host`: on the device, of the same size each time. Throws what LibTorch throws.
+  [[nodiscard]] const at::Tensor& run(const at::Tensor& from_host, const Work& work);
 
  private:
   /// "DDP must be warmed up for at least 11 iterations" before a capture: docs.pytorch.org/docs/stable/notes/cuda.html;
   /// c10d's Reducer measures the first ten with events that the host looks at (reducer.cpp,
   /// should_collect_runtime_stats).
   static constexpr int kWarmUpSteps = 11;
+
+  void capture(const Work& work);
 
   const JobContext& context_;
   const bool mixes_;
@@ -84,8 +68,10 @@ class StepGraph {
   /// Longest time between two of them, seconds: the host is ahead of the device by a step or two.
   double longest_before_ = 0;
   std::vector<data::Batch> places_;  ///< tensors that the graph reads
-  GraphCapture graph_;
-  at::Tensor counted_;  ///< output of the graph
+  at::Tensor from_host_;             ///< likewise
+  at::Tensor for_host_;              ///< output of the graph
+  std::function<void()> replay_;     ///< empty: nothing was captured
+  process_group::CapturedCollectives collectives_;
 };
 
 }  // namespace rollcall::train
