@@ -52,6 +52,13 @@ int connect_to(int descriptor, const Address& address) {
   return status;
 }
 
+/// Returns whether the process at the other end of a connection is of this user.
+bool is_of_this_user(int connection) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
+}
+
 /// Returns a connection to the socket of that name, which the caller closes; -1 where it belongs to another user or no
 /// longer exists.
 int connection_to_own(const Address& address) {
@@ -59,10 +66,7 @@ int connection_to_own(const Address& address) {
   if (descriptor < 0) {
     return -1;
   }
-  ucred owner{};
-  socklen_t length = sizeof owner;
-  if (connect_to(descriptor, address) == 0 && ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &length) == 0 &&
-      owner.uid == ::geteuid()) {
+  if (connect_to(descriptor, address) == 0 && is_of_this_user(descriptor)) {
     return descriptor;
   }
   ::close(descriptor);
@@ -93,25 +97,31 @@ int claim(const Address& address) {
 constexpr std::size_t kLongestAnswer = 4096;
 constexpr char kAnswered = '=';  // before an answer, which may be empty
 
-/// Answers the processes that wait already: the caller may execute another program at once, which ends the thread that
-/// answers later ones.
-void answer_waiting(int listener, const std::string& answer) {
-  for (pollfd waiting{listener, POLLIN, 0}; ::poll(&waiting, 1, 0) > 0;) {
-    const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+/// Accepts a connection and answers it: processes of other users can connect as well, and get nothing. Returns whether
+/// there was one.
+bool answer_one(int listener, const std::string& answer) {
+  const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  if (descriptor < 0) {
+    return false;
+  }
+  if (is_of_this_user(descriptor)) {
     (void)::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    ::close(descriptor);
+  }
+  ::close(descriptor);
+  return true;
+}
+
+/// Answers the processes that wait already: the caller may execute another program at once, which ends the thread that
+/// answers later ones. No more than can wait: another user who connects again and again does not delay the caller.
+void answer_waiting(int listener, const std::string& answer) {
+  pollfd waiting{listener, POLLIN, 0};
+  for (int left = SOMAXCONN; left > 0 && ::poll(&waiting, 1, 0) > 0; --left) {
+    (void)answer_one(listener, answer);
   }
 }
 
 void answer_all(int listener, const std::string& answer) {
-  while (true) {
-    const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    if (descriptor >= 0) {
-      (void)::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      ::close(descriptor);
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return;
-    }
+  while (answer_one(listener, answer) || errno == EINTR || errno == ECONNABORTED) {
   }
 }
 

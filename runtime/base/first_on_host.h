@@ -15,8 +15,9 @@ namespace rollcall {
 [[nodiscard]] bool is_first_on_host(const std::string& occasion);
 
 /// Returns the answer of ask(), which only one of this user's processes on this host calls for each `occasion`: the
-/// first one calls it and sends the answer to the others as long as it lives. They wait at most `patience`, and call
-/// ask() themselves where the first process has ended or is slower. Answers are cut to 4096 bytes.
+/// first one calls it and sends the answer to the others as long as it lives. Other users get nothing. They wait at
+/// most `patience`, and call ask() themselves where the first process has ended or is slower. Answers are cut to 4096
+/// bytes.
 [[nodiscard]] std::string ask_once_per_host(const std::string& occasion, std::chrono::milliseconds patience,
                                             const std::function<std::string()>& ask);
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "runtime/rendezvous/connect.h"
@@ -17,14 +18,22 @@
 
 namespace rollcall {
 
-/// Strangers: connections that another process has opened to a port of this host, a third each of which say nothing,
-/// say an opening and go on with garbage, and say garbage. They stay open as long as this object lives.
+/// Strangers: connections that another process has opened to a listener of this host, a third each of which say
+/// nothing, say an opening and go on with garbage, and say garbage. They stay open as long as this object lives.
 class Crowd {
  public:
   /// Returns at once; somebody has to accept them.
-  Crowd(std::uint16_t port, std::size_t count) {
+  Crowd(std::uint16_t port, std::size_t count)
+      : Crowd(
+            [port] {
+              const auto soon = rendezvous::Clock::now() + std::chrono::seconds(30);
+              return rendezvous::connect_once({"127.0.0.1", port}, soon).descriptor;
+            },
+            count) {}
+  /// `connect` returns the descriptor of a new connection. The other process calls it.
+  Crowd(const std::function<int()>& connect, std::size_t count) {
     if (pipe(all_there_.data()) == 0 && (process_ = fork()) == 0) {
-      be_the_crowd(port, count);
+      be_the_crowd(connect, count);
     }
   }
   Crowd(const Crowd&) = delete;
@@ -43,13 +52,12 @@ class Crowd {
   }
 
  private:
-  [[noreturn]] void be_the_crowd(std::uint16_t port, std::size_t count) const {
+  [[noreturn]] void be_the_crowd(const std::function<int()>& connect, std::size_t count) const {
     const rlimit many{count + 100, count + 100};
     setrlimit(RLIMIT_NOFILE, &many);
     const std::string opening = std::string(rendezvous::Sealing::kProtocol) + std::string(4096, 'x');
     for (std::size_t i = 0; i < count; ++i) {
-      const auto soon = rendezvous::Clock::now() + std::chrono::seconds(30);
-      const int descriptor = rendezvous::connect_once({"127.0.0.1", port}, soon).descriptor;
+      const int descriptor = connect();
       const std::string said = i % 3 == 0 ? "" : i % 3 == 1 ? opening : std::string(4096, '\1');
       (void)send(descriptor, said.data(), said.size(), MSG_NOSIGNAL);
     }

@@ -2,23 +2,28 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 
+#include "tests/support/abstract_socket.h"
+#include "tests/support/crowd.h"
+
 namespace rollcall {
 namespace {
+
+constexpr uid_t kNobody = 65534;
 
 std::string new_occasion(const std::string& test) { return test + std::to_string(::getpid()); }
 
@@ -47,20 +52,18 @@ TEST(FirstOnHost, NameIsFreeAgainWhenTheFirstProcessExits) {
   EXPECT_TRUE(is_first_in_child(occasion));
 }
 
+/// Root's socket name.
+std::string name_for(const std::string& occasion) { return "rollcall-first-0-" + occasion; }
+
 /// A process of user `nobody` that binds root's socket name for the occasion, until it is killed.
 pid_t start_squatter(const std::string& occasion) {
-  constexpr uid_t kNobody = 65534;
   std::array<int, 2> ready{};
   EXPECT_EQ(::pipe(ready.data()), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    const std::string name = "rollcall-first-0-" + occasion;
-    sockaddr_un place{};
-    place.sun_family = AF_UNIX;
-    std::memcpy(place.sun_path + 1, name.data(), name.size());
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    const AbstractAddress address(name_for(occasion));
     const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
-    const bool done = ::setuid(kNobody) == 0 && ::bind(descriptor, reinterpret_cast<sockaddr*>(&place), length) == 0 &&
+    const bool done = ::setuid(kNobody) == 0 && ::bind(descriptor, address.get(), address.length) == 0 &&
                       ::listen(descriptor, 1) == 0;
     if (::write(ready[1], done ? "1" : "0", 1) == 1) {
       ::pause();
@@ -178,6 +181,57 @@ TEST(AskOncePerHost, AnswerArrivesThoughTheFirstProcessCallsExec) {
   }
   EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), [] { return "of my own"; }), "of the first");
   EXPECT_EQ(::waitpid(first, nullptr, 0), first);
+}
+
+/// A process of that user which connects to root's socket and exits with the number of bytes that it gets.
+pid_t start_listening_as(uid_t user, const std::string& occasion) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int connection = ::setuid(user) == 0 ? connected_to_abstract(name_for(occasion)) : -1;
+    std::array<char, 100> text{};
+    const ssize_t got = ::recv(connection, text.data(), text.size(), MSG_WAITALL);
+    ::_exit(got < 0 && errno != ECONNRESET ? 255 : static_cast<int>(std::max<ssize_t>(0, got)));
+  }
+  return child;
+}
+
+int bytes_of(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WEXITSTATUS(status);
+}
+
+TEST(AskOncePerHost, OtherUsersGetNothingWhetherTheyWaitOrComeLater) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can become somebody else";
+  }
+  const std::string occasion = new_occasion("private");
+  pid_t waiting = -1;
+  EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30),
+                              [&] {
+                                waiting = start_listening_as(kNobody, occasion);
+                                while (sockets_named(occasion) < 2) {
+                                  ::usleep(1000);
+                                }
+                                return "10.78.0.1";
+                              }),
+            "10.78.0.1");
+  EXPECT_EQ(bytes_of(waiting), 0);
+  EXPECT_EQ(bytes_of(start_listening_as(kNobody, occasion)), 0);
+  EXPECT_EQ(bytes_of(start_listening_as(0, occasion)), 10) << "'=' and the answer";
+}
+
+TEST(AskOncePerHost, FiveThousandConnectionsOfAnotherUserDoNotBlockAProcessOrUseMuchMemory) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can become somebody else";
+  }
+  const std::string occasion = new_occasion("crowded");
+  EXPECT_EQ(ask_once_per_host(occasion, std::chrono::seconds(30), [] { return "10.78.0.1"; }), "10.78.0.1");
+  const std::size_t before = resident_kilobytes();
+  const Crowd crowd([&] { return ::setuid(kNobody) == 0 ? connected_to_abstract(name_for(occasion)) : -1; }, 5000);
+  crowd.await();
+  EXPECT_EQ(answer_in_child(occasion, "another"), "10.78.0.1");
+  EXPECT_LT(resident_kilobytes(), before + 1024) << "who is no process of this user is disconnected at once";
 }
 
 TEST(AskOncePerHost, AsksItselfWhenNoAnswerArrives) {

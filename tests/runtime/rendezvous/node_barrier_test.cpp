@@ -3,19 +3,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/job/marker.h"
+#include "tests/support/abstract_socket.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -71,17 +69,14 @@ TEST(NodeBarrier, IgnoresDatagramsOfOtherUsers) {
   const std::string name = own_name();
   NodeBarrier waiting = joined(name, 1, 2);
   const std::string place = fmt::format("rollcall-{}-{:08x}-1", getuid(), job::fnv1a(name));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::copy(place.begin(), place.end(), address.sun_path + 1);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + place.size());
+  const AbstractAddress address(place);
   const auto released_by = [&](uid_t user) {
     const pid_t sender = fork();
     if (sender == 0) {
       const std::uint32_t leader = 0;
       const int descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
-      const bool sent = setuid(user) == 0 && sendto(descriptor, &leader, sizeof leader, 0,
-                                                    reinterpret_cast<const sockaddr*>(&address), length) > 0;
+      const bool sent =
+          setuid(user) == 0 && sendto(descriptor, &leader, sizeof leader, 0, address.get(), address.length) > 0;
       _exit(sent ? 0 : 1);
     }
     int status = -1;
