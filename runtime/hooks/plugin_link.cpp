@@ -30,11 +30,11 @@ std::optional<std::string> Request::item(std::string_view name) const {
 }
 
 std::optional<std::string_view> PluginLink::receive_bytes(std::size_t size) {
-  constexpr std::size_t kAtOnce = 16384;  // enough for most environments
+  constexpr std::size_t kAtOnce = 16384;  // enough for most environments, and no more than came is kept
   while (received_.size() - taken_ < size) {
     received_.erase(0, std::exchange(taken_, 0));
     const std::size_t before = received_.size();
-    received_.resize(before + std::max(kAtOnce, size - before));
+    received_.resize(before + kAtOnce);
     const ssize_t got = ::recv(socket_, received_.data() + before, received_.size() - before, 0);
     received_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, got)));
     if (got == 0 || (got < 0 && errno != EINTR)) {
