@@ -1,5 +1,6 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -49,6 +50,13 @@ class Crowd {
   void await() const {
     char byte = 0;
     (void)!read(all_there_[0], &byte, 1);
+  }
+  /// Calls `turn`, which lets somebody accept them, until all have connected.
+  void await(const std::function<void()>& turn) const {
+    pollfd all_there{all_there_[0], POLLIN, 0};
+    while (poll(&all_there, 1, 0) == 0) {
+      turn();
+    }
   }
 
  private:

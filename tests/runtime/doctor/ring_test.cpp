@@ -11,6 +11,7 @@
 #include "runtime/doctor/wire/benchmark.h"
 #include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/listener.h"
+#include "tests/support/crowd.h"
 #include "tests/support/plain_peer.h"
 
 namespace rollcall::doctor {
@@ -97,6 +98,29 @@ TEST(DoctorBenchmark, ConnectionsOfOtherProcessesDoNotBlockTheNeighbour) {
   results[0] = members[0].measure(0, 2, deadline);
   second.join();
   EXPECT_EQ(results[0].error + results[1].error, "");
+}
+
+TEST(DoctorBenchmark, FiveThousandForeignConnectionsDoNotBlockTheNeighbourOrUseMuchMemory) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root may open so many files everywhere";
+  }
+  constexpr std::size_t kQueue = 2000;  // nearly as many as the kernel keeps until measuring begins (listen(2))
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(60);
+  const auto secret = rendezvous::Secret::of("drawn", "7.0.0");
+  std::array<RingMember, 2> members{RingMember(secret), RingMember(secret)};
+  const std::size_t before = resident_kilobytes();
+  const Crowd crowd(members[0].port(), kQueue);
+  crowd.await();
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(members.at(i).connect({{"127.0.0.1", members.at(1 - i).port()}}, deadline), "");
+  }
+  const Crowd more(members[0].port(), 3000);
+  Benchmark second;
+  std::thread other([&] { second = members[1].measure(1, 2, deadline); });
+  const Benchmark first = members[0].measure(0, 2, deadline);
+  other.join();
+  EXPECT_EQ(first.error + second.error, "");
+  EXPECT_LT(resident_kilobytes(), before + 65'536) << "the vectors have 8 MiB each";
 }
 
 TEST(DoctorBenchmark, RefusesANeighbourThatAnnouncesAFrameAboveTheLimit) {

@@ -16,6 +16,7 @@
 #include "runtime/elastic/messages.h"
 #include "runtime/rendezvous/connect.h"
 #include "runtime/rendezvous/handshake.h"
+#include "tests/support/crowd.h"
 #include "tests/support/plain_peer.h"
 
 namespace rollcall::elastic {
@@ -31,23 +32,41 @@ Clock::time_point soon() { return Clock::now() + std::chrono::seconds(30); }
 /// The coordinator of a run of two nodes, its own agent among them, in a loop that the test turns.
 struct HostOfTwo {
   explicit HostOfTwo(std::uint32_t max_nodes = 2) {
+    Report own = join("test", "here");
+    own.join_request->max_nodes = max_nodes;
+    be_host({}, own);
+  }
+
+  /// The successor of a coordinator that was lost.
+  explicit HostOfTwo(const Generation& last) { be_host(last, join_again(last, 1)); }
+
+  void be_host(const Generation& last, const Report& own) {
     Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
     port = listener->port();
     Policy policy;
     policy.run_id = "test";
     policy.min_nodes = 2;
-    policy.max_nodes = max_nodes;
-    host.emplace(loop, Coordinator(policy, [] { return std::string("nonce"); }),
+    policy.max_nodes = own.join_request->max_nodes;
+    policy.reunion_timeout = std::chrono::hours(1);
+    const auto nonce = [] { return std::string("nonce"); };
+    host.emplace(loop, last.number == 0 ? Coordinator(policy, nonce) : Coordinator(policy, nonce, last, Clock::now()),
                  AgentListener{*std::move(listener), seal(), [this](const std::string& line) { told.push_back(line); }},
                  "127.0.0.1", kHeartbeat);
-    Report own = join("test", "here");
-    own.join_request->max_nodes = max_nodes;
     host->report(own);
   }
 
   static Report join(const std::string& run_id, const std::string& name) {
     Report report{.kind = Report::Kind::Join, .port = 4711};
     report.join_request = JoinRequest{run_id, 2, 2, {}, Node{name, "", 1, "worker"}};
+    return report;
+  }
+
+  /// Of a node that has lost the coordinator of `last`.
+  static Report join_again(Generation last, std::uint32_t group_rank) {
+    Report report = join("test", "");
+    report.join_request->node = last.world[group_rank];
+    last.group_rank = group_rank;
+    report.join_request->last = std::move(last);
     return report;
   }
 
@@ -258,6 +277,41 @@ TEST(LocalCoordinator, SilentConnectionsDoNotBlockAnAgent) {
   bool open = true;
   EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U))) << "it is told to wait and to begin";
   EXPECT_TRUE(open);
+}
+
+/// Strangers come, and then an agent that says `report`.
+void expect_heard_despite_a_crowd(HostOfTwo& two, const Report& report) {
+  const std::size_t before = resident_kilobytes();
+  const Crowd crowd(two.port, 5000);
+  crowd.await([&] { two.turn(); });
+  rendezvous::Socket agent = two.connected();
+  two.say(agent, {to_text(report)});
+  bool open = true;
+  EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U)));
+  EXPECT_TRUE(open);
+  EXPECT_LT(resident_kilobytes(), before + 16'384) << "some 256 wait at a time, with 4 KiB each";
+}
+
+TEST(LocalCoordinator, FiveThousandForeignConnectionsDoNotBlockAnAgentOrUseMuchMemory) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root may open so many files everywhere";
+  }
+  HostOfTwo two;
+  expect_heard_despite_a_crowd(two, HostOfTwo::join("test", "there"));
+  EXPECT_EQ(two.host->coordinator()->phase(), Coordinator::Phase::Running);
+}
+
+TEST(LocalCoordinator, FiveThousandForeignConnectionsDoNotBlockTheNodesThatASuccessorWaitsFor) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root may open so many files everywhere";
+  }
+  Generation last{.number = 1};
+  last.world = {
+      {"lost", "127.0.0.1", 1, "worker"}, {"here", "127.0.0.1", 1, "worker"}, {"there", "127.0.0.1", 1, "worker"}};
+  HostOfTwo successor(last);
+  ASSERT_EQ(successor.host->coordinator()->phase(), Coordinator::Phase::Reuniting);
+  expect_heard_despite_a_crowd(successor, HostOfTwo::join_again(last, 2));
+  EXPECT_EQ(successor.host->coordinator()->phase(), Coordinator::Phase::Stopping) << "two of three are there";
 }
 
 TEST(LocalCoordinator, LimitOfPendingConnectionsGrowsWithMaxNodes) {

@@ -14,6 +14,7 @@
 
 #include "runtime/job/marker.h"
 #include "tests/support/abstract_socket.h"
+#include "tests/support/crowd.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -86,6 +87,32 @@ TEST(NodeBarrier, IgnoresDatagramsOfOtherUsers) {
   };
   EXPECT_FALSE(released_by(4711));
   EXPECT_TRUE(released_by(getuid()));
+}
+
+TEST(NodeBarrier, FiveThousandDatagramsOfAnotherUserDoNotBlockARank) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can speak as another user";
+  }
+  const std::string name = own_name();
+  NodeBarrier leader = joined(name, 0, 2);
+  const AbstractAddress address(fmt::format("rollcall-{}-{:08x}-0", getuid(), job::fnv1a(name)));
+  const auto speak = [&] {
+    const std::uint32_t other = 1;
+    const int descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
+    (void)!setuid(4711);
+    (void)sendto(descriptor, &other, sizeof other, 0, address.get(), address.length);  // waits while the queue is full
+    return descriptor;
+  };
+  const Crowd crowd(speak, 5000);
+  std::atomic<bool> released{false};
+  std::thread waits([&] {
+    EXPECT_TRUE(leader.wait(kLong));
+    released = true;
+  });
+  crowd.await();
+  EXPECT_FALSE(released);
+  EXPECT_TRUE(joined(name, 1, 2).wait(kLong));
+  waits.join();
 }
 
 TEST(NodeBarrier, WaitsForALateLeader) {
