@@ -7,6 +7,7 @@ Each stranger connects and says nothing, half of an opening, an opening, an open
 again for as long as it lasts.
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import resource
@@ -22,8 +23,14 @@ OPENING = b"rollcall sealed1"
 
 
 def strangers(port, number, over, counts):
+    with contextlib.ExitStack() as open_ones:
+        keep_coming(open_ones, port, number, over, counts)
+
+
+def keep_coming(open_ones, port, number, over, counts):
     says = (b"", OPENING[:8], OPENING + os.urandom(32), OPENING + os.urandom(32) + b"\0\0\x1f\x40" + os.urandom(100), os.urandom(200))
-    waiting = selectors.DefaultSelector()
+    waiting = open_ones.enter_context(selectors.DefaultSelector())
+    open_ones.callback(lambda: [key.fileobj.close() for key in list(waiting.get_map().values())])
     for turn in range(number):
         connect(waiting, port, says[turn % len(says)])
     counts["ready"] = True
@@ -39,7 +46,7 @@ def strangers(port, number, over, counts):
                 counts["again"] += 1
                 try:
                     connect(waiting, port, key.data)
-                except ConnectionRefusedError:  # the run has ended
+                except ConnectionError:  # the run has ended
                     return
 
 
