@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 
-from minicluster import Minicluster, clean_environment, poll
+from common_fixtures import built
+from minicluster import SLURM, Minicluster, clean_environment, poll
 
 pytestmark = [pytest.mark.slurm, pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="only root sees what slurmstepd has mapped")]
 
@@ -116,6 +117,23 @@ def test_steps_run_before_during_and_after_an_upgrade_to_another_version(site, p
     assert loaded(site) == old and mapped_by_step(site) == old
     for path, its in ((old, 1), (new, protocol)):
         assert b"rollcall-hook (protocol %d)" % its in (pathlib.Path(path).parent / "bin" / "rollcall").read_bytes()
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+def test_each_slurm_loads_its_own_of_two_plugins(site, plugin, rollcall, own_first):
+    """As while a cluster is upgraded to another version of Slurm."""
+    other = built("spank_plugin/spank_rollcall.so" if SLURM else "spank_plugin/trixie/spank_rollcall.so")
+    lines = [f"optional {path} config_owner=any\n" for path in (plugin, other)]
+    (site.folder / "etc" / "plugstack.conf").write_text("".join(lines if own_first else reversed(lines)))
+    done = site.run("srun", "--ddp=host.loopback=allow,host.template=localhost", "-n1", "sh", "-c", "echo $RANK of $WORLD_SIZE")
+    assert done.stdout == "0 of 1\n" and "Incompatible" in done.stderr, done.stderr
+    assert mapped_by_step(site) == str(plugin)
+    status = json.loads(site.run(str(rollcall), "install", "--status", "--json").stdout)
+    assert status["plugin"] == str(plugin) and status["plugin_version"] == status["slurm_version"] and status["problems"] == []
+    doctor = site.run("srun", "--ddp=host.loopback=allow,host.template=localhost", "-n1", str(rollcall), "doctor", "--only=versions", "--json")
+    (versions,) = json.loads(doctor.stdout)["findings"]
+    assert versions["status"] == "good" and versions["reason"].count(status["plugin_version"]) == 2, "Slurm's and the plugin's"
+    assert re.search(r"plugin [\d.]+ \(\w+\) and [\d.]+ \(\w+\)", versions["reason"]), "other nodes may load the other"
 
 
 def test_a_program_with_another_protocol_is_rejected_by_install(site, prefix, plugin, rollcall):
