@@ -20,13 +20,20 @@ class SavesReader {
       : given_(absolute_folder(folder)), resolved_(resolved_folder(folder)), restart_(std::move(restart)) {}
 
   void take(const report::ReadRecord& record) {
-    if (record.event() == "begin") {
+    const std::string event = record.event();
+    const bool has_saved = event == "checkpoint" && record.number("written") == 1;
+    if (event == "begin") {
       begin(record);
-    } else if (record.event() == "checkpoint" && record.number("written") == 1) {
-      came_further();
+      return;
+    }
+    if (has_saved || event == "step" || event == "end") {
+      came_further(record);
+    }
+    if (has_saved) {
       saved(record.integer("step"));
-    } else if (record.event() == "step" || record.event() == "end") {
-      came_further();
+    }
+    if (event == "validation" && is_here_) {
+      saves_.starts_without_step = 0;
     }
   }
 
@@ -54,11 +61,19 @@ class SavesReader {
     }
     last_restarts_ = restarts;
     const std::int64_t step = record.integer("step");
-    saves_.failed_starts = step == saves_.last_began_at ? saves_.failed_starts + 1 : 1;
+    const bool again = step == saves_.last_began_at;
+    saves_.failed_starts = again ? saves_.failed_starts + 1 : 1;
+    saves_.starts_without_step = again ? saves_.starts_without_step + 1 : 1;
     saves_.last_began_at = step;
   }
 
-  void came_further() { saves_.failed_starts = is_here_ ? 0 : saves_.failed_starts; }
+  /// An interrupted start saves and ends in good order, also at the step at which it began.
+  void came_further(const report::ReadRecord& record) {
+    saves_.failed_starts = is_here_ ? 0 : saves_.failed_starts;
+    if (is_here_ && record.integer("step") > saves_.last_began_at) {
+      saves_.starts_without_step = 0;
+    }
+  }
 
   void saved(std::int64_t step) {
     if (!is_here_) {
@@ -151,14 +166,26 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
 }
 
 Result<void> check_progress_made(const Restart& restart, const Result<RecordedSaves>& saves, std::int64_t step) {
-  if (restart.job.empty() || !saves || saves->last_began_at != step || saves->failed_starts < kMaxFailedStarts) {
+  if (restart.job.empty() || !saves || saves->last_began_at != step) {
     return {};
   }
-  return fail("job", restart.job,
-              fmt::format("was started {} times at step {}, and no start recorded a step or wrote a new checkpoint",
-                          saves->failed_starts, step),
-              "finding out what ended these starts, then submitting again, which resumes from this step",
-              ErrorKind::Usage);
+  if (saves->failed_starts >= kMaxFailedStarts) {
+    return fail("job", restart.job,
+                fmt::format("was started {} times at step {}, and no start recorded a step or wrote a new checkpoint",
+                            saves->failed_starts, step),
+                "finding out what ended these starts, then submitting again, which resumes from this step",
+                ErrorKind::Usage);
+  }
+  if (saves->starts_without_step >= kMaxStartsWithoutStep) {
+    return fail("job", restart.job,
+                fmt::format("was started {} times at step {}, and no start finished the next step before it was "
+                            "interrupted",
+                            saves->starts_without_step, step),
+                "requesting more time (sbatch --time), or finding out what interrupts the job, then submitting again, "
+                "which resumes from this step",
+                ErrorKind::Usage);
+  }
+  return {};
 }
 
 void warn_of_older_checkpoint(const config::TrainConfig& config, const Result<RecordedSaves>& saves, std::int64_t step,

@@ -20,6 +20,7 @@ struct RecordedSaves {
   std::string other_folder{};       ///< that other folder
   std::int64_t last_began_at = -1;  ///< step at which an earlier start of the restarted job began
   std::int64_t failed_starts = 0;   ///< number of such starts in a row without progress: see check_progress_made()
+  std::int64_t starts_without_step = 0;  ///< number of such starts in a row, also those that were interrupted
 };
 
 /// The work that a later start continues: a job that Slurm restarted (its number, and how often), or a later generation
@@ -55,14 +56,17 @@ struct Restart {
 
 /// Checks that another start of a restarted job is worthwhile, which begins at `step` now: not if kMaxFailedStarts
 /// starts in a row began there and recorded neither a step, nor a checkpoint, nor that they finished or were
-/// interrupted. A start that was killed in the middle of its steps may get further at the next try. If the records
-/// cannot be read, another start is allowed.
+/// interrupted, and not if kMaxStartsWithoutStep starts in a row recorded neither a later step nor a validation. A
+/// start that was killed in the middle of its steps may get further at the next try. If the records cannot be read,
+/// another start is allowed.
 ///
 /// Errors: Usage: these starts made no progress.
 [[nodiscard]] Result<void> check_progress_made(const Restart& restart, const Result<RecordedSaves>& saves,
                                                std::int64_t step);
 /// A job that is preempted without notice may lose a few starts; this many have the same cause.
 inline constexpr std::int64_t kMaxFailedStarts = 5;
+/// A job can be preempted with notice soon after each start; after this many it is too slow for the time that it gets.
+inline constexpr std::int64_t kMaxStartsWithoutStep = 10;
 
 /// Warns if the records of the run's folder report a checkpoint in its folder of checkpoints that is newer than that of
 /// `step`, from which the run resumes, and was therefore lost; also if this is unknown.

@@ -275,13 +275,13 @@ def test_only_slurm_restarts_without_progress_are_counted(tmp_path):
     begin = {**json.loads(before.splitlines()[0]), "step": 2}
     assert begin["event"] == "begin" and begin["job"] == "5" and begin["restart_count"] == 0
 
-    def restarted(starts, then=(), steps=3, code=0):
-        """What a sixth restart says after such starts, each of which recorded `then`."""
+    def restarted(starts, then=(), steps=3, code=0, count=6):
+        """What restart number `count` says after such starts, each of which recorded `then`."""
         lines = [json.dumps(record) for start in starts for record in ({**begin, **start}, *then)]
         records.write_text(before + "".join(line + "\n" for line in lines))
         text = trainer_ranks.run(tmp_path, *OPTIONS, f"--max-steps={steps}", ranks=1, code=code,
-                                 env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "6"})
-        assert code or trainer_ranks.records(tmp_path, "begin")[-1]["restart_count"] == 6
+                                 env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": str(count)})
+        assert code or trainer_ranks.records(tmp_path, "begin")[-1]["restart_count"] == count
         (tmp_path / "step-00000003.h5").unlink(missing_ok=True)
         return text
 
@@ -298,6 +298,15 @@ def test_only_slurm_restarts_without_progress_are_counted(tmp_path):
     restarted([*five[:4], {"restart_count": 6}])  # an earlier step of this start
     restarted([{**start, "job": "4"} for start in five])
     restarted([{**start, "checkpoint_folder": "/other", "resolved_checkpoint_folder": "/other"} for start in five])
+
+    ten = [{"restart_count": number} for number in range(1, 11)]
+    saved = {"event": "checkpoint", "step": 2, "written": True}
+    interrupted = [saved, {"event": "end", "step": 2, "ending": "interrupted, a checkpoint was saved: submit again to continue"}]
+    said = restarted(ten, interrupted, code=64, count=11)
+    assert "rollcall: job: 5: was started 10 times at step 2, and no start finished the next step before it was interrupted; try " in said
+    restarted(ten[:9], interrupted, count=10)
+    restarted(ten, [{"event": "validation", "step": 2}, *interrupted], count=11)
+    restarted(ten, [saved, {**interrupted[1], "step": 3}], count=11)  # killed between the save and the record of it
 
 
 def test_unreadable_records_do_not_prevent_a_restarted_job_from_resuming(tmp_path):
