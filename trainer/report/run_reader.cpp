@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/text.h"
+#include "runtime/base/untrusted_json.h"
 #include "trainer/report/run.h"
 
 namespace rollcall::report {
@@ -203,7 +204,7 @@ void RunReader::take_begin(const ReadRecord& record) {
   run_.epochs = record.integer("epochs", 0);
   run_.max_steps = record.integer("max_steps", 0);
   run_.job_ends = or_zero(record.number("job_ends"));
-  const nlohmann::json begin = nlohmann::json::parse(record.line(), nullptr, false);
+  const nlohmann::json begin = parse_untrusted(record.line()).value_or(nlohmann::json());
   if (begin.is_object()) {
     read_settings(begin, run_.settings);
     const auto exact = run_.settings.find("elastic-exact");

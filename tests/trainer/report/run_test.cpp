@@ -303,6 +303,14 @@ TEST_F(RunTest, EscapesTextsOfARun) {
   EXPECT_THAT(summary_text(run), testing::Not(HasSubstr("\x1b")));
 }
 
+TEST_F(RunTest, SkipsTheSettingsOfARecordThatWouldFillTheMemory) {
+  const std::string nested = std::string(50'000, '[') + std::string(50'000, ']');
+  const RunOfTest run = read(R"({"event":"begin","schema":1,"step":0,"model":"resnet50","hosts":)" + nested +
+                             R"(,"settings":{"lr":{"value":"0.1","origin":"--lr"}},"time":1})" + "\n");
+  EXPECT_EQ(run.model, "resnet50");
+  EXPECT_TRUE(run.settings.empty());
+}
+
 TEST_F(RunTest, UnreadableFilesAreErrors) {
   EXPECT_EQ(read_run(folder_ + "/none").error().kind, ErrorKind::NoInput);
   EXPECT_EQ(read_run(folder_).error().kind, ErrorKind::NoInput);

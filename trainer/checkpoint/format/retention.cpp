@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "runtime/base/untrusted_json.h"
+
 namespace rollcall::checkpoint::format {
 namespace {
 
@@ -35,7 +37,7 @@ std::string best_to_json(const std::vector<Best>& best) {
 
 std::vector<Best> best_from_json(const std::string& text) {
   std::vector<Best> best;
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json json = parse_untrusted(text).value_or(nlohmann::json());
   if (!json.is_array()) {
     return best;
   }

@@ -16,6 +16,7 @@
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
+#include "runtime/base/untrusted_json.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/job_facts.h"
 
@@ -85,7 +86,7 @@ std::string to_json(const Holder& holder) {
 }
 
 Holder from_json(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json json = parse_untrusted(text).value_or(nlohmann::json());
   Holder holder;
   if (!json.is_object()) {
     return holder;

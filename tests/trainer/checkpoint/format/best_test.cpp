@@ -38,6 +38,8 @@ TEST(BestValidations, RoundTripThroughJson) {
   for (const char* text : {"", "{}", "[1]", R"([{"step":1.5,"metric":1}])", R"([{"step":1,"metric":"high"}])"}) {
     EXPECT_THAT(best_from_json(text), IsEmpty()) << text;
   }
+  const std::string forged = std::string(50'000, '[') + std::string(50'000, ']');  // a hundred bytes of memory for each
+  EXPECT_THAT(best_from_json(R"([{"step":1,"metric":1},)" + forged + "]"), IsEmpty());
 }
 
 }  // namespace
