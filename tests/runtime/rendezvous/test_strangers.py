@@ -118,6 +118,14 @@ def test_another_user_receives_nothing_and_the_ranks_meet(attacked, cluster, tmp
     assert len({tuple(line[2:4]) for line in lines}) == 1, "one world"
 
 
+def test_another_user_receives_nothing_from_a_program_of_the_trainer(attacked):
+    """All that join the ranks of a step as rollcall-train does."""
+    bench = built("trainer/rollcall-bench-collectives")
+    out = attacked(bench.name[:15], [str(bench), "--backend=gloo", "--max-bytes=1024", "--iterations=1", "--json"], "--ddp",
+                   env={"OMP_NUM_THREADS": "1"})
+    assert json.loads(out.splitlines()[0])["ranks"] == 2
+
+
 def test_another_user_cannot_forge_a_doctor_report(attacked, rollcall):
     out = attacked("rollcall", [str(rollcall), "doctor", "--json", "--only=answer"], "--ddp", env={})
     report = json.loads(out[out.index("{"):])
