@@ -202,20 +202,20 @@ def test_a_profile_chosen_by_the_user_is_not_checked(strict, world, installed, t
     assert f"recognised by ROLLCALL_SITE_CONFIG, {mine}" in shown.stdout
 
 
-def test_a_user_installation_is_not_checked(world, installed, plugin, tmp_path):
+def test_a_user_installation_is_not_checked(strict, world, installed, plugin, tmp_path):
     """Its plugstack.conf may lie in a project's folder; it has no profile."""
     folder = tmp_path / ".config" / "rollcall" / "slurm"
     (world.etc / "plugstack.conf").chmod(0o644)
     site = tmp_path / "slurm.conf"
     site.write_text("ClusterName=x\n")
-    environment = clean_environment() | {"HOME": str(tmp_path), "SLURM_CONF": str(site)}
-    environment.pop("XDG_CONFIG_HOME", None)
-    subprocess.run([installed, "install", "--user", f"--plugin={plugin}", f"--slurm-conf={site}"], env=environment, check=True)
+
+    def rollcall(slurm_conf, *arguments):
+        return strict.run("env", "--unset=XDG_CONFIG_HOME", f"HOME={tmp_path}", f"SLURM_CONF={slurm_conf}", installed, *arguments).stdout
+
+    rollcall(site, "install", "--user", f"--plugin={plugin}", f"--slurm-conf={site}")
     for path in (folder, folder / "plugstack.conf"):
         path.chmod(0o777)
-    shown = subprocess.run([installed, "--print-config"], env=environment | {"SLURM_CONF": str(folder / "slurm.conf")},
-                           text=True, capture_output=True, check=True)
-    assert "site profile: none" in shown.stdout
+    assert "site profile: none" in rollcall(folder / "slurm.conf", "--print-config")
 
 
 @pytest.mark.parametrize("own", ["4712", "0"])
