@@ -4,11 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -366,20 +364,6 @@ TEST(LocalCoordinator, ReportsAFailedAcceptOnceAndRetriesAfterAHeartbeat) {
   EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U)));
 }
 
-TEST(EventLoop, ReportsWhyItCannotWait) {
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(0);
-  close(next);
-  rlimit none = before;
-  none.rlim_cur = static_cast<rlim_t>(next);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  EventLoop loop;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(loop.problem(), "Too many open files");
-  EXPECT_THAT(loop.wait(soon()), IsEmpty());
-}
-
 TEST(LocalCoordinator, DisconnectsAPeerWhoseFirstReportExceedsTheLimit) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
@@ -414,54 +398,6 @@ TEST(LocalCoordinator, DisconnectsAMemberThatSendsAnInvalidReport) {
   (void)two.answers(agent, open);
   EXPECT_FALSE(open);
   EXPECT_THAT(two.host->coordinator()->fingerprint(), HasSubstr("x2")) << "fenced";
-}
-
-TEST(Connection, BreaksWhenThePeerDoesNotRead) {
-  EventLoop loop;
-  Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
-  ASSERT_TRUE(listener);
-  const rendezvous::Socket deaf(rendezvous::connect_once({"127.0.0.1", listener->port()}, soon()).descriptor);
-  Connection connection(loop, *accept_one(listener->descriptor(), soon()), [] {});
-  const std::string piece(std::size_t{1} << 20, 'x');
-  int sent = 0;
-  for (; sent < 100 && !connection.broken(); ++sent) {
-    connection.send(piece);
-  }
-  EXPECT_GE(sent, 8) << "two orders of any length are kept";
-  EXPECT_LT(sent, 100);
-}
-
-TEST(Connection, ReadsManyFramesInLimitedBatches) {
-  EventLoop loop;
-  Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
-  ASSERT_TRUE(listener);
-  rendezvous::Socket talker(rendezvous::connect_once({"127.0.0.1", listener->port()}, soon()).descriptor);
-  std::size_t most = 0;
-  std::size_t frames = 0;
-  Connection* heard = nullptr;
-  Connection connection(loop, *accept_one(listener->descriptor(), soon()), [&] {
-    std::size_t now = 0;
-    while (heard->next()) {
-      ++now;
-    }
-    most = std::max(most, now);
-    frames += now;
-  });
-  heard = &connection;
-  const std::string text(100'000, 'x');
-  ASSERT_TRUE(talker.send_frame("", soon()));
-  std::string many;
-  for (int i = 0; i < 10'000; ++i) {
-    many += encode_frame("");
-  }
-  ASSERT_TRUE(rendezvous::transfer(talker, std::as_bytes(std::span(many)), talker, {}, soon()));
-  ASSERT_TRUE(talker.send_frame(text, soon()));
-  const Clock::time_point deadline = soon();
-  while (frames < 10'002 && Clock::now() < deadline) {
-    loop.wait(deadline);
-  }
-  EXPECT_EQ(frames, 10'002U);
-  EXPECT_LE(most, 5000U);
 }
 
 }  // namespace
