@@ -62,6 +62,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   void record(void** event, const c10::Stream& on, c10::DeviceIndex /*index*/, c10::EventFlag /*flag*/) const override {
+    streams().count_event();
     if (*event == nullptr) {
       *event = new Moment();
     }

@@ -82,6 +82,13 @@ struct Counts {
   std::int64_t host_waits_for_event = 0;  ///< of the host, for what a stream was given up to a moment
   std::int64_t replays = 0;               ///< of graphs
   std::int64_t page_locks = 0;            ///< of memory of the host, anew
+  std::int64_t page_locked_bytes = 0;     ///< of these
+  std::int64_t page_locked_by_main = 0;   ///< bytes of these that the process's main thread waited for
+  std::int64_t events = 0;                ///< that were recorded on a stream
+  std::int64_t copies_to_host = 0;        ///< each by its own transfer
+  /// Copies between device and host whose strides differ: LibTorch first has the device make a contiguous copy.
+  std::int64_t reordered_copies = 0;
+  std::int64_t searches = 0;  ///< for the fastest algorithm of a convolution, one for each new shape, as by cuDNN
 };
 [[nodiscard]] Counts counts();
 

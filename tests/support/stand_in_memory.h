@@ -15,7 +15,12 @@ namespace rollcall::testing_support::stand_in {
 /// What that allocator gave out and `address` is in: while somebody holds it, it serves no other request. Null: the
 /// address is not of it.
 [[nodiscard]] std::shared_ptr<const void> pinned_block(const void* address);
-/// How often memory of the host was page-locked, since none was left that had been let go of.
-[[nodiscard]] std::int64_t times_page_locked();
+/// What was page-locked, since none was left that had been let go of.
+struct PageLocks {
+  std::int64_t times = 0;
+  std::int64_t bytes = 0;
+  std::int64_t bytes_by_main = 0;  ///< by the process's main thread
+};
+[[nodiscard]] PageLocks page_locks();
 
 }  // namespace rollcall::testing_support::stand_in

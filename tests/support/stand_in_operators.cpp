@@ -11,6 +11,7 @@
 #include <torch/library.h>
 #include <array>
 #include <functional>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,6 +58,14 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   const auto pinned = within ? nullptr : pinned_block((from.is_cpu() ? source : target).const_data_ptr());
   const bool goes_on = from.is_cpu() ? is_copied_as_it_is(source, target) : is_copied_as_it_is(target, source);
   enqueue([target, source, pinned] { target.copy_(source); });
+  if (!within && to.numel() > 0) {
+    if (to.is_cpu()) {
+      streams().count_copy_to_host();
+    }
+    if (from.strides() != to.strides() && !(from.is_contiguous() && to.is_contiguous())) {
+      streams().count_reordered_copy();
+    }
+  }
   if (within || to.numel() == 0 || (non_blocking && pinned && goes_on)) {
     streams().count_copy();
   } else {
@@ -265,11 +274,26 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
   return {made[0], made[1], made[2]};
 }
 
+/// Where it is wanted, cuDNN tries all its algorithms on a shape that it sees for the first time.
+void search_algorithms(const char* direction, const at::Tensor& input, const at::Tensor& weight,
+                       c10::SymIntArrayRef stride) {
+  static std::mutex mutex;
+  static std::set<std::string> seen;
+  if (!at::globalContext().benchmarkCuDNN()) {
+    return;
+  }
+  const std::lock_guard lock(mutex);
+  if (seen.insert(c10::str(direction, input.scalar_type(), input.sizes(), weight.sizes(), stride)).second) {
+    streams().count_search();
+  }
+}
+
 /// Convolutions of devices that others bring have operators of their own, which the CPU lacks.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const MaybeTensor& bias,
                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                        bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
   const auto guard = on_device_of({input, weight});
+  search_algorithms("forward", input, weight, stride);
   return computed([=, x = place_of(input), weights = place_of(weight), biases = on_cpu(bias), strides = stride.vec(),
                    paddings = padding.vec(), dilations = dilation.vec(), outputs = output_padding.vec()] {
     return Tensors{
@@ -282,6 +306,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
     c10::SymInt groups, std::array<bool, 3> mask) {
   const auto guard = on_device_of({gradient, input, weight});
+  search_algorithms("backward", input, weight, stride);
   const Tensors made =
       computed([=, dy = place_of(gradient), x = place_of(input), weights = place_of(weight), strides = stride.vec(),
                 paddings = padding.vec(), dilations = dilation.vec(), outputs = output_padding.vec()] {

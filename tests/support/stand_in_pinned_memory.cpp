@@ -1,9 +1,11 @@
 // The stand-in device's page-locked memory of the host.
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,8 +18,10 @@
 namespace rollcall::testing_support::stand_in {
 namespace {
 
-/// As CUDA's caching host allocator: sizes are rounded up to a power of two, what is freed serves the next request of
-/// its size, and is not used for another one before the copies from and to it are made.
+/// As CUDA's caching host allocator (ATen/core/CachingHostAllocator.h): sizes are rounded up to a power of two, what is
+/// freed serves the next request of its size, and is not used for another one before the copies from and to it are
+/// made. It is never given back. Memory that is page-locked is all there at once; several threads do that beside each
+/// other.
 class PinnedMemory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -36,9 +40,9 @@ class PinnedMemory final : public c10::Allocator {
     const std::shared_ptr<Block> block = std::prev(behind)->second.lock();
     return block && address < block->address + block->bytes ? block : nullptr;
   }
-  [[nodiscard]] std::int64_t times_locked() {
+  [[nodiscard]] PageLocks locks() {
     const std::lock_guard lock(mutex_);
-    return times_locked_;
+    return locks_;
   }
 
  private:
@@ -51,17 +55,33 @@ class PinnedMemory final : public c10::Allocator {
 
   std::shared_ptr<Block> take(std::size_t asked) {
     const std::size_t bytes = std::bit_ceil(asked);
+    std::byte* const free = take_free(bytes);
+    std::shared_ptr<Block> block(new Block{free == nullptr ? lock_pages(bytes) : free, bytes},
+                                 [this](Block* done) { give_back(done); });
+    const std::lock_guard lock(mutex_);
+    used_[block->address] = block;
+    return block;
+  }
+  /// Null: there is none.
+  std::byte* take_free(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     std::vector<std::byte*>& freed = freed_[bytes];
     if (freed.empty()) {
-      TORCH_CHECK(!is_captured(), "stand-in: memory of the host is page-locked while a stream is captured");
-      freed.push_back(static_cast<std::byte*>(c10::alloc_cpu(bytes)));
-      times_locked_ += 1;
+      return nullptr;
     }
-    std::shared_ptr<Block> block(new Block{freed.back(), bytes}, [this](Block* done) { give_back(done); });
+    std::byte* const address = freed.back();
     freed.pop_back();
-    used_[block->address] = block;
-    return block;
+    return address;
+  }
+  std::byte* lock_pages(std::size_t bytes) {
+    TORCH_CHECK(!is_captured(), "stand-in: memory of the host is page-locked while a stream is captured");
+    auto* const address = static_cast<std::byte*>(c10::alloc_cpu(bytes));
+    std::memset(address, 0xff, bytes);
+    const std::lock_guard lock(mutex_);
+    locks_.times += 1;
+    locks_.bytes += static_cast<std::int64_t>(bytes);
+    locks_.bytes_by_main += gettid() == getpid() ? static_cast<std::int64_t>(bytes) : 0;
+    return address;
   }
   void give_back(Block* done) {
     const std::unique_ptr<Block> block(done);
@@ -73,7 +93,7 @@ class PinnedMemory final : public c10::Allocator {
   std::mutex mutex_;
   std::map<const std::byte*, std::weak_ptr<Block>> used_;
   std::map<std::size_t, std::vector<std::byte*>> freed_;
-  std::int64_t times_locked_ = 0;
+  PageLocks locks_;
 };
 
 PinnedMemory& all_pinned_memory() {
@@ -87,6 +107,6 @@ c10::Allocator& pinned_memory() { return all_pinned_memory(); }
 
 std::shared_ptr<const void> pinned_block(const void* address) { return all_pinned_memory().holding(address); }
 
-std::int64_t times_page_locked() { return all_pinned_memory().times_locked(); }
+PageLocks page_locks() { return all_pinned_memory().locks(); }
 
 }  // namespace rollcall::testing_support::stand_in

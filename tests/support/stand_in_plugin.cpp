@@ -94,7 +94,7 @@ const rollcall::device::Kernels* kernels() {
 
 /// STAND_IN_WAITS: a file to which a process adds, at its end, how often its host waited for the device, and for
 /// moments of its streams, and graphs were replayed, on which devices it made something, and how often memory of the
-/// host was page-locked: "8 21 0 1 130".
+/// host was page-locked; then other counts by name: "8 21 0 1 130 page_locked_bytes=4096 ...".
 struct Report {
   ~Report() {
     if (const std::string path = variable("STAND_IN_WAITS", ""); !path.empty()) {
@@ -102,7 +102,11 @@ struct Report {
       std::ofstream(path, std::ios::app) << counts.host_waits << ' ' << counts.host_waits_for_event << ' '
                                          << counts.replays << ' '
                                          << fmt::format("{}", fmt::join(stand_in::contexts(), ",")) << ' '
-                                         << counts.page_locks << '\n';
+                                         << counts.page_locks << " page_locked_bytes=" << counts.page_locked_bytes
+                                         << " page_locked_by_main=" << counts.page_locked_by_main
+                                         << " events=" << counts.events << " copies_to_host=" << counts.copies_to_host
+                                         << " reordered_copies=" << counts.reordered_copies
+                                         << " searches=" << counts.searches << '\n';
     }
   }
 };

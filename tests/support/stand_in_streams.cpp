@@ -53,7 +53,10 @@ void host_waits() {
 
 Counts counts() {
   Counts counts = streams().counts();
-  counts.page_locks = times_page_locked();
+  const PageLocks locks = page_locks();
+  counts.page_locks = locks.times;
+  counts.page_locked_bytes = locks.bytes;
+  counts.page_locked_by_main = locks.bytes_by_main;
   return counts;
 }
 

@@ -144,6 +144,10 @@ class Streams {
   void count_host_wait() { counts_.host_waits += 1; }
   void count_host_wait_for_event() { counts_.host_waits_for_event += 1; }
   void count_replay() { counts_.replays += 1; }
+  void count_event() { counts_.events += 1; }
+  void count_copy_to_host() { counts_.copies_to_host += 1; }
+  void count_reordered_copy() { counts_.reordered_copies += 1; }
+  void count_search() { counts_.searches += 1; }
   [[nodiscard]] Counts counts() const { return counts_; }
 
  private:

@@ -67,6 +67,19 @@ class Device {
   bool own_kernels_ = true;
 };
 
+/// While it lives, cuDNN uses the algorithm that it expects to be the fastest for a convolution, as it does with
+/// Arithmetic::deterministic, instead of timing them all. For shapes that are computed once. One at a time.
+class WithoutSearch {
+ public:
+  WithoutSearch() : before_(at::globalContext().benchmarkCuDNN()) { at::globalContext().setBenchmarkCuDNN(false); }
+  WithoutSearch(const WithoutSearch&) = delete;
+  WithoutSearch& operator=(const WithoutSearch&) = delete;
+  ~WithoutSearch() { at::globalContext().setBenchmarkCuDNN(before_); }
+
+ private:
+  bool before_;
+};
+
 /// What choose_device() needs to know of a rank.
 struct DeviceRequest {
   std::string asked = "auto";          ///< value of setting `device`

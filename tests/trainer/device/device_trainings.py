@@ -24,3 +24,9 @@ def refused(folder, *options, code, ranks=1, env=None):
     assert len(errors) == 1, text
     assert not list(folder.glob(LAST))
     return errors[0]
+
+
+def counts(report):
+    """What each process that ended by itself counted, by name (STAND_IN_WAITS)."""
+    return [{name: int(number) for name, number in (word.split("=") for word in line.split()[5:])}
+            for line in report.read_text().splitlines()]

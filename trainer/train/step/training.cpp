@@ -276,6 +276,7 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
   const at::Tensor images = torch::zeros({2, 3, size, size}, context.device.options());
   const at::Tensor labels = torch::zeros({2}, context.device.options().dtype(at::kLong));
   training.model->train();
+  const device::WithoutSearch quickly;
   return training.replica->warm_up(
       [&] { return torch::nn::functional::cross_entropy(outputs_of(training, config, context, images), labels); });
 }
