@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/support/stand_in_memory.h"
 
@@ -49,6 +51,10 @@ void finish_current() {
 void host_waits() {
   TORCH_CHECK(!is_captured(), "stand-in: the host waits for a stream that is captured");
   streams().count_host_wait();
+  static const char* const milliseconds = std::getenv("STAND_IN_HOST_WAIT");
+  if (milliseconds != nullptr) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoll(milliseconds)));
+  }
 }
 
 Counts counts() {

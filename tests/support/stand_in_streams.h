@@ -176,7 +176,7 @@ class Streams {
 /// While the current stream is captured there is nothing to be finished.
 void finish_current();
 
-/// The host waits for all that the current stream was given.
+/// The host waits for all that the current stream was given. STAND_IN_HOST_WAIT: for so many milliseconds.
 void host_waits();
 
 }  // namespace rollcall::testing_support::stand_in

@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/live_content.h"
 
 #include <memory>
+#include <vector>
 
 #include "trainer/checkpoint/format/schema.h"
 
@@ -11,6 +12,17 @@ namespace {
 bool is_of_update(const TensorPart& part, const std::set<std::string>& parameter_keys) {
   return part.path.starts_with("/optimizer/state/") || part.path.starts_with(format::schema::kAverage) ||
          parameter_keys.contains(part.state_dict_key);
+}
+
+/// Returns the tensors of a device, in the order of the parts.
+std::vector<DeviceCopies::Source> sources_of(const StateParts& parts, const std::set<std::string>& parameter_keys) {
+  std::vector<DeviceCopies::Source> sources;
+  for (const TensorPart& part : parts.tensors) {
+    if (is_on_device(part)) {
+      sources.push_back({part.rows, !is_of_update(part, parameter_keys)});
+    }
+  }
+  return sources;
 }
 
 format::StridedBytes values_of(const at::Tensor& host) {
@@ -30,12 +42,8 @@ Result<void> wait_for(DeviceCopies& copies) {
 
 }  // namespace
 
-void make_room(const StateParts& parts, DeviceCopies& device_copies) {
-  for (const TensorPart& part : parts.tensors) {
-    if (part.rows.defined() && !part.rows.is_cpu()) {
-      device_copies.make_room(part.path, part.rows);
-    }
-  }
+void make_room(const StateParts& parts, const std::set<std::string>& parameter_keys, DeviceCopies& device_copies) {
+  device_copies.make_room(sources_of(parts, parameter_keys));
 }
 
 background::LiveContent live_content(const StateParts& parts, const std::set<std::string>& parameter_keys,
@@ -44,6 +52,8 @@ background::LiveContent live_content(const StateParts& parts, const std::set<std
   live.values = parts.values;
   live.tensors.reserve(parts.tensors.size());
   live.wait_arrived = [&device_copies] { return wait_for(device_copies); };
+  const std::vector<at::Tensor> copies = device_copies.copy(sources_of(parts, parameter_keys));
+  auto copy = copies.begin();
   for (const TensorPart& part : parts.tensors) {
     background::LiveTensor& tensor = live.tensors.emplace_back();
     tensor.view = view_of(part, part.rows);
@@ -52,10 +62,8 @@ background::LiveContent live_content(const StateParts& parts, const std::set<std
       continue;
     }
     tensor.changes_at_once = !is_of_update(part, parameter_keys);
-    tensor.is_copy = !part.rows.is_cpu();
-    const at::Tensor host =
-        tensor.is_copy ? device_copies.copy(part.path, part.rows, tensor.changes_at_once) : part.rows;
-    tensor.values = values_of(host);
+    tensor.is_copy = is_on_device(part);
+    tensor.values = values_of(tensor.is_copy ? *copy++ : part.rows);
     live.owners.push_back(std::make_shared<const at::Tensor>(part.rows));
   }
   return live;

@@ -17,6 +17,6 @@ namespace rollcall::checkpoint {
 
 /// Allocates the memory into which a save of such `parts` copies from a GPU, so that no save waits for it: page-locking
 /// memory takes longer than copying into it.
-void make_room(const StateParts& parts, DeviceCopies& device_copies);
+void make_room(const StateParts& parts, const std::set<std::string>& parameter_keys, DeviceCopies& device_copies);
 
 }  // namespace rollcall::checkpoint

@@ -102,27 +102,27 @@ format::TensorView view_of(const TensorPart& part, const at::Tensor& host) {
   return view;
 }
 
-namespace {
-
-at::Tensor rows_on_host(const TensorPart& part, DeviceCopies& device_copies) {
-  if (!part.rows.defined()) {
-    return {};
-  }
-  return part.rows.is_cpu() ? part.rows.contiguous()
-                            : device_copies.copy(part.path, part.rows, /*changes_at_once=*/true);
+bool is_on_device(const TensorPart& part) {
+  return part.rows.defined() && !part.rows.is_cpu() && part.rows.numel() > 0;
 }
 
-}  // namespace
-
 HostContent on_host(const StateParts& parts, DeviceCopies& device_copies) {
+  std::vector<DeviceCopies::Source> sources;
+  for (const TensorPart& part : parts.tensors) {
+    if (is_on_device(part)) {
+      sources.push_back({part.rows, /*changes_at_once=*/true});
+    }
+  }
+  const std::vector<at::Tensor> copies = device_copies.copy(sources);
+  device_copies.wait();
   HostContent host;
   host.content.values = parts.values;
+  auto copy = copies.begin();
   for (const TensorPart& part : parts.tensors) {
-    const at::Tensor rows = rows_on_host(part, device_copies);
-    host.content.tensors.push_back(view_of(part, rows));
-    host.held.push_back(rows);
+    const at::Tensor rows = is_on_device(part) ? *copy++ : part.rows;
+    host.held.push_back(rows.defined() && rows.is_cpu() ? rows.contiguous() : at::Tensor());
+    host.content.tensors.push_back(view_of(part, host.held.back()));
   }
-  device_copies.wait();
   return host;
 }
 

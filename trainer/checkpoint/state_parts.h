@@ -76,8 +76,11 @@ struct HostContent {
   std::vector<at::Tensor> held;
 };
 
+/// Returns whether a save writes rows of the part that are on a device, so that they must be copied.
+[[nodiscard]] bool is_on_device(const TensorPart& part);
+
 /// Returns the parts in row-major order on the host, copied only if they are not so already. Tensors of a GPU are
-/// copied by `device_copies`; the host waits once for all of them, and its next copies overwrite them.
+/// copied by `device_copies`; the host waits once for all of them, and its next copies may overwrite them.
 [[nodiscard]] HostContent on_host(const StateParts& parts, DeviceCopies& device_copies);
 
 /// Returns a checkpoint writer's view of a part whose rows are in `host`, contiguous.

@@ -4,6 +4,7 @@
 
 #include "tests/trainer/checkpoint/format/sample_content.h"
 #include "trainer/torch.h"
+#include "trainer/train/process.h"
 
 namespace rollcall::train {
 namespace {
@@ -55,7 +56,8 @@ TEST(CheckpointWriter, BackgroundSaveHoldsItsOwnStepIfTheUpdateWaits) {
     writer.before_update();
     model.parameter.fill_(number);
     ASSERT_TRUE(writer.may_save(Urgency::Due, false));
-    ASSERT_TRUE(writer.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
+    ASSERT_TRUE(
+        writer.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due, seconds_now()));
   }
   model.statistic.fill_(4);
   writer.before_update();
@@ -95,7 +97,8 @@ TEST(CheckpointWriter, ReplicatingToAPeerSkipsNoFileSave) {
     ASSERT_EQ(reports.size(), 1U);
     EXPECT_TRUE(reports[0].outcome.written);
     EXPECT_EQ(reports[0].copied_bytes, checkpoint::bytes_of(model.parts()));
-    EXPECT_TRUE(writer.save({.folder = folder.path(), .step = 2}, model.parts(), {"weight"}, Urgency::Due));
+    EXPECT_TRUE(
+        writer.save({.folder = folder.path(), .step = 2}, model.parts(), {"weight"}, Urgency::Due, seconds_now()));
     EXPECT_FALSE(writer.may_save(Urgency::MaySkip, true));
     writer.finish_save();
     EXPECT_TRUE(writer.saved_once());
@@ -112,7 +115,8 @@ TEST(CheckpointWriter, GivesUpAtTheLimitOfConsecutiveFailures) {
     if (fails) {
       std::filesystem::create_directories(folder.file(checkpoint_name(step)) + "/in the way");
     }
-    EXPECT_TRUE(writer.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
+    EXPECT_TRUE(
+        writer.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due, seconds_now()));
     return writer.gave_up();
   };
   EXPECT_FALSE(save(1, true));

@@ -104,7 +104,7 @@ Result<void> BackgroundSaver::start(std::int64_t step, LiveContent live, Write w
   writer_.start([this, step, started, write = std::move(write)] {
     snapshot_.wait_copied();
     copier_.wait();
-    const Result<void> arrived = snapshot_.wait_arrived();
+    const Result<void> arrived = snapshot_.take_arrived();
     snapshot_.release();
     outcome_ = write_with_retries(
         step, policy_, [&] { return arrived ? write(snapshot_.content()) : arrived; },

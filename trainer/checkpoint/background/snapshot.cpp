@@ -18,7 +18,12 @@ std::size_t bytes_of(const LiveTensor& tensor) {
   return tensor.values.data == nullptr ? 0 : format::total_bytes(tensor.values);
 }
 
-std::size_t bytes_to_copy(const LiveTensor& tensor) { return tensor.is_copy ? 0 : bytes_of(tensor); }
+/// Returns whether the copy of a device's memory is written as it is.
+bool is_final(const LiveTensor& tensor) {
+  return tensor.is_copy && format::is_contiguous(tensor.values.sizes, tensor.values.strides);
+}
+
+std::size_t bytes_to_copy(const LiveTensor& tensor) { return is_final(tensor) ? 0 : bytes_of(tensor); }
 
 }  // namespace
 
@@ -49,6 +54,7 @@ Result<void> Snapshot::begin(LiveContent live) {
   content_.tensors.clear();
   content_.values = std::move(live.values);
   rest_.clear();
+  arrived_.clear();
   next_ = 0;
   copied_ = 0;
   owners_ = std::move(live.owners);
@@ -57,12 +63,14 @@ Result<void> Snapshot::begin(LiveContent live) {
   for (LiveTensor& tensor : live.tensors) {
     const std::span<std::byte> to(free, bytes_to_copy(tensor));
     free += padded(to.size());
-    tensor.view.bytes = tensor.is_copy ? std::span(tensor.values.data, bytes_of(tensor)) : to;
+    tensor.view.bytes = is_final(tensor) ? std::span(tensor.values.data, bytes_of(tensor)) : to;
     content_.tensors.push_back(std::move(tensor.view));
     if (to.empty()) {
       continue;
     }
-    if (tensor.changes_at_once) {
+    if (tensor.is_copy) {
+      arrived_.push_back({std::move(tensor.values), to});
+    } else if (tensor.changes_at_once) {
       format::copy_row_major(tensor.values, to);
     } else {
       rest_.push_back({std::move(tensor.values), to});
@@ -79,6 +87,14 @@ void Snapshot::copy_rest() {
     }
   }
   wait_copied();
+}
+
+Result<void> Snapshot::take_arrived() {
+  RETURN_IF_ERROR(wait_arrived_ ? wait_arrived_() : Result<void>());
+  for (const Copy& copy : arrived_) {
+    format::copy_row_major(copy.from, copy.to);
+  }
+  return {};
 }
 
 void Snapshot::wait_copied() const {

@@ -20,7 +20,7 @@ struct LiveTensor {
   format::TensorView view;      ///< its description in the checkpoint, without bytes
   format::StridedBytes values;  ///< `data` null: this rank writes nothing of it
   bool changes_at_once = true;  ///< false: unchanged until the optimizer's next step
-  bool is_copy = false;         ///< already a contiguous copy of a device's memory, complete or in progress
+  bool is_copy = false;         ///< already a copy of a device's memory, complete or in progress
 };
 
 /// This rank's part of a checkpoint, not copied yet.
@@ -46,11 +46,12 @@ class Snapshot {
   void copy_rest();
   /// Waits for the copy without helping.
   void wait_copied() const;
-  /// Waits for the copies from a device. Errors: the device's.
-  [[nodiscard]] Result<void> wait_arrived() const { return wait_arrived_ ? wait_arrived_() : Result<void>(); }
-  /// Releases the training's memory. Call it after copy_rest() and wait_arrived().
+  /// Waits for the copies from a device, and copies those that are not row-major once more. Call it once, on any
+  /// thread. Errors: the device's.
+  [[nodiscard]] Result<void> take_arrived();
+  /// Releases the training's memory. Call it after copy_rest() and take_arrived().
   void release() { owners_.clear(); }
-  /// Returns the content, which is complete after copy_rest() and wait_arrived() and valid until the next begin().
+  /// Returns the content, which is complete after copy_rest() and take_arrived() and valid until the next begin().
   [[nodiscard]] const format::Content& content() const { return content_; }
   /// Returns the bytes of memory that are held.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
@@ -70,6 +71,7 @@ class Snapshot {
   std::size_t capacity_ = 0;
   format::Content content_;
   std::vector<Copy> rest_;
+  std::vector<Copy> arrived_;           ///< of a device's memory, with its strides
   std::atomic<std::size_t> next_{0};    ///< index in `rest_`
   std::atomic<std::size_t> copied_{0};  ///< number of tensors of `rest_`
   std::vector<std::shared_ptr<const void>> owners_;

@@ -153,7 +153,7 @@ bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
 }
 
 Result<void> CheckpointWriter::save(background::Destination destination, const checkpoint::StateParts& parts,
-                                    const std::set<std::string>& parameter_keys, Urgency urgency) {
+                                    const std::set<std::string>& parameter_keys, Urgency urgency, double begun) {
   begun_ = {};
   RETURN_IF_ERROR(group());
   if (!saved_once_) {
@@ -161,15 +161,17 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
     destination.staging_cleared = staging_cleared_;
   }
   if (!saver_ || urgency == Urgency::Final) {
-    Result<void> written = write_now(destination, parts);
+    Result<void> written = write_now(destination, parts, begun);
     return urgency == Urgency::Final ? written : Result<void>();
   }
-  const Stopwatch stall(begun_.stall_seconds);
   const std::int64_t step = destination.step;
-  return saver_->start(step, checkpoint::live_content(parts, parameter_keys, device_copies_),
-                       [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
-                         return commit(destination, content);
-                       });
+  Result<void> started =
+      saver_->start(step, checkpoint::live_content(parts, parameter_keys, device_copies_),
+                    [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
+                      return commit(destination, content);
+                    });
+  begun_.stall_seconds = seconds_now() - begun;
+  return started;
 }
 
 Result<void> CheckpointWriter::commit(const background::Destination& destination,
@@ -182,19 +184,16 @@ Result<void> CheckpointWriter::commit(const background::Destination& destination
 }
 
 Result<void> CheckpointWriter::write_now(const background::Destination& destination,
-                                         const checkpoint::StateParts& parts) {
-  background::SaveOutcome outcome;
-  {
-    const Stopwatch stall(begun_.stall_seconds);
-    const checkpoint::HostContent host = checkpoint::on_host(parts, device_copies_);
-    outcome = background::write_with_retries(
-        destination.step, retry_policy(config_), [&] { return commit(destination, host.content); },
-        [](std::chrono::duration<double> length) {
-          std::this_thread::sleep_for(length);
-          return true;
-        });
-  }
+                                         const checkpoint::StateParts& parts, double begun) {
+  const checkpoint::HostContent host = checkpoint::on_host(parts, device_copies_);
+  background::SaveOutcome outcome = background::write_with_retries(
+      destination.step, retry_policy(config_), [&] { return commit(destination, host.content); },
+      [](std::chrono::duration<double> length) {
+        std::this_thread::sleep_for(length);
+        return true;
+      });
   Result<void> written = outcome.written;
+  begun_.stall_seconds = seconds_now() - begun;
   note(std::move(outcome));
   return written;
 }
@@ -227,7 +226,9 @@ Result<void> CheckpointWriter::replicate_to_peer(const checkpoint::PartName& nam
   return {};
 }
 
-void CheckpointWriter::make_room(const checkpoint::StateParts& parts) { checkpoint::make_room(parts, device_copies_); }
+void CheckpointWriter::make_room(const checkpoint::StateParts& parts, const std::set<std::string>& parameter_keys) {
+  checkpoint::make_room(parts, parameter_keys, device_copies_);
+}
 
 void CheckpointWriter::before_update() {
   if (saver_) {

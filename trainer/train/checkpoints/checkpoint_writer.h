@@ -30,7 +30,9 @@ enum class Urgency {
 /// The outcome of a save and its cost.
 struct SaveReport {
   checkpoint::background::SaveOutcome outcome;
-  double stall_seconds = 0;  ///< seconds that the training waited for it
+  /// Seconds that steps waited for it: from the end of the step before it (on a device, when that has computed it) to
+  /// the begin of the next one, and again before that one's update.
+  double stall_seconds = 0;
   /// Bytes of this rank's part if it went to a peer's memory; else unset.
   std::optional<std::uint64_t> copied_bytes = {};
 };
@@ -53,13 +55,13 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   /// Saves `parts`. The training may change its tensors after before_update() has returned; tensors that are neither in
-  /// `parameter_keys` nor of the optimizer may change at once. Call it only after may_save() has returned true. Errors:
-  /// with Urgency::Final the error of the last try; otherwise only that there is no memory for a copy.
+  /// `parameter_keys` nor of the optimizer may change at once. Call it only after may_save() has returned true.
+  /// `begun`: seconds_now() at which the training began to wait for it. Errors: with Urgency::Final the error of the
+  /// last try; otherwise only that there is no memory for a copy.
   [[nodiscard]] Result<void> save(checkpoint::background::Destination destination, const checkpoint::StateParts& parts,
-                                  const std::set<std::string>& parameter_keys, Urgency urgency);
+                                  const std::set<std::string>& parameter_keys, Urgency urgency, double begun);
   /// Does the same as save(), but into the memory of this rank and its peer (PeerReplicas::replicate()) instead of a
-  /// file; always Urgency::MaySkip. `begun`: seconds_now() at which the training began to wait for it. Errors: a peer
-  /// was lost.
+  /// file; always Urgency::MaySkip. Errors: a peer was lost.
   [[nodiscard]] Result<void> replicate_to_peer(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
                                                const std::set<std::string>& parameter_keys, PeerReplicas& copies,
                                                double begun);
@@ -88,7 +90,7 @@ class CheckpointWriter {
 
   /// Allocates the page-locked memory that a save of such `parts` needs if they are on a device. c10::Error: there is
   /// none.
-  void make_room(const checkpoint::StateParts& parts);
+  void make_room(const checkpoint::StateParts& parts, const std::set<std::string>& parameter_keys);
   /// Waits until the optimizer may change the parameters. Call it before each step of the optimizer.
   void before_update();
   [[nodiscard]] bool under_way() const { return saver_ && saver_->busy(); }
@@ -112,7 +114,7 @@ class CheckpointWriter {
   [[nodiscard]] Result<void> commit(const checkpoint::background::Destination& destination,
                                     const checkpoint::format::Content& content) const;
   [[nodiscard]] Result<void> write_now(const checkpoint::background::Destination& destination,
-                                       const checkpoint::StateParts& parts);
+                                       const checkpoint::StateParts& parts, double begun);
 
   const config::CheckpointConfig& config_;
   const JobContext& context_;

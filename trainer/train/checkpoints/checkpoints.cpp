@@ -210,6 +210,7 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
   if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks have the same outcomes here
     return writer_.last_failure();
   }
+  const double begun = seconds_now();
   RETURN_IF_ERROR(best_.is_about_to_be_saved(progress.global_step) ? Result<void>() : best_.settle(progress));
   ASSIGN_OR_RETURN(const checkpoint::StateParts parts, parts_to_save(progress, true));
   checkpoint::background::Destination destination{.folder = config_.checkpoint.load.folder,
@@ -223,7 +224,7 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
     };
   }
   RETURN_IF_ERROR(
-      writer_.save(std::move(destination), parts, {parameter_keys_.begin(), parameter_keys_.end()}, urgency));
+      writer_.save(std::move(destination), parts, {parameter_keys_.begin(), parameter_keys_.end()}, urgency, begun));
   return true;
 }
 
@@ -255,7 +256,7 @@ void Checkpoints::make_room(const checkpoint::Progress& progress) {
     return;
   }
   if (const auto parts = checkpoint::collect(state_of(progress), context_.rank, context_.world_size)) {
-    writer_.make_room(*parts);
+    writer_.make_room(*parts, {parameter_keys_.begin(), parameter_keys_.end()});
     has_room_ = true;
   }  // otherwise a save reports the error
 }

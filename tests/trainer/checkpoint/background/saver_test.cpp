@@ -124,6 +124,28 @@ TEST(BackgroundSaver, WritesDeviceCopiesAfterTheyArrive) {
   EXPECT_TRUE(outcome->written) << outcome->written.error().message();
 }
 
+TEST(BackgroundSaver, WritesDeviceCopiesOfOtherStridesRowMajor) {
+  BackgroundSaver saver(kAtOnce);
+  std::vector<float> host(6, -1);  // rows of two, in the order of columns
+  LiveContent live;
+  live.tensors.push_back(Training::tensor("/model/weight", host, false));
+  live.tensors[0].values.sizes = live.tensors[0].view.shape = {3, 2};
+  live.tensors[0].values.strides = {1, 3};
+  live.tensors[0].is_copy = true;
+  live.wait_arrived = [&] {
+    host = {0, 2, 4, 1, 3, 5};
+    return Result<void>();
+  };
+  ASSERT_TRUE(saver.start(1, std::move(live), [&](const format::Content& content) {
+    const std::vector<float> expected{0, 1, 2, 3, 4, 5};
+    const bool right = std::ranges::equal(content.tensors.at(0).bytes, std::as_bytes(std::span(expected)));
+    return right ? Result<void>() : fail("checkpoint", "", "is not row-major", "", ErrorKind::Internal);
+  }));
+  saver.wait();
+  const auto outcome = saver.take_outcome();
+  EXPECT_TRUE(outcome->written) << outcome->written.error().message();
+}
+
 TEST(BackgroundSaver, WritesNothingIfADeviceCopyFailed) {
   BackgroundSaver saver(kAtOnce);
   const Training training;
