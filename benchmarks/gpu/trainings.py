@@ -86,7 +86,8 @@ class Trainings:
         folder.mkdir(exist_ok=True)
         threads = {"OMP_NUM_THREADS": "1"} if device == "cpu" else {}  # a small model: more would only wait for each other
         self._machine.run("rollcall-train", *TRAINING, f"--max-steps={steps}", *more, f"--data={self._machine.bundle / 'images.h5'}",
-                          f"--device={device}", f"--checkpoint-dir={folder}", seconds=self._budget.limit(180), **threads)
+                          f"--device={device}", "--image-dtype=float32",  # as CPUs have them
+                          f"--checkpoint-dir={folder}", seconds=self._budget.limit(180), **threads)
         return losses_of(folder)
 
     def _differences(self, a, b, step=STEPS):

@@ -123,10 +123,6 @@ Result<data::LoaderOptions> loader_options(const Settings& settings) {
   options.batch_size = settings.integer("batch-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
   ASSIGN_OR_RETURN(options.growth, image_size_schedule(settings));
-  const std::string& type = settings.text("image-dtype");
-  options.pixel_type = type == "uint8"      ? data::PixelType::UInt8
-                       : type == "bfloat16" ? data::PixelType::BFloat16
-                                            : data::PixelType::Float32;
   options.decode = {.apply_orientation = settings.on("exif-orientation"), .dct_scaling = settings.on("dct-scaling")};
   options.seed = seed_of(settings);
   // A file server that fails for a moment would change what an exact training comes to.
@@ -135,6 +131,13 @@ Result<data::LoaderOptions> loader_options(const Settings& settings) {
                         : exact                                ? data::BadSamples::SkipDamaged
                                                                : data::BadSamples::Skip;
   return options;
+}
+
+std::optional<data::PixelType> pixel_type(const std::string& name) {
+  return name == "auto"       ? std::nullopt
+         : name == "uint8"    ? std::optional(data::PixelType::UInt8)
+         : name == "bfloat16" ? std::optional(data::PixelType::BFloat16)
+                              : std::optional(data::PixelType::Float32);
 }
 
 std::optional<int> workers(const Settings& settings, const char* setting) {
@@ -172,6 +175,7 @@ Result<DataConfig> make_data_config(const Settings& settings, const Environment&
                     .balanced = settings.text("sampling") == "balanced",
                     .global_batch = settings.integer("global-batch"),
                     .loading = std::move(loading),
+                    .pixel_type = pixel_type(settings.text("image-dtype")),
                     .train_workers = workers(settings, "train-num-workers"),
                     .valid_workers = workers(settings, "valid-num-workers"),
                     .index_folder = std::move(index_folder),

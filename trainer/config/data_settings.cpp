@@ -67,10 +67,12 @@ constexpr std::array kDataSettings{
             "Mean of each channel that images are normalised with, as (value / 255 - mean) / std", "Data"},
     Setting{"std", Kind::List, "0.229,0.224,0.225", "R,G,B",
             "Standard deviation of each channel that images are normalised with", "Data"},
-    Setting{"image-dtype", Kind::Choice, "float32", "float32|bfloat16|uint8",
-            "Type of images in memory and in copies to the device. bfloat16 takes half the memory of float32, "
-            "uint8 a quarter. uint8 images are normalised where the model computes",
-            "Data"},
+    Setting{
+        "image-dtype", Kind::Choice, "auto", "auto|uint8|bfloat16|float32",
+        "Type of images in memory and in copies to the device. bfloat16 takes half the memory of float32, "
+        "uint8 a quarter. uint8 images are normalised where the model computes. auto: float32 on CPUs, uint8 on "
+        "a GPU. Random values of --random-erase do not fit uint8: then bfloat16 with --precision=bf16, else float32",
+        "Data"},
     Setting{"last-batch", Kind::Choice, "drop", "drop|pad",
             "What to do with images that do not fill a global batch of training. drop: leave them out. pad: fill "
             "the batch from the epoch's beginning, as torch's DistributedSampler does",

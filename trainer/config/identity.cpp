@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -149,8 +151,10 @@ std::vector<Change> changes(std::string_view then, const settings::Settings& now
   return compare(then, now, [&](const settings::Setting& setting, const std::string& one, const std::string& other) {
     const bool other_kernels =
         (setting.name == "channels-last" || setting.name == "own-kernels") && now.text("elastic-exact") != "0";
+    const bool default_type = setting.name == "image-dtype" &&
+                              std::set{one, other} == std::set<std::string>{"auto", "float32"};  // of earlier versions
     const bool free = may_change(setting.name) && !ends_schedule(setting.name, now) && !other_kernels;
-    return free || same_value(setting, one, other);
+    return free || default_type || same_value(setting, one, other);
   });
 }
 

@@ -45,7 +45,8 @@ struct DataConfig {
   bool balanced = false;          ///< --sampling=balanced
   std::int64_t global_batch = 0;  ///< images per step as given, see apply_global_batch(); 0: not given
   data::LoaderOptions loading{};  ///< for both loaders; workers and pinned memory depend on the machine
-  std::optional<int> train_workers = std::nullopt;  ///< unset: as many as the machine has free CPUs for
+  std::optional<data::PixelType> pixel_type = std::nullopt;  ///< unset: by the device
+  std::optional<int> train_workers = std::nullopt;           ///< unset: as many as the machine has free CPUs for
   std::optional<int> valid_workers = std::nullopt;
   std::string index_folder;           ///< folder for the indices of the data; empty: none
   std::int64_t benchmark_epochs = 3;  ///< passes of --benchmark-data

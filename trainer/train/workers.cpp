@@ -19,7 +19,7 @@ namespace {
 
 /// Returns the bytes of a batch. Page-locked memory is allocated in powers of two (ATen/core/CachingHostAllocator.h).
 std::uint64_t bytes_of_batch(const data::LoaderOptions& options) {
-  const auto size = static_cast<std::uint64_t>(options.image_size);
+  const auto size = static_cast<std::uint64_t>(std::max(options.image_size, options.pinned ? options.room_size : 0));
   const std::uint64_t bytes =
       static_cast<std::uint64_t>(options.batch_size) * 3 * size * size * data::bytes_of(options.pixel_type);
   return options.pinned ? std::bit_ceil(bytes) : bytes;
@@ -56,14 +56,16 @@ std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& nea
 }
 
 std::uint64_t bytes_read_ahead(const data::LoaderOptions& options) {
-  const int batches = options.workers * options.prefetch + (options.workers == 0 ? 2 : 1) + options.held;
-  return static_cast<std::uint64_t>(batches) * bytes_of_batch(options);
+  return static_cast<std::uint64_t>(options.batches_in_memory()) * bytes_of_batch(options);
 }
 
 int most_workers(const NodeShare& share, const data::LoaderOptions& options) {
-  const std::uint64_t batches = share.memory / 8 / bytes_of_batch(options);
-  const std::uint64_t fit = batches == 0 ? 0 : (batches - 1) / static_cast<std::uint64_t>(options.prefetch);
-  return static_cast<int>(std::clamp<std::uint64_t>(fit, 1, share.cpus));
+  data::LoaderOptions with = options;
+  with.workers = static_cast<int>(share.cpus);
+  while (with.workers > 1 && bytes_read_ahead(with) > share.memory / 8) {
+    with.workers -= 1;
+  }
+  return with.workers;
 }
 
 int workers_at_first(std::optional<int> asked, const NodeShare& share, const data::LoaderOptions& options) {

@@ -35,7 +35,7 @@ struct NodeShare {
 [[nodiscard]] std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& near, int workers,
                                                          std::uint32_t sharing);
 
-/// Returns the bytes of the batches that a loader reads ahead: its ring of workers * prefetch + 1 batches.
+/// Returns the bytes of the images of LoaderOptions::batches_in_memory().
 [[nodiscard]] std::uint64_t bytes_read_ahead(const data::LoaderOptions& options);
 
 /// Returns the highest number of workers that auto uses: one for each CPU, as long as their batches fit into an eighth

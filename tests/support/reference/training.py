@@ -13,7 +13,7 @@ DEFAULTS = {
     "data": "", "fake-size": 1000, "image-size": 224, "image-size-schedule": "none", "valid-image-size": 0, "valid-resize": 0,
     "interpolation": "bilinear", "crop-scale-min": 0.08, "crop-scale-max": 1.0,
     "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0,
-    "valid-flip": False, "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "float32",
+    "valid-flip": False, "mean": "0.485,0.456,0.406", "std": "0.229,0.224,0.225", "image-dtype": "auto",
     "last-batch": "drop", "repeated-augmentation": 1,
     "shuffle-window": 0, "sampling": "shuffle", "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2,
     "randaugment-magnitude": 9, "randaugment-mstd": 0.5, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0,

@@ -62,6 +62,11 @@ TEST(Identity, EverySettingEitherDefinesTheTrainingOrMayChange) {
   }
 }
 
+TEST(Identity, ImagesOfEarlierVersionsHaveTheDefaultType) {
+  EXPECT_THAT(options(changes(json({{"image-dtype", "float32"}}), with({}))), IsEmpty());
+  EXPECT_THAT(options(changes(json({{"image-dtype", "uint8"}}), with({}))), ElementsAre("--image-dtype"));
+}
+
 TEST(Identity, ElasticExactAlsoPinsChannelsLastAndOwnKernels) {
   const std::string before = json({{"elastic-exact", "4"}});
   for (const char* const name : {"channels-last", "own-kernels"}) {

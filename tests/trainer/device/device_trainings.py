@@ -3,8 +3,9 @@ import trainer_ranks
 from trainer_ranks import SMALL
 
 STAND_IN = "--device=stand_in"
+# With the type of images that CPUs have by default, so that bits can be compared.
 DATA = ("--data=fake", "--fake-size=100", *SMALL, "--image-size=16", "--train-num-workers=2", "--lr=0.01", "--epochs=2",
-        "--valid-epochs=1", "--log-steps=1", "--checkpoint-epochs=1", "--keep-last=9")
+        "--valid-epochs=1", "--log-steps=1", "--checkpoint-epochs=1", "--keep-last=9", "--image-dtype=float32")
 RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--stochastic-depth=0.3", "--dropout=0.2",
           "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
 GRAPH = "--cuda-graph=on"

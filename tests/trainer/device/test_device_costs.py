@@ -4,7 +4,8 @@ import json
 import pytest
 
 import trainer_ranks
-from device_trainings import DATA, STAND_IN, counts, last
+from device_trainings import DATA, RANDOM, STAND_IN, counts, last
+from trainer_ranks import differences, records
 
 h5py = pytest.importorskip("h5py")
 
@@ -77,3 +78,35 @@ def test_the_stall_of_a_save_is_all_that_lies_between_two_steps(tmp_path, mode, 
     """A save waits once for the device, to see whether all is finite, and ranks wait for each other."""
     found = stalls(tmp_path, f"--checkpoint-mode={mode}", ranks=ranks, slow=slow)
     assert set(found) == {4, 8, 12} and min(found.values()) >= WAIT_MS / 1000
+
+
+BATCH, SIZE = 16, 64
+PLACE = 1 << 20  # for a batch of float32: as many bytes as it has, up to a power of two
+assert PLACE / 2 < BATCH * SIZE * SIZE * 3 * 4 <= PLACE
+SMALL_PARTS = PLACE / 10  # labels and what is like them
+
+
+@pytest.mark.parametrize("options, validations", [(("--valid-epochs=0", "--max-steps=12"), 0), (("--max-steps=36",), 2),
+                                                  (("--max-steps=12",), 1)],
+                         ids=["training", "two epochs", "batches left"])
+def test_workers_make_page_locked_memory_for_eight_batches(tmp_path, options, validations):
+    """Once for training and validation. A training that ends in the middle of an epoch has read its next batches then."""
+    of_rank, = counted(tmp_path, f"--batch-size={BATCH}", f"--image-size={SIZE}", "--prefetch=4", "--train-num-workers=6",
+                       "--valid-num-workers=6", "--fake-size=600", "--checkpoint-epochs=0", "--keep-best=0", *options, ranks=1)
+    by_workers = of_rank["page_locked_bytes"] - of_rank["page_locked_by_main"]
+    assert 8 * PLACE <= by_workers < 8 * PLACE + SMALL_PARTS
+    assert len(records(tmp_path, "validation")) == validations
+
+
+ERASES = ("--random-erase=0.9", "--random-erase-value=random")
+
+
+@pytest.mark.parametrize("options, dtype", [((), "uint8"), (RANDOM, "uint8"), ((*ERASES, "--precision=bf16"), "bfloat16"), (ERASES, "float32")],
+                         ids=["plain", "mixing", "noise in bf16", "noise"])
+def test_images_are_uint8_on_a_device_unless_they_have_random_values(tmp_path, options, dtype):
+    locked = {}
+    for given in {"auto", dtype, "float32"}:
+        of_rank, = counted(tmp_path / given, f"--image-dtype={given}", "--epochs=1", "--optimizer=sgd", *options, ranks=1)
+        locked[given] = of_rank["page_locked_bytes"]
+    assert locked["auto"] == locked[dtype] and (locked["auto"] < locked["float32"] or dtype == "float32")
+    assert differences(last(tmp_path / "auto"), last(tmp_path / dtype)) == []

@@ -11,6 +11,7 @@
 
 #include "runtime/base/this_process.h"
 #include "tests/support/temporary_folder.h"
+#include "trainer/data/loader/device_prefetcher.h"
 
 namespace rollcall::train {
 namespace {
@@ -94,6 +95,28 @@ TEST(BytesReadAhead, EqualTheSizeOfTheRingBuffers) {
   EXPECT_EQ(bytes_read_ahead(options), kBatch);
   options.pinned = true;  // of powers of two
   EXPECT_EQ(bytes_read_ahead(options), std::bit_ceil(kBatch / 2) * 2);
+}
+
+TEST(BytesReadAhead, AreOfEightBatchesInPageLockedMemory) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  data::LoaderOptions options{.workers = 15,
+                              .batch_size = 256,
+                              .pixel_type = data::PixelType::UInt8,
+                              .pinned = true,
+                              .held = data::DevicePrefetcher::kInFlight};
+  EXPECT_EQ(bytes_read_ahead(options), 8 * 64 * kMiB);  // 36.75 MiB each, of powers of two
+  EXPECT_EQ(most_workers({16, 1, 8 * 512 * kMiB}, options), 16);
+  options.room_size = 288;
+  EXPECT_EQ(bytes_read_ahead(options), 8 * 64 * kMiB);
+  options.room_size = 320;
+  EXPECT_EQ(bytes_read_ahead(options), 8 * 128 * kMiB);
+  options.workers = 1;
+  EXPECT_EQ(options.batches_in_memory(), 5);
+  options.workers = 15;
+  options.batch_size = 4;  // 30 images, and one batch more
+  EXPECT_EQ(options.batches_ahead(), 9);
+  options.batch_size = 1;
+  EXPECT_EQ(options.batches_ahead(), 30);
 }
 
 NodeShare share(const char* cpus_on_node, std::uint32_t ranks, bool on_gpu = false) {

@@ -29,8 +29,9 @@ BatchSlot::BatchSlot(const LoaderOptions& options, const LabelSets* sets)
 
 void BatchSlot::make_tensors() {
   const auto like = at::TensorOptions().pinned_memory(options_.pinned);
-  images_ = at::empty({options_.batch_size, 3, options_.image_size, options_.image_size},
-                      like.dtype(scalar_type(options_.pixel_type)), at::MemoryFormat::ChannelsLast);
+  const std::int64_t size = options_.pinned ? std::max(options_.image_size, options_.room_size) : options_.image_size;
+  images_ = at::empty({options_.batch_size, 3, size, size}, like.dtype(scalar_type(options_.pixel_type)),
+                      at::MemoryFormat::ChannelsLast);
   const auto new_labels = [&] {
     return sets_ == nullptr ? at::zeros({options_.batch_size}, like.dtype(at::kLong))
                             : at::zeros({options_.batch_size, sets_->width()}, like.dtype(at::kFloat));
@@ -49,19 +50,29 @@ void BatchSlot::make_tensors() {
     second_label_values_ = second_labels_.defined() ? second_labels_.data_ptr<std::int64_t>() : nullptr;
   }
   counted_values_ = counted_.data_ptr<bool>();
+  set_image_size();
 }
 
 void BatchSlot::open(const Sampler& sampler, std::int64_t step) {
   const auto held_elsewhere = [](const at::Tensor& tensor) { return tensor.defined() && !is_ours_alone(tensor); };
-  if (!images_.defined() || held_elsewhere(images_) || held_elsewhere(labels_) || held_elsewhere(second_labels_) ||
-      held_elsewhere(counted_)) {
-    make_tensors();
-  }
   step_ = step;
   epoch_ = sampler.epoch();
-  image_size_ = options_.growth.size(epoch_, options_.image_size);
-  images_.resize_({options_.batch_size, 3, image_size_, image_size_},
-                  at::MemoryFormat::ChannelsLast);  // its memory stays
+  {
+    const std::lock_guard lock(making_);
+    image_size_ = options_.growth.size(epoch_, options_.image_size);
+    if (!images_.defined() || held_elsewhere(images_) || held_elsewhere(labels_) || held_elsewhere(second_labels_) ||
+        held_elsewhere(counted_)) {
+      has_memory_ = false;
+    } else {
+      set_image_size();
+    }
+    not_made_ = nullptr;
+    is_open_ = true;
+    if (!options_.pinned && !has_memory_) {
+      make_tensors();
+      has_memory_ = true;
+    }
+  }
   position_ = sampler.first_position(step);
   samples_ = sampler.batch(step);
   assert(static_cast<std::int64_t>(samples_.size()) <= options_.batch_size);
@@ -76,10 +87,53 @@ void BatchSlot::open(const Sampler& sampler, std::int64_t step) {
   unread_.store(options_.batch_size, std::memory_order_release);
 }
 
+void BatchSlot::set_image_size() {
+  images_.resize_({options_.batch_size, 3, image_size_, image_size_},
+                  at::MemoryFormat::ChannelsLast);  // its memory stays
+}
+
+void BatchSlot::make_memory_under_lock() noexcept {
+  if (has_memory_ || !is_open_ || not_made_) {
+    return;
+  }
+  try {
+    make_tensors();
+    has_memory_.store(true, std::memory_order_release);
+  } catch (...) {
+    not_made_ = std::current_exception();
+  }
+}
+
+/// Makes the memory, or waits for the thread that does.
+void BatchSlot::make_memory() noexcept {
+  if (!has_memory()) {
+    const std::lock_guard lock(making_);
+    make_memory_under_lock();
+  }
+}
+
+void BatchSlot::offer_memory() noexcept {
+  if (const std::unique_lock lock(making_, std::try_to_lock); lock) {
+    make_memory_under_lock();
+  }
+}
+
+void BatchSlot::release() {
+  const std::lock_guard lock(making_);
+  is_open_ = false;
+  has_memory_ = false;
+  for (at::Tensor* const tensor : {&images_, &labels_, &second_labels_, &counted_}) {
+    tensor->reset();
+  }
+}
+
 void BatchSlot::read(std::int64_t i, const Dataset& dataset, Workspace& workspace) noexcept {
   const auto sample = static_cast<std::size_t>(i);
   if (sample < samples_.size() && !cancelled_.load(std::memory_order_relaxed)) {
-    read_sample(sample, dataset, workspace);
+    make_memory();
+    if (has_memory()) {
+      read_sample(sample, dataset, workspace);
+    }
   }
   // acq_rel: the thread that counts down to zero sees what all others have written.
   if (unread_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -122,7 +176,11 @@ std::optional<std::size_t> BatchSlot::next_good(std::size_t i) const {
 
 /// Runs in the thread that read the last sample.
 void BatchSlot::complete() noexcept {
-  if (!cancelled_.load(std::memory_order_relaxed) && replace_bad_samples() && options_.mixing.mixes_batches()) {
+  if (cancelled_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  make_memory();  // there was no sample
+  if (has_memory() && replace_bad_samples() && options_.mixing.mixes_batches()) {
     mix();
   }
 }
@@ -192,6 +250,9 @@ void BatchSlot::write_rows() {
 void BatchSlot::wait() const { ready_.wait(false, std::memory_order_acquire); }
 
 Result<Batch> BatchSlot::take() {
+  if (not_made_) {
+    std::rethrow_exception(not_made_);
+  }
   if (failure_) {
     return *failure_;
   }

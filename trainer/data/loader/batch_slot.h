@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -18,7 +20,7 @@ namespace rollcall::data {
 ///
 /// The consumer opens the slot, any threads read its samples, each sample once, and the thread that reads the last one
 /// completes the batch. Then the consumer takes it. There is no lock: samples use disjoint memory, and a countdown
-/// hands the slot over.
+/// hands the slot over. Only page-locked memory, which takes long to make, is made by the threads that read, under one.
 class BatchSlot {
  public:
   /// `sets` outlives the slot; null: each sample has one class.
@@ -26,14 +28,21 @@ class BatchSlot {
 
   /// Called by the consumer after the previous batch was taken or cancelled: starts a batch for a step of the sampler.
   void open(const Sampler& sampler, std::int64_t step);
+  /// Called by any thread: returns whether an open slot has its memory.
+  [[nodiscard]] bool has_memory() const { return has_memory_.load(std::memory_order_acquire); }
+  /// Called by any thread: makes the memory of an open slot, unless another thread is at it.
+  void offer_memory() noexcept;
   /// Called by any thread: reads sample 0 <= i < batch_size, which may be after the last sample of a short batch.
   void read(std::int64_t i, const Dataset& dataset, Workspace& workspace) noexcept;
   /// Called by the consumer: samples that are not read yet are skipped.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   /// Called by the consumer: waits until all samples were read or skipped.
   void wait() const;
-  /// Called by the consumer after wait(): returns the batch. Errors: see Loader::next().
+  /// Called by the consumer after wait(): returns the batch. Errors: see Loader::next(). Throws what LibTorch threw
+  /// when the memory was made.
   [[nodiscard]] Result<Batch> take();
+  /// Called by the consumer while the slot is not open: lets go of its memory.
+  void release();
 
  private:
   void read_sample(std::size_t i, const Dataset& dataset, Workspace& workspace) noexcept;
@@ -42,6 +51,9 @@ class BatchSlot {
   void mix();
   void write_rows();
   void make_tensors();
+  void make_memory() noexcept;
+  void make_memory_under_lock() noexcept;
+  void set_image_size();
   /// The bytes of one sample.
   [[nodiscard]] std::size_t place_bytes() const {
     const auto side = static_cast<std::size_t>(image_size_);
@@ -61,6 +73,10 @@ class BatchSlot {
   at::Tensor second_labels_;               // with mixing; else undefined
   std::vector<std::int64_t> set_numbers_;  // the samples' labels, then their partners', that become rows of labels_
   at::Tensor counted_;
+  std::mutex making_;  // guards all of this against threads that make it
+  bool is_open_ = false;
+  std::exception_ptr not_made_;  // why there is no memory
+  std::atomic<bool> has_memory_ = false;
   std::byte* pixels_ = nullptr;  // the tensors' memory, so that worker threads touch no tensor
   std::int64_t* label_values_ = nullptr;
   std::int64_t* second_label_values_ = nullptr;

@@ -57,12 +57,9 @@ int ImageSizeSchedule::size(std::uint64_t epoch, int largest) const {
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
-    : dataset_(std::move(dataset)),
-      options_(options),
-      ahead_(options.workers == 0 ? 1 : std::int64_t{options.workers} * options.prefetch),
-      workspace_(options.decode) {
+    : dataset_(std::move(dataset)), options_(options), ahead_(options.batches_ahead()), workspace_(options.decode) {
   assert(options.workers >= 0 && options.prefetch >= 1 && options.image_size >= 1 && options.batch_size >= 1);
-  for (std::int64_t i = 0; i < ahead_ + 1 + options.held; ++i) {  // one more for the batch that the caller holds
+  for (int i = 0; i < options.batches_in_memory(); ++i) {
     ring_.push_back(std::make_unique<BatchSlot>(options_, dataset_->label_sets()));
   }
 }
@@ -89,6 +86,8 @@ Result<void> Loader::start_workers() {
   return {};
 }
 
+void Loader::stop() { drop_rest(); }
+
 Result<void> Loader::start(const Sampler& sampler, std::int64_t first_step) {
   assert(sampler.options().batch_size <= options_.batch_size);
   drop_rest();
@@ -101,7 +100,7 @@ Result<void> Loader::start(const Sampler& sampler, std::int64_t first_step) {
   return {};
 }
 
-/// Opens batches as far ahead as allowed. Tensors are allocated here, in the caller's thread.
+/// Opens batches as far ahead as allowed. Tensors are allocated here, in the caller's thread, unless they are pinned.
 void Loader::open_batches() {
   std::int64_t open = open_batches_.load(std::memory_order_relaxed);
   while (open < next_batch_ + ahead_ && next_step_ < sampler_->batches()) {
@@ -109,6 +108,27 @@ void Loader::open_batches() {
     ++next_step_;
     open_batches_.store(++open, std::memory_order_release);
     open_batches_.notify_all();
+  }
+  if (next_step_ >= sampler_->batches()) {
+    release_idle();
+  }
+}
+
+/// Lets go of page-locked memory that no further batch of the epoch needs: LibTorch keeps it for the next loader.
+void Loader::release_idle() {
+  if (options_.pinned) {
+    const std::int64_t end = next_batch_ + static_cast<std::int64_t>(ring_.size());
+    for (std::int64_t batch = open_batches_.load(std::memory_order_relaxed); batch < end; ++batch) {
+      slot_of(batch).release();
+    }
+  }
+}
+
+/// Page-locking memory takes long: while another worker does it for a batch, this one does it for the next ones.
+void Loader::offer_memory(std::int64_t batch) {
+  const std::int64_t open = open_batches_.load(std::memory_order_acquire);
+  for (; batch < open && !slot_of(batch).has_memory(); ++batch) {
+    slot_of(batch).offer_memory();
   }
 }
 
@@ -124,6 +144,7 @@ void Loader::drop_rest() {
     }
     slot_of(next_batch_).wait();
   }
+  release_idle();
   sampler_.reset();
 }
 
@@ -150,6 +171,7 @@ void Loader::work() {
     if (!wait_until_open(batch)) {
       return;
     }
+    offer_memory(batch);
     slot_of(batch).read(sample % options_.batch_size, *dataset_, workspace);
   }
 }

@@ -38,11 +38,13 @@ class BatchSlot;
 
 /// Reads a sampler's batches with worker threads, ahead of the training loop and in the sampler's order.
 ///
-/// The batches have the same bits with any number of workers. They are read into a ring of workers * prefetch + 1 (plus
-/// `held`) sets of tensors that is allocated once: a set is reused after the caller has dropped its batch, and replaced
-/// if tensors of it are still held. Workers draw single samples from one counter, so that all of them read even the
-/// first batch and none waits for a slow one; in a steady state they neither allocate nor lock. They sleep while the
-/// ring is full, and have a lower scheduling priority than the threads that compute.
+/// The batches have the same bits with any number of workers. They are read into a ring of
+/// LoaderOptions::batches_in_memory() sets of tensors that is allocated once: a set is reused after the caller has
+/// dropped its batch, and replaced if tensors of it are still held. If they are pinned, the workers make each set when
+/// it is first needed, and it is let go of at the end of an epoch, so that another loader has it. Workers draw single
+/// samples from one counter, so that all of them read even the first batch and none waits for a slow one; in a steady
+/// state they neither allocate nor lock. They sleep while the ring is full, and have a lower scheduling priority than
+/// the threads that compute.
 ///
 /// With Skip, a bad sample is listed in Batch::bad and replaced by the next good sample of the batch (cyclically) with
 /// counted = false: shapes are unchanged, and a loss averaged over n counts that sample twice. A batch without a good
@@ -61,6 +63,9 @@ class Loader {
   /// an earlier epoch is dropped. Errors: Unavailable: no more threads can be started.
   [[nodiscard]] Result<void> start(const Sampler& sampler, std::int64_t first_step = 0);
 
+  /// Drops the rest of the epoch.
+  void stop();
+
   /// Waits for the next batch and returns it; nothing after the last one. After an Error the epoch is over. A batch
   /// without samples (see Sampler) has tensors with n = 0. Errors: with Fail, the first bad sample of the batch; with
   /// Skip, a batch of bad samples only: BadData, or InputOutput if its first sample could not be read; Internal if
@@ -73,6 +78,8 @@ class Loader {
   [[nodiscard]] bool wait_until_open(std::int64_t batch) const;
   void open_batches();
   void drop_rest();
+  void release_idle();
+  void offer_memory(std::int64_t batch);
   void read_here(BatchSlot& slot);
   [[nodiscard]] BatchSlot& slot_of(std::int64_t batch) {
     return *ring_[static_cast<std::size_t>(batch) % ring_.size()];

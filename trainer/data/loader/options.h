@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -35,9 +36,22 @@ struct LoaderOptions {
   AugmentOptions mixing = {};                   ///< options of mixup and cutmix, which the loader does on whole batches
   std::uint64_t seed = 0;                       ///< seed of mixing
   bool pinned = false;                          ///< whether tensors are page-locked, for copies to a GPU
+  int room_size = 0;                            ///< pinned: make memory for images of this height, if it is larger
   std::vector<std::uint32_t> worker_cpus = {};  ///< CPUs of the workers; empty: those of the caller's thread
   int held = 0;                                 ///< batches that the caller holds besides the one that next() returned
   BadSamples bad_samples = BadSamples::Skip;
+
+  /// Returns the number of batches that are read ahead: `prefetch` for each worker. Page-locked memory takes long to
+  /// make and is not given back, so into that only as many as make 8 with those that others hold, unless batches are so
+  /// small that more are needed for `prefetch` samples of each worker.
+  [[nodiscard]] int batches_ahead() const {
+    constexpr int kPinned = 8;
+    const int all = std::max(1, workers * prefetch);
+    const auto of_samples = static_cast<int>((all + batch_size - 1) / batch_size);
+    return pinned ? std::min(all, std::max(kPinned - 1 - held, of_samples + 1)) : all;
+  }
+  /// Returns the number of batches that have memory: those, the one that next() returned, and `held`.
+  [[nodiscard]] int batches_in_memory() const { return batches_ahead() + 1 + held; }
 };
 
 }  // namespace rollcall::data

@@ -35,14 +35,30 @@ void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, b
                                                            .pad = true});
 }
 
+/// Returns the type of images in memory. Rounded to uint8 they are what Pillow and torchvision's uint8 tensors are
+/// after a resize, and mixtures are what timm's are. Random values that fill a box would be cut to what pixels can be.
+data::PixelType pixel_type(const config::DataConfig& config, const device::Device& device,
+                           c10::ScalarType computes_in) {
+  if (config.pixel_type || !device.wants_pinned_batches()) {
+    return config.pixel_type.value_or(data::PixelType::Float32);
+  }
+  const data::AugmentOptions& augment = config.datasets.augment;
+  if (augment.erase_probability == 0 || augment.erase_value == data::EraseValue::Zero) {
+    return data::PixelType::UInt8;
+  }
+  return computes_in == at::kBFloat16 ? data::PixelType::BFloat16 : data::PixelType::Float32;
+}
+
 void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share,
-                  const device::Device& device) {
+                  const device::Device& device, c10::ScalarType computes_in) {
   pipeline.near_cpus = cpus_near(device.facts().bus, cpus_of_this_process());
   pipeline.sharing_ranks = share.sharing;
-  pipeline.valid_loading = loading_for_validation(config, share, device);
+  pipeline.valid_loading = loading_for_validation(config, share, device, computes_in);
   data::LoaderOptions options = pipeline.valid_loading;
   options.image_size = config.loading.image_size;
   options.growth = config.loading.growth;
+  options.room_size = pipeline.valid_loading.room_size =
+      std::max(options.image_size, pipeline.valid_loading.image_size);
   options.workers = workers_at_first(config.train_workers, share, options);
   options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
   options.mixing = config.datasets.augment;
@@ -52,10 +68,12 @@ void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, cons
   }
 }
 
-/// Checks that the batches fit into memory. The tensors are created at once and filled as batches are read: if they did
-/// not fit, the kernel would kill the rank in the middle of its first steps.
+/// Checks that the batches fit into memory. Tensors are filled as batches are read: if they did not fit, the kernel
+/// would kill the rank in the middle of its first steps. Page-locked memory serves both loaders.
 Result<void> check_memory(const DataPipeline& pipeline, const NodeShare& share) {
-  const std::uint64_t needed = bytes_read_ahead(pipeline.train_loading) + bytes_read_ahead(pipeline.valid_loading);
+  const std::uint64_t training = bytes_read_ahead(pipeline.train_loading);
+  const std::uint64_t validation = bytes_read_ahead(pipeline.valid_loading);
+  const std::uint64_t needed = pipeline.train_loading.pinned ? std::max(training, validation) : training + validation;
   if (share.memory == 0 || needed <= share.memory) {
     return {};
   }
@@ -80,15 +98,17 @@ void warn_of_workers(DataPipeline& pipeline, const NodeShare& share) {
 }
 
 std::string describe_ring(const data::LoaderOptions& options) {
-  return fmt::format("{} read ahead ({})", counted(options.workers * options.prefetch, "batch", "batches"),
+  return fmt::format("{} read ahead ({})",
+                     counted(options.workers == 0 ? 0 : options.batches_ahead(), "batch", "batches"),
                      metrics::human_bytes(bytes_read_ahead(options)));
 }
 
 }  // namespace
 
 data::LoaderOptions loading_for_validation(const config::DataConfig& config, const NodeShare& share,
-                                           const device::Device& device) {
+                                           const device::Device& device, c10::ScalarType computes_in) {
   data::LoaderOptions options = config.loading;
+  options.pixel_type = pixel_type(config, device, computes_in);
   options.pinned = device.wants_pinned_batches();
   options.held = options.pinned ? data::DevicePrefetcher::kInFlight : 0;
   options.image_size = data::valid_image_size(config.datasets);
@@ -127,7 +147,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   DataPipeline pipeline;
   pipeline.datasets = std::move(datasets);
   make_samplers(pipeline, config.sampling, config.balanced, context, ranks);
-  make_loaders(pipeline, config, context.share, context.device);
+  make_loaders(pipeline, config, context.share, context.device, computes_in);
   RETURN_IF_ERROR(check_memory(pipeline, context.share));
   warn_of_workers(pipeline, context.share);
   pipeline.prefetcher = make_prefetcher(context, config.datasets.normalisation, computes_in);
@@ -161,7 +181,8 @@ std::string describe_loading(const DataPipeline& pipeline, const config::DataCon
   const std::string where =
       train.worker_cpus.empty() ? "" : fmt::format(" on CPUs {} near its device", ranges_text(train.worker_cpus));
   return fmt::format("each rank loads with {}{}{}, {}; for validation {}, {}", counted(train.workers, "worker"), where,
-                     why, describe_ring(train), pipeline.valid_loading.workers, describe_ring(pipeline.valid_loading));
+                     why, describe_ring(train), pipeline.valid_loading.workers,
+                     train.pinned ? "in the same memory" : describe_ring(pipeline.valid_loading));
 }
 
 }  // namespace rollcall::train

@@ -39,16 +39,16 @@ struct DataPipeline {
   [[nodiscard]] Result<void> continue_with_workers(int workers, std::int64_t next_batch);
 };
 
-/// Creates this rank's part: training data of `ranks`, validation data of this rank. `computes_in`: the type to which a
-/// device with rollcall's own kernels converts uint8 images. Errors: a batch is larger than the data; the rank has no
-/// memory for the batches read ahead.
+/// Creates this rank's part: training data of `ranks`, validation data of this rank. `computes_in`: the type in which
+/// the model computes, to which a device with rollcall's own kernels converts uint8 images. Errors: a batch is larger
+/// than the data; the rank has no memory for the batches read ahead.
 [[nodiscard]] Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config,
                                                       const JobContext& context, const parallel::VirtualRanks& ranks,
                                                       c10::ScalarType computes_in = at::kFloat);
 
-/// Returns the options of a loader of validation images.
+/// Returns the options of a loader of validation images. `computes_in`: as for make_data_pipeline().
 [[nodiscard]] data::LoaderOptions loading_for_validation(const config::DataConfig& config, const NodeShare& share,
-                                                         const device::Device& device);
+                                                         const device::Device& device, c10::ScalarType computes_in);
 
 /// Returns what copies batches to the rank's device. `computes_in`: as for make_data_pipeline().
 [[nodiscard]] std::unique_ptr<data::DevicePrefetcher> make_prefetcher(const JobContext& context,
@@ -56,7 +56,7 @@ struct DataPipeline {
                                                                       c10::ScalarType computes_in);
 
 /// Returns "each rank loads with 2 workers (auto: 8 CPUs, 6 of them for computing), 4 batches read ahead (735.0 MiB);
-/// for validation ...".
+/// for validation ...". On a device validation has the same memory.
 [[nodiscard]] std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config,
                                            const NodeShare& share);
 

@@ -133,15 +133,15 @@ Result<std::vector<Prediction>> gather(const std::vector<Prediction>& mine, cons
 Result<void> classify(model::ImageClassifier& model, const ImagesToClassify& images, std::int64_t top,
                       const config::TrainConfig& config, const JobContext& context, const TakePredictions& take) {
   const torch::NoGradGuard no_grad;
-  const data::LoaderOptions loading = loading_for_validation(config.data, context.share, context.device);
+  const c10::ScalarType computes_in = config.model.compute_type.value_or(at::kFloat);
+  const data::LoaderOptions loading = loading_for_validation(config.data, context.share, context.device, computes_in);
   const bool tolerates = loading.bad_samples != data::BadSamples::Fail;
   const auto dataset = std::make_shared<const TolerantDataset>(images, tolerates);
   data::Sampler sampler({.dataset_size = dataset->size(),
                          .batch_size = loading.batch_size,
                          .world_size = context.world_size,
                          .rank = context.rank});
-  const auto prefetcher =
-      make_prefetcher(context, config.data.datasets.normalisation, config.model.compute_type.value_or(at::kFloat));
+  const auto prefetcher = make_prefetcher(context, config.data.datasets.normalisation, computes_in);
   data::Loader loader(dataset, loading);
   RETURN_IF_ERROR(loader.start(sampler));
   for (std::int64_t step = 0; step < sampler.steps(); ++step) {

@@ -162,7 +162,7 @@ class Trial {
   Result<std::uint64_t> peak_with(std::int64_t images) {
     const std::int64_t size = config_.data.datasets.image_size;
     const data::Batch batch{
-        .images = torch::zeros({images, 3, size, size}, data::scalar_type(config_.data.loading.pixel_type)),
+        .images = torch::zeros({images, 3, size, size}, data::scalar_type(training_.data.train_loading.pixel_type)),
         .labels = torch::zeros({images}, at::kLong),
         .counted = torch::ones({images}, at::kBool)};
     reset_peak();

@@ -51,6 +51,7 @@ std::optional<Outcome> run_pass(const Run& run, const std::function<Requests()>&
   const JobContext& context = run.context;
   Training& training = run.training;
   DataPipeline& data = training.data;
+  data.train_loader->stop();  // behind the last step of a run there may be batches, in memory that serves both
   data.valid_sampler->set_epoch(0, 0);
   if (const Result<void> started = data.valid_loader->start(*data.valid_sampler); !started) {
     return failed(started.error());
