@@ -52,14 +52,14 @@ class DeviceCopies {
     at::ScalarType type;
     bool changes_at_once;
     std::int64_t elements = 0;
-    at::Tensor on_device, on_host;
+    at::Tensor on_device = {}, on_host = {};
   };
   /// Host memory of one source.
   struct Place {
-    at::Tensor host;  ///< with a pack, a view of its memory
+    at::Tensor host = {};  ///< with a pack, a view of its memory
     bool changes_at_once = true;
-    std::optional<std::size_t> pack;  ///< index; unset: the source is copied alone
-    std::int64_t first_element = 0;   ///< in the pack
+    std::optional<std::size_t> pack = {};  ///< index; unset: the source is copied alone
+    std::int64_t first_element = 0;        ///< in the pack
   };
   [[nodiscard]] bool has_room(const std::vector<Source>& sources) const;
   [[nodiscard]] Place place_in_pack(const Source& source);
