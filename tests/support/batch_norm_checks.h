@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -24,7 +25,7 @@ struct Case {
 inline std::vector<Case> batch_norm_cases() {
   std::vector<Case> all;
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {
+    for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu, Epilogue::ReluMaxPool}) {
       for (const auto& [images, channels, size] : {std::tuple{3, 5, 7}, {3, 64, 16}}) {
         all.push_back({images, channels, size, type, epilogue});
       }
@@ -32,6 +33,9 @@ inline std::vector<Case> batch_norm_cases() {
   }
   return all;
 }
+
+/// Whether LibTorch's autograd in float64 can be compared with: rounding to 16 bits makes equal values of a window.
+inline bool has_exact(const Case& of) { return of.epilogue != Epilogue::ReluMaxPool || of.type == at::kFloat; }
 
 struct Inputs {
   explicit Inputs(const Case& of) {
@@ -43,8 +47,15 @@ struct Inputs {
     x = draw(2);
     shortcut = draw(0);
     gradient = draw(0.2);
+    second = draw(0.1);
   }
-  at::Tensor x, shortcut, gradient;
+
+  /// The part of a gradient that an output has: with max pooling a quarter.
+  static at::Tensor of_output(const at::Tensor& gradient, const at::Tensor& y) {
+    return gradient.narrow(2, 0, y.size(2)).narrow(3, 0, y.size(3)).contiguous(kChannelsLast);
+  }
+
+  at::Tensor x, shortcut, gradient, second;
 };
 
 struct Answer {
@@ -60,12 +71,14 @@ inline BatchNorm make_layer(std::int64_t channels) {
 }
 
 inline at::Tensor output_of(BatchNorm& layer, Epilogue epilogue, const at::Tensor& x, const at::Tensor& shortcut) {
-  return epilogue == Epilogue::None   ? layer->forward(x)
-         : epilogue == Epilogue::Relu ? layer->relu(x)
-                                      : layer->add_relu(x, shortcut);
+  return epilogue == Epilogue::None      ? layer->forward(x)
+         : epilogue == Epilogue::Relu    ? layer->relu(x)
+         : epilogue == Epilogue::AddRelu ? layer->add_relu(x, shortcut)
+                                         : layer->relu_max_pool(x);
 }
 
-/// Of images `first` and so many: forward and backward, where the layer's parameters are and in `type`.
+/// Of images `first` and so many: forward and backward of an output that is used twice, where the layer's parameters
+/// are and in `type`.
 inline Answer answer_of(BatchNorm& layer, const Case& of, at::ScalarType type, std::int64_t first, std::int64_t count) {
   const Inputs in(of);
   const auto mine = [&](const at::Tensor& all) {
@@ -74,7 +87,8 @@ inline Answer answer_of(BatchNorm& layer, const Case& of, at::ScalarType type, s
   const at::Tensor x = mine(in.x).requires_grad_();
   const at::Tensor shortcut = mine(in.shortcut).requires_grad_();
   const at::Tensor y = output_of(layer, of.epilogue, x, shortcut);
-  y.backward(mine(in.gradient));
+  torch::autograd::backward({y, second_use(y)},
+                            {mine(Inputs::of_output(in.gradient, y)), mine(Inputs::of_output(in.second, y))});
   const auto shown = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.detach().cpu() : tensor; };
   return {shown(y),
           shown(x.grad()),
@@ -92,10 +106,10 @@ inline Answer exact(const Case& of) {
 }
 
 inline Answer by_kernels(const device::Device& device, const Case& of, const process_group::Group& group,
-                         std::int64_t first, std::int64_t count) {
+                         std::int64_t first, std::int64_t count, const device::KernelParts& parts = {}) {
   BatchNorm layer = make_layer(of.channels);
   device.place(*layer);
-  use_kernels(*layer, device.kernels());
+  use_kernels(*layer, device.kernels(), parts);
   parallel::synchronise_batch_norms(*layer, group);
   return answer_of(layer, of, of.type, first, count);
 }
@@ -109,8 +123,8 @@ class Twins final : public StatisticsRanks {
 
 /// What the kernels' passes write, on the CPU: with the `kernels` of `where`, whose tensors they take.
 inline std::vector<at::Tensor> passes_of(const device::Kernels& kernels, c10::Device where, const Case& of,
-                                         StatisticsRanks* ranks) {
-  const BatchNormPassesPtr passes = kernel_passes(kernels);
+                                         StatisticsRanks* ranks, const device::KernelParts& parts = {}) {
+  const BatchNormPassesPtr passes = kernel_passes(kernels, parts);
   const Inputs in(of);
   const auto there = [&](const at::Tensor& tensor) { return tensor.detach().clone().to(where); };
   const BatchNorm layer = make_layer(of.channels);
@@ -122,9 +136,12 @@ inline std::vector<at::Tensor> passes_of(const device::Kernels& kernels, c10::De
                       .inverse_stddev = batch.inverse_stddev,
                       .weight = there(layer->weight),
                       .bias = there(layer->bias)};
-  const at::Tensor y = passes->normalise(x, affine, of.epilogue, there(in.shortcut));
-  const Gradients gradients = passes->backward(
-      there(in.gradient), {.x = x, .y = y, .affine = affine, .count = batch.count, .epilogue = of.epilogue}, ranks);
+  const auto [y, kept] = passes->normalise(x, affine, of.epilogue, there(in.shortcut), /*keeps=*/true);
+  at::Tensor first = there(Inputs::of_output(in.gradient, y));
+  at::Tensor second = passes->adds_gradients(of.epilogue) ? there(Inputs::of_output(in.second, y)) : at::Tensor();
+  const Gradients gradients =
+      passes->backward(std::move(first), std::move(second),
+                       {.x = x, .kept = kept, .affine = affine, .count = batch.count, .epilogue = of.epilogue}, ranks);
   std::vector<at::Tensor> all{batch.mean, batch.inverse_stddev, batch.count,      running.mean,  running.variance,
                               y,          gradients.x,          gradients.weight, gradients.bias};
   if (gradients.shortcut.defined()) {
@@ -134,6 +151,21 @@ inline std::vector<at::Tensor> passes_of(const device::Kernels& kernels, c10::De
     tensor = tensor.cpu();
   }
   return all;
+}
+
+/// All tensors of an answer that are there.
+inline std::vector<at::Tensor> tensors_of(const Answer& answer) {
+  std::vector<at::Tensor> all{answer.y,    answer.x_gradient, answer.weight_gradient, answer.bias_gradient,
+                              answer.mean, answer.variance};
+  if (answer.shortcut_gradient.defined()) {
+    all.push_back(answer.shortcut_gradient);
+  }
+  return all;
+}
+
+inline bool same_bits(const Answer& one, const Answer& other) {
+  return std::ranges::equal(tensors_of(one), tensors_of(other),
+                            [](const at::Tensor& a, const at::Tensor& b) { return a.equal(b); });
 }
 
 /// The largest difference, in units of the expected tensor's largest value.
@@ -149,8 +181,8 @@ inline void check(const Answer& ours, const Answer& all, const Case& of, std::in
   MULTIPROC_CHECK(ours.y.scalar_type() == of.type && ours.x_gradient.scalar_type() == of.type);
   MULTIPROC_CHECK(ours.weight_gradient.scalar_type() == at::kFloat);
   // A value that rounding moves over the ReLU's edge takes its whole gradient with it: hardly any may.
-  const at::Tensor moved = ours.y.gt(0).ne(part(all.y).gt(0));
-  const bool has_edge = of.epilogue != Epilogue::None;
+  const bool has_edge = of.epilogue == Epilogue::Relu || of.epilogue == Epilogue::AddRelu;
+  const at::Tensor moved = has_edge ? ours.y.gt(0).ne(part(all.y).gt(0)) : ours.x_gradient.ne(ours.x_gradient);
   MULTIPROC_CHECK(!has_edge || moved.sum().item<std::int64_t>() <= 1 + moved.numel() / 1000);
   const at::Tensor same = has_edge ? moved.logical_not() : at::ones_like(moved);
   MULTIPROC_CHECK(error(ours.y, part(all.y)) < tolerance);

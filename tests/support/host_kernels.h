@@ -43,16 +43,33 @@ auto with_tiling_of(const at::Tensor& x, const Run& run) {
   });
 }
 
+/// Makes parts of blocks and merges them, in one kernel or in two.
+template <typename Body, typename Merging>
+void run_merged_reduction(const Body& body, const Merging& merging, bool at_once, Order order = Order::Forwards) {
+  if (!at_once) {
+    run_reduction(body, order);
+    run_reduction(merging, order);
+    return;
+  }
+  const at::Tensor counters = at::zeros({kCountersOfAChannel * body.tiling.channels}, at::kInt);
+  run_merging_reduction(body, merging, mutable_data<std::uint32_t>(counters), order);
+  TORCH_CHECK(counters.eq(0).all().item<bool>(), "the next kernel counts from 0 too");
+}
+
 /// BatchNormStatistics::moments of `x` [rows, channels]: [2 channels + 1] float64.
-inline at::Tensor moments_of(const at::Tensor& x, Order order = Order::Forwards) {
-  const std::int64_t numbers = moment_numbers(x.size(1));
-  at::Tensor moments = at::empty({numbers}, at::kDouble);
+inline at::Tensor moments_of(const at::Tensor& x, Order order = Order::Forwards, bool at_once = false) {
+  at::Tensor moments = at::empty({2 * x.size(1) + 1}, at::kDouble);
   with_tiling_of(x, [&]<typename T, unsigned K>(const Tiling& tiling) {
-    const at::Tensor parts = at::empty({tiling.row_blocks, numbers}, at::kDouble);
-    run_reduction(PartialStatistics<T, K>{tiling, values<T>(x), mutable_data<double>(parts)}, order);
-    const MergedStatistics together{merging(tiling.row_blocks, tiling.channels), values<double>(parts),
-                                    mutable_data<double>(moments), Statistics{}};
-    run_reduction(together, order);
+    const MomentLayout layout = PartialStatistics<T, K>{tiling, nullptr, nullptr}.layout();
+    const at::Tensor parts = at::empty({tiling.row_blocks + kGroups, layout.size()}, at::kDouble);
+    auto* const first = mutable_data<double>(parts);
+    const MergedStatistics together{merging(tiling.row_blocks, tiling.channels),
+                                    layout,
+                                    first,
+                                    first + tiling.row_blocks * layout.size(),
+                                    mutable_data<double>(moments),
+                                    Statistics{}};
+    run_merged_reduction(PartialStatistics<T, K>{tiling, values<T>(x), first}, together, at_once, order);
   });
   return moments;
 }
@@ -74,7 +91,8 @@ inline Merged merged(const at::Tensor& moments, double eps = 1e-5, double moment
                               mutable_data<float>(to.running_variance),
                               eps,
                               momentum};
-  run_reduction(MergedStatistics{merging(moments.size(0), channels), values<double>(moments), nullptr, statistics});
+  run_reduction(MergedStatistics{
+      merging(moments.size(0), channels), {channels, channels}, values<double>(moments), nullptr, nullptr, statistics});
   return to;
 }
 

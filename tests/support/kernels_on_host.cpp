@@ -21,6 +21,7 @@ void run(const What& what) {
 const device::Kernels& kernels_on_host() {
   static constexpr device::Kernels kTable{
       .workspace_bytes = &kernels::workspace_bytes,
+      .mask_bytes = &kernels::mask_bytes,
       .batch_norm_statistics = &run<&kernels::batch_norm_statistics>,
       .merge_statistics = &run<&kernels::merge_statistics>,
       .batch_norm_add_relu_forward = &run<&kernels::batch_norm_add_relu_forward>,

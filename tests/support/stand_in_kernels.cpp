@@ -25,7 +25,7 @@ void go_behind(kernels::Statistics& to) {
   go_behind(to.mean, to.inverse_stddev, to.count, to.running_mean, to.running_variance);
 }
 void go_behind(kernels::BatchNormStatistics& of) {
-  go_behind(of.x, of.workspace, of.moments);
+  go_behind(of.x, of.workspace, of.counters, of.moments);
   go_behind(of.statistics);
 }
 void go_behind(kernels::MergeStatistics& of) {
@@ -33,15 +33,16 @@ void go_behind(kernels::MergeStatistics& of) {
   go_behind(of.statistics);
 }
 void go_behind(kernels::BatchNormForward& of) {
-  go_behind(of.x, of.added, of.y);
+  go_behind(of.x, of.added, of.y, of.kept);
   go_behind(of.affine);
 }
 void go_behind(kernels::BatchNormBackwardSums& of) {
-  go_behind(of.gradient, of.x, of.y, of.below, of.workspace, of.sums, of.weight_gradient, of.bias_gradient);
+  go_behind(of.gradients.first, of.gradients.second, of.x, of.y, of.kept, of.below);
+  go_behind(of.workspace, of.counters, of.sums, of.weight_gradient, of.bias_gradient);
   go_behind(of.affine);
 }
 void go_behind(kernels::BatchNormBackwardInput& of) {
-  go_behind(of.gradient, of.x, of.x_gradient, of.sums, of.count);
+  go_behind(of.gradients.first, of.gradients.second, of.x, of.kept, of.x_gradient, of.sums, of.count);
   go_behind(of.affine);
 }
 void go_behind(kernels::NormaliseImages& of) { go_behind(of.levels, of.images); }
@@ -61,6 +62,7 @@ const device::Kernels& own_kernels() {
   using device::Kernels;
   static const Kernels table{
       .workspace_bytes = kernels_on_host().workspace_bytes,
+      .mask_bytes = kernels_on_host().mask_bytes,
       .batch_norm_statistics = &launch<&Kernels::batch_norm_statistics>,
       .merge_statistics = &launch<&Kernels::merge_statistics>,
       .batch_norm_add_relu_forward = &launch<&Kernels::batch_norm_add_relu_forward>,

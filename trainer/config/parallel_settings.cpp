@@ -98,10 +98,12 @@ constexpr std::array kParallelSettings{
             "steps. This helps small batches. on: an error if it is not possible. auto: off, until it was "
             "measured on hardware",
             "Parallel"},
-    Setting{"own-kernels", Kind::Switch, "true", "on|off",
-            "Use rollcall's own GPU kernels for batch norms, uint8 images and compressed gradients. They pass "
-            "over memory less often. off: LibTorch's operators",
-            "Parallel"},
+    Setting{"own-kernels", Kind::List, "auto", "auto|on|off|PART,...",
+            "Use rollcall's own GPU kernels for batch norms, uint8 images and compressed gradients. They pass over "
+            "memory less often. off: LibTorch's operators. auto: off, until it was measured on hardware. PART: the "
+            "kernels with these parts alone, to measure each: basic (none), residual-gradient, relu-mask, stem-pool, "
+            "merge-at-once, reverse-order",
+            "Parallel", "auto|on|off"},
     Setting{"backend", Kind::Choice, "auto", kBackendNames,
             "Communication backend. docs/user/backends.md compares them. auto: gloo on CPUs, nccl on GPUs. ucx: "
             "shared memory, TCP and InfiniBand. mpi: under srun --mpi=pmix or mpirun",

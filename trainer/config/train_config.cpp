@@ -12,6 +12,7 @@
 #include "runtime/settings/values.h"
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/config/named_files.h"
+#include "trainer/config/own_kernels.h"
 #include "trainer/precision/autocast.h"
 
 namespace rollcall::config {
@@ -234,11 +235,12 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
 }  // namespace
 
 ProcessGroupConfig make_process_group_config(const Settings& settings) {
+  const auto kernels = own_kernels(settings);  // make_train_config() returns its error
   return {.alone = settings.text("parallel") == "none",
           .device = settings.text("device"),
           .arithmetic = {.tf32 = settings.on("tf32"),
                          .deterministic = settings.on("deterministic"),
-                         .own_kernels = settings.on("own-kernels")},
+                         .own_kernels = kernels ? *kernels : std::nullopt},
           .backend = settings.text("backend"),
           .collective_timeout =
               std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("collective-timeout") * 1000))};
@@ -246,6 +248,9 @@ ProcessGroupConfig make_process_group_config(const Settings& settings) {
 
 Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment, Use use) {
   RETURN_IF_ERROR(check_options_have_effect(settings, use));
+  if (const auto kernels = own_kernels(settings); !kernels) {
+    return kernels.error();
+  }
   TrainConfig config;
   ASSIGN_OR_RETURN(std::string script, script_path(settings, environment));
   config.model = model_config(settings, std::move(script));

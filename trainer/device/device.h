@@ -31,6 +31,8 @@ class Device {
   [[nodiscard]] const Kernels* kernels() const {
     return own_kernels_ && plugin_ != nullptr && facts_.without_kernels.empty() ? plugin_->kernels : nullptr;
   }
+  /// Returns the parts of these kernels that are used.
+  [[nodiscard]] KernelParts kernel_parts() const { return own_kernels_.value_or(KernelParts{}); }
   /// Returns whether kernels() is null although it is a device other than the CPU and own kernels are not switched off.
   [[nodiscard]] bool lacks_kernels() const { return own_kernels_ && plugin_ != nullptr && kernels() == nullptr; }
   /// Returns a text for messages: "cpu", "cuda: NVIDIA H100 80GB HBM3".
@@ -64,7 +66,7 @@ class Device {
   c10::Device device_ = at::kCPU;
   const Plugin* plugin_ = nullptr;
   Facts facts_;
-  bool own_kernels_ = true;
+  std::optional<KernelParts> own_kernels_ = KernelParts{};
 };
 
 /// While it lives, cuDNN uses the algorithm that it expects to be the fastest for a convolution, as it does with

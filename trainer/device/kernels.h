@@ -9,10 +9,15 @@ namespace rollcall::device {
 // a table of functions (Kernels, below), so that programs that are built without CUDA can call them.
 //
 // Activations are [rows][channels] with adjacent channels: [N, H, W, C] with rows = N * H * W, which may be 0, and at
-// least 1 channel. With 0 rows running statistics do not change. Pointers to activations are 16-byte aligned. 16 bytes
-// are loaded at once if a row is a multiple of that, else one element. Numbers of a channel are float32, sums and
-// moments float64; elements are added up in float32, first within a thread and then within a block, and blocks in
-// float64. There are no atomic operations: results are bit-identical in every run and on every GPU (tiling.h).
+// least 1 channel. They are less than 2^31 - 4096 rows. With 0 rows running statistics do not change. Pointers to
+// activations are 16-byte aligned. 16 bytes are loaded at once if a row is a multiple of that, else one element.
+// Numbers of a channel are float32, sums and moments float64; elements are added up in float32, first within a thread
+// and then within a block, and blocks in float64. No sum is made by atomic operations: results are bit-identical in
+// every run and on every GPU (tiling.h).
+//
+// The passes of a layer: forward computes statistics and then the output, backward computes sums and then the input's
+// gradient. `backwards` makes the second pass visit the rows from the last one to the first, so that it begins with
+// those that the first pass has left in the GPU's cache. No result depends on it.
 
 namespace kernels {
 
@@ -25,8 +30,19 @@ struct Shape {
   std::int64_t channels;
 };
 
-/// The operation after the normalisation in the same pass: none, a ReLU, or an addition and then a ReLU.
-enum class Epilogue { None, Relu, AddRelu };
+/// The operation after the normalisation in the same pass: none, a ReLU, an addition and then a ReLU, or a ReLU and
+/// then max pooling (3 x 3 windows, stride 2, padding 1, as at::max_pool2d).
+enum class Epilogue { None, Relu, AddRelu, ReluMaxPool };
+
+/// With ReluMaxPool x is [N][height][width][channels], and y and the gradient are [N][(height + 1) / 2][(width + 1) /
+/// 2][channels]. Otherwise unused.
+struct Image {
+  std::int64_t height;
+  std::int64_t width;
+};
+
+/// The number of `counters` for a channel, for results that are merged in the kernel that has made them.
+inline constexpr std::int64_t kCountersOfAChannel = 17;
 
 /// The parameters of the normalisation (x - mean) * inverse_stddev * weight + bias, each [channels].
 struct Affine {
@@ -67,6 +83,9 @@ struct BatchNormStatistics {
   Shape shape;
   const void* x;
   void* workspace;  ///< of Kernels::workspace_bytes()
+  /// [kCountersOfAChannel * channels] zeros, which the kernels leave zero again: the last blocks to finish merge all
+  /// blocks' results, in the order that the shape decides. Null: a kernel of its own merges them, bit-identical.
+  std::uint32_t* counters;
   /// Receives, unless null, moments for Kernels::merge_statistics [2 channels + 1]: means, then sums of squared
   /// distances from them, then the number of values of a channel. `statistics` are not written then.
   double* moments;
@@ -82,29 +101,46 @@ struct MergeStatistics {
   Statistics statistics;
 };
 
-/// Computes y from x, rounded to the type once; y may be x or `added`. Reads x, and with AddRelu `added`; writes y.
+/// Computes y from x, rounded to the type once; y may be x or `added`, except with ReluMaxPool. Reads x, and with
+/// AddRelu `added`; writes y, with ReluMaxPool a quarter of x.
 struct BatchNormForward {
-  Shape shape;
+  Shape shape;  ///< of x
   Epilogue epilogue;
   const void* x;
   const void* added;  ///< read with AddRelu only
   void* y;
+  /// Receives with AddRelu, unless null, what the backward pass needs of y: a bit an element, set if y > 0 (or NaN), in
+  /// Kernels::mask_bytes(). With ReluMaxPool, unless null, a byte for each element of y: which of its 9 values is the
+  /// largest, the first of equal ones, in rows.
+  std::uint8_t* kept;
   Affine affine;
+  Image image;
+  bool backwards;
+};
+
+/// The gradients of y. Two are added first, and rounded to the type, as autograd adds them.
+struct OutputGradients {
+  const void* first;
+  const void* second;  ///< null: there is one
 };
 
 /// Computes sums of the gradient before the epilogue, and the gradients of weight and bias. The ReLU passes gradients
-/// on if y > 0 (or NaN). With AddRelu y is read, and the result, which is also the gradient of `added`, is written to
-/// `below`. With Relu y is computed from x again, bit-identical, which costs less than reading it. Reads gradient and
-/// x.
+/// on if y > 0 (or NaN). With AddRelu `kept` or y is read, and the result, which is also the gradient of `added`, is
+/// written to `below`. With Relu y is computed from x again, bit-identical, which costs less than reading it. With
+/// ReluMaxPool, in addition, a value that is the largest of several windows adds their gradients in the order of the
+/// windows, each sum rounded to the type, as LibTorch does on CPUs. Reads gradients and x.
 struct BatchNormBackwardSums {
-  Shape shape;
+  Shape shape;  ///< of x
   Epilogue epilogue;
-  const void* gradient;
+  OutputGradients gradients;  ///< two only with AddRelu and ReluMaxPool
   const void* x;
-  const void* y;  ///< read with AddRelu only
-  void* below;    ///< written with AddRelu only; may be `gradient`
+  const void* y;             ///< read with AddRelu only, if `kept` is null
+  const std::uint8_t* kept;  ///< BatchNormForward::kept; not null with ReluMaxPool
+  void* below;               ///< written with AddRelu only; may be one of the gradients
   Affine affine;
-  void* workspace;  ///< of Kernels::workspace_bytes()
+  Image image;
+  void* workspace;          ///< of Kernels::workspace_bytes()
+  std::uint32_t* counters;  ///< as BatchNormStatistics::counters
   double* sums;  ///< [2 channels]: of the gradient, then of its product with x - mean; synchronised ranks add them up
   float* weight_gradient;  ///< [channels], of this rank's batch
   float* bias_gradient;    ///< [channels], of this rank's batch
@@ -114,12 +150,15 @@ struct BatchNormBackwardSums {
 struct BatchNormBackwardInput {
   Shape shape;
   Epilogue epilogue;
-  const void* gradient;  ///< `below` of BatchNormBackwardSums with AddRelu, else the output's gradient
+  OutputGradients gradients;  ///< `below` of BatchNormBackwardSums with AddRelu, else the same as there
   const void* x;
-  void* x_gradient;  ///< may be `gradient`
+  const std::uint8_t* kept;  ///< read with ReluMaxPool only
+  void* x_gradient;          ///< may be the gradient, except with ReluMaxPool
   Affine affine;
+  Image image;
   const double* sums;   ///< added up over all ranks whose values `count` counts
   const double* count;  ///< Statistics::count
+  bool backwards;
 };
 
 /// Computes to[i] = from[i] * scale in float32, rounded to nearest even. It copies gradients into a bucket of another
@@ -144,6 +183,8 @@ struct Kernels {
   /// Returns the bytes of the workspace, 8-byte aligned, for batch_norm_statistics and
   /// batch_norm_add_relu_backward_sums. Its content is not needed after they have run. Does not throw.
   std::size_t (*workspace_bytes)(const kernels::Shape& shape);
+  /// Returns the bytes of BatchNormForward::kept with AddRelu. Does not throw.
+  std::size_t (*mask_bytes)(const kernels::Shape& shape);
   void (*batch_norm_statistics)(const kernels::BatchNormStatistics& of);
   void (*merge_statistics)(const kernels::MergeStatistics& of);
   void (*batch_norm_add_relu_forward)(const kernels::BatchNormForward& of);

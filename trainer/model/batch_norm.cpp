@@ -26,27 +26,43 @@ class Normalise : public torch::autograd::Function<Normalise> {
                             const at::Tensor& bias, const std::optional<at::Tensor>& shortcut,
                             const BatchStatistics& statistics, const c10::intrusive_ptr<Manner>& manner) {
     const Affine affine{statistics.mean, statistics.inverse_stddev, weight, bias};
-    at::Tensor y = manner->passes->normalise(x, affine, manner->epilogue, shortcut.value_or(at::Tensor()));
-    context->save_for_backward({x, weight, bias, statistics.mean, statistics.inverse_stddev, statistics.count,
-                                manner->epilogue == Epilogue::None ? at::Tensor() : y});
-    context->saved_data["manner"] = c10::IValue::make_capsule(manner);
-    return y;
+    const Output made =
+        manner->passes->normalise(x, affine, manner->epilogue, shortcut.value_or(at::Tensor()), /*keeps=*/true);
+    context->save_for_backward(
+        {x, weight, bias, statistics.mean, statistics.inverse_stddev, statistics.count, made.kept});
+    context->saved_data[kManner] = c10::IValue::make_capsule(manner);
+    context->set_materialize_grads(false);
+    return made.y;
   }
 
   /// Takes `gradients` by reference: a tensor moved out of it has no other owner, so its memory can be reused.
   static variable_list backward(AutogradContext* context, variable_list& gradients) {
+    at::Tensor first = std::move(gradients[0]);
+    at::Tensor second = gradients.size() > 1 ? std::move(gradients[1]) : at::Tensor();
+    if (!first.defined()) {
+      std::swap(first, second);
+    }
+    if (!first.defined()) {
+      return variable_list(6);
+    }
     const variable_list saved = context->get_saved_variables();
-    const auto capsule = context->saved_data["manner"].toCapsule();
-    const auto& manner = static_cast<const Manner&>(*capsule);
+    const Manner& manner = manner_of(*context);
     const Normalised of{.x = saved[0],
-                        .y = saved[6],
+                        .kept = saved[6],
                         .affine = {.mean = saved[3], .inverse_stddev = saved[4], .weight = saved[1], .bias = saved[2]},
                         .count = saved[5],
                         .epilogue = manner.epilogue};
-    Gradients made = manner.passes->backward(std::move(gradients[0]), of, manner.ranks.get());
+    Gradients made = manner.passes->backward(std::move(first), std::move(second), of, manner.ranks.get());
     // In the order of forward()'s arguments.
     return {std::move(made.x), std::move(made.weight), std::move(made.bias), std::move(made.shortcut), {}, {}};
   }
+
+  static const Manner& manner_of(const AutogradContext& context) {
+    return static_cast<const Manner&>(*context.saved_data.at(kManner).toCapsule());
+  }
+
+ private:
+  static constexpr const char* kManner = "manner";
 };
 
 }  // namespace
@@ -61,10 +77,16 @@ at::Tensor BatchNormImpl::add_relu(const at::Tensor& x, const at::Tensor& shortc
   return run(x, Epilogue::AddRelu, shortcut);
 }
 
+at::Tensor BatchNormImpl::relu_max_pool(const at::Tensor& x) {
+  const BatchNormPassesPtr passes = passes_for(x);
+  return passes && passes->pools() ? run_at_once(passes, x, Epilogue::ReluMaxPool, {})
+                                   : torch::max_pool2d(relu(x), 3, 2, 1);
+}
+
 void BatchNormImpl::share_statistics(c10::intrusive_ptr<StatisticsRanks> ranks) { ranks_ = std::move(ranks); }
 
-void BatchNormImpl::use_kernels(const device::Kernels* kernels) {
-  kernels_ = kernels == nullptr ? BatchNormPassesPtr() : kernel_passes(*kernels);
+void BatchNormImpl::use_kernels(const device::Kernels* kernels, const device::KernelParts& parts) {
+  kernels_ = kernels == nullptr ? BatchNormPassesPtr() : kernel_passes(*kernels, parts);
 }
 
 BatchNormPassesPtr BatchNormImpl::passes_for(const at::Tensor& x) const {
@@ -89,7 +111,7 @@ at::Tensor BatchNormImpl::run_at_once(const BatchNormPassesPtr& passes, const at
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (!is_training()) {
     const at::Tensor inverse_stddev = (running_var + options.eps()).rsqrt_();
-    return passes->normalise(x, {running_mean, inverse_stddev, weight, bias}, epilogue, shortcut);
+    return passes->normalise(x, {running_mean, inverse_stddev, weight, bias}, epilogue, shortcut, /*keeps=*/false).y;
   }
   num_batches_tracked += 1;
   const RunningStatistics running{
@@ -108,12 +130,27 @@ at::Tensor BatchNormImpl::run_by_torch(const at::Tensor& x, Epilogue epilogue, c
   return epilogue == Epilogue::None ? y : y.relu_();
 }
 
-void use_kernels(torch::nn::Module& module, const device::Kernels* kernels) {
+void use_kernels(torch::nn::Module& module, const device::Kernels* kernels, const device::KernelParts& parts) {
   for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
     if (auto* const batch_norm = child->as<BatchNormImpl>()) {
-      batch_norm->use_kernels(kernels);
+      batch_norm->use_kernels(kernels, parts);
     }
   }
+}
+
+at::Tensor second_use(const at::Tensor& y) {
+  const auto& function = y.grad_fn();
+  auto* const node = dynamic_cast<torch::autograd::CppNode<Normalise>*>(function.get());
+  if (node == nullptr || node->num_inputs() != 1) {
+    return y;
+  }
+  const Manner& manner = Normalise::manner_of(node->ctx_);
+  if (!manner.passes->adds_gradients(manner.epilogue)) {
+    return y;
+  }
+  at::Tensor second = y.variable_data();  // the same memory
+  torch::autograd::impl::set_gradient_edge(second, {function, node->add_input_metadata(y)});
+  return second;
 }
 
 }  // namespace rollcall::model

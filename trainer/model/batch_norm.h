@@ -6,7 +6,7 @@
 namespace rollcall::model {
 
 /// A torch::nn::BatchNorm2d, with the same parameters and buffers under the same names, and these additions:
-/// - relu() and add_relu() fuse the operations that follow it in a ResNet;
+/// - relu(), add_relu() and relu_max_pool() fuse the operations that follow it in a ResNet;
 /// - share_statistics() makes it normalise in training with the mean and variance of all ranks' batches (synchronised
 ///   batch normalisation), with one message each way: forward 2 C + 1 numbers, backward 2 C;
 /// - use_kernels() makes a device compute the following operations, and the sums over a batch, in the same pass.
@@ -29,11 +29,13 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
   at::Tensor relu(const at::Tensor& x);
   /// Returns relu(forward(x) + shortcut).
   at::Tensor add_relu(const at::Tensor& x, const at::Tensor& shortcut);
+  /// Returns max_pool2d(relu(x), 3, 2, 1).
+  at::Tensor relu_max_pool(const at::Tensor& x);
 
   /// Shares statistics with `ranks`; null: uses the rank's own batch again.
   void share_statistics(c10::intrusive_ptr<StatisticsRanks> ranks);
   /// Uses the kernels of a plugin, which stays loaded; null: none.
-  void use_kernels(const device::Kernels* kernels);
+  void use_kernels(const device::Kernels* kernels, const device::KernelParts& parts = {});
 
  private:
   at::Tensor run(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut);
@@ -48,6 +50,10 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
 TORCH_MODULE(BatchNorm);
 
 /// Calls BatchNormImpl::use_kernels() for all batch norms of `module`.
-void use_kernels(torch::nn::Module& module, const device::Kernels* kernels);
+void use_kernels(torch::nn::Module& module, const device::Kernels* kernels, const device::KernelParts& parts = {});
+
+/// Returns y for a second use. If a batch norm made y that adds gradients itself, its backward pass then gets two of
+/// them, so that autograd does not add them in a pass of its own. Otherwise this is y.
+[[nodiscard]] at::Tensor second_use(const at::Tensor& y);
 
 }  // namespace rollcall::model

@@ -42,10 +42,17 @@ at::Tensor doubles(const at::Tensor& x, std::int64_t count) {
   return at::empty({count}, x.options().dtype(at::kDouble));
 }
 
+kernels::Image image_of(const at::Tensor& x) { return {.height = x.size(2), .width = x.size(3)}; }
+
+/// What Epilogue::ReluMaxPool makes of x.
+at::Tensor empty_pooled(const at::Tensor& x) {
+  return at::empty({x.size(0), x.size(1), (x.size(2) + 1) / 2, (x.size(3) + 1) / 2}, x.options(), kLayout);
+}
+
 /// Memory is allocated by LibTorch on the current stream, so it may be freed while kernels of that stream still use it.
 class KernelPasses final : public BatchNormPasses {
  public:
-  explicit KernelPasses(const device::Kernels& kernels) : kernels_(kernels) {}
+  KernelPasses(const device::Kernels& kernels, const device::KernelParts& parts) : kernels_(kernels), parts_(parts) {}
 
   BatchStatistics statistics(const at::Tensor& x, const RunningStatistics& running,
                              StatisticsRanks* ranks) const override {
@@ -63,6 +70,7 @@ class KernelPasses final : public BatchNormPasses {
     kernels::BatchNormStatistics of{.shape = shape,
                                     .x = x.const_data_ptr(),
                                     .workspace = workspace.mutable_data_ptr(),
+                                    .counters = counters_for(x),
                                     .moments = nullptr,
                                     .statistics = to};
     if (ranks == nullptr) {
@@ -78,56 +86,81 @@ class KernelPasses final : public BatchNormPasses {
     return made;
   }
 
-  at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
-                       const at::Tensor& shortcut) const override {
+  Output normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue, const at::Tensor& shortcut,
+                   bool keeps) const override {
     const at::Tensor added = epilogue == Epilogue::AddRelu ? like(x, shortcut) : at::Tensor();
-    at::Tensor y = at::empty_like(x);
+    const at::Tensor y = epilogue == Epilogue::ReluMaxPool ? empty_pooled(x) : at::empty_like(x);
+    const at::Tensor kept = keeps ? empty_bytes(x, y, epilogue) : at::Tensor();
     kernels_.batch_norm_add_relu_forward({.shape = shape_of(x),
                                           .epilogue = epilogue,
                                           .x = x.const_data_ptr(),
                                           .added = added.defined() ? added.const_data_ptr() : nullptr,
                                           .y = y.mutable_data_ptr(),
-                                          .affine = view(affine)});
-    return y;
+                                          .kept = kept.defined() ? kept.mutable_data_ptr<std::uint8_t>() : nullptr,
+                                          .affine = view(affine),
+                                          .image = image_of(x),
+                                          .backwards = parts_.reverse_order});
+    return {.y = y, .kept = kept.defined() || epilogue == Epilogue::None ? kept : y};
   }
 
-  Gradients backward(at::Tensor gradient, const Normalised& of, StatisticsRanks* ranks) const override {
+  Gradients backward(at::Tensor first, at::Tensor second, const Normalised& of, StatisticsRanks* ranks) const override {
     const at::Tensor& x = of.x;
     const kernels::Shape shape = shape_of(x);
-    gradient = like(x, std::move(gradient));
-    const bool ours = is_ours_alone(gradient);
+    first = like(x, std::move(first));
+    second = second.defined() ? like(x, std::move(second)) : second;
     const bool adds = of.epilogue == Epilogue::AddRelu;
-    const at::Tensor below = adds && !ours ? at::empty_like(x) : gradient;
-    Gradients made{.x = adds || !ours ? at::empty_like(x) : gradient,
+    const bool pools = of.epilogue == Epilogue::ReluMaxPool;
+    const bool ours = is_ours_alone(first) && !pools;
+    const at::Tensor below = adds && !ours ? at::empty_like(x) : first;
+    // The first one's memory is for the gradient of the addition, if there is one.
+    const at::Tensor& spare = adds ? second : first;
+    const bool reuses = spare.defined() && !pools && (adds ? is_ours_alone(second) : ours);
+    Gradients made{.x = reuses ? spare : at::empty_like(x),
                    .weight = floats(x, shape.channels),
                    .bias = floats(x, shape.channels),
                    .shortcut = adds ? below : at::Tensor()};
     at::Tensor sums = doubles(x, 2 * shape.channels);
     const at::Tensor workspace = workspace_for(shape, x);
+    const bool bytes = of.kept.defined() && of.kept.scalar_type() == at::kByte;
+    const std::uint8_t* const kept = bytes ? of.kept.const_data_ptr<std::uint8_t>() : nullptr;
+    const kernels::OutputGradients gradients{.first = first.const_data_ptr(),
+                                             .second = second.defined() ? second.const_data_ptr() : nullptr};
     kernels_.batch_norm_add_relu_backward_sums({.shape = shape,
                                                 .epilogue = of.epilogue,
-                                                .gradient = gradient.const_data_ptr(),
+                                                .gradients = gradients,
                                                 .x = x.const_data_ptr(),
-                                                .y = adds ? of.y.const_data_ptr() : nullptr,
+                                                .y = adds && !bytes ? of.kept.const_data_ptr() : nullptr,
+                                                .kept = kept,
                                                 .below = adds ? below.mutable_data_ptr() : nullptr,
                                                 .affine = view(of.affine),
+                                                .image = image_of(x),
                                                 .workspace = workspace.mutable_data_ptr(),
+                                                .counters = counters_for(x),
                                                 .sums = sums.mutable_data_ptr<double>(),
                                                 .weight_gradient = made.weight.mutable_data_ptr<float>(),
                                                 .bias_gradient = made.bias.mutable_data_ptr<float>()});
     if (ranks != nullptr) {
       ranks->add_up(sums);
     }
+    const kernels::OutputGradients of_addition{.first = below.const_data_ptr(), .second = nullptr};
     kernels_.batch_norm_add_relu_backward_input({.shape = shape,
                                                  .epilogue = of.epilogue,
-                                                 .gradient = below.const_data_ptr(),
+                                                 .gradients = adds ? of_addition : gradients,
                                                  .x = x.const_data_ptr(),
+                                                 .kept = kept,
                                                  .x_gradient = made.x.mutable_data_ptr(),
                                                  .affine = view(of.affine),
+                                                 .image = image_of(x),
                                                  .sums = sums.const_data_ptr<double>(),
-                                                 .count = of.count.const_data_ptr<double>()});
+                                                 .count = of.count.const_data_ptr<double>(),
+                                                 .backwards = parts_.reverse_order});
     return made;
   }
+
+  [[nodiscard]] bool adds_gradients(Epilogue epilogue) const override {
+    return parts_.residual_gradient && (epilogue == Epilogue::AddRelu || epilogue == Epilogue::ReluMaxPool);
+  }
+  [[nodiscard]] bool pools() const override { return parts_.stem_pool; }
 
  private:
   [[nodiscard]] at::Tensor workspace_for(const kernels::Shape& shape, const at::Tensor& x) const {
@@ -135,7 +168,30 @@ class KernelPasses final : public BatchNormPasses {
     return doubles(x, static_cast<std::int64_t>((bytes + sizeof(double) - 1) / sizeof(double)));
   }
 
+  /// Returns what Output::kept is to hold instead of y; undefined if y is kept.
+  [[nodiscard]] at::Tensor empty_bytes(const at::Tensor& x, const at::Tensor& y, Epilogue epilogue) const {
+    if (epilogue == Epilogue::ReluMaxPool) {
+      return at::empty_like(y, y.options().dtype(at::kByte));
+    }
+    return epilogue == Epilogue::AddRelu && parts_.relu_mask
+               ? at::empty({static_cast<std::int64_t>(kernels_.mask_bytes(shape_of(x)))}, x.options().dtype(at::kByte))
+               : at::Tensor();
+  }
+
+  /// Returns the layer's counters, all 0 between its kernels; null if blocks are merged in a kernel of its own.
+  [[nodiscard]] std::uint32_t* counters_for(const at::Tensor& x) const {
+    if (!parts_.merge_at_once) {
+      return nullptr;
+    }
+    if (!counters_.defined()) {
+      counters_ = at::zeros({kernels::kCountersOfAChannel * x.size(1)}, x.options().dtype(at::kInt));
+    }
+    return static_cast<std::uint32_t*>(counters_.mutable_data_ptr());
+  }
+
   const device::Kernels& kernels_;
+  const device::KernelParts parts_;
+  mutable at::Tensor counters_;
 };
 
 }  // namespace
@@ -147,6 +203,8 @@ bool kernels_take(const at::Tensor& x, const at::Tensor& weight) {
          weight.scalar_type() == at::kFloat && weight.is_contiguous();
 }
 
-BatchNormPassesPtr kernel_passes(const device::Kernels& kernels) { return c10::make_intrusive<KernelPasses>(kernels); }
+BatchNormPassesPtr kernel_passes(const device::Kernels& kernels, const device::KernelParts& parts) {
+  return c10::make_intrusive<KernelPasses>(kernels, parts);
+}
 
 }  // namespace rollcall::model

@@ -77,24 +77,19 @@ class OperatorPasses final : public BatchNormPasses {
     return {.mean = mean.to(type), .inverse_stddev = (variance + running.eps).rsqrt_().to(type), .count = count};
   }
 
-  at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
-                       const at::Tensor& shortcut) const override {
+  Output normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue, const at::Tensor& shortcut,
+                   bool /*keeps*/) const override {
     const torch::NoGradGuard no_grad;
-    if (x.numel() == 0) {
-      return at::empty_like(x);
-    }
-    at::Tensor y = per_channel(x, affine.mean, affine.inverse_stddev * affine.weight, affine.bias);
-    if (epilogue == Epilogue::AddRelu) {
-      y.add_(shortcut);
-    }
-    return epilogue == Epilogue::None ? y : y.relu_();
+    const at::Tensor y = output(x, affine, epilogue, shortcut);
+    return {.y = y, .kept = epilogue == Epilogue::None ? at::Tensor() : y};
   }
 
-  Gradients backward(at::Tensor gradient, const Normalised& of, StatisticsRanks* ranks) const override {
+  Gradients backward(at::Tensor gradient, at::Tensor /*second*/, const Normalised& of,
+                     StatisticsRanks* ranks) const override {
     const torch::NoGradGuard no_grad;
     const Affine& affine = of.affine;
     const at::Tensor below =
-        of.epilogue == Epilogue::None ? std::move(gradient) : at::threshold_backward(gradient, of.y, 0);
+        of.epilogue == Epilogue::None ? std::move(gradient) : at::threshold_backward(gradient, of.kept, 0);
     const at::Tensor factor = affine.inverse_stddev * affine.weight;
     WithoutStatistics made = without_statistics(below, of.x, affine, factor);
     const at::Tensor mine = made.sums.to(affine.weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
@@ -113,6 +108,21 @@ class OperatorPasses final : public BatchNormPasses {
             .weight = mine.narrow(0, channels, channels) * affine.inverse_stddev,
             .bias = mine.narrow(0, 0, channels).data(),
             .shortcut = of.epilogue == Epilogue::AddRelu ? below : at::Tensor()};
+  }
+
+  [[nodiscard]] bool adds_gradients(Epilogue /*epilogue*/) const override { return false; }
+  [[nodiscard]] bool pools() const override { return false; }
+
+ private:
+  static at::Tensor output(const at::Tensor& x, const Affine& affine, Epilogue epilogue, const at::Tensor& shortcut) {
+    if (x.numel() == 0) {
+      return at::empty_like(x);
+    }
+    at::Tensor y = per_channel(x, affine.mean, affine.inverse_stddev * affine.weight, affine.bias);
+    if (epilogue == Epilogue::AddRelu) {
+      y.add_(shortcut);
+    }
+    return epilogue == Epilogue::None ? y : y.relu_();
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trainer/device/arithmetic.h"
 #include "trainer/device/kernels.h"
 #include "trainer/torch.h"
 
@@ -49,10 +50,17 @@ struct Affine {
   at::Tensor bias;
 };
 
+/// The output, and what of it the backward pass needs: itself, a bit an element (whether it is above 0), or with
+/// ReluMaxPool a byte an element (which value is the largest). Undefined with Epilogue::None, and if not wanted.
+struct Output {
+  at::Tensor y;
+  at::Tensor kept;
+};
+
 /// The values that the forward pass saves for the backward pass.
 struct Normalised {
   at::Tensor x;
-  at::Tensor y;  ///< undefined with Epilogue::None
+  at::Tensor kept;  ///< Output::kept
   Affine affine;
   at::Tensor count;  ///< BatchStatistics::count
   Epilogue epilogue;
@@ -73,18 +81,25 @@ class BatchNormPasses : public torch::CustomClassHolder {
   /// Computes the statistics of x together with the batches of `ranks` (null: of x alone), and updates `running`.
   [[nodiscard]] virtual BatchStatistics statistics(const at::Tensor& x, const RunningStatistics& running,
                                                    StatisticsRanks* ranks) const = 0;
-  /// Normalises x and applies the epilogue; AddRelu adds `shortcut`, of x's shape. The result has x's type and layout.
-  [[nodiscard]] virtual at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
-                                             const at::Tensor& shortcut) const = 0;
-  /// Computes the gradients from the output's `gradient`, whose memory it may reuse if there is no other reference to
-  /// it. `ranks` as for statistics().
-  [[nodiscard]] virtual Gradients backward(at::Tensor gradient, const Normalised& of, StatisticsRanks* ranks) const = 0;
+  /// Normalises x and applies the epilogue; AddRelu adds `shortcut`, of x's shape. The output has x's type and layout.
+  /// `keeps`: whether Output::kept is wanted.
+  [[nodiscard]] virtual Output normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
+                                         const at::Tensor& shortcut, bool keeps) const = 0;
+  /// Computes the gradients from the output's, whose memory it may reuse if there is no other reference to it. `second`
+  /// is undefined, or is added to `first`. `ranks` as for statistics().
+  [[nodiscard]] virtual Gradients backward(at::Tensor first, at::Tensor second, const Normalised& of,
+                                           StatisticsRanks* ranks) const = 0;
+  /// Returns whether backward() adds two gradients of an output with this epilogue in its own pass.
+  [[nodiscard]] virtual bool adds_gradients(Epilogue epilogue) const = 0;
+  /// Returns whether there is Epilogue::ReluMaxPool.
+  [[nodiscard]] virtual bool pools() const = 0;
 };
 using BatchNormPassesPtr = c10::intrusive_ptr<BatchNormPasses>;
 
 /// Returns the implementation with the project's own kernels of a device, on the current stream, for inputs that
-/// kernels_take(). A single value a channel has no variance, and makes the running variance NaN.
-[[nodiscard]] BatchNormPassesPtr kernel_passes(const device::Kernels& kernels);
+/// kernels_take(). A single value a channel has no variance, and makes the running variance NaN. It is for one layer:
+/// calls are one after the other, on one stream.
+[[nodiscard]] BatchNormPassesPtr kernel_passes(const device::Kernels& kernels, const device::KernelParts& parts);
 
 /// Returns whether the kernels support the input: float32, float16 or bfloat16 in channels-last memory of a device,
 /// with a float32 weight.

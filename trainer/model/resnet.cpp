@@ -114,7 +114,8 @@ class ResidualBlock : public torch::nn::Module {
 
   /// Normalises the branch and adds the shortcut of the block's input.
   at::Tensor add(BatchNorm& last, const at::Tensor& branch, const at::Tensor& input) {
-    const at::Tensor shortcut = downsample_ ? downsample_->forward(input) : input;
+    const at::Tensor again = second_use(input);
+    const at::Tensor shortcut = downsample_ ? downsample_->forward(again) : again;
     if (!factors_.defined()) {
       return last->add_relu(branch, shortcut);
     }
@@ -271,8 +272,8 @@ void ResNetImpl::set_branch_factors(const at::Tensor& kept) {
 
 at::Tensor ResNetImpl::forward_stem(const at::Tensor& images) {
   RECORD_USER_SCOPE("compute: stem");
-  const at::Tensor features = bn1_->relu(conv1_.forward(images));
-  return shape_.small_images ? features : torch::max_pool2d(features, 3, 2, 1);
+  const at::Tensor features = conv1_.forward(images);
+  return shape_.small_images ? bn1_->relu(features) : bn1_->relu_max_pool(features);
 }
 
 at::Tensor ResNetImpl::forward_head(const at::Tensor& features, const at::Tensor& kept) {

@@ -88,7 +88,7 @@ TEST(MissingKernelsWarning, WarnsThatOwnKernelsAreUnavailable) {
   const Plugin other = testing_support::silent_plugin(at::kPrivateUse1, nullptr);
   Device gpu(without, 0, {});
   EXPECT_THAT(missing_kernels_warning(gpu), HasSubstr("built without nvcc"));
-  gpu.use({.own_kernels = false});
+  gpu.use({.own_kernels = std::nullopt});
   EXPECT_EQ(missing_kernels_warning(gpu), "");
   EXPECT_EQ(missing_kernels_warning(Device(with, 0, {})), "");
   const Device old(with, 0, {.name = "T4", .uuid = "", .bus = "", .without_kernels = "T4 has compute capability 7.5"});
@@ -168,7 +168,7 @@ TEST(Device, UsesTheRequestedArithmetic) {
   EXPECT_EQ(Device().kernels(), nullptr);
   gpu.use({.tf32 = true});  // settings tf32, deterministic, own-kernels
   EXPECT_EQ(gpu.kernels(), &kKernels);
-  gpu.use({.own_kernels = false});
+  gpu.use({.own_kernels = std::nullopt});
   EXPECT_EQ(gpu.kernels(), nullptr);
   EXPECT_EQ(precision(at::Float32Op::MATMUL), at::Float32Precision::TF32);
   EXPECT_EQ(precision(at::Float32Op::CONV), at::Float32Precision::TF32);

@@ -10,7 +10,7 @@ RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--stochastic-de
           "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
 GRAPH = "--cuda-graph=on"
 EAGER_STEPS = 11
-KERNELS = {"STAND_IN_KERNELS": "1"}
+KERNELS = {"STAND_IN_KERNELS": "1", "ROLLCALL_OWN_KERNELS": "on"}
 LAST = "step-*.h5"
 
 

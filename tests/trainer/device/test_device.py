@@ -171,6 +171,34 @@ def test_own_kernels_train_like_libtorch_operators(tmp_path, ranks, options, tol
     assert differences(last(tmp_path / "once"), last(tmp_path / "again")) == []
 
 
+PARTS = ("residual-gradient", "relu-mask", "stem-pool", "merge-at-once", "reverse-order")
+
+
+ACCUMULATION = ("--grad-accumulation=2", "--precision=bf16", "--image-dtype=uint8")
+
+
+@pytest.mark.parametrize("ranks, options, parts", [
+    (1, ACCUMULATION, PARTS), (2, ("--sync-bn",), PARTS), (1, (), ()), (2, ("--precision=bf16",), ()),
+    (2, ("--parallel=fsdp", "--sync-bn", "--precision=bf16", "--grad-accumulation=2"), ()), (2, ("--parallel=fsdp", "--precision=fp16"), ()),
+    (2, ("--sync-bn", f"--max-steps={EAGER_STEPS + 2}", GRAPH), ())],
+    ids=["accumulation", "sync-bn", "alone", "bf16", "fsdp", "fsdp-fp16", "graph"])
+def test_each_part_of_own_kernels_is_bit_identical_to_the_kernels_without_it(tmp_path, ranks, options, parts):
+    """A ResNet with the stem of large images."""
+    run = ("--model=resnet18", "--max-steps=3", *options)
+    basic = losses(tmp_path / "basic", *run, "--own-kernels=basic", ranks=ranks, env=KERNELS)
+    assert len(set(basic)) == len(basic) > 3
+    for part in (*parts, "on"):
+        assert losses(tmp_path / part, *run, f"--own-kernels={part}", ranks=ranks, env=KERNELS) == basic, part
+        assert differences(last(tmp_path / "basic"), last(tmp_path / part)) == [], part
+
+
+def test_own_kernels_are_off_by_default(tmp_path):
+    """Until they were measured on hardware."""
+    without = losses(tmp_path / "off", "--own-kernels=off")
+    assert losses(tmp_path / "auto", env={"STAND_IN_KERNELS": "1"}) == without
+    assert losses(tmp_path / "on", "--own-kernels=on", env={"STAND_IN_KERNELS": "1"}) != without
+
+
 def test_sync_bn_with_own_kernels_trains_like_one_large_batch(tmp_path):
     together = losses(tmp_path / "together", "--batch-size=8", env=KERNELS)
     assert losses(tmp_path / "shared", "--sync-bn", ranks=2, env=KERNELS) == pytest.approx(together, rel=1e-6)

@@ -22,6 +22,7 @@ void launch(const What& what) {
 const Kernels* own_kernels() {
   static constexpr Kernels kTable{
       .workspace_bytes = &kernels::workspace_bytes,
+      .mask_bytes = &kernels::mask_bytes,
       .batch_norm_statistics = &launch<&kernels::batch_norm_statistics>,
       .merge_statistics = &launch<&kernels::merge_statistics>,
       .batch_norm_add_relu_forward = &launch<&kernels::batch_norm_add_relu_forward>,

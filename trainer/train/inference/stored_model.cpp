@@ -67,7 +67,7 @@ Result<model::Model> load_stored_model(const std::string& path, const std::strin
   if (!loaded) {
     return about(loaded.error(), setting);
   }
-  model::use_kernels(*model, context.device.kernels());
+  model::use_kernels(*model, context.device.kernels(), context.device.kernel_parts());
   model->eval();
   return model;
 }

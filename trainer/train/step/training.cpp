@@ -210,7 +210,7 @@ Result<Training> make_training(const config::TrainConfig& config, const JobConte
   if (Result<void> built = !training.model ? build_model(training, config, context.device) : Result<void>(); !built) {
     return built.error();
   }
-  model::use_kernels(*training.model, context.device.kernels());
+  model::use_kernels(*training.model, context.device.kernels(), context.device.kernel_parts());
   ASSIGN_OR_RETURN(
       const std::vector<float> weights,
       class_weights(config.optim.loss.class_weights, training.data.datasets, outputs_of_model(training, config.model)));

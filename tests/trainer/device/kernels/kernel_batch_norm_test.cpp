@@ -55,36 +55,65 @@ Affine affine_of(const Merged& statistics, const Inputs& in) {
           values<float>(in.bias)};
 }
 
+/// How the launchers may be asked to do the same.
+struct Manner {
+  bool mask = false;
+  bool at_once = false;
+  bool backwards = false;
+  at::Tensor second = {};  ///< another gradient, added to the first one
+};
+
 /// The launchers' passes for one type, vector and epilogue. `sums` of all ranks; undefined: those of this batch alone.
 template <typename T, unsigned K, Epilogue kEpilogue>
-Answer run_as(const Inputs& in, const Merged& statistics, const at::Tensor& sums, const Tiling& tiling) {
+Answer run_as(const Inputs& in, const Merged& statistics, const at::Tensor& sums, const Manner& manner,
+              const Tiling& tiling) {
   const Affine affine = affine_of(statistics, in);
   Answer out{at::empty_like(in.x),      in.gradient.clone(),     at::empty_like(in.x),
              at::empty_like(in.weight), at::empty_like(in.bias), at::empty({2 * tiling.channels}, at::kDouble)};
-  run_tiles(Forward<T, K, kEpilogue>{tiling, values<T>(in.x), values<T>(in.added), mutable_data<T>(out.y), affine});
-  const at::Tensor parts = at::empty({tiling.row_blocks, 2 * tiling.channels}, at::kDouble);
+  const at::Tensor bits = at::empty({in.x.numel() / K}, at::kByte);
+  auto* const mask = manner.mask && kEpilogue == Epilogue::AddRelu ? mutable_data<std::uint8_t>(bits) : nullptr;
+  run_tiles(Forward<T, K, kEpilogue>{tiling, values<T>(in.x), values<T>(in.added), mutable_data<T>(out.y), mask, affine,
+                                     manner.backwards});
+  const at::Tensor all_parts = at::empty({tiling.row_blocks + kGroups, 2 * tiling.channels}, at::kDouble);
+  auto* const parts = mutable_data<double>(all_parts);
+  const T* const second = manner.second.defined() ? values<T>(manner.second) : nullptr;
   // In place, as a launcher may be asked for it.
-  run_reduction(PartialGradientSums<T, K, kEpilogue>{tiling, values<T>(out.below), values<T>(in.x), values<T>(out.y),
-                                                     mutable_data<T>(out.below), affine, mutable_data<double>(parts)});
-  run_reduction(MergedGradientSums{merging(tiling.row_blocks, tiling.channels), values<double>(parts),
-                                   affine.inverse_stddev, mutable_data<double>(out.sums),
-                                   mutable_data<float>(out.weight_gradient), mutable_data<float>(out.bias_gradient)});
+  using Gradients = UpToTwoGradients<T, K>;
+  const PartialGradientSums<T, K, kEpilogue, Gradients> body{
+      tiling, {values<T>(out.below), second}, values<T>(in.x), mask == nullptr ? values<T>(out.y) : nullptr,
+      mask,   mutable_data<T>(out.below),     affine,          parts};
+  const MergedGradientSums together{merging(tiling.row_blocks, tiling.channels),
+                                    parts,
+                                    parts + tiling.row_blocks * 2 * tiling.channels,
+                                    affine.inverse_stddev,
+                                    mutable_data<double>(out.sums),
+                                    mutable_data<float>(out.weight_gradient),
+                                    mutable_data<float>(out.bias_gradient)};
+  run_merged_reduction(body, together, manner.at_once);
   constexpr Epilogue kAbove = kEpilogue == Epilogue::Relu ? Epilogue::Relu : Epilogue::None;
-  run_tiles(InputGradient<T, K, kAbove>{tiling, values<T>(out.below), values<T>(in.x), mutable_data<T>(out.x_gradient),
-                                        affine, values<double>(sums.defined() ? sums : out.sums),
-                                        values<double>(statistics.count)});
+  run_tiles(InputGradient<T, K, kAbove, OneGradient<T, K>>{tiling,
+                                                           {values<T>(out.below)},
+                                                           values<T>(in.x),
+                                                           mutable_data<T>(out.x_gradient),
+                                                           affine,
+                                                           values<double>(sums.defined() ? sums : out.sums),
+                                                           values<double>(statistics.count),
+                                                           manner.backwards});
   return out;
 }
 
-Answer run(const Inputs& in, Epilogue epilogue, const Merged& statistics, const at::Tensor& sums = {}) {
+Answer run(const Inputs& in, Epilogue epilogue, const Merged& statistics, const at::Tensor& sums = {},
+           const Manner& manner = {}) {
   return with_tiling_of(in.x, [&]<typename T, unsigned K>(const Tiling& tiling) {
-    return epilogue == Epilogue::None   ? run_as<T, K, Epilogue::None>(in, statistics, sums, tiling)
-           : epilogue == Epilogue::Relu ? run_as<T, K, Epilogue::Relu>(in, statistics, sums, tiling)
-                                        : run_as<T, K, Epilogue::AddRelu>(in, statistics, sums, tiling);
+    return epilogue == Epilogue::None   ? run_as<T, K, Epilogue::None>(in, statistics, sums, manner, tiling)
+           : epilogue == Epilogue::Relu ? run_as<T, K, Epilogue::Relu>(in, statistics, sums, manner, tiling)
+                                        : run_as<T, K, Epilogue::AddRelu>(in, statistics, sums, manner, tiling);
   });
 }
 
-Answer run(const Inputs& in, Epilogue epilogue) { return run(in, epilogue, merged(moments_of(in.x).unsqueeze(0))); }
+Answer run(const Inputs& in, Epilogue epilogue, const Manner& manner = {}) {
+  return run(in, epilogue, merged(moments_of(in.x, Order::Forwards, manner.at_once).unsqueeze(0)), {}, manner);
+}
 
 /// LibTorch's operators and its autograd in float64, but for the ReLU's gradient, which goes by our y: a value that
 /// rounding moves over its edge would take its whole gradient with it.
@@ -127,6 +156,37 @@ TEST(KernelBatchNorm, MatchesForwardAndBackwardOfLibTorch) {
       EXPECT_TRUE(at::equal(ours.below, wanted.below));
     } else {
       EXPECT_TRUE(at::equal(ours.below, in.gradient));
+    }
+  }
+}
+
+void expect_same_bits(const Answer& ours, const Answer& wanted, const Case& of) {
+  const auto all = [](const Answer& answer) {
+    return std::vector{answer.y, answer.below, answer.x_gradient, answer.weight_gradient, answer.bias_gradient};
+  };
+  for (std::size_t i = 0; i < all(ours).size(); ++i) {
+    EXPECT_TRUE(all(ours)[i].equal(all(wanted)[i])) << name(of) << ", tensor " << i;
+  }
+}
+
+TEST(KernelBatchNorm, EachPartHasTheSameBitsAsWithoutIt) {
+  for (const Case& of : cases()) {
+    const Inputs in(of);
+    const Answer plain = run(in, of.epilogue);
+    for (const Manner& manner : {Manner{.mask = true}, Manner{.at_once = true}, Manner{.backwards = true}}) {
+      expect_same_bits(run(in, of.epilogue, manner), plain, of);
+    }
+  }
+}
+
+TEST(KernelBatchNorm, TwoGradientsAreAddedAsLibTorchAddsThem) {
+  for (const Case& of : cases()) {
+    if (of.epilogue == Epilogue::AddRelu) {
+      Inputs in(of);
+      const at::Tensor second = at::randn_like(in.x);
+      const Answer apart = run(in, of.epilogue, {.second = second});
+      in.gradient = in.gradient + second;
+      expect_same_bits(apart, run(in, of.epilogue), of);
     }
   }
 }

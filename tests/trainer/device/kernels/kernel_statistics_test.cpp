@@ -22,13 +22,14 @@ template <unsigned K>
 struct Visit {
   Tiling tiling;
   int* visits;
+  bool backwards;
 
   void run(const ThreadIndex& place) const {
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
       over_rows<2>(
-          tile, [](std::int64_t row) { return row; },
-          [&](std::int64_t row, std::int64_t loaded) {
+          backwards ? reversed(tile) : tile, [](int row) { return row; },
+          [&](int row, int loaded) {
             for (unsigned k = 0; k < K; ++k) {
               visits[loaded * tiling.channels + tile.channel + k] += row == loaded ? 1 : 100;
             }
@@ -40,8 +41,10 @@ struct Visit {
 template <unsigned K>
 void expect_one_visit(const Size& size) {
   const at::Tensor visits = at::zeros({size.rows, size.channels}, at::kInt);
-  run_tiles(Visit<K>{tiling_of(size.rows, size.channels, K), mutable_data<int>(visits)});
-  EXPECT_TRUE(visits.eq(1).all().item<bool>()) << size.rows << " x " << size.channels;
+  for (const bool backwards : {false, true}) {
+    run_tiles(Visit<K>{tiling_of(size.rows, size.channels, K), mutable_data<int>(visits), backwards});
+  }
+  EXPECT_TRUE(visits.eq(2).all().item<bool>()) << size.rows << " x " << size.channels;
 }
 
 TEST(KernelTiling, EveryElementBelongsToOneThread) {
@@ -105,6 +108,17 @@ TEST(KernelStatistics, DoNotDependOnTheOrderOfThreads) {
   at::manual_seed(3);
   const at::Tensor x = at::randn({5003, 40});
   EXPECT_TRUE(at::equal(moments_of(x, Order::Forwards), moments_of(x, Order::Backwards)));
+}
+
+TEST(KernelStatistics, MergedAtOnceHaveTheSameBitsInAnyOrderOfBlocks) {
+  at::manual_seed(8);
+  for (const Size& size : kSizes) {
+    const at::Tensor x = at::randn({size.rows, size.channels}) + 1;
+    const at::Tensor apart = moments_of(x);
+    for (const Order order : {Order::Forwards, Order::Backwards}) {
+      EXPECT_TRUE(apart.equal(moments_of(x, order, /*at_once=*/true))) << size.rows << " x " << size.channels;
+    }
+  }
 }
 
 TEST(KernelStatistics, MeanAndRunningStatisticsMatchLibTorch) {

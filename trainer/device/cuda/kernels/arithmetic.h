@@ -8,6 +8,12 @@
 #else
 #define ROLLCALL_HOST_DEVICE
 #endif
+/// Before a loop of which the compiler would make copies, which need more registers.
+#ifdef __CUDA_ARCH__
+#define ROLLCALL_AS_A_LOOP _Pragma("unroll 1")
+#else
+#define ROLLCALL_AS_A_LOOP
+#endif
 
 namespace rollcall::device::kernels {
 
@@ -100,9 +106,18 @@ ROLLCALL_HOST_DEVICE inline float normalised(float x, const ChannelScale& scale)
   return std::fma(x - scale.mean, scale.factor, scale.bias);
 }
 
-// Both propagate NaN, as LibTorch's operators do.
+// Both treat NaN as LibTorch's operators do: it stays, and passes gradients.
 ROLLCALL_HOST_DEVICE inline float relu(float value) { return value < 0 ? 0 : value; }
-ROLLCALL_HOST_DEVICE inline float below_relu(float gradient, float output) { return output <= 0 ? 0 : gradient; }
+template <typename T>
+ROLLCALL_HOST_DEVICE inline bool is_passed(T output) {
+  return !(static_cast<float>(output) <= 0);
+}
+
+/// Returns the sum rounded to the type, as LibTorch's addition does.
+template <typename T>
+ROLLCALL_HOST_DEVICE inline T added(T one, T other) {
+  return static_cast<T>(static_cast<float>(one) + static_cast<float>(other));
+}
 
 /// One channel's terms of the gradient of x: the mean of the output's gradient, and the mean of its product with x -
 /// mean times inverse_stddev squared.

@@ -17,6 +17,8 @@ inline constexpr Status kInvalidValue = 1;
 
 /// See Kernels::workspace_bytes.
 [[nodiscard]] std::size_t workspace_bytes(const Shape& shape);
+/// See Kernels::mask_bytes.
+[[nodiscard]] std::size_t mask_bytes(const Shape& shape);
 
 [[nodiscard]] Status batch_norm_statistics(const BatchNormStatistics& of, Stream stream);
 [[nodiscard]] Status merge_statistics(const MergeStatistics& of, Stream stream);

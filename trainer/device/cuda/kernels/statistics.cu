@@ -4,10 +4,23 @@
 
 namespace rollcall::device::kernels {
 
-std::size_t workspace_bytes(const Shape& shape) {
+namespace {
+
+constexpr unsigned vector_of(const Shape& shape) {
   const unsigned k = shape.type == ElementType::Float32 ? kVector<float> : kVector<Half>;
-  const Tiling tiling = tiling_of(shape.rows, shape.channels, shape.channels % k == 0 ? k : 1);
-  return static_cast<std::size_t>(tiling.row_blocks * moment_numbers(shape.channels)) * sizeof(double);
+  return shape.channels % k == 0 ? k : 1;
+}
+
+}  // namespace
+
+std::size_t workspace_bytes(const Shape& shape) {
+  const Tiling tiling = tiling_of(shape.rows, shape.channels, vector_of(shape));
+  const std::int64_t numbers = 2 * shape.channels + tiling.channel_blocks;
+  return static_cast<std::size_t>((tiling.row_blocks + kGroups) * numbers) * sizeof(double);
+}
+
+std::size_t mask_bytes(const Shape& shape) {
+  return static_cast<std::size_t>(shape.rows * (shape.channels / vector_of(shape)));
 }
 
 Status batch_norm_statistics(const BatchNormStatistics& of, Stream stream) {
@@ -17,10 +30,11 @@ Status batch_norm_statistics(const BatchNormStatistics& of, Stream stream) {
   }
   auto* const parts = static_cast<double*>(of.workspace);
   return with_vector(of.shape, [&]<typename T, unsigned K>(const Tiling& tiling) -> Status {
-    const Status status = launch_reduction(PartialStatistics<T, K>{tiling, static_cast<const T*>(of.x), parts}, stream);
-    const Tiling together = merging(tiling.row_blocks, tiling.channels);
-    return status != kSuccess ? status
-                              : launch_reduction(MergedStatistics{together, parts, of.moments, of.statistics}, stream);
+    const PartialStatistics<T, K> body{tiling, static_cast<const T*>(of.x), parts};
+    const MomentLayout layout = body.layout();
+    const MergedStatistics together{merging(tiling.row_blocks, tiling.channels), layout,     parts,
+                                    parts + tiling.row_blocks * layout.size(),   of.moments, of.statistics};
+    return launch_merged_reduction(body, together, of.counters, stream);
   });
 }
 
@@ -28,7 +42,9 @@ Status merge_statistics(const MergeStatistics& of, Stream stream) {
   if (of.ranks < 1 || of.channels < 1 || !lie_on(sizeof(double), {of.moments, of.statistics.count})) {
     return kInvalidValue;
   }
-  return launch_reduction(MergedStatistics{merging(of.ranks, of.channels), of.moments, nullptr, of.statistics}, stream);
+  const MergedStatistics together{
+      merging(of.ranks, of.channels), {of.channels, of.channels}, of.moments, nullptr, nullptr, of.statistics};
+  return launch_reduction(together, stream);
 }
 
 }  // namespace rollcall::device::kernels

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "trainer/device/cuda/kernels/kernels.h"
-#include "trainer/device/cuda/kernels/tiling.h"
+#include "trainer/device/cuda/kernels/merging.h"
 
 namespace rollcall::device::kernels {
 
@@ -15,37 +15,48 @@ ROLLCALL_HOST_DEVICE inline void widen(const Vector<T, K>& from, float (&to)[K])
   }
 }
 
-/// Returns how many numbers describe a part's moments: [2 channels + 1], as BatchNormStatistics::moments.
-ROLLCALL_HOST_DEVICE inline std::int64_t moment_numbers(std::int64_t channels) { return 2 * channels + 1; }
+/// The layout of a part's moments: means, then sums of squared distances from them, then the count of each `counted`
+/// channels, which one block has made. With one count it is that of BatchNormStatistics::moments.
+struct MomentLayout {
+  std::int64_t channels;
+  std::int64_t counted;
 
-template <unsigned K, typename Real>
-ROLLCALL_HOST_DEVICE inline void write_moments(double* to, const Tile& tile, std::int64_t channels,
-                                               const Moments<Real, K>& moments) {
-  for (unsigned k = 0; k < K; ++k) {
-    to[tile.channel + k] = moments.mean[k];
-    to[channels + tile.channel + k] = moments.m2[k];
+  ROLLCALL_HOST_DEVICE std::int64_t counts() const { return (channels + counted - 1) / counted; }
+  ROLLCALL_HOST_DEVICE std::int64_t size() const { return 2 * channels + counts(); }
+
+  template <typename Real, unsigned K>
+  ROLLCALL_HOST_DEVICE void write(double* to, std::int64_t c, const Moments<Real, K>& moments) const {
+    for (unsigned k = 0; k < K; ++k) {
+      to[c + k] = moments.mean[k];
+      to[channels + c + k] = moments.m2[k];
+    }
+    if (c % counted == 0) {
+      to[2 * channels + c / counted] = moments.count;
+    }
   }
-  if (tile.channel == 0) {
-    to[2 * channels] = moments.count;
+
+  ROLLCALL_HOST_DEVICE Moments<double, 1> read(const double* from, std::int64_t c) const {
+    return {from[2 * channels + c / counted], {from[c]}, {from[channels + c]}};
   }
-}
+};
 
 /// Computes the moments of each block of rows.
 template <typename T, unsigned K>
 struct PartialStatistics {
   using State = Moments<float, K>;
+  static constexpr unsigned kChannels = K;  ///< of a thread
 
   Tiling tiling;
   const T* x;
-  double* parts;  ///< [row_blocks][2 channels + 1]
+  double* parts;  ///< [row_blocks], each of layout()
 
   ROLLCALL_HOST_DEVICE State begin(const ThreadIndex& place) const {
     State moments{};
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
       over_rows<2>(
-          tile, [&](std::int64_t row) { return load<K>(x + row * tiling.channels + tile.channel); },
-          [&](std::int64_t, const Vector<T, K>& loaded) {
+          tile, [&](int row) { return load<K>(x + tiling.index(row, tile.channel)); },
+          [&](int, const Vector<T, K>& loaded) {
             float values[K];
             widen(loaded, values);
             add_values(moments, values);
@@ -57,48 +68,44 @@ struct PartialStatistics {
   ROLLCALL_HOST_DEVICE void end(const ThreadIndex& place, const State& moments) const {
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
-      write_moments(parts + place.block_y * moment_numbers(tiling.channels), tile, tiling.channels, moments);
+      layout().write(parts + place.block_y * layout().size(), tile.channel, moments);
     }
   }
+
+  ROLLCALL_HOST_DEVICE MomentLayout layout() const { return {tiling.channels, tiling.columns * std::int64_t{K}}; }
 };
 
 /// Merges the moments of a batch's blocks, or of ranks.
 struct MergedStatistics {
   using State = Moments<double, 1>;
 
-  Tiling tiling;        ///< tiling of [parts][channels], with one block of rows
-  const double* parts;  ///< [parts][2 channels + 1]
-  double* moments;      ///< receives the moments; if null, `statistics` are written instead
+  Tiling tiling;  ///< merging()
+  MomentLayout layout;
+  const double* parts;
+  double* groups;   ///< the parts of groups; unused for ranks
+  double* moments;  ///< receives the moments, with one count; if null, `statistics` are written instead
   Statistics statistics;
 
-  ROLLCALL_HOST_DEVICE State begin(const ThreadIndex& place) const {
-    State merged{};
-    const Tile tile = tiling.tile<1>(place);
-    if (tile.inside) {
-      over_rows<2>(
-          tile,
-          [&](std::int64_t part) {
-            const double* const from = parts + part * moment_numbers(tiling.channels);
-            return State{from[2 * tiling.channels], {from[tile.channel]}, {from[tiling.channels + tile.channel]}};
-          },
-          [&](std::int64_t, const State& part) { merge(merged, part); });
-    }
-    return merged;
-  }
+  ROLLCALL_HOST_DEVICE State begin(const ThreadIndex& place) const { return merge_parts(*this, place); }
 
   ROLLCALL_HOST_DEVICE void end(const ThreadIndex& place, const State& merged) const {
     const Tile tile = tiling.tile<1>(place);
-    if (!tile.inside) {
-      return;
-    }
-    if (moments != nullptr) {
-      write_moments(moments, tile, tiling.channels, merged);
-    } else {
+    if (tile.inside) {
       finish(tile.channel, merged);
     }
   }
 
+  ROLLCALL_HOST_DEVICE State part(int i, std::int64_t c) const { return layout.read(parts + i * layout.size(), c); }
+
+  ROLLCALL_HOST_DEVICE void keep(int group, std::int64_t c, const State& merged) const {
+    layout.write(groups + group * layout.size(), c, merged);
+  }
+
   ROLLCALL_HOST_DEVICE void finish(std::int64_t c, const State& merged) const {
+    if (moments != nullptr) {
+      MomentLayout{tiling.channels, tiling.channels}.write(moments, c, merged);
+      return;
+    }
     const Statistics& to = statistics;
     to.mean[c] = static_cast<float>(merged.mean[0]);
     to.inverse_stddev[c] = static_cast<float>(inverse_stddev_of(merged.m2[0], merged.count, to.eps));

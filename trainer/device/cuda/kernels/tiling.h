@@ -16,6 +16,9 @@ inline constexpr int kThreads = 512;
 /// parts to merge.
 inline constexpr int kBlocks = 264;
 
+/// Rows are numbered by int, also those behind the last one.
+inline constexpr std::int64_t kMostRows = (1LL << 31) - 8 * kThreads;
+
 /// Number of elements of T in the 16 bytes that a thread loads and stores at once.
 template <typename T>
 inline constexpr unsigned kVector = 16 / sizeof(T);
@@ -43,21 +46,26 @@ struct ThreadIndex {
   int thread;
 };
 
-/// A thread's elements of [rows][channels]: K channels beginning at `channel`, of every `step`-th row.
+/// A thread's elements of [rows][channels]: K channels beginning at `channel`, of every `step`-th row from `row` on.
 struct Tile {
   std::int64_t channel;
-  std::int64_t row;
-  std::int64_t end;
-  unsigned step;
+  int row;
+  int rows;  ///< how many
+  int step;
   bool inside;  ///< false for a thread without channels
 };
+
+/// Returns the tile with its rows from the last one to the first.
+ROLLCALL_HOST_DEVICE inline Tile reversed(const Tile& tile) {
+  return {tile.channel, tile.row + (tile.rows - 1) * tile.step, tile.rows, -tile.step, tile.inside};
+}
 
 /// Divides [rows][channels] among blocks of kThreads threads. A block is `columns` x `lanes` threads, both powers of
 /// two: adjacent threads load adjacent channels, and the lanes take the rows in turn.
 struct Tiling {
-  std::int64_t rows;
+  int rows;
   std::int64_t channels;
-  std::int64_t block_rows;  ///< rows of a block
+  int block_rows;  ///< rows of a block
   int columns;
   int lanes;
   int channel_blocks;
@@ -66,41 +74,42 @@ struct Tiling {
   /// The first `columns` threads are the first lane.
   ROLLCALL_HOST_DEVICE int lane(int thread) const { return thread / columns; }
 
+  ROLLCALL_HOST_DEVICE std::int64_t index(int row, std::int64_t channel) const { return row * channels + channel; }
+
   template <unsigned K>
   ROLLCALL_HOST_DEVICE Tile tile(const ThreadIndex& place) const {
     const std::int64_t channel = (static_cast<std::int64_t>(place.block_x) * columns + place.thread % columns) * K;
-    const std::int64_t begin = place.block_y * block_rows;
-    const std::int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
-    return {channel, begin + lane(place.thread), end, static_cast<unsigned>(lanes), channel < channels};
+    const int first = lane(place.thread);  // of the block's rows
+    const int begin = place.block_y * block_rows;
+    const int end = rows - begin < block_rows ? rows - begin : block_rows;
+    const int count = first < end ? (end - first + lanes - 1) / lanes : 0;
+    return {channel, begin + first, count, lanes, channel < channels};
   }
 };
 
-/// Returns a tiling with `k` channels a thread, of which `channels` is a multiple, at most `most_columns` threads in a
-/// row, and at most `most_row_blocks` blocks of rows.
-inline Tiling tiling_of(std::int64_t rows, std::int64_t channels, unsigned k, int most_columns = 32,
-                        int most_row_blocks = kBlocks) {
+/// Returns a tiling of less than kMostRows rows with `k` channels a thread, of which `channels` is a multiple, at most
+/// 32 threads in a row.
+inline Tiling tiling_of(std::int64_t rows, std::int64_t channels, unsigned k) {
   const std::int64_t vectors = channels / k;
-  Tiling tiling{.rows = rows,
+  Tiling tiling{.rows = static_cast<int>(rows),
                 .channels = channels,
                 .block_rows = 0,
                 .columns = 1,
                 .lanes = 0,
                 .channel_blocks = 0,
                 .row_blocks = 0};
-  while (tiling.columns < vectors && tiling.columns < most_columns) {
+  while (tiling.columns < vectors && tiling.columns < 32) {
     tiling.columns *= 2;
   }
   const auto parts = [](std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; };
   tiling.lanes = kThreads / tiling.columns;
   tiling.channel_blocks = static_cast<int>(parts(vectors, tiling.columns));
-  const std::int64_t wanted = std::clamp(kBlocks / tiling.channel_blocks, 1, most_row_blocks);
-  tiling.block_rows = parts(parts(std::max<std::int64_t>(rows, 1), wanted), tiling.lanes) * tiling.lanes;
+  const std::int64_t wanted = std::max(kBlocks / tiling.channel_blocks, 1);
+  tiling.block_rows =
+      static_cast<int>(parts(parts(std::max<std::int64_t>(rows, 1), wanted), tiling.lanes) * tiling.lanes);
   tiling.row_blocks = static_cast<int>(std::max<std::int64_t>(parts(rows, tiling.block_rows), 1));
   return tiling;
 }
-
-/// Returns the tiling that merges `parts`: few channels a block, so that many lanes share the parts.
-inline Tiling merging(std::int64_t parts, std::int64_t channels) { return tiling_of(parts, channels, 1, 8, 1); }
 
 /// One step of a block's reduction in shared memory. Every thread begins with the result of its rows. For `half` from
 /// lanes / 2 down to 1, with a barrier before each, the first `half` lanes merge the results of the next `half` lanes.
@@ -116,21 +125,26 @@ ROLLCALL_HOST_DEVICE inline void merge_lanes(const Tiling& tiling, int thread, i
 /// between them would delay them, since the compiler cannot know that they do not alias. kAtOnce must fit the registers
 /// of a thread that shares its multiprocessor with 1,023 others: 32 bytes pending for each of them saturate the memory
 /// of an H100.
-template <unsigned kAtOnce, typename Load, typename Use>
+template <int kAtOnce, typename Load, typename Use>
 ROLLCALL_HOST_DEVICE inline void over_rows(const Tile& tile, const Load& load_row, const Use& use) {
   using Loaded = decltype(load_row(tile.row));
-  std::int64_t row = tile.row;
-  for (; row + (kAtOnce - 1) * tile.step < tile.end; row += kAtOnce * tile.step) {
+  int row = tile.row;
+  int left = tile.rows;
+  ROLLCALL_AS_A_LOOP
+  for (; left >= kAtOnce; left -= kAtOnce) {
     Loaded loaded[kAtOnce];
-    for (unsigned i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kAtOnce; ++i) {
       loaded[i] = load_row(row + i * tile.step);
     }
-    for (unsigned i = 0; i < kAtOnce; ++i) {
+    for (int i = 0; i < kAtOnce; ++i) {
       use(row + i * tile.step, loaded[i]);
     }
+    row += kAtOnce * tile.step;
   }
-  for (; row < tile.end; row += tile.step) {
+  ROLLCALL_AS_A_LOOP
+  for (; left > 0; --left) {
     use(row, load_row(row));
+    row += tile.step;
   }
 }
 
