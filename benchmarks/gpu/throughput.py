@@ -23,6 +23,8 @@ PEER = pathlib.Path(__file__).with_name("peer_steps.py")
 # program is ready for its turns.
 IMAGES_A_SECOND = 3000
 SECONDS_OF_START = 4
+# Of --own-kernels (docs/developer/gpu_kernels.md), which is on where a side says nothing else.
+PARTS = ("residual-gradient", "stem-pool", "relu-mask", "reverse-order", "merge-at-once")
 SECONDS_UNTIL_READY = {"eager": 10, "compile": 60, "max-autotune": 150}
 
 
@@ -60,8 +62,14 @@ def small(precision, suffix, *sides):
 
 
 # The most valuable first; together they take longer than a run may.
+def parts():
+    """Each part of rollcall's kernels beside the kernels without it."""
+    return Group("256-bf16-parts", 256, "bf16", tuple(f"rollcall --own-kernels={part}" for part in ("basic", *PARTS)), 20, 40)
+
+
 PLAN = (large("bf16", "rollcall --deterministic=on", "rollcall --cuda-graph=on"),
         small("bf16", "", "python compile", "rollcall", "python eager", "rollcall --own-kernels=off"),
+        parts(),
         # Their queues of batches are filled while cuDNN chooses, and are to be empty when it counts.
         Group("jpeg", 256, "bf16", ("rollcall", "rollcall --data=photos"), 40, 80, ("--train-num-workers=4",), before=30),
         large("fp16"),
@@ -155,6 +163,8 @@ class Ours:
         self._images = int(self._steps * group.batch / 0.85) + 2 * group.batch  # all steps in one epoch; the rest would be validated
         self._data = ["--data=fake", f"--fake-size={self._images}"]
         self._options = [*group.options, *(option for option in options if option != "--data=photos")]
+        if not any(option.startswith("--own-kernels=") for option in options):
+            self._options.append("--own-kernels=on")
         self._folder = tempfile.TemporaryDirectory(prefix="gpu-check-")
         self._packs = "--data=photos" in options
         self.detail = ""
