@@ -84,7 +84,7 @@ Answer run_as(const Inputs& in, const Merged& statistics, const at::Tensor& sums
       mask,   mutable_data<T>(out.below),     affine,          parts};
   const MergedGradientSums together{merging(tiling.row_blocks, tiling.channels),
                                     parts,
-                                    parts + tiling.row_blocks * 2 * tiling.channels,
+                                    parts + 2 * tiling.channels * tiling.row_blocks,
                                     affine.inverse_stddev,
                                     mutable_data<double>(out.sums),
                                     mutable_data<float>(out.weight_gradient),

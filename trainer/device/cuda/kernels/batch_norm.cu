@@ -103,7 +103,7 @@ Status batch_norm_add_relu_backward_sums(const BatchNormBackwardSums& of, Stream
                                                                          parts};
     const MergedGradientSums together{merging(tiling.row_blocks, tiling.channels),
                                       parts,
-                                      parts + tiling.row_blocks * 2 * tiling.channels,
+                                      parts + 2 * tiling.channels * tiling.row_blocks,
                                       of.affine.inverse_stddev,
                                       of.sums,
                                       of.weight_gradient,

@@ -186,7 +186,7 @@ struct PartialGradientSums {
   ROLLCALL_HOST_DEVICE void end(const ThreadIndex& place, const State& sums) const {
     const Tile tile = tiling.tile<K>(place);
     if (tile.inside) {
-      double* const to = parts + place.block_y * 2 * tiling.channels + tile.channel;
+      double* const to = parts + 2 * tiling.channels * place.block_y + tile.channel;
       for (unsigned k = 0; k < K; ++k) {
         to[k] = sums.first[k];
         to[tiling.channels + k] = sums.second[k];
@@ -216,12 +216,12 @@ struct MergedGradientSums {
   }
 
   ROLLCALL_HOST_DEVICE State part(int i, std::int64_t c) const {
-    const double* const from = parts + i * 2 * tiling.channels + c;
+    const double* const from = parts + 2 * tiling.channels * i + c;
     return {{from[0]}, {from[tiling.channels]}};
   }
 
   ROLLCALL_HOST_DEVICE void keep(int group, std::int64_t c, const State& merged) const {
-    double* const to = groups + group * 2 * tiling.channels + c;
+    double* const to = groups + 2 * tiling.channels * group + c;
     to[0] = merged.first[0];
     to[tiling.channels] = merged.second[0];
   }

@@ -73,7 +73,7 @@ Status with_vector(const Shape& shape, const Run& run) {
     }
     constexpr unsigned K = std::min(kVector<T>, kMost);
     Tiling tiling = tiling_of(shape.rows, shape.channels, kVector<T>);
-    tiling.channel_blocks *= kVector<T> / K;
+    tiling.channel_blocks *= static_cast<int>(kVector<T> / K);
     return run.template operator()<T, K>(tiling);
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "trainer/device/cuda/kernels/arithmetic.h"
@@ -17,7 +18,7 @@ inline constexpr int kThreads = 512;
 inline constexpr int kBlocks = 264;
 
 /// Rows are numbered by int, also those behind the last one.
-inline constexpr std::int64_t kMostRows = (1LL << 31) - 8 * kThreads;
+inline constexpr std::int64_t kMostRows = (1LL << 31) - 8LL * kThreads;
 
 /// Number of elements of T in the 16 bytes that a thread loads and stores at once.
 template <typename T>
@@ -132,7 +133,7 @@ ROLLCALL_HOST_DEVICE inline void over_rows(const Tile& tile, const Load& load_ro
   int left = tile.rows;
   ROLLCALL_AS_A_LOOP
   for (; left >= kAtOnce; left -= kAtOnce) {
-    Loaded loaded[kAtOnce];
+    Loaded loaded[std::size_t{kAtOnce}];
     for (int i = 0; i < kAtOnce; ++i) {
       loaded[i] = load_row(row + i * tile.step);
     }
