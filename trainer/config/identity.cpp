@@ -137,6 +137,13 @@ std::vector<Change> compare(std::string_view then, const settings::Settings& now
   return found;
 }
 
+/// Returns whether one is today's default and the other that of earlier versions, of settings whose two defaults are
+/// the same on CPUs.
+bool are_defaults(const settings::Setting& setting, const std::string& one, const std::string& other) {
+  const std::string earlier = setting.name == "image-dtype" ? "float32" : setting.name == "own-kernels" ? "true" : "";
+  return !earlier.empty() && std::set{one, other} == std::set{std::string(setting.default_text), earlier};
+}
+
 }  // namespace
 
 bool may_change(std::string_view name) {
@@ -151,10 +158,8 @@ std::vector<Change> changes(std::string_view then, const settings::Settings& now
   return compare(then, now, [&](const settings::Setting& setting, const std::string& one, const std::string& other) {
     const bool other_kernels =
         (setting.name == "channels-last" || setting.name == "own-kernels") && now.text("elastic-exact") != "0";
-    const bool default_type = setting.name == "image-dtype" &&
-                              std::set{one, other} == std::set<std::string>{"auto", "float32"};  // of earlier versions
     const bool free = may_change(setting.name) && !ends_schedule(setting.name, now) && !other_kernels;
-    return free || default_type || same_value(setting, one, other);
+    return free || are_defaults(setting, one, other) || same_value(setting, one, other);
   });
 }
 
