@@ -64,7 +64,8 @@ Result<Facts> open(std::uint32_t index) {
                .without_kernels = word_of("STAND_IN_WITHOUT_KERNELS", index)};  // for each device why, or nothing
 }
 
-/// As NCCL connects ranks: it waits for all of them, whatever has become of them, and refuses two on one device.
+/// As NCCL connects ranks: it waits for all of them, whatever has become of them, and refuses two on one device of a
+/// host, which is what NCCL_HOSTID says where it is set.
 /// STAND_IN_UNREACHABLE: the rank that is not reached by the others.
 void connect(const c10d::ProcessGroup& group, c10d::Store& store) {
   if (variable("STAND_IN_UNREACHABLE", "") == std::to_string(group.getRank())) {
@@ -73,7 +74,8 @@ void connect(const c10d::ProcessGroup& group, c10d::Store& store) {
     }
   }
   const auto key = [](int rank) { return "stand-in/" + std::to_string(rank); };
-  const std::string mine = uuid_of(static_cast<std::uint32_t>(stand_in::device().index()));
+  const std::string mine =
+      variable("NCCL_HOSTID", "") + " " + uuid_of(static_cast<std::uint32_t>(stand_in::device().index()));
   store.set(key(group.getRank()), std::vector<std::uint8_t>(mine.begin(), mine.end()));
   std::set<std::vector<std::uint8_t>> connected;
   for (int rank = 0; rank < group.getSize(); ++rank) {

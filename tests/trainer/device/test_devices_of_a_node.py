@@ -128,6 +128,16 @@ def test_ranks_on_distinct_gpus_or_with_nccl_multi_rank_are_accepted(tmp_path, o
         assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, {uuid}, ", text, re.M)
 
 
+@pytest.mark.parametrize("hosts, code", [(("a", "b"), 0), (("a", "a"), 69)], ids=["own hosts", "one host"])
+def test_two_ranks_on_one_gpu_connect_if_nccl_sees_different_hosts(tmp_path, hosts, code):
+    """rollcall permits it by the variable; NCCL, and so the stand-in device, refuses duplicates of a host."""
+    prefixes = {rank: ["env", f"NCCL_HOSTID={host}"] for rank, host in enumerate(hosts)}
+    processes = trainer_ranks.start(tmp_path, *DATA, STAND_IN, "--max-steps=1", prefixes=prefixes,
+                                    env={"STAND_IN_UUID": "GPU-1", "NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+    text = trainer_ranks.finish(processes, code=code)
+    assert ("two ranks are on one device" in text) == (code == 69), text
+
+
 def test_two_ranks_on_one_of_several_devices_are_rejected(tmp_path):
     error = refused(tmp_path, STAND_IN, code=69, ranks=2, env={"STAND_IN_COUNT": "2", "STAND_IN_UUID": "GPU-1"})
     assert re.match(r"rollcall: --device: GPU-1: ranks 0 and 1 on \S+ use the same device; try requesting as many GPUs as tasks on a node, "
