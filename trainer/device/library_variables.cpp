@@ -14,11 +14,8 @@ void set_library_variables(bool deterministic) {
         "TORCH_NCCL_RETHROW_CUDA_ERRORS", "TORCH_NCCL_BLOCKING_WAIT", "TORCH_NCCL_TEARDOWN_ON_TIMEOUT"}) {
     setenv(name, "0", kOverwrite);
   }
-  constexpr int kKeepTheUsers = 0;
-  for (const char* const name : {"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}) {  // now, and its name before
-    setenv(name, "2000", kKeepTheUsers);  // number of collectives in Plugin::flight_record()
-  }
   if (deterministic) {
+    constexpr int kKeepTheUsers = 0;
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepTheUsers);
   }
 }

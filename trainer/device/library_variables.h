@@ -12,8 +12,7 @@ namespace rollcall::device {
 ///   rank; rollcall's names the missing ones. `rollcall run` and torchrun turn it on for all workers, so its variables
 ///   are not the user's wish.
 /// - The host never waits for a collective (blocking wait), which a capture does not allow.
-/// - The user's values stay for the length of c10d's flight record and for cuBLAS's workspace (NVIDIA's cuBLAS manual,
-///   "Results reproducibility").
+/// - The user's value stays for cuBLAS's workspace (NVIDIA's cuBLAS manual, "Results reproducibility").
 ///
 /// Call it before other threads start, as setenv(3) requires.
 void set_library_variables(bool deterministic);

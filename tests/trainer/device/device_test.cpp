@@ -133,15 +133,15 @@ TEST(LibraryVariables, TurnOffTheWatchdogOfC10dAndKeepTheUsersValues) {
     return std::string(set == nullptr ? "" : set);
   };
   setenv("TORCH_NCCL_TEARDOWN_ON_TIMEOUT", "1", 1);
-  setenv("TORCH_FR_BUFFER_SIZE", "17", 1);
   set_library_variables(/*deterministic=*/false);
   EXPECT_EQ(value("TORCH_NCCL_TEARDOWN_ON_TIMEOUT"), "0");
   EXPECT_EQ(value("TORCH_NCCL_BLOCKING_WAIT"), "0");
-  EXPECT_EQ(value("TORCH_FR_BUFFER_SIZE"), "17");
-  EXPECT_EQ(value("TORCH_NCCL_TRACE_BUFFER_SIZE"), "2000");
   EXPECT_EQ(value("CUBLAS_WORKSPACE_CONFIG"), "");
   set_library_variables(/*deterministic=*/true);
   EXPECT_EQ(value("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1);
+  set_library_variables(/*deterministic=*/true);
+  EXPECT_EQ(value("CUBLAS_WORKSPACE_CONFIG"), ":16:8");
   unsetenv("CUBLAS_WORKSPACE_CONFIG");
 }
 
