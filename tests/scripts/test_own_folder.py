@@ -143,7 +143,7 @@ RECURSIVE = {
     "scripts/image_tree.py": 1,  # of mkdtemp
     "scripts/site": 1,  # of mktemp
     "site_config/rollcall-epilog.sh": 1,  # as the job's user (tests/site_config/test_epilog.py)
-    "benchmarks/gpu/bundle.py": 4,  # below a bundle (refuse_what_is_no_bundle)
+    "benchmarks/gpu/bundle.py": 2,  # below a bundle (refuse_what_is_no_bundle)
     "benchmarks/checkpoint/compare_savers.py": 1,  # below a TemporaryDirectory
 }
 
