@@ -25,6 +25,7 @@ namespace {
 class PinnedMemory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
+    make_context_of_thread();  // it asks events of copies
     auto block = std::make_unique<std::shared_ptr<Block>>(take(bytes));
     void* const address = (*block)->address;
     return {address, block.release(), &let_go, c10::Device(c10::kCPU)};

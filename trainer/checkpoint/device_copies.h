@@ -14,10 +14,11 @@ namespace rollcall::checkpoint {
 /// compute. The memory is allocated once and used again by the next save.
 ///
 /// Tensors that change at once are copied in the order of the compute stream, so that later work waits. All others are
-/// copied on a separate stream, beside the next forward and backward passes; block_compute_stream() makes the compute
-/// stream wait for them on the GPU, so that no host thread waits. Small tensors are first gathered on the GPU, by type,
-/// and copied together: a model has hundreds, and each copy costs the host and the copy engine some microseconds. One
-/// device; the calling thread's current stream is the compute stream. Tested on a stand-in device; not run on hardware.
+/// copied on a separate stream, beside the next forward and backward passes, if these are no graph;
+/// block_compute_stream() makes the compute stream wait for them on the GPU, so that no host thread waits. Small
+/// tensors are first gathered on the GPU, by type, and copied together: a model has hundreds, and each copy costs the
+/// host and the copy engine some microseconds. One device; the calling thread's current stream is the compute stream.
+/// Tested on a stand-in device; not run on hardware.
 ///
 /// wait() may be called from any thread, all other functions only from the training's thread. c10::Error: the device
 /// failed.

@@ -154,12 +154,12 @@ bool may_differ_among_ranks(std::string_view name) {
   return std::find(kMayDiffer.begin(), kMayDiffer.end(), name) != kMayDiffer.end();
 }
 
-std::vector<Change> changes(std::string_view then, const settings::Settings& now) {
+std::vector<Change> changes(std::string_view then, const settings::Settings& now, bool on_device) {
   return compare(then, now, [&](const settings::Setting& setting, const std::string& one, const std::string& other) {
     const bool other_kernels =
         (setting.name == "channels-last" || setting.name == "own-kernels") && now.text("elastic-exact") != "0";
     const bool free = may_change(setting.name) && !ends_schedule(setting.name, now) && !other_kernels;
-    return free || are_defaults(setting, one, other) || same_value(setting, one, other);
+    return free || (!on_device && are_defaults(setting, one, other)) || same_value(setting, one, other);
   });
 }
 

@@ -21,8 +21,11 @@ struct Change {
 /// new setting. A setting that only the version of the other program knows is among them if it was given. The images of
 /// a step and the path of the data are not compared here: other ranks and another folder may mean the same.
 ///
+/// `on_device`: this training computes on a device other than the CPU. On a CPU the defaults of earlier versions,
+/// float32 images and own kernels, are today's.
+///
 /// Pure. A text that is not such JSON gives none, since the program that wrote the file did not store its settings.
-[[nodiscard]] std::vector<Change> changes(std::string_view then, const settings::Settings& now);
+[[nodiscard]] std::vector<Change> changes(std::string_view then, const settings::Settings& now, bool on_device = false);
 
 /// Returns the settings of this rank, `mine`, that differ from those of rank 0, whose TrainConfig::json is given. Those
 /// of may_differ_among_ranks() are ignored, and so are different names of a file to start from. Pure.

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <future>
 #include <memory>
@@ -297,6 +298,10 @@ int join_and_work(const config::Options& options, const Environment& environment
     if (options.trainer.text("progress") != "none") {
       std::fputs(summary.c_str(), stdout);
     }
+  }
+  if (process_group::devices_are_being_aborted()) {
+    std::fflush(nullptr);
+    std::_Exit(end.exit_code);
   }
   return end.exit_code;
 }

@@ -65,6 +65,8 @@ TEST(Identity, EverySettingEitherDefinesTheTrainingOrMayChange) {
 TEST(Identity, DefaultsOfEarlierVersionsAreTodays) {
   EXPECT_THAT(options(changes(json({{"image-dtype", "float32"}}), with({}))), IsEmpty());
   EXPECT_THAT(options(changes(json({{"image-dtype", "uint8"}}), with({}))), ElementsAre("--image-dtype"));
+  EXPECT_THAT(options(changes(json({{"image-dtype", "float32"}}), with({}), /*on_device=*/true)),
+              ElementsAre("--image-dtype"));
   const Settings exact = with({{"elastic-exact", "4"}});
   EXPECT_THAT(options(changes(json({{"elastic-exact", "4"}, {"own-kernels", "true"}}), exact)), IsEmpty());
   EXPECT_THAT(options(changes(json({{"elastic-exact", "4"}, {"own-kernels", "false"}}), exact)),

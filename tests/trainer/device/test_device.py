@@ -55,7 +55,7 @@ def trained(tmp_path_factory):
     return train
 
 
-@pytest.mark.parametrize("options", [(), ("--image-dtype=uint8",), ("--precision=bf16",)])
+@pytest.mark.parametrize("options", [("--image-dtype=float32",), ("--image-dtype=uint8",), ("--image-dtype=float32", "--precision=bf16")])
 def test_an_evaluation_on_a_device_equals_one_on_cpus(tmp_path, trained, options):
     stored, found = last(trained(1, "--device=cpu", "--optimizer=sgd")), []
     for device in ("--device=cpu", STAND_IN):

@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t kPlenty = std::uint64_t{1} << 40;
 /// A batch of 1 MiB.
-constexpr data::LoaderOptions kMebibyte{.workers = 1, .prefetch = 2, .batch_size = 256, .image_size = 18};
+const data::LoaderOptions kMebibyte{.workers = 1, .prefetch = 2, .batch_size = 256, .image_size = 18};
 constexpr std::uint64_t kBatch = 256 * 3 * 18 * 18 * 4;
 
 int at_first(std::uint32_t cpus, std::uint32_t compute_cpus, std::uint64_t memory = kPlenty) {

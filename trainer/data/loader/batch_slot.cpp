@@ -1,11 +1,13 @@
 #include "trainer/data/loader/batch_slot.h"
 
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 #include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -97,6 +99,8 @@ void BatchSlot::make_memory_under_lock() noexcept {
     return;
   }
   try {
+    // LibTorch's allocator asks events of copies: CUDA would make a context on the first device for this thread.
+    const c10::OptionalDeviceGuard guard(options_.pinned ? std::optional(options_.device) : std::nullopt);
     make_tensors();
     has_memory_.store(true, std::memory_order_release);
   } catch (...) {

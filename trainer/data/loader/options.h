@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -36,6 +38,7 @@ struct LoaderOptions {
   AugmentOptions mixing = {};                   ///< options of mixup and cutmix, which the loader does on whole batches
   std::uint64_t seed = 0;                       ///< seed of mixing
   bool pinned = false;                          ///< whether tensors are page-locked, for copies to a GPU
+  c10::Device device = c10::kCPU;               ///< pinned: that GPU, the current device of threads that make tensors
   int room_size = 0;                            ///< pinned: make memory for images of this height, if it is larger
   std::vector<std::uint32_t> worker_cpus = {};  ///< CPUs of the workers; empty: those of the caller's thread
   int held = 0;                                 ///< batches that the caller holds besides the one that next() returned

@@ -84,25 +84,33 @@ std::optional<std::string> Membership::gave_up() const {
 }
 
 void Membership::device_fails(const Error& error) {
-  std::vector<std::function<void()>> then;
   {
     const std::lock_guard lock(mutex_);
     device_failure_ = device_failure_.value_or(error);
-    then = std::exchange(when_device_fails_, {});
   }
   if (!is_peer_failure(error)) {
     (void)claim(error);
+  }
+  abort_devices();
+}
+
+void Membership::abort_devices() {
+  std::vector<std::function<void()>> then;
+  {
+    const std::lock_guard lock(mutex_);
+    devices_are_aborted_ = true;
+    then = std::exchange(when_devices_are_aborted_, {});
   }
   for (const std::function<void()>& call : then) {
     call();
   }
 }
 
-void Membership::when_device_fails(std::function<void()> then) {
+void Membership::when_devices_are_aborted(std::function<void()> then) {
   {
     const std::lock_guard lock(mutex_);
-    if (!device_failure_) {
-      when_device_fails_.push_back(std::move(then));
+    if (!devices_are_aborted_) {
+      when_devices_are_aborted_.push_back(std::move(then));
       return;
     }
   }

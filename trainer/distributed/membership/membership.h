@@ -68,9 +68,11 @@ class Membership {
   /// Records that a device's collectives no longer end, in any of the groups: streams that wait for each other make no
   /// progress, and values of all of them may be wrong. If this rank is the cause, claims it before others notice.
   void device_fails(const Error& error);
-  /// Calls `then` once a device fails, on the thread that reports it; at once if one has failed. `then` waits for
-  /// nothing.
-  void when_device_fails(std::function<void()> then);
+  /// Calls `then` once devices are to be aborted, on the thread that says so; at once if that has happened. `then`
+  /// waits for nothing.
+  void when_devices_are_aborted(std::function<void()> then);
+  /// Aborts the groups of all devices together: one that is released waits in the next group's collective.
+  void abort_devices();
   [[nodiscard]] std::optional<Error> device_failure() const;
   /// Records that all ranks and the collectives of their devices have ended in good order: groups of devices may close
   /// their connections together.
@@ -100,10 +102,11 @@ class Membership {
   std::shared_ptr<ProcessWatch> processes_;
   bool watches_ = false;
   std::atomic<std::int64_t> step_{0};  ///< negative: this step is done; 0: none has begun
-  mutable std::mutex mutex_;           ///< guards the next three members
+  mutable std::mutex mutex_;           ///< guards the next four members
   std::optional<std::string> gave_up_;
   std::optional<Error> device_failure_;
-  std::vector<std::function<void()>> when_device_fails_;
+  std::vector<std::function<void()>> when_devices_are_aborted_;
+  bool devices_are_aborted_ = false;
   std::atomic<bool> ended_well_{false};
 };
 

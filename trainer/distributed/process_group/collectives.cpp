@@ -4,6 +4,7 @@
 #include <string>
 
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/watchdog/device_connections.h"
 #include "trainer/distributed/watchdog/watchdog.h"
 #include "trainer/torch.h"
 
@@ -77,6 +78,8 @@ Result<void> guard_collective(const Group& group, const std::function<void()>& w
 }
 
 std::optional<Error> device_failure(const Group& group) { return device_failure_of(group); }
+
+bool devices_are_being_aborted() { return aborts_are_under_way(); }
 
 Result<void> all_reduce_sum(const Group& group, at::Tensor& tensor) {
   if (!group) {

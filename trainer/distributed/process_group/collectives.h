@@ -43,6 +43,10 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 /// its tensors are undefined then. Unset if the device works or there is none. `group` may be null. Thread-safe.
 [[nodiscard]] std::optional<Error> device_failure(const Group& group);
 
+/// Returns whether groups of a device are still being aborted: threads use it, so the process must end without the
+/// destructors of its static objects. Thread-safe.
+[[nodiscard]] bool devices_are_being_aborted();
+
 // The ranks agree on the outcome of work that each did for itself.
 
 /// The result of agree(), the same on each rank except for `prints`.

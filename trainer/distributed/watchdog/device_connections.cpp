@@ -2,7 +2,9 @@
 
 #include <c10/core/DeviceGuard.h>
 
+#include <atomic>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "runtime/base/thread_without_signals.h"
@@ -10,6 +12,21 @@
 #include "runtime/contract/deadlines.h"
 
 namespace rollcall::process_group {
+
+namespace {
+
+std::atomic<int> unfinished_aborts = 0;
+
+void ignore_failure(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace
+
+bool aborts_are_under_way() { return unfinished_aborts > 0; }
 
 DeviceConnections::DeviceConnections(c10::intrusive_ptr<c10d::Backend> backend, c10::Device device,
                                      HealthCheck health_check)
@@ -33,14 +50,16 @@ std::shared_future<void> DeviceConnections::begin_abort() {
   over_ = true;
   if (!aborted_.valid()) {
     std::packaged_task<void()> task([backend = backend_, device = device_] {
-      try {
-        const c10::DeviceGuard guard(device);
-        backend->abort();
-      } catch (const std::exception&) {  // NCCL's throws the device's error, which is the reason for this call
-      }
+      c10::OptionalDeviceGuard guard;
+      // Both throw the device's error, which is the reason for this call.
+      ignore_failure([&] { guard.reset_device(device); });
+      ignore_failure([&] { backend->abort(); });
+      unfinished_aborts -= 1;
     });
     aborted_ = task.get_future().share();
-    thread_without_signals(std::move(task)).detach();
+    unfinished_aborts += 1;
+    ignore_failure(
+        [&] { thread_without_signals(std::move(task)).detach(); });  // no thread: the process's end closes them
   }
   return aborted_;
 }

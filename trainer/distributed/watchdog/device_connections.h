@@ -41,4 +41,8 @@ class DeviceConnections {
   std::shared_future<void> aborted_;  ///< valid once begin_abort() was called
 };
 
+/// Returns whether an abort of this process has not ended. Threads of it would use the device while the process's
+/// static objects are destroyed.
+[[nodiscard]] bool aborts_are_under_way();
+
 }  // namespace rollcall::process_group

@@ -192,8 +192,7 @@ void PendingCollectives::forget_device(std::size_t collectives) {
 void PendingCollectives::look_at_device(Clock::time_point now) {
   c10::OptionalDeviceGuard guard;  // ends last: releasing a work uses its device, too
   while (const std::optional<OnDevice> first = first_on_device()) {
-    guard.reset_device(first->device);
-    const bool completed = look_at(*first, now);
+    const bool completed = look_at(*first, now, guard);
     if (first->collective->has_ended()) {  // also where a lost peer was noticed, and the backend is aborted: those
       forget_device(std::string::npos);    // behind it come to an end without their values
       return;
@@ -208,9 +207,10 @@ void PendingCollectives::look_at_device(Clock::time_point now) {
 }
 
 /// Returns whether the device has completed the collective. Ends it if it failed, cannot be queried, or takes too long.
-bool PendingCollectives::look_at(const OnDevice& first, Clock::time_point now) const {
+bool PendingCollectives::look_at(const OnDevice& first, Clock::time_point now, c10::OptionalDeviceGuard& guard) const {
   WatchedCollective& collective = *first.collective;
   try {
+    guard.reset_device(first.device);  // may throw an earlier error of the device
     if (first.work->isCompleted()) {
       if (const std::exception_ptr failure = first.work->exception()) {
         fail(collective, failure);

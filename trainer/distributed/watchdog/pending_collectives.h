@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
-#include <c10/core/Device.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/intrusive_ptr.h>
 #include <atomic>
 #include <chrono>
@@ -139,7 +139,7 @@ class PendingCollectives {
   [[nodiscard]] std::vector<std::shared_ptr<WatchedCollective>> waiting_for(std::chrono::milliseconds age,
                                                                             Clock::time_point now);
   void look_at_device(Clock::time_point now);
-  [[nodiscard]] bool look_at(const OnDevice& first, Clock::time_point now) const;
+  [[nodiscard]] bool look_at(const OnDevice& first, Clock::time_point now, c10::OptionalDeviceGuard& guard) const;
   [[nodiscard]] std::optional<OnDevice> first_on_device();
   void forget_device(std::size_t collectives);
 

@@ -87,8 +87,8 @@ class WatchedBackend final : public c10d::Backend {
         watchdog_(std::move(watchdog)),
         device_(device),
         connections_(device ? std::make_shared<DeviceConnections>(inner_, *device, health_check) : nullptr) {
-    if (device) {  // of all groups together: a device that is released waits in the next group's collective
-      watchdog_->membership().when_device_fails([connections = std::weak_ptr(connections_)] {
+    if (device) {
+      watchdog_->membership().when_devices_are_aborted([connections = std::weak_ptr(connections_)] {
         if (const auto alive = connections.lock()) {
           alive->begin_abort();
         }
@@ -102,8 +102,11 @@ class WatchedBackend final : public c10d::Backend {
     const bool gives_up = watchdog_->gives_up();
     const bool ended_well = watchdog_->ended_well();
     watchdog_->stop();  // first: ranks that notice the closed connection then find the reason in the store
-    if (device_) {
-      ended_well ? connections_->shut_down() : connections_->abort();
+    if (device_ && ended_well) {
+      connections_->shut_down();
+    } else if (device_) {
+      watchdog_->membership().abort_devices();
+      connections_->abort();
     } else if (gives_up && !is_gloo(*inner_)) {  // Gloo only closes its connections in any case
       abort_host();
     }

@@ -110,6 +110,7 @@ data::LoaderOptions loading_for_validation(const config::DataConfig& config, con
   data::LoaderOptions options = config.loading;
   options.pixel_type = pixel_type(config, device, computes_in);
   options.pinned = device.wants_pinned_batches();
+  options.device = device.device();
   options.held = options.pinned ? data::DevicePrefetcher::kInFlight : 0;
   options.image_size = data::valid_image_size(config.datasets);
   options.growth = {};

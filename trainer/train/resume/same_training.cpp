@@ -110,7 +110,8 @@ void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTr
 Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
                                  const config::TrainConfig& config, const JobContext& context,
                                  std::vector<std::string>& warnings) {
-  std::vector<config::Change> changes = config::changes(earlier.config_json, settings);
+  std::vector<config::Change> changes =
+      config::changes(earlier.config_json, settings, context.device.type() != at::kCPU);
   add_step_size(changes, earlier, config, context);
   add_data(changes, warnings, earlier, config);
   warn_of_other_beginning(warnings, earlier, config);

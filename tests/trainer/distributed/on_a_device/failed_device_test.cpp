@@ -15,6 +15,7 @@
 #include "trainer/distributed/membership/membership.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/distributed/watchdog/device_connections.h"
 #include "trainer/streams.h"
 
 namespace rollcall::process_group {
@@ -64,8 +65,11 @@ TEST(FailedDevice, GroupsAreAbortedTogetherWhileAGraphLives) {
     options.membership->device_fails(fail("--device", "", "it fell off the bus", "another", ErrorKind::DeviceLost));
     MULTIPROC_CHECK(becomes([] { return stand_in::aborts() == stand_in::Aborts{.begun = 2, .ended = 1}; }));
 
+    MULTIPROC_CHECK(aborts_are_under_way());
+
     replay = nullptr;
     MULTIPROC_CHECK(becomes([] { return stand_in::aborts() == stand_in::Aborts{.begun = 2, .ended = 2}; }));
+    MULTIPROC_CHECK(becomes([] { return !aborts_are_under_way(); }));
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
