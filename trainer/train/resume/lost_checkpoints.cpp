@@ -32,7 +32,9 @@ class SavesReader {
     if (has_saved) {
       saved(record.integer("step"));
     }
-    if (event == "validation" && is_here_) {
+    // A finished start may have found nothing left to do, for instance after early stopping.
+    const bool is_finished = event == "end" && !record.text("ending").starts_with("interrupted");
+    if (is_here_ && (event == "validation" || is_finished)) {
       saves_.starts_without_step = 0;
     }
   }
@@ -178,8 +180,7 @@ Result<void> check_progress_made(const Restart& restart, const Result<RecordedSa
   }
   if (saves->starts_without_step >= kMaxStartsWithoutStep) {
     return fail("job", restart.job,
-                fmt::format("was started {} times at step {}, and no start finished the next step before it was "
-                            "interrupted",
+                fmt::format("was started {} times at step {}, and no start recorded a later step",
                             saves->starts_without_step, step),
                 "requesting more time (sbatch --time), or finding out what interrupts the job, then submitting again, "
                 "which resumes from this step",

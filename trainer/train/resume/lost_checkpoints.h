@@ -56,9 +56,9 @@ struct Restart {
 
 /// Checks that another start of a restarted job is worthwhile, which begins at `step` now: not if kMaxFailedStarts
 /// starts in a row began there and recorded neither a step, nor a checkpoint, nor that they finished or were
-/// interrupted, and not if kMaxStartsWithoutStep starts in a row recorded neither a later step nor a validation. A
-/// start that was killed in the middle of its steps may get further at the next try. If the records cannot be read,
-/// another start is allowed.
+/// interrupted, and not if kMaxStartsWithoutStep starts in a row recorded neither a later step, nor a validation, nor
+/// that they finished. A start that was killed in the middle of its steps may get further at the next try. If the
+/// records cannot be read, another start is allowed.
 ///
 /// Errors: Usage: these starts made no progress.
 [[nodiscard]] Result<void> check_progress_made(const Restart& restart, const Result<RecordedSaves>& saves,

@@ -303,9 +303,10 @@ def test_only_slurm_restarts_without_progress_are_counted(tmp_path):
     saved = {"event": "checkpoint", "step": 2, "written": True}
     interrupted = [saved, {"event": "end", "step": 2, "ending": "interrupted, a checkpoint was saved: submit again to continue"}]
     said = restarted(ten, interrupted, code=64, count=11)
-    assert "rollcall: job: 5: was started 10 times at step 2, and no start finished the next step before it was interrupted; try " in said
+    assert "rollcall: job: 5: was started 10 times at step 2, and no start recorded a later step; try " in said
     restarted(ten[:9], interrupted, count=10)
     restarted(ten, [{"event": "validation", "step": 2}, *interrupted], count=11)
+    restarted(ten, [{"event": "end", "step": 2, "ending": "finished"}], count=11)  # early stopping, in a script with a later part
     restarted(ten, [saved, {**interrupted[1], "step": 3}], count=11)  # killed between the save and the record of it
 
 
