@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "trainer/checkpoint/format/text_limits.h"
 #include "trainer/optim/optimizer_kind.h"
 
 namespace rollcall::checkpoint {
@@ -59,7 +60,11 @@ Error another_optimizer(const std::string& path, const std::string& how) {
 Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_options(
     const OptimizerKind& kind, const std::vector<std::vector<std::string>>& groups, const std::string& text,
     const std::string& path) {
-  const auto json = nlohmann::json::parse(text);
+  const nlohmann::json json = parse_untrusted(text, format::limits_of(text)).value_or(nlohmann::json());
+  if (!json.is_array()) {
+    return fail("--resume", path, std::string(kGroups) + " cannot be read", "using another checkpoint",
+                ErrorKind::BadData);
+  }
   std::map<std::string, std::size_t> stored;  // by parameter: its group
   for (std::size_t i = 0; i < json.size(); ++i) {
     for (const auto& key : json[i].at("params")) {

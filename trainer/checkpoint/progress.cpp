@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "runtime/base/untrusted_json.h"
 #include "trainer/checkpoint/read_plan.h"
 
 namespace rollcall::checkpoint {
@@ -111,7 +112,7 @@ std::string progress_to_text(const Progress& progress) {
 }
 
 Progress progress_of_text(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
+  const nlohmann::json json = parse_untrusted(text).value_or(nlohmann::json());
   Progress progress;
   for_each_number(progress, [&](const std::string& path, auto& into) {
     if constexpr (std::is_same_v<std::decay_t<decltype(into)>, double>) {

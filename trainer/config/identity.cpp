@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/base/untrusted_json.h"
 #include "trainer/config/named_files.h"
 #include "trainer/config/options.h"
 #include "trainer/optim/schedule.h"
@@ -94,7 +95,7 @@ bool same_value(const settings::Setting& setting, const std::string& one, const 
 }
 
 nlohmann::json parsed(std::string_view text) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json json = parse_untrusted(text).value_or(nlohmann::json());
   return json.is_object() ? json : nlohmann::json::object();
 }
 

@@ -126,6 +126,8 @@ TEST(Identity, IgnoresInvalidConfigurations) {
     EXPECT_THAT(changes(text, with({{"lr", "0.7"}})), IsEmpty()) << text;
   }
   EXPECT_EQ(setting_then("{\"lr\": 3}", "lr"), "");
+  const std::string deep = std::string(20, '[') + std::string(20, ']');
+  EXPECT_EQ(setting_then(R"({"lr": {"value": "3"}, "more": )" + deep + "}", "lr"), "") << "a file may fill the memory";
   EXPECT_EQ(changes_text({{"--init-from", "", "a.h5"}}), "--init-from was not given and is a.h5");
 }
 

@@ -9,6 +9,7 @@
 
 #include "trainer/checkpoint/format/commit_header.h"
 #include "trainer/checkpoint/format/schema.h"
+#include "trainer/checkpoint/format/text_limits.h"
 #include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
@@ -143,7 +144,7 @@ std::string manifest_to_json(const Manifest& manifest) {
 }
 
 std::optional<Manifest> manifest_from_json(std::string_view text) {
-  const auto whole = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json whole = parse_untrusted(text, limits_of(text)).value_or(json());
   Manifest manifest;
   std::string format;
   const bool sound = whole.is_object() && take(whole, schema::kFormatAttribute, format) && format == schema::kFormat &&

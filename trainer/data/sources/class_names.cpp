@@ -13,6 +13,7 @@
 
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
+#include "runtime/base/untrusted_json.h"
 #include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/shard_reader.h"
 
@@ -22,14 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostClassFile = std::size_t{256} << 20U;  // bytes
+constexpr std::size_t kMostClasses = std::size_t{1} << 24U;
 
 Result<std::vector<std::string>> names_from_json(const std::string& path, const std::string& text) {
-  const nlohmann::json names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json names = parse_untrusted(text, {.depth = 1, .values = kMostClasses}).value_or(nlohmann::json());
   const bool texts = names.is_array() && std::all_of(names.begin(), names.end(),
                                                      [](const nlohmann::json& name) { return name.is_string(); });
   if (!texts) {
-    return fail("--data", path, "is not a JSON list of strings", "writing the class names as such a list",
-                ErrorKind::BadData);
+    return fail("--data", path, fmt::format("is not a JSON list of at most {} strings", kMostClasses),
+                "writing the class names as such a list", ErrorKind::BadData);
   }
   return names.get<std::vector<std::string>>();
 }

@@ -19,8 +19,9 @@ namespace rollcall::data {
 [[nodiscard]] Result<std::vector<std::string>> names_of_labels(const std::string& folder,
                                                                const SampleIndexBuilder& pictures);
 
-/// Returns the names in a file: a JSON list of strings, or one name a line if the file's name ends in .txt. Errors, of
-/// setting --class-names: NoInput: it cannot be read; BadData: it is invalid, names no class or a class twice.
+/// Returns the names in a file: a JSON list of strings (at most 2^24), or one name a line if the file's name ends in
+/// .txt. Errors, of setting --class-names: NoInput: it cannot be read; BadData: it is invalid, names no class or a
+/// class twice.
 [[nodiscard]] Result<std::vector<std::string>> class_names_in(const std::string& path);
 
 /// Returns how the classes of a validation set differ from those of the training set, in words that follow "the

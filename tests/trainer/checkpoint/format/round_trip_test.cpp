@@ -169,6 +169,7 @@ TEST(CheckpointFile, RejectsInconsistentManifests) {
       {R"("piece_bytes":1048576)", R"("piece_bytes":0)"},
       {R"("piece_bytes":1048576)", R"("piece_bytes":1024)"},
       {R"("datasets":[{)", R"("datasets":[7,{)"},
+      {R"("datasets":[{)", R"("novelty":)" + std::string(20, '[') + std::string(20, ']') + R"(,"datasets":[{)"},
       {R"("format":"rollcall-checkpoint")", R"("format":"something")"},
   };
   for (const auto& [from, to] : changes) {

@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 
 #include "tests/support/tar_writer.h"
 #include "tests/trainer/data/packed/sample_file.h"
+#include "trainer/data/sources/class_names.h"
 #include "trainer/data/sources/tar_index.h"
 #include "trainer/storage/file.h"
 
@@ -150,7 +155,31 @@ TEST(TarSource, ReadsClassNamesBesideTheShards) {
   EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
               HasSubstr("picture data/0001 has label 1, but there is 1 class name"));
   write_text(folder.file("class_names.json"), R"({"x": 1})");
-  EXPECT_THAT(opened({folder.file("a.tar")}).error().message(), HasSubstr("is not a JSON list of strings"));
+  EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
+              HasSubstr("is not a JSON list of at most 16777216 strings"));
+}
+
+TEST(TarSource, ReadsLongListsOfClassNamesAndRefusesOnesThatWouldFillTheMemory) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("class_names.json");
+  constexpr std::size_t kClasses = 1'000'000;
+  std::string names = R"(["0")";
+  for (std::size_t i = 1; i < kClasses; ++i) {
+    names += ",\"" + std::to_string(i) + '"';
+  }
+  write_text(path, names + "]");
+  EXPECT_THAT(class_names_in(path).value(), testing::SizeIs(kClasses));
+  write_text(path, std::string(std::size_t{4} << 20U, '['));  // a parser's 400 MB
+  const auto refused_with_little_memory = [&] {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{64} << 20U);
+    const rlimit little{most, most};
+    setrlimit(RLIMIT_AS, &little);
+    const auto refused = class_names_in(path);
+    std::_Exit(!refused && refused.error().kind == ErrorKind::BadData ? 0 : 1);
+  };
+  EXPECT_EXIT(refused_with_little_memory(), testing::ExitedWithCode(0), "");
 }
 
 TEST(TarSource, ReportsWhatIsWrongWithAShard) {
