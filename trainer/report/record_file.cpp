@@ -17,10 +17,11 @@ constexpr std::size_t kLongestLine = 64 << 20;
 constexpr std::int64_t kLinesBetweenQuestions = 4096;
 
 /// The limit of names in a record; rollcall's records have fewer than a hundred.
+constexpr std::size_t kMostNames = 300;
+
 template <typename Map>
 void clear_values(Map& map, const typename Map::mapped_type& empty) {
-  constexpr std::size_t kMostNames = 300;
-  if (map.size() > kMostNames) {
+  if (map.size() >= kMostNames) {
     map.clear();
   }
   for (auto& [name, value] : map) {
@@ -50,7 +51,9 @@ class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
       if (key_ == "event") {
         record_.event_ = value;
       } else {
-        record_.texts_[key_] = value;
+        if (std::string* const place = place_in(record_.texts_)) {
+          *place = value;
+        }
       }
     }
     return depth_ > 0;
@@ -86,11 +89,25 @@ class RecordHandler : public nlohmann::json_sax<nlohmann::json> {
  private:
   bool number(double value) {
     if (depth_ == 1) {
-      record_.numbers_[key_] = value;
+      if (double* const place = place_in(record_.numbers_)) {
+        *place = value;
+      }
     } else if (depth_ == 2) {
-      record_.arrays_[key_].push_back(value);
+      if (std::vector<double>* const place = place_in(record_.arrays_)) {
+        place->push_back(value);
+      }
     }
     return depth_ > 0;
+  }
+
+  /// Returns where the value of the present name is kept; null for a name beyond the limit.
+  template <typename Map>
+  typename Map::mapped_type* place_in(Map& map) {
+    const auto found = map.find(key_);
+    if (found != map.end()) {
+      return &found->second;
+    }
+    return map.size() < kMostNames ? &map[key_] : nullptr;
   }
 
   ReadRecord& record_;

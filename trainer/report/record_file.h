@@ -13,7 +13,8 @@
 
 namespace rollcall::report {
 
-/// One line of metrics.jsonl: its numbers, texts and arrays of numbers by name. Nested values are only in line().
+/// One line of metrics.jsonl: its numbers, texts and arrays of numbers by name, at most 300 of each. Nested values are
+/// only in line().
 class ReadRecord {
  public:
   [[nodiscard]] const std::string& event() const { return event_; }

@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "trainer/report/page.h"
+#include "trainer/report/record_file.h"
 #include "trainer/report/summary.h"
 
 namespace rollcall::report {
@@ -309,6 +310,24 @@ TEST_F(RunTest, SkipsTheSettingsOfARecordThatWouldFillTheMemory) {
                              R"(,"settings":{"lr":{"value":"0.1","origin":"--lr"}},"time":1})" + "\n");
   EXPECT_EQ(run.model, "resnet50");
   EXPECT_TRUE(run.settings.empty());
+}
+
+TEST_F(RunTest, KeepsAsManyNamesOfARecordAsItsMemoryAllows) {
+  for (const std::string value : {"1", R"("text")", "[1]"}) {
+    std::string line = R"({"event":"step")";
+    for (int i = 0; i < 1000; ++i) {
+      line += fmt::format(R"(,"n{}":{})", i, value);
+    }
+    ReadRecord record;
+    ASSERT_TRUE(record.parse(line + "}"));
+    const auto knows = [&](const char* name) {
+      return record.has(name) || !record.text(name).empty() || !record.numbers(name).empty();
+    };
+    EXPECT_TRUE(knows("n9")) << value;
+    EXPECT_FALSE(knows("n999")) << value;
+    ASSERT_TRUE(record.parse(R"({"event":"step","n999":)" + value + "}"));
+    EXPECT_TRUE(knows("n999")) << "the next record has room again";
+  }
 }
 
 TEST_F(RunTest, UnreadableFilesAreErrors) {
