@@ -3,6 +3,7 @@
 and slurmctld's among them: without the plugin, with the plugin unused, with --ddp, and the same with PMIx, on 1 to 4 nodes. Sides are
 interleaved; what a side adds is the median of the pairwise differences to the run without the plugin in the same round. As root: the
 processes are in a cgroup, which counts what they use."""
+import contextlib
 import json
 import os
 import pathlib
@@ -25,6 +26,7 @@ SIDES = {  # name: (plugin there, arguments of srun, the side it is compared wit
 }
 STARTS = {"rollcall started twice": "{build}/runtime/rollcall --version", "true started twice": "/bin/true"}  # as --ddp does for srun and a task
 KINDS = ("wall", "CPU")
+LONGEST_END = 60  # seconds
 
 
 class Counted:
@@ -44,15 +46,20 @@ class Counted:
 
     def milliseconds(self):
         """When what a step leaves behind, such as its slurmstepd, has ended as well."""
-        while self.members() - self.daemons:
-            time.sleep(0.001)
+        self.await_end(self.daemons)
         if (usage := self.folder / "cpuacct.usage").exists():
             return int(usage.read_text()) / 1e6
         return int((self.folder / "cpu.stat").read_text().split()[1]) / 1e3
 
+    def await_end(self, but=frozenset()):
+        deadline = time.monotonic() + LONGEST_END
+        while left := self.members() - but:
+            if time.monotonic() > deadline:
+                sys.exit(f"processes {' '.join(sorted(left))} of {self.folder} still run after {LONGEST_END} s")
+            time.sleep(0.001)
+
     def close(self):
-        while self.members():
-            time.sleep(0.01)
+        self.await_end()
         self.folder.rmdir()
 
 
@@ -64,7 +71,7 @@ def main():
     plugin = options.build.resolve() / "spank_plugin" / "spank_rollcall.so"
     rows = []
     counted = Counted()
-    with tempfile.TemporaryDirectory(prefix="rc-", dir="/tmp") as folder:
+    with contextlib.closing(counted), tempfile.TemporaryDirectory(prefix="rc-", dir="/tmp") as folder:
         cluster = [measure.ROOT / "scripts" / "minicluster", f"--dir={folder}/c"]
         counted.run([*cluster, f"--nodes={max(options.nodes)}", f"--plugin={plugin}", "start"])
         counted.daemons = counted.members()
@@ -76,7 +83,6 @@ def main():
                 rows += summarise(nodes, measure.interleaved(sides(counted, plugstack, with_plugin, environment, nodes, options), options.runs))
         finally:
             subprocess.run([*cluster, "stop"], check=True)
-    counted.close()
     show(rows, options)
 
 
