@@ -37,11 +37,29 @@ class Buffer {
   bool ok_ = true;
 };
 
-/// Replaces control characters by '?', for users' terminals and logs.
+/// Returns the size of the UTF-8 character that `text` begins with; 1 where it begins with another byte.
+inline std::size_t character_size(const char* text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t size = byte(0) < 0xc2 || byte(0) > 0xf4 ? 1 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : 4;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) {
+      return 1;
+    }
+  }
+  const bool too_long = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  return too_long ? 1 : size;
+}
+
+/// Replaces control characters by '?', for users' terminals and logs: those of ASCII, and 0x80 to 0x9f as a character
+/// of UTF-8 or as a byte of no character.
 inline void make_printable(char* text) {
-  for (; *text != '\0'; ++text) {
-    if (static_cast<unsigned char>(*text) < ' ' || *text == '\x7f') {
-      *text = '?';
+  for (std::size_t size = 0; *text != '\0'; text += size) {
+    size = character_size(text);
+    const auto last = static_cast<unsigned char>(text[size - 1]);
+    const bool alone = size == 1 && (last < ' ' || (last >= 0x7f && last <= 0x9f));
+    if (alone || (size == 2 && *text == '\xc2' && last <= 0x9f)) {
+      text[0] = '?';
+      text[size - 1] = '?';
     }
   }
 }

@@ -50,9 +50,20 @@ void close_others_on_exec(int first) {
   }
 }
 
+/// Removes this process's handlers, which would run in the memory that the child shares. Ignored signals stay ignored.
+void forget_handlers() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
+      ::signal(number, SIG_DFL);
+    }
+  }
+}
+
 /// Executes the program in the child.
 [[noreturn]] void become(const Start& start, volatile int& error_number) {
   ::signal(SIGTERM, SIG_IGN);
+  forget_handlers();
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -75,7 +86,7 @@ pid_t fork_and_become(const Start& start, int& error_number) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);  // this process's handlers must not run in the child
+  ::sigprocmask(SIG_SETMASK, &all, &before);  // until the child has none of this process's handlers
   volatile int child_error = 0;
   const pid_t pid = ::vfork();  // NOLINT: fork(2) would copy slurmstepd's page tables
   if (pid == 0) {

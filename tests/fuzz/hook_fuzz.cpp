@@ -13,6 +13,7 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "runtime/contract/hook_wire.h"
 #include "runtime/hooks/plugin_link.h"
@@ -57,9 +58,13 @@ void check_line(const char* format, std::va_list values) {
   require(size >= 0 && static_cast<std::size_t>(size) < line.size(), "a line is short");
   g_reported += static_cast<std::size_t>(size);
   require(g_reported <= kMostBytes && ++g_lines <= kMostLines, "an answer does not fill slurmd's log");
-  require(std::all_of(line.data(), line.data() + size,
-                      [](char byte) { return static_cast<unsigned char>(byte) >= ' ' && byte != '\x7f'; }),
-          "a line can be shown");
+  const auto steers = [before = '\0'](char byte) mutable {
+    const auto last = static_cast<unsigned char>(std::exchange(before, byte));
+    const auto present = static_cast<unsigned char>(byte);
+    const bool in_a_character = last >= 0x80 && last != 0xc2;
+    return present < ' ' || present == 0x7f || (present >= 0x80 && present <= 0x9f && !in_a_character);
+  };
+  require(std::none_of(line.data(), line.data() + size, steers), "a line can be shown");
 }
 
 /// Reads what the plugin has sent to the program, so that a socket never fills up.
