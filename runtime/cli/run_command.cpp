@@ -120,7 +120,7 @@ Result<Environment> environment_of_step(const Environment& environment, const se
 }
 
 int show_status(const elastic::RunOptions& options, std::ostream& out) {
-  const std::vector<std::string> answers = elastic::ask_agents();
+  const elastic::Answers answers = elastic::ask_agents();
   out << (options.values.on("json") ? elastic::status_json(answers) : elastic::status_text(answers));
   return 0;
 }

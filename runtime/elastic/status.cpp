@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
@@ -48,25 +51,47 @@ bool is_ours(int descriptor) {
 constexpr std::size_t kLongestAnswer = std::size_t{1} << 20;
 constexpr std::chrono::seconds kAnswerTime{1};
 
-std::string ask_one(const std::string& name) {
+/// Full: the agent's queue has no place for another question. Silent: the agent says nothing in time.
+enum class Asking { Ended, Full, Silent };
+
+/// Sets `answer` to what the agent says; empty where another user listens, or nobody.
+Asking ask_one(const std::string& name, std::string& answer) {
   // Another user may listen under such a name without accepting; do not wait for that.
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const timeval patience{kAnswerTime.count(), 0};
   setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   socklen_t length = 0;
   const sockaddr_un address = abstract_address(name, length);
-  std::string answer;
-  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 && is_ours(descriptor)) {
+  const bool connected = connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0;
+  Asking asking = !connected && errno == EAGAIN ? Asking::Full : Asking::Ended;
+  if (connected && is_ours(descriptor)) {
     fcntl(descriptor, F_SETFL, 0);
     std::array<char, 4096> piece{};
     const Clock::time_point until = Clock::now() + kAnswerTime;
-    for (ssize_t count = 0; answer.size() < kLongestAnswer && Clock::now() < until &&
-                            (count = read(descriptor, piece.data(), piece.size())) > 0;) {
+    ssize_t count = 0;
+    while (answer.size() < kLongestAnswer && Clock::now() < until &&
+           (count = read(descriptor, piece.data(), piece.size())) > 0) {
       answer.append(piece.data(), static_cast<std::size_t>(count));
     }
+    asking = answer.empty() && count < 0 ? Asking::Silent : Asking::Ended;
   }
   close(descriptor);
-  return answer;
+  return asking;
+}
+
+/// Returns the names of this user's agents, which another user may have taken as well.
+std::vector<std::string> names_of_agents() {
+  std::vector<std::string> names;
+  std::ifstream table("/proc/net/unix");
+  const std::string beginning = "@" + name_beginning();
+  for (std::string line; std::getline(table, line);) {
+    const std::size_t at = line.find(beginning);
+    const bool listens = line.find(" 00010000 ") != std::string::npos;  // excludes connections
+    if (at != std::string::npos && listens) {
+      names.push_back(line.substr(at + 1));
+    }
+  }
+  return names;
 }
 
 std::string shown_seconds(double seconds) {
@@ -126,7 +151,7 @@ StatusServer::StatusServer(EventLoop& loop, Answer answer) : loop_(loop), answer
   // A guessable name could be taken by another user.
   const std::string name = fmt::format("{}{}-{}", name_beginning(), getpid(), rendezvous::new_nonce());
   const sockaddr_un address = abstract_address(name, length);
-  constexpr int kBacklog = 16;
+  constexpr int kBacklog = 256;  // the last is soon served
   if (bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
       listen(descriptor_, kBacklog) == 0) {
     loop_.watch(descriptor_, [this] { serve(); });
@@ -139,15 +164,18 @@ StatusServer::~StatusServer() {
 }
 
 void StatusServer::serve() const {
-  const int asking = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (asking < 0) {
-    return;
+  constexpr int kMostInATurn = 64;  // then the agent goes on, also when strangers come all the time
+  for (int turn = 0; turn < kMostInATurn; ++turn) {
+    const int asking = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (asking < 0) {
+      return;
+    }
+    if (is_ours(asking)) {
+      const std::string text = answer_();  // fits into the socket's buffer or is cut; a client never delays the agent
+      (void)send(asking, text.data(), text.size(), MSG_NOSIGNAL);
+    }
+    close(asking);
   }
-  if (is_ours(asking)) {
-    const std::string text = answer_();  // fits into the socket's buffer or is cut; a client never delays the agent
-    (void)send(asking, text.data(), text.size(), MSG_NOSIGNAL);
-  }
-  close(asking);
 }
 
 std::string run_status(const LaunchRequest& request, const Member& member, const CoordinatorLink& coordinator_link,
@@ -191,37 +219,50 @@ std::string run_status(const LaunchRequest& request, const Member& member, const
   return run.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::vector<std::string> ask_agents() {
-  std::vector<std::string> answers;
-  std::ifstream table("/proc/net/unix");
-  std::string line;
-  const std::string beginning = "@" + name_beginning();
-  while (std::getline(table, line)) {
-    const std::size_t at = line.find(beginning);
-    const bool listens = line.find(" 00010000 ") != std::string::npos;  // excludes connections
-    std::string answer = at == std::string::npos || !listens ? "" : ask_one(line.substr(at + 1));
-    if (parse_untrusted(answer)) {
-      answers.push_back(std::move(answer));
-    }
+Answers ask_agents() {
+  Answers answers;
+  std::vector<std::string> names = names_of_agents();
+  const auto ask_each = [&] {
+    std::erase_if(names, [&](const std::string& name) {
+      std::string answer;
+      const Asking asking = ask_one(name, answer);
+      if (parse_untrusted(answer)) {
+        answers.texts.push_back(std::move(answer));
+      }
+      answers.silent += asking == Asking::Silent ? 1U : 0U;
+      return asking != Asking::Full;
+    });
+  };
+  ask_each();
+  constexpr std::chrono::microseconds kPause{200};
+  for (const Clock::time_point until = Clock::now() + kAnswerTime; !names.empty() && Clock::now() < until;) {
+    std::this_thread::sleep_for(kPause);
+    ask_each();
   }
+  answers.silent += names.size();
   return answers;
 }
 
-std::string status_text(const std::vector<std::string>& answers) {
+std::string status_text(const Answers& answers) {
   std::string text;
-  for (const std::string& answer : answers) {
+  for (const std::string& answer : answers.texts) {
     try {
       describe_run(parse_untrusted(answer).value_or(json()), text);
     } catch (const json::exception&) {
       text += "an agent of another version of rollcall\n";
     }
   }
-  return answers.empty() ? "you have no run on this host\n" : text;
+  if (answers.silent > 0) {
+    fmt::format_to(std::back_inserter(text),
+                   "{} did not answer within {} s, stopped or asked by too many others; try asking again\n",
+                   counted(answers.silent, "agent", "agents"), kAnswerTime.count());
+  }
+  return text.empty() ? "you have no run on this host\n" : text;
 }
 
-std::string status_json(const std::vector<std::string>& answers) {
+std::string status_json(const Answers& answers) {
   json all = json::array();
-  for (const std::string& answer : answers) {
+  for (const std::string& answer : answers.texts) {
     all.push_back(parse_untrusted(answer).value_or(json()));
   }
   return all.dump(-1, ' ', true) + "\n";  // as ASCII without control characters, safe on a terminal

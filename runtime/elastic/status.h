@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -40,12 +41,17 @@ class StatusServer {
 [[nodiscard]] std::string run_status(const LaunchRequest& request, const Member& member,
                                      const CoordinatorLink& coordinator_link, const LocalWorkers& workers);
 
-/// Returns the answers of all agents of this user on this host, in any order, without those that take over a second.
-[[nodiscard]] std::vector<std::string> ask_agents();
+struct Answers {
+  std::vector<std::string> texts{};  ///< in any order
+  std::size_t silent = 0;            ///< number of agents that did not answer within a second
+};
+
+/// Asks all agents of this user on this host.
+[[nodiscard]] Answers ask_agents();
 
 /// Returns the answers as text for the user.
-[[nodiscard]] std::string status_text(const std::vector<std::string>& answers);
+[[nodiscard]] std::string status_text(const Answers& answers);
 /// Returns the answers as one JSON array.
-[[nodiscard]] std::string status_json(const std::vector<std::string>& answers);
+[[nodiscard]] std::string status_json(const Answers& answers);
 
 }  // namespace rollcall::elastic

@@ -237,7 +237,7 @@ TEST(DoctorServer, FiveThousandForeignConnectionsDoNotBlockARankOrUseMuchMemory)
   const Crowd crowd(port, 5000);
   Server server(one(std::move(own)), of_step(), 2);
   std::thread right([&] {
-    crowd.await();
+    EXPECT_TRUE(crowd.await());
     client(port, 1, "one").join();
   });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));

@@ -281,7 +281,7 @@ TEST(LocalCoordinator, SilentConnectionsDoNotBlockAnAgent) {
 void expect_heard_despite_a_crowd(HostOfTwo& two, const Report& report) {
   const std::size_t before = resident_kilobytes();
   const Crowd crowd(two.port, 5000);
-  crowd.await([&] { two.turn(); });
+  EXPECT_TRUE(crowd.await([&] { two.turn(); }));
   rendezvous::Socket agent = two.connected();
   two.say(agent, {to_text(report)});
   bool open = true;

@@ -279,7 +279,7 @@ TEST(Admission, FiveThousandForeignConnectionsDoNotBlockARankOrUseMuchMemory) {
   const std::size_t before = resident_kilobytes();
   const Crowd crowd(own.port(), 5000);
   auto zero = rank_0(own, 2);
-  crowd.await();
+  EXPECT_TRUE(crowd.await());
   const Result<Admission> one = join(at(own), {kKey.name, 1, 2});
   EXPECT_TRUE(one) << one.error().message();
   EXPECT_TRUE(zero.get());

@@ -15,12 +15,14 @@
 #include "runtime/job/marker.h"
 #include "tests/support/abstract_socket.h"
 #include "tests/support/crowd.h"
+#include "tests/support/other_user.h"
 
 namespace rollcall::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kLong{60'000};
+constexpr uid_t kAnotherUser = 4711;
 
 /// A barrier that no other test or process has.
 std::string own_name() {
@@ -64,8 +66,8 @@ TEST(NodeBarrier, NoRankContinuesBeforeTheLastArrives) {
 }
 
 TEST(NodeBarrier, IgnoresDatagramsOfOtherUsers) {
-  if (geteuid() != 0) {
-    GTEST_SKIP() << "only root can speak as another user";
+  if (!can_become(kAnotherUser)) {
+    GTEST_SKIP() << "this process cannot become user " << kAnotherUser;
   }
   const std::string name = own_name();
   NodeBarrier waiting = joined(name, 1, 2);
@@ -85,13 +87,13 @@ TEST(NodeBarrier, IgnoresDatagramsOfOtherUsers) {
     EXPECT_EQ(status, 0);
     return waiting.wait(milliseconds(50));
   };
-  EXPECT_FALSE(released_by(4711));
+  EXPECT_FALSE(released_by(kAnotherUser));
   EXPECT_TRUE(released_by(getuid()));
 }
 
 TEST(NodeBarrier, FiveThousandDatagramsOfAnotherUserDoNotBlockARank) {
-  if (geteuid() != 0) {
-    GTEST_SKIP() << "only root can speak as another user";
+  if (!can_become(kAnotherUser)) {
+    GTEST_SKIP() << "this process cannot become user " << kAnotherUser;
   }
   const std::string name = own_name();
   NodeBarrier leader = joined(name, 0, 2);
@@ -99,9 +101,9 @@ TEST(NodeBarrier, FiveThousandDatagramsOfAnotherUserDoNotBlockARank) {
   const auto speak = [&] {
     const std::uint32_t other = 1;
     const int descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
-    (void)!setuid(4711);
-    (void)sendto(descriptor, &other, sizeof other, 0, address.get(), address.length);  // waits while the queue is full
-    return descriptor;
+    const bool sent = setuid(kAnotherUser) == 0 &&
+                      sendto(descriptor, &other, sizeof other, 0, address.get(), address.length) > 0;  // waits if full
+    return sent ? descriptor : -1;
   };
   const Crowd crowd(speak, 5000);
   std::atomic<bool> released{false};
@@ -109,7 +111,7 @@ TEST(NodeBarrier, FiveThousandDatagramsOfAnotherUserDoNotBlockARank) {
     EXPECT_TRUE(leader.wait(kLong));
     released = true;
   });
-  crowd.await();
+  EXPECT_TRUE(crowd.await());
   EXPECT_FALSE(released);
   EXPECT_TRUE(joined(name, 1, 2).wait(kLong));
   waits.join();
@@ -121,6 +123,24 @@ TEST(NodeBarrier, WaitsForALateLeader) {
   std::thread leader([&] { EXPECT_TRUE(joined(name, 0, 2).wait(kLong)); });
   other.join();
   leader.join();
+}
+
+TEST(NodeBarrier, ANameThatAnotherUserTookDelaysTheOthersUntilTheTimeout) {
+  if (!can_become(kAnotherUser)) {
+    GTEST_SKIP() << "this process cannot become user " << kAnotherUser;
+  }
+  const std::string name = own_name();
+  const AbstractAddress address(fmt::format("rollcall-{}-{:08x}-0", getuid(), job::fnv1a(name)));
+  const auto take = [&] {
+    const int descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
+    return setuid(kAnotherUser) == 0 && bind(descriptor, address.get(), address.length) == 0 ? descriptor : -1;
+  };
+  const Crowd squatter(take, 1);
+  ASSERT_TRUE(squatter.await());
+  const Result<NodeBarrier> leader = NodeBarrier::join(name, 0, 2);
+  ASSERT_FALSE(leader) << "that rank goes on without a barrier";
+  EXPECT_EQ(leader.error().kind, ErrorKind::Unavailable);
+  EXPECT_FALSE(joined(name, 1, 2).wait(milliseconds(50)));
 }
 
 TEST(NodeBarrier, SingleRankDoesNotWait) { EXPECT_TRUE(joined(own_name(), 0, 1).wait(milliseconds(0))); }
