@@ -46,12 +46,12 @@ def test_02_an_ephemeral_port_range_is_warned_of_once(cluster, command):
     assert "MASTER_PORT" in line and "ephemeral" in line and f"ip_local_reserved_ports={first}-{first + 9}" in line
 
 
-def test_03_forty_steps_without_reserved_ports_get_distinct_ports(cluster, command):
-    """Here without Slurm's reservation, which rules it out: the place of job and step in port.range, asked forty times."""
-    steps = [*WITHOUT_RESERVED_PORTS, "bash", "-c",
-             f"for step in {{0..39}}; do SLURM_STEP_ID=$step {shlex.join(command)} printenv MASTER_PORT; done"]
-    ports = cluster.run("srun", "-n1", *steps).stdout.split()
-    assert len(ports) == 40 and len(set(ports)) == 40
+def test_03_steps_of_a_job_without_reserved_ports_get_distinct_ports(cluster, command):
+    """Here without Slurm's reservation, which rules it out: the place of job and step in port.range, twenty steps of one job."""
+    step = shlex.join(["srun", "-n1", *WITHOUT_RESERVED_PORTS, *command, "printenv", "MASTER_PORT"])
+    ports = cluster.run("salloc", "-n1", "bash", "-c", f"for step in {{1..20}}; do {step}; done").stdout.split()
+    assert len(ports) == 20 and len(set(ports)) == 20
+    assert {int(port) - int(ports[0]) for port in ports[1:]} <= {*range(1, 20), *range(-9999, -9980)}  # one after the other
 
 
 def test_05_a_master_addr_set_by_the_user_is_kept(cluster):
