@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "runtime/base/first_on_host.h"
+#include "runtime/base/sigterm.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/cli/command.h"
@@ -270,12 +271,15 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
   return to_int(ExitCode::Success);
 }
 
-int report_error(const Error& error, const Environment& environment, const Reporter& report) {
+int report_error(const Error& error, const Environment& environment, const Reporter& report,
+                 std::chrono::seconds patience) {
   const Reporting reporting = reporting_of(error, environment);
-  if (reporting.reports) {
-    report(error.message() + "\n");
+  if (!reporting.reports) {
+    wait_for_sigterm(patience);
+    return to_int(error.exit_code());
   }
-  if (reporting.reports && reporting.stays.count() > 0) {
+  report(error.message() + "\n");
+  if (reporting.stays.count() > 0) {
     std::signal(SIGTERM, SIG_IGN);  // if another task has ended, this one's exit code still counts
     std::this_thread::sleep_for(reporting.stays);
   }

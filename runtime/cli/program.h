@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/contract/deadlines.h"
 #include "runtime/resolve/resolve.h"
 
 namespace rollcall::cli {
@@ -22,8 +24,10 @@ using Reporter = std::function<void(const std::string& lines)>;
 
 /// Shows the error once for all tasks that have it. Rank 0 shows errors of every task (Usage, Configuration, NoInput,
 /// Unavailable), ranks 0 and 1 a Mismatch, and the first task that fails on a node shows errors of that node. That task
-/// then waits for a second, so that the other tasks can see that it has reported. Returns the exit code of the process.
-int report_error(const Error& error, const Environment& environment, const Reporter& report);
+/// then waits for a second, so that the other tasks can see that it has reported. A task that leaves the report to
+/// another one waits until Slurm ends it, at most `patience` (deadlines.h). Returns the exit code of the process.
+int report_error(const Error& error, const Environment& environment, const Reporter& report,
+                 std::chrono::seconds patience = deadline::kRankZeroReports);
 
 /// Shows the warning on rank 0, since all tasks of the step have the same.
 void report_warning(const Error& warning, const Environment& environment, const Reporter& report);

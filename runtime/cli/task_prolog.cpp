@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <iostream>
-#include <thread>
 #include <utility>
 
 #include "runtime/base/child_process.h"
@@ -66,16 +64,8 @@ Result<int> run_users_prolog(const std::string& program, Environment& task) {
 }
 
 int report(const Error& error, const Environment& task) {
-  bool reported = false;
-  const int code = report_error(error, task, [&reported](const std::string& lines) {
-    tell_user(lines);
-    reported = true;
-  });
+  const int code = report_error(error, task, tell_user, deadline::kOtherTaskReports);
   std::cout.flush();
-  if (!reported) {
-    std::this_thread::sleep_for(
-        deadline::kOtherTaskReports);  // a signal during the prolog would make the task's exit code 1
-  }
   return code;
 }
 

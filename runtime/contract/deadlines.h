@@ -11,15 +11,18 @@ using std::chrono::seconds;
 
 // Before the rendezvous. When the first task ends, Slurm ends the others.
 
-/// A rank that does not report an error common to all ranks waits this long before it ends, so that ranks that start
-/// later reach the same error.
+/// Rank 0, which reports an error common to all ranks, waits this long before it ends, so that ranks that start later
+/// reach the same error.
 inline constexpr milliseconds kCommonErrorDelay{300};
 /// A task that has reported an error of its node stays alive this long: as long as it lives, the other tasks of the
 /// node see that the error has been reported.
 inline constexpr milliseconds kNodeErrorDelay{1000};
-/// A task under `srun --ddp` that leaves the report to another task waits this long. Slurm's SIGTERM ends the wait once
-/// that task has ended; on a busy node that may take seconds.
+/// A task that leaves the report to another task waits this long: under srun --kill-on-bad-exit its own end could end
+/// that task first. Slurm's SIGTERM ends the wait once that task has ended; on a busy node that may take seconds.
 inline constexpr seconds kOtherTaskReports{15};
+/// The same for the small programs, whose tasks start within less time of each other. Without --kill-on-bad-exit no
+/// signal comes, and the step ends that much later.
+inline constexpr seconds kRankZeroReports{5};
 
 // During training.
 

@@ -83,3 +83,19 @@ def test_the_exit_code_of_a_rollcall_error_is_preserved(cluster):
     for _ in range(5):
         result, _ = step(cluster, "true", "--ddp=host.template=nowhere.invalid")
         assert result.returncode == 69, result.stderr
+
+
+# Rank 1 writes its process id and fails. Rank 0 fails in the same way once rank 1 catches SIGTERM or has ended.
+RANK_0_IS_LATE = """
+if [ $SLURM_PROCID = 1 ]; then echo $$ > {file}.new; mv {file}.new {file}; exec {command}; fi
+until [ -s {file} ]; do :; done
+while caught=$(sed -n 's/^SigCgt:\\s*//p' /proc/$(cat {file})/status 2>/dev/null) && [ $((0x0$caught >> 14 & 1)) = 0 ] && [ -n "$caught" ]; do :; done
+exec {command}
+"""
+
+
+def test_an_error_of_all_ranks_is_told_by_rank_0_even_if_it_starts_last(cluster, rollcall):
+    script = RANK_0_IS_LATE.format(file=cluster.new_folder() / "pid", command=f"{rollcall} exec --no-such-option true")
+    result = cluster.run("srun", "-N2", "--ntasks-per-node=1", "--kill-on-bad-exit=1", "sh", "-c", script, check=False)
+    assert "--no-such-option: unknown option" in result.stderr and result.stderr.count("rollcall: ") == 1
+    assert result.returncode == 64

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/first_on_host.h"
+#include "runtime/base/sigterm.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/deadlines.h"
 #include "runtime/contract/env_vars.h"
@@ -33,8 +34,10 @@ FailureReport::FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::
 int FailureReport::report_on_rank_zero(const Error& error) const {
   if (rank_ == 0) {
     print(error);
+    std::this_thread::sleep_for(deadline::kCommonErrorDelay);
+  } else {
+    wait_for_sigterm(deadline::kOtherTaskReports);
   }
-  std::this_thread::sleep_for(deadline::kCommonErrorDelay);
   return to_int(error.exit_code());
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/job/marker.h"
 #include "runtime/settings/launch_settings.h"
+#include "tests/support/ended_by_launcher.h"
 
 namespace rollcall::cli {
 namespace {
@@ -37,6 +38,7 @@ Environment environment_of(std::map<std::string, std::string, std::less<>> varia
 Outcome run(const std::vector<std::string>& arguments, const Environment& environment = {}) {
   std::ostringstream out;
   std::ostringstream err;
+  const EndedByLauncher another_task_reports;
   const int code = run_program(arguments, environment, out, err);
   return {code, out.str(), err.str()};
 }
@@ -238,7 +240,9 @@ TEST(Program, MismatchIsPrintedByRank0OrByRank1WhenRank0Agrees) {
   const Error error = fail("RANK", "0", "disagrees", "unsetting it", ErrorKind::Mismatch);
   const auto prints = [&](const char* rank, const char* users_rank) {
     std::string text;
+    const EndedByLauncher launcher;
     EXPECT_EQ(report_error(error, task_of_srun(rank, users_rank), [&](const std::string& line) { text += line; }), 76);
+    EXPECT_EQ(launcher.sent(), text.empty());
     return !text.empty();
   };
   for (const auto& [rank, printed] : {std::pair("0", true), {"1", true}, {"2", false}}) {
@@ -254,9 +258,11 @@ TEST(Program, UnavailableAndNoInputErrorsArePrintedByRank0Only) {
     const Error error = fail("host.template", "x", "does not resolve", "another", kind);
     for (const auto& [rank, printed] : {std::pair("0", true), {"1", false}}) {
       std::string text;
+      const EndedByLauncher launcher;
       EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), [&](const std::string& line) { text += line; }),
                 to_int(error.exit_code()));
       EXPECT_EQ(!text.empty(), printed) << rank;
+      EXPECT_EQ(launcher.sent(), !printed) << rank;
     }
   }
 }

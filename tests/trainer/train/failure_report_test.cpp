@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "runtime/store/server.h"
+#include "tests/support/ended_by_launcher.h"
 
 namespace rollcall::train {
 namespace {
@@ -95,6 +96,16 @@ TEST_F(FailureReportTest, OfAPeerLostSilentlyIsPrintedByTheFirstRankToNotice) {
   EXPECT_EQ(lines.find("(rank 0"), std::string::npos) << lines;
   store_->set(store::left_key(2), std::vector<std::uint8_t>{1});  // as the server does for a connection that is closed
   reports_.at(0).shutdown_grace();
+}
+
+TEST(FailureReport, OfAllRanksIsLeftToRank0WhichTheOthersOutlive) {
+  for (const std::uint32_t rank : {0U, 1U}) {
+    testing::internal::CaptureStderr();
+    const EndedByLauncher launcher;
+    EXPECT_EQ(FailureReport(rank, 0, "node").report_on_rank_zero(disk_full()), to_int(ExitCode::InputOutput));
+    EXPECT_EQ(launcher.sent(), rank != 0);
+    EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), rank != 0);
+  }
 }
 
 TEST(FailureReport, EachNodePrintsOnceIfTheStoreWasLost) {
