@@ -1,6 +1,5 @@
 #include "runtime/elastic/status.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,6 +14,7 @@
 #include <iterator>
 #include <thread>
 
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/base/untrusted_json.h"
@@ -51,32 +51,41 @@ bool is_ours(int descriptor) {
 constexpr std::size_t kLongestAnswer = std::size_t{1} << 20;
 constexpr std::chrono::seconds kAnswerTime{1};
 
-/// Full: the agent's queue has no place for another question. Silent: the agent says nothing in time.
-enum class Asking { Ended, Full, Silent };
+/// What one agent is asked, and what it has said so far.
+struct Question {
+  std::string name;
+  File connection{};  ///< none until the agent's queue has a place
+  std::string answer{};
+  bool ended = false;  ///< the agent has said everything, or nobody of this user listens
+};
 
-/// Sets `answer` to what the agent says; empty where another user listens, or nobody.
-Asking ask_one(const std::string& name, std::string& answer) {
-  // Another user may listen under such a name without accepting; do not wait for that.
-  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const timeval patience{kAnswerTime.count(), 0};
-  setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+/// Connects. Another user may listen under such a name without accepting, so this does not wait.
+void connect_to_agent(Question& question) {
+  File connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t length = 0;
-  const sockaddr_un address = abstract_address(name, length);
-  const bool connected = connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0;
-  Asking asking = !connected && errno == EAGAIN ? Asking::Full : Asking::Ended;
-  if (connected && is_ours(descriptor)) {
-    fcntl(descriptor, F_SETFL, 0);
-    std::array<char, 4096> piece{};
-    const Clock::time_point until = Clock::now() + kAnswerTime;
-    ssize_t count = 0;
-    while (answer.size() < kLongestAnswer && Clock::now() < until &&
-           (count = read(descriptor, piece.data(), piece.size())) > 0) {
-      answer.append(piece.data(), static_cast<std::size_t>(count));
-    }
-    asking = answer.empty() && count < 0 ? Asking::Silent : Asking::Ended;
+  const sockaddr_un address = abstract_address(question.name, length);
+  const bool connected = connect(connection.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
+  const bool full = !connected && errno == EAGAIN;
+  question.ended = !full && (!connected || !is_ours(connection.descriptor()));
+  if (connected) {
+    question.connection = std::move(connection);
   }
-  close(descriptor);
-  return asking;
+}
+
+/// Does what is possible without waiting.
+void go_on(Question& question) {
+  if (!question.connection && !question.ended) {
+    connect_to_agent(question);
+  }
+  std::array<char, 4096> piece{};
+  ssize_t count = 1;
+  while (question.connection && !question.ended && count > 0) {
+    count = read(question.connection.descriptor(), piece.data(), piece.size());
+    question.answer.append(piece.data(), static_cast<std::size_t>(std::max<ssize_t>(0, count)));
+    const bool waits = count < 0 && (errno == EAGAIN || errno == EINTR);
+    const bool may_say_more = count > 0 ? question.answer.size() < kLongestAnswer : waits;
+    question.ended = !may_say_more;
+  }
 }
 
 /// Returns the names of this user's agents, which another user may have taken as well.
@@ -220,26 +229,25 @@ std::string run_status(const LaunchRequest& request, const Member& member, const
 }
 
 Answers ask_agents() {
-  Answers answers;
-  std::vector<std::string> names = names_of_agents();
-  const auto ask_each = [&] {
-    std::erase_if(names, [&](const std::string& name) {
-      std::string answer;
-      const Asking asking = ask_one(name, answer);
-      if (parse_untrusted(answer)) {
-        answers.texts.push_back(std::move(answer));
-      }
-      answers.silent += asking == Asking::Silent ? 1U : 0U;
-      return asking != Asking::Full;
-    });
-  };
-  ask_each();
-  constexpr std::chrono::microseconds kPause{200};
-  for (const Clock::time_point until = Clock::now() + kAnswerTime; !names.empty() && Clock::now() < until;) {
-    std::this_thread::sleep_for(kPause);
-    ask_each();
+  std::vector<Question> questions;
+  for (std::string& name : names_of_agents()) {
+    questions.push_back({.name = std::move(name)});
   }
-  answers.silent += names.size();
+  constexpr std::chrono::microseconds kPause{200};
+  const auto all_ended = [&] {
+    std::ranges::for_each(questions, go_on);
+    return std::ranges::all_of(questions, &Question::ended);
+  };
+  for (const Clock::time_point until = Clock::now() + kAnswerTime; !all_ended() && Clock::now() < until;) {
+    std::this_thread::sleep_for(kPause);
+  }
+  Answers answers;
+  for (Question& question : questions) {
+    answers.silent += !question.ended && question.answer.empty() ? 1U : 0U;
+    if (parse_untrusted(question.answer)) {
+      answers.texts.push_back(std::move(question.answer));
+    }
+  }
   return answers;
 }
 

@@ -43,10 +43,10 @@ class StatusServer {
 
 struct Answers {
   std::vector<std::string> texts{};  ///< in any order
-  std::size_t silent = 0;            ///< number of agents that did not answer within a second
+  std::size_t silent = 0;            ///< number of agents that did not answer within that second
 };
 
-/// Asks all agents of this user on this host.
+/// Asks all agents of this user on this host, all at once and for a second at most.
 [[nodiscard]] Answers ask_agents();
 
 /// Returns the answers as text for the user.
