@@ -8,7 +8,11 @@ pytestmark = pytest.mark.slurm
 TWO_NODES = ["-N2", "--ntasks-per-node=2"]
 ENOUGH = 60  # seconds that the other tasks would wait
 RANK_1_FAILS = f"if [ $SLURM_PROCID = 1 ]; then exit 7; fi; echo waits; sleep {ENOUGH} && echo waited"
-OTHERS_END_WELL = "if [ $SLURM_PROCID = 1 ]; then exit 7; fi; trap 'exit 0' TERM; sleep 60 & wait"
+# Rank 1 fails once the three others would survive its end.
+OTHERS_END_WELL = """
+if [ $SLURM_PROCID = 1 ]; then until [ $(ls {folder} | wc -l) = 3 ]; do sleep 0.01; done; exit 7; fi
+trap 'exit 0' TERM; touch {folder}/$SLURM_PROCID; sleep 60 & wait
+"""
 PATIENT = "if [ $SLURM_PROCID = 1 ]; then exit 7; fi; sleep 1; echo went on"
 
 
@@ -31,7 +35,7 @@ def test_the_step_ends_with_its_first_failing_task(cluster):
 
 
 def test_the_exit_code_is_that_of_the_failed_task_if_others_exit_cleanly(cluster):
-    result, _ = step(cluster, OTHERS_END_WELL, "--ddp")
+    result, _ = step(cluster, OTHERS_END_WELL.format(folder=cluster.new_folder()), "--ddp")
     assert result.returncode == 7
 
 
@@ -89,7 +93,8 @@ def test_the_exit_code_of_a_rollcall_error_is_preserved(cluster):
 RANK_0_IS_LATE = """
 if [ $SLURM_PROCID = 1 ]; then echo $$ > {file}.new; mv {file}.new {file}; exec {command}; fi
 until [ -s {file} ]; do :; done
-while caught=$(sed -n 's/^SigCgt:\\s*//p' /proc/$(cat {file})/status 2>/dev/null) && [ $((0x0$caught >> 14 & 1)) = 0 ] && [ -n "$caught" ]; do :; done
+caught() {{ sed -n 's/^SigCgt:\\s*//p' /proc/$(cat {file})/status 2> /dev/null; }}
+while signals=$(caught) && [ -n "$signals" ] && [ $((0x0$signals >> 14 & 1)) = 0 ]; do :; done
 exec {command}
 """
 

@@ -173,7 +173,8 @@ def test_user_values_are_kept_and_a_mismatch_is_warned_of_once(cluster):
 @pytest.mark.parametrize("rank", ["0", "1", "3"])
 def test_a_rank_that_contradicts_the_step_ends_it_with_one_line(cluster, rank):
     result = cluster.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "true", env={"RANK": rank}, check=False)
-    assert result.returncode == 76
+    assert ": Exited with exit code 76\n" in result.stderr
+    assert result.returncode in (76, 143)  # the rank that is right may be ended before its program has
     (line,) = rollcall_lines(result.stderr)
     assert f"rollcall: RANK: {rank}: this task's rank is " in line
 

@@ -54,10 +54,15 @@ def logging(short_folder, plugin):
     made.stop()
 
 
-@pytest.mark.parametrize("command, code", [("true", 0), ("sh -c 'exit $((3 * (SLURM_PROCID == 1)))'", 3), ("sh -c 'kill -9 $$'", 137)])
-def test_the_log_line_has_user_nodes_and_exit_code(logging, command, code):
+# All four tasks end by themselves: none is still starting when Slurm ends the others of the first that fails.
+TOGETHER = "trap '' TERM; touch {folder}/$SLURM_PROCID; until [ $(ls {folder} | wc -l) = 4 ]; do sleep 0.01; done; {end}"
+
+
+@pytest.mark.parametrize("end, code", [("true", 0), ("exit $((3 * (SLURM_PROCID == 1)))", 3), ("kill -9 $$", 137)])
+def test_the_log_line_has_user_nodes_and_exit_code(logging, end, code):
     logging.log.lines()
-    step = logging.run("sh", "-c", f"srun --ddp -N2 --ntasks-per-node=2 {command}", check=False)
+    script = TOGETHER.format(folder=logging.new_folder(), end=end)
+    step = logging.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "sh", "-c", script, check=False)
     assert (step.returncode == 0) == (code == 0), step.stderr
     line, *more = poll(logging.log.lines, "a line")
     assert re.fullmatch(r"<30>\w{3} [ \d]\d \d\d:\d\d:\d\d rollcall\[\d+\]: --ddp: user 0, step \d+\.0, 2 nodes "

@@ -1,5 +1,6 @@
 """Runs of `rollcall run` and torchrun for tests of several folders."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -74,9 +76,18 @@ def wait_for_words(agent, words):
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below the ephemeral ports, so that no connection takes it before its agent does. Tests of this user get it in turn."""
+    with open(f"{tempfile.gettempdir()}/rollcall-next-port-{os.getuid()}", "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        last = int(file.read() or 0)
+        for turn in range(last + 1, last + 2500):
+            with contextlib.suppress(OSError), socket.socket() as listener:
+                listener.bind(("127.0.0.1", 30000 + turn % 2500))
+                file.truncate(0)
+                file.write(str(turn))
+                return 30000 + turn % 2500
+    raise AssertionError("no port of 30000 to 32499 is free")
 
 
 def living_in_sessions_with(text):

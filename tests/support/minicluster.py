@@ -43,7 +43,7 @@ def clean_environment():
     return {k: v for k, v in os.environ.items() if k == "ROLLCALL_DEPS" or not k.startswith(prefixes) and k not in names}
 
 
-def poll(condition, what, seconds=20.0):
+def poll(condition, what, seconds=120.0):
     """Waits until condition() is true and returns its value; fails the test after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -65,7 +65,7 @@ class Minicluster:
         self.options = options
         self.prefix = prefix
 
-    def script(self, *arguments, check=True, env=None, timeout=60):
+    def script(self, *arguments, check=True, env=None, timeout=180):
         command = [*self.prefix, str(self.program), f"--dir={self.folder}", *map(str, arguments)]
         result = subprocess.run(command, env=env or clean_environment(), text=True, timeout=timeout,
                                 capture_output=True, cwd="/tmp")

@@ -87,15 +87,18 @@ def test_a_stopped_agent_is_fenced_when_it_continues(nodes):
     assert next(a for a in run_.agents if a is not sleeper).wait(timeout=DEADLINE) == 0
 
 
+def wait_for_spare(run_):
+    own = [agent.pid for agent in run_.agents]
+    wait_until(lambda: any(each["pid"] in own and each.get("spares") for each in json.loads(run("--status", "--json").stdout)))
+
+
 def test_a_spare_waits_and_replaces_a_lost_node(nodes):
     run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600")
     run_.start()
     run_.start()
     told = run_.generation(1, 2)
     run_.start()
-    time_to_join = time.monotonic() + 1
-    while time.monotonic() < time_to_join and not list(run_.folder.glob("2.*")):
-        time.sleep(0.05)
+    wait_for_spare(run_)
     assert not list(run_.folder.glob("2.*")), "a full world is not disturbed"
     next(a for a in run_.agents if a.pid == told[1]["agent"]).kill()
     told = run_.generation(2, 2)
@@ -110,8 +113,7 @@ def test_an_unused_spare_reports_it_and_exits_with_79(nodes):
     run_.start()
     run_.generation(1, 2)
     spare = run_.start()
-    own = [agent.pid for agent in run_.agents]
-    wait_until(lambda: any(each["pid"] in own and each.get("spares") for each in json.loads(run("--status", "--json").stdout)))
+    wait_for_spare(run_)
     assert run_.finish() == [0, 0, 79]
     waits, ends = spare.stderr.read().splitlines()
     assert run_.options[1].split("=")[1] in waits and "waits as a spare until a node leaves" in waits

@@ -18,6 +18,10 @@ def of_rank(run_, told, rank):
     return next(agent for agent in run_.agents if agent.pid == told[rank]["agent"])
 
 
+# For tests in which no node falls silent: nothing else than a busy machine could use that time up.
+PATIENT = "heartbeat_timeout=5"
+
+
 def three(nodes, *options, conf="heartbeat_timeout=0.5"):
     """A run of three nodes, the first being coordinator: it, the run, and the environments of its workers."""
     run_ = nodes("--nnodes=1:3", f"--rdzv-conf=last_call_timeout=600,{conf}", *options)
@@ -35,7 +39,7 @@ def status_of(agent):
 
 
 def test_the_others_continue_when_the_coordinators_agent_is_killed(nodes):
-    coordinator, run_, first = three(nodes)
+    coordinator, run_, first = three(nodes, conf=PATIENT)
     coordinator.kill()
     told = run_.generation(3, 2)
     assert told[0]["MASTER_PORT"] != first[0]["MASTER_PORT"]
@@ -47,7 +51,7 @@ def test_the_others_continue_when_the_coordinators_agent_is_killed(nodes):
 
 
 def test_the_others_continue_when_the_coordinators_agent_gets_sigterm(nodes):
-    coordinator, run_, _ = three(nodes)
+    coordinator, run_, _ = three(nodes, conf=PATIENT)
     coordinator.send_signal(signal.SIGTERM)
     told = run_.generation(3, 2)
     assert coordinator.pid not in {t["agent"] for t in told}
@@ -147,7 +151,7 @@ def test_a_spare_replaces_the_coordinators_node(nodes):
 
 
 def test_a_new_agent_joins_at_the_new_rendezvous_endpoint(nodes):
-    coordinator, run_, _ = three(nodes)
+    coordinator, run_, _ = three(nodes, conf=PATIENT)
     coordinator.kill()
     told = run_.generation(3, 2)
     place = status_of(of_rank(run_, told, 1))["rendezvous"]
@@ -202,7 +206,7 @@ def test_cut_connections_do_not_split_the_run(nodes):
 
 
 def test_the_coordinator_continues_alone_after_members_get_sigterm(nodes):
-    coordinator, run_, told = three(nodes)
+    coordinator, run_, told = three(nodes, conf=PATIENT)
     for rank in (1, 2):
         of_rank(run_, told, rank).send_signal(signal.SIGTERM)
     wait_until(lambda: any(json.loads(file.read_text())["WORLD_SIZE"] == "1" for file in run_.folder.glob("*.0.json")))
@@ -224,7 +228,7 @@ def test_an_agent_with_another_heartbeat_timeout_is_refused(nodes):
 
 def test_long_messages_are_accepted_during_succession(nodes):
     """As with the names of a hundred nodes."""
-    coordinator, run_, _ = three(nodes, f"--role={'r' * 3000}")
+    coordinator, run_, _ = three(nodes, f"--role={'r' * 3000}", conf=PATIENT)
     coordinator.kill()
     run_.generation(3, 2)
     assert sorted(run_.finish()) == [-9, 0, 0]

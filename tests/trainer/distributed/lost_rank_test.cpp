@@ -33,7 +33,8 @@ Error add_up_until_failure(const Rank& rank, const Group& group) {
 
 /// The survivors' part: the error, then a group of three.
 void survive(Rank& rank, std::chrono::milliseconds timeout) {
-  Group group = rank.make_group(timeout);
+  const auto first_store = rank.store_of_rank_0();
+  Group group = rank.make_group_over(first_store, timeout);
   const Error error = add_up_until_failure(rank, group);
   const auto says = [&error](const char* words) { return error.reason.find(words) != std::string::npos; };
   MULTIPROC_CHECK(error.exit_code() == ExitCode::Unavailable);

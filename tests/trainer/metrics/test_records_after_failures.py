@@ -33,8 +33,9 @@ def counted(records):
 
 
 def lose_rank_1_after_the_save_of(step, folder, *options):
+    before = len(lines(folder))
     processes = trainer_ranks.start(folder, *OPTIONS, *options)
-    while not any(record["event"] == "checkpoint" and record["step"] >= step for record in lines(folder)):
+    while not any(record["event"] == "checkpoint" and record["step"] >= step for record in lines(folder)[before:]):
         assert processes[0].poll() is None, processes[0].communicate()
         time.sleep(0.001)
     processes[1].send_signal(signal.SIGKILL)

@@ -196,7 +196,7 @@ def test_a_run_that_lost_its_lease_exits_without_saving(tmp_path):
 
 def test_a_run_that_loses_its_lease_during_validation_saves_nothing(tmp_path):
     """A validation has no steps, at which the lease would be checked."""
-    options = ("--fake-size=200", "--max-steps=1", "--valid-epochs=1", "--checkpoint-steps=0")
+    options = ("--fake-size=4000", "--max-steps=1", "--valid-epochs=1", "--checkpoint-steps=0")  # a long validation
     process = running(tmp_path, *options)
     holder = lease(tmp_path)
     (tmp_path / "lease.json").write_text(json.dumps({**holder, "nonce": "another"}))
