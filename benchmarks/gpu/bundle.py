@@ -11,8 +11,8 @@ import zlib
 
 PROGRAMS = ["rollcall-train", "rollcall-bench-collectives", "rollcall-checkpoint", "rollcall-pack", "rollcall"]
 PLUGINS = ["rollcall_cuda"]
-# Test programs of this name come along, and are run there.
-TESTS = re.compile(r"^(\w+_gpu_test):", re.M)
+# Test programs of this name come along, and are run there; so is what measures cuDNN, where it can be built.
+TESTS = re.compile(r"^(\w+_gpu_test|cudnn_graph):", re.M)
 # What such a machine may accept in all, with the repository's own files.
 LIMIT_MIB = 64
 # Debian 12's, as in the images that have LibTorch of these versions.

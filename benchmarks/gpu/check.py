@@ -109,7 +109,7 @@ def exit_code(own, judgements, no_device):
 def run(options):
     seconds = steps.SECONDS[options.call]
     ends = time.monotonic() + seconds
-    of_call = steps.CALLS[options.call] + (steps.of_parts(steps.PARTS) if options.call == 1 else ())
+    of_call = steps.CALLS[options.call] + (steps.IF_TIME if options.call == 1 else ())
     if options.dry_run:
         print("\n".join(f"{step.seconds:4} s  {step.name}" for step in of_call))
         print(f"{sum(step.seconds for step in of_call):4} s  in all; what does not fit in {seconds} s is left out")

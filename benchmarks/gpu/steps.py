@@ -34,7 +34,7 @@ ONE_GPU = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_SOCKET_IFNAME": "lo", "NCCL_
            "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
 # Of the job that this may run in, nothing concerns the programs.
 FOREIGN = ("SLURM_", "PMIX_", "PMI_", "OMPI_", "ROLLCALL_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_")
-PEER = pathlib.Path(__file__).with_name("peer_steps.py")
+PEER, SHAPES = (pathlib.Path(__file__).with_name(name) for name in ("peer_steps.py", "convolutions.py"))
 FIND_TORCH = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
 TELL_VERSIONS = ("import torch; there = torch.cuda.is_available(); "
                  "print('torch', torch.__version__, 'NCCL', *(torch.cuda.nccl.version() if there else ['not told']))")
@@ -270,6 +270,24 @@ def last_step(text):
     return [(name, time / 1e6, (read + written) / 1e9) for name, time, read, written in rows[ends[-2] + 1:ends[-1] + 1]]
 
 
+def cudnn_graphs(machine):
+    """In float16, for which cuDNN has most of them; its library is in the folders of NVIDIA's wheels beside LibTorch's."""
+    program = machine.bundle / "bin" / "cudnn_graph"
+    if machine.device != "cuda" or not program.exists():
+        raise Ended("cudnn_graph is not in the bundle" if machine.device == "cuda" else "only a GPU has cuDNN", SKIPPED)
+    environment = machine.environment()
+    environment["LD_LIBRARY_PATH"] += "".join(f":{folder}" for folder in machine.torch.parent.glob("nvidia/*/lib"))
+    told = machine.finish(machine.start("sh", "-c", f'"$0" "$1" --shapes | "$2" {machine.size["batch"][LARGE]} float16', machine.python, SHAPES,
+                                        program, env=environment), good=(0, 1))
+    rows, figures = [json.loads(line) for line in told.splitlines()], {}
+    for graph in ("statistics", "prologue"):
+        both = [(row["plain"]["ms"], row[graph]["ms"]) for row in rows if "ms" in row["plain"] and "ms" in row.get(graph, {})]
+        figures[graph] = {"shapes": len(both), "plain_ms": sum(plain for plain, _ in both), "ms": sum(ms for _, ms in both)}
+    figures["wrong"] = [f"{row['shape']}: {found['wrong']}" for row in rows for found in row.values() if "wrong" in found]
+    return ("; ".join(f"{graph}: {f['shapes']} shapes, {f['ms']:.2f} ms, alone {f['plain_ms']:.2f} ms" for graph, f in list(figures.items())[:2])
+            + f"; wrong: {figures['wrong'] or 'none'}", {**figures, "rows": rows})
+
+
 def stall(machine):
     """By the clock: by how much the three steps at a save, which empties the queue of steps, are longer than others; and as counted."""
     arguments, folder = machine.training(SMALL, 80, "--log-steps=1", "--checkpoint-steps=20", "--checkpoint-overlap=wait", "--keep-last=1")
@@ -335,7 +353,7 @@ RANKS = {"two ranks": two_ranks(), "two ranks, --sync-bn": two_ranks("--sync-bn"
          "two ranks, FSDP": two_ranks("--parallel=fsdp"), "two ranks, a graph": two_ranks(GRAPH)}
 COLLECTIVES, KILLED = "two ranks, collectives", {"two ranks, one is killed": killed_rank(5), "the same in a graph": killed_rank(18, GRAPH)}
 LOSSES, LOSSES_OWN, RESUMED, BITS = "losses", "losses, own kernels", "bits of a resumed training", "bits of a graph"
-STALL, START = "stall of a save", "start to first step"
+STALL, START, GRAPHS = "stall of a save", "start to first step", "cuDNN's graphs"
 # The most valuable first.
 CALLS = {
     1: (Step("versions", 45, versions), Step("kernels' tests", 45, kernels),
@@ -353,5 +371,8 @@ CALLS = {
 
 
 def of_parts(parts):
-    """What follows in the first call, if there is time."""
     return tuple(Step(f"256, --own-kernels={part}", 35, speed(LARGE, f"--own-kernels={part}")) for part in parts)
+
+
+# What follows in the first call.
+IF_TIME = (*of_parts(PARTS), Step(GRAPHS, 35, cudnn_graphs))

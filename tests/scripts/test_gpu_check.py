@@ -26,7 +26,7 @@ BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 @pytest.mark.parametrize("call", steps.CALLS)
 def test_limits_of_a_call_add_up_to_its_time(call):
     assert sum(step.seconds for step in steps.CALLS[call]) <= steps.SECONDS[call]
-    names = [step.name for step in (*steps.CALLS[call], *steps.of_parts(steps.PARTS))]
+    names = [step.name for step in (*steps.CALLS[call], *steps.IF_TIME)]
     assert len(names) == len(set(names))
 
 
@@ -212,13 +212,13 @@ def test_a_run_without_a_gpu_skips_all_with_the_drivers_reason(made):
     assert done.returncode == 77, done.stdout + done.stderr
     lines = [json.loads(told) for told in (made / "x.jsonl").read_text().splitlines()]
     assert [(told["step"], told["status"], told["told"]) for told in lines] == [
-        (step.name, SKIPPED, "no driver") for step in (*steps.CALLS[1], *steps.of_parts(steps.PARTS))]
+        (step.name, SKIPPED, "no driver") for step in (*steps.CALLS[1], *steps.IF_TIME)]
 
 
 def test_a_plan_names_all_steps_and_starts_nothing(tmp_path):
     done = script(tmp_path / "nothing", "--dry-run")
     assert done.returncode == 0 and [told.split("  ")[-1] for told in done.stdout.splitlines()][:-1] == [
-        step.name for step in (*steps.CALLS[1], *steps.of_parts(steps.PARTS))]
+        step.name for step in (*steps.CALLS[1], *steps.IF_TIME)]
 
 
 def installed(folder, text, name="rollcall-train"):
@@ -365,6 +365,24 @@ def test_parts_of_the_kernels_have_a_step_each():
     assert [options[-1] for options in Sized.commands] == ["--own-kernels=statistics", "--own-kernels=relu"]
 
 
+def test_graphs_are_compared_where_cudnn_has_them(made):
+    """The program gets all shapes, and finds the library in NVIDIA's wheels."""
+    lines = [{"shape": "first", "plain": {"ms": 9.0}, "statistics": {"not_supported": "no engine"}},
+             {"shape": "second", "plain": {"ms": 1.0}, "statistics": {"ms": 1.5}, "prologue": {"ms": 2.0, "wrong": "image 0: 1, not 2"}}]
+    (made / "nvidia" / "cudnn" / "lib").mkdir(parents=True)
+    machine = installed(made, "#!/bin/sh\n[ \"$*\" = '256 float16' ] && [ $(wc -l) = 23 ] || exit 3\n"
+                        f"case $LD_LIBRARY_PATH in *:{made}/nvidia/cudnn/lib) ;; *) exit 4;; esac\n"
+                        + "".join(f"echo '{json.dumps(told)}'\n" for told in lines) + "exit 1\n", "cudnn_graph")
+    machine.python = sys.executable
+    told, figures = steps.cudnn_graphs(machine)
+    assert told == ("statistics: 1 shapes, 1.50 ms, alone 1.00 ms; prologue: 1 shapes, 2.00 ms, alone 1.00 ms; "
+                    "wrong: ['second: image 0: 1, not 2']")
+    assert figures["rows"] == lines and figures["prologue"] == {"shapes": 1, "plain_ms": 1.0, "ms": 2.0}
+    (made / "bin" / "cudnn_graph").unlink()
+    with pytest.raises(Ended, match="not in the bundle"):
+        steps.cudnn_graphs(machine)
+
+
 def test_a_folder_that_is_not_a_bundle_is_not_deleted(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(bundle.Refused, match="is not a bundle and not empty"):
@@ -449,10 +467,10 @@ def test_all_steps_run_on_the_stand_in_device(tmp_path):
                               env={**os.environ, "OMP_NUM_THREADS": "1", "STAND_IN_KERNELS": "1", "STAND_IN_UUID": "GPU-1"})
         assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(told) for told in file.read_text().splitlines()]
-    more = {1: steps.of_parts(steps.PARTS), 2: ()}
+    more = {1: steps.IF_TIME, 2: ()}
     assert [(told["call"], told["step"]) for told in lines] == [
         (call, step.name) for call in steps.CALLS for step in (*steps.CALLS[call], *more[call])]
     skipped = {told["step"]: told["told"] for told in lines if told["status"] != OK}
     assert skipped == {"kernels of a step": "only a GPU has counters", steps.COMPILED: "a CPU compiles for minutes",
-                       steps.AUTOTUNED: "a CPU compiles for minutes"}
+                       steps.AUTOTUNED: "a CPU compiles for minutes", steps.GRAPHS: "only a GPU has cuDNN"}
     assert all(outcome == "met" for goal, _, outcome in check.judged(lines) if goal.promise), done.stdout
