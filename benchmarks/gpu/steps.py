@@ -17,7 +17,7 @@ import time
 import typing
 
 # Of --own-kernels (docs/developer/gpu_kernels.md): measured one by one, if the first call has time left.
-PARTS = ("basic", "residual-gradient", "stem-pool", "relu-mask", "reverse-order", "merge-at-once")
+PARTS = ("basic", "residual-gradient", "stem-pool", "relu-mask", "reverse-order", "merge-at-once", "weights-at-once")
 KERNELS = "--own-kernels=on"
 OK, FAILED, SKIPPED, LEFT_OUT = "ok", "FAILED", "skipped", "left out"
 LARGE, SMALL = 256, 64  # images of a batch

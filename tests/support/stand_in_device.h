@@ -88,6 +88,7 @@ struct Counts {
   std::int64_t copies_to_host = 0;        ///< each by its own transfer
   /// Copies between device and host whose strides differ: LibTorch first has the device make a contiguous copy.
   std::int64_t reordered_copies = 0;
+  std::int64_t casts = 0;     ///< of tensors on the device to another type; of a list of them, one
   std::int64_t searches = 0;  ///< for the fastest algorithm of a convolution, one for each new shape, as by cuDNN
 };
 [[nodiscard]] Counts counts();

@@ -58,6 +58,9 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   const auto pinned = within ? nullptr : pinned_block((from.is_cpu() ? source : target).const_data_ptr());
   const bool goes_on = from.is_cpu() ? is_copied_as_it_is(source, target) : is_copied_as_it_is(target, source);
   enqueue([target, source, pinned] { target.copy_(source); });
+  if (within && from.scalar_type() != to.scalar_type()) {
+    streams().count_cast();
+  }
   if (!within && to.numel() > 0) {
     if (to.is_cpu()) {
       streams().count_copy_to_host();

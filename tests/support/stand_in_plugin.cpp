@@ -107,7 +107,7 @@ struct Report {
                                          << counts.page_locks << " page_locked_bytes=" << counts.page_locked_bytes
                                          << " page_locked_by_main=" << counts.page_locked_by_main
                                          << " events=" << counts.events << " copies_to_host=" << counts.copies_to_host
-                                         << " reordered_copies=" << counts.reordered_copies
+                                         << " reordered_copies=" << counts.reordered_copies << " casts=" << counts.casts
                                          << " searches=" << counts.searches << '\n';
     }
   }

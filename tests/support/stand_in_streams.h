@@ -147,6 +147,7 @@ class Streams {
   void count_event() { counts_.events += 1; }
   void count_copy_to_host() { counts_.copies_to_host += 1; }
   void count_reordered_copy() { counts_.reordered_copies += 1; }
+  void count_cast() { counts_.casts += 1; }
   void count_search() { counts_.searches += 1; }
   [[nodiscard]] Counts counts() const { return counts_; }
 

@@ -102,7 +102,7 @@ constexpr std::array kParallelSettings{
             "Use rollcall's own GPU kernels for batch norms, uint8 images and compressed gradients. They pass over "
             "memory less often. off: LibTorch's operators. auto: off, until it was measured on hardware. PART: the "
             "kernels with these parts alone, to measure each: basic (none), residual-gradient, relu-mask, stem-pool, "
-            "merge-at-once, reverse-order",
+            "merge-at-once, reverse-order, weights-at-once",
             "Parallel", "auto|on|off"},
     Setting{"backend", Kind::Choice, "auto", kBackendNames,
             "Communication backend. docs/user/backends.md compares them. auto: gloo on CPUs, nccl on GPUs. ucx: "

@@ -14,6 +14,7 @@ struct KernelParts {
   bool stem_pool = true;          ///< batch norm, ReLU and max pooling of the stem are one pass, with indices of a byte
   bool merge_at_once = true;      ///< the last blocks to finish merge all blocks' sums, without another kernel
   bool reverse_order = true;      ///< the second of two passes begins where the first one has ended, for the cache
+  bool weights_at_once = true;    ///< in mixed precision all weights are cast at once, once a step
 };
 
 /// The parts and their names.
@@ -22,10 +23,11 @@ inline constexpr std::array kKernelParts{
     std::pair{std::string_view("relu-mask"), &KernelParts::relu_mask},
     std::pair{std::string_view("stem-pool"), &KernelParts::stem_pool},
     std::pair{std::string_view("merge-at-once"), &KernelParts::merge_at_once},
-    std::pair{std::string_view("reverse-order"), &KernelParts::reverse_order}};
+    std::pair{std::string_view("reverse-order"), &KernelParts::reverse_order},
+    std::pair{std::string_view("weights-at-once"), &KernelParts::weights_at_once}};
 
 /// No part: the kernels alone.
-inline constexpr KernelParts kNoKernelParts{false, false, false, false, false};
+inline constexpr KernelParts kNoKernelParts{false, false, false, false, false, false};
 
 /// Options of a device's arithmetic.
 struct Arithmetic {

@@ -34,7 +34,7 @@ TEST(OwnKernels, AreOffUntilTheyWereMeasured) {
 }
 
 TEST(OwnKernels, HaveThePartsOfTheList) {
-  const std::string all = " residual-gradient relu-mask stem-pool merge-at-once reverse-order";
+  const std::string all = " residual-gradient relu-mask stem-pool merge-at-once reverse-order weights-at-once";
   EXPECT_EQ(chosen("on"), all);
   EXPECT_EQ(chosen("off"), "off");
   EXPECT_EQ(chosen("basic"), "");

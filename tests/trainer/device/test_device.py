@@ -171,7 +171,7 @@ def test_own_kernels_train_like_libtorch_operators(tmp_path, ranks, options, tol
     assert differences(last(tmp_path / "once"), last(tmp_path / "again")) == []
 
 
-PARTS = ("residual-gradient", "relu-mask", "stem-pool", "merge-at-once", "reverse-order")
+PARTS = ("residual-gradient", "relu-mask", "stem-pool", "merge-at-once", "reverse-order", "weights-at-once")
 
 
 ACCUMULATION = ("--grad-accumulation=2", "--precision=bf16", "--image-dtype=uint8")
@@ -190,6 +190,22 @@ def test_each_part_of_own_kernels_is_bit_identical_to_the_kernels_without_it(tmp
     for part in (*parts, "on"):
         assert losses(tmp_path / part, *run, f"--own-kernels={part}", ranks=ranks, env=KERNELS) == basic, part
         assert differences(last(tmp_path / "basic"), last(tmp_path / part)) == [], part
+
+
+@pytest.mark.parametrize("graph", ["off", "on"])
+def test_weights_that_are_cast_at_once_have_the_bits_of_autocast(tmp_path, graph):
+    """With averaged weights that validations between the steps use, a layer that is not trained, and a step that is skipped."""
+    overflows = EAGER_STEPS + 3
+    options = ("--precision=fp16", "--optimizer=sgd", "--lr-schedule=none", "--grad-accumulation=2", "--freeze=layer2", "--ema=0.9",
+               "--fake-size=200", f"--cuda-graph={graph}", STAND_IN)
+    env = {**KERNELS, "STAND_IN_OVERFLOWS": str(overflows)}
+    for part in ("basic", "weights-at-once"):
+        trainer_ranks.run(tmp_path / part, *DATA, *options, f"--own-kernels={part}", env=env)
+    basic, part = tmp_path / "basic", tmp_path / "weights-at-once"
+    assert differences(last(basic), last(part)) == []
+    for event in ("step", "epoch", "validation", "skipped_step"):
+        assert records(part, event) == records(basic, event) != []
+    assert records(part, "skipped_step")[-1]["step"] == overflows < records(part, "step")[-1]["step"] - 2
 
 
 def test_own_kernels_are_off_by_default(tmp_path):

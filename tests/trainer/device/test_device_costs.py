@@ -4,8 +4,8 @@ import json
 import pytest
 
 import trainer_ranks
-from device_trainings import DATA, RANDOM, STAND_IN, counts, last
-from trainer_ranks import differences, records
+from device_trainings import DATA, KERNELS, RANDOM, STAND_IN, counts, last
+from trainer_ranks import differences, model_in, records
 
 h5py = pytest.importorskip("h5py")
 
@@ -28,6 +28,21 @@ def test_algorithms_are_searched_for_shapes_of_the_training_only(tmp_path):
     assert [of_rank["searches"] for of_rank in warm] == [of_rank["searches"] for of_rank in cold]
     assert min(of_rank["searches"] for of_rank in warm) > 0
     assert [of_rank["searches"] for of_rank in counted(tmp_path / "same bits", "--deterministic=on", *options)] == [0, 0]
+
+
+def test_weights_at_once_are_cast_once_a_step(tmp_path):
+    """Whatever the number of batches; by autocast each weight is cast for each batch."""
+    batches, more_steps = 3, 2
+
+    def casts(part, steps):
+        of_rank, = counted(tmp_path / f"{part} {steps}", "--precision=bf16", f"--grad-accumulation={batches}", f"--max-steps={steps}",
+                           "--valid-epochs=0", f"--own-kernels={part}", ranks=1, env=KERNELS)
+        return of_rank["casts"]
+
+    saved = [casts("basic", steps) - casts("weights-at-once", steps) for steps in (3, 3 + more_steps)]
+    convolutions = sum(values.ndim == 4 for values in model_in(last(tmp_path / "basic 3")).values())
+    weights = convolutions + len(("fc.weight", "fc.bias"))
+    assert saved[1] - saved[0] == more_steps * (batches * weights - 1)
 
 
 PACKED = 64 << 10  # bytes of a tensor that is small

@@ -15,6 +15,18 @@
 #include "trainer/train/step/loss.h"
 
 namespace rollcall::train {
+namespace {
+
+/// Implements the part weights-at-once of --own-kernels. Sharded weights are whole only while their layer computes.
+precision::LoweredWeights lowered_weights(const Run& run) {
+  const device::Device& device = run.context.device;
+  const std::optional<at::ScalarType> type = run.config.model.compute_type;
+  const bool lowers = device.kernels() != nullptr && device.kernel_parts().weights_at_once && type.has_value();
+  return lowers && !run.training.replica->is_sharded() ? precision::LoweredWeights(*run.training.model, *type)
+                                                       : precision::LoweredWeights();
+}
+
+}  // namespace
 
 Steps::Steps(const Run& run)
     : run_(run),
@@ -22,7 +34,8 @@ Steps::Steps(const Run& run)
       training_(run.training),
       replica_(*run.training.replica),
       drop_rates_(run.training.model->drop_rates()),
-      batches_(virtual_ranks(run.config, run.context).mine * run.config.grad_accumulation()) {
+      batches_(virtual_ranks(run.config, run.context).mine * run.config.grad_accumulation()),
+      lowered_(lowered_weights(run)) {
   if (run.captures) {
     graph_.emplace(run_.context, static_cast<std::size_t>(batches_), config_.data.datasets.augment.mixes_batches());
   }
@@ -92,8 +105,13 @@ void Steps::begin(Step& step) {
   }
   step.captured = graph_ && graph_->is_ready();
   if (!step.captured) {  // a graph includes this
-    replica_.zero_grad();
+    begin_gradients();
   }
+}
+
+void Steps::begin_gradients() {
+  replica_.zero_grad();
+  lowered_.refresh();
 }
 
 Result<data::Batch> Steps::next_batch() {
@@ -145,6 +163,7 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
   at::Tensor losses;
   const at::Tensor loss = replica_.forward([&] {
     RECORD_USER_SCOPE("phase: forward");
+    const precision::LoweredWeights::Use lowered(lowered_);
     outputs = outputs_of(training_, config_, run_.context, batch.images, batch.kept);
     losses = losses_of(outputs, batch, config_.optim.loss, training_.class_weights);
     return losses.mean();
@@ -163,7 +182,7 @@ at::Tensor Steps::forward_backward(const data::Batch& batch, std::int64_t done, 
 /// Runs all batches of a step, which are on the device, as a graph.
 at::Tensor Steps::forward_backward_of_all(const std::vector<data::Batch>& batches) {
   metrics::StepTimes unknown;  // times of captured work are unknown
-  replica_.zero_grad();
+  begin_gradients();
   at::Tensor counted = forward_backward(batches.front(), 0, unknown);
   for (std::int64_t done = 1; done < batches_; ++done) {
     counted = counted + forward_backward(batches[static_cast<std::size_t>(done)], done, unknown);

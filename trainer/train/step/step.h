@@ -11,6 +11,7 @@
 
 #include "trainer/metrics/step_times.h"
 #include "trainer/optim/device_step.h"
+#include "trainer/precision/lowered_weights.h"
 #include "trainer/train/observer/observer.h"
 #include "trainer/train/step/loop.h"
 #include "trainer/train/step/step_graph.h"
@@ -78,6 +79,7 @@ class Steps {
   void begin(Step& step);
   [[nodiscard]] Result<data::Batch> next_batch();
   void seed(std::int64_t step, std::int64_t done) const;
+  void begin_gradients();
   void add(const data::Batch& read, std::int64_t done, Step& step);
   at::Tensor forward_backward(const data::Batch& batch, std::int64_t done, metrics::StepTimes& times);
   at::Tensor forward_backward_of_all(const std::vector<data::Batch>& batches);
@@ -105,6 +107,7 @@ class Steps {
   std::int64_t first_step_ = 0;                 ///< of the current epoch that this run does
   std::optional<StepGraph> graph_;              ///< --cuda-graph
   std::optional<optim::DeviceStep> on_device_;  ///< unset: the host decides
+  precision::LoweredWeights lowered_;           ///< of the model, for its forward passes here only
   std::deque<Step> under_way_;
   std::vector<at::Tensor> buffers_before_;
   bool is_ahead_ = false;
