@@ -37,9 +37,4 @@ void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::
 /// As many empty tensors like `shape` as there are ranks.
 [[nodiscard]] Tensors room_for(const GroupMember& place, const Shape& shape);
 
-/// Messages between pairs of ranks, alone and beside collectives; collectives that overlap. Throw like
-/// check_every_collective().
-void check_messages(const GroupMember& place);
-void check_overlap(const GroupMember& place);
-
 }  // namespace rollcall::process_group

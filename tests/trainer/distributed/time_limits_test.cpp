@@ -41,7 +41,7 @@ class RecordingEngine final : public Engine {
   void shutdown() override {}
   void submit(Operation operation) override {
     asked_.push_back(operation.timeout);
-    operation.done("", 0);
+    operation.done("");
   }
   void help_until(const std::function<bool()>& /*done*/) override {}
   void abort(const std::string& /*reason*/) override {}

@@ -124,8 +124,8 @@ class Watchdog {
 };
 
 /// Returns `group` with a watchdog around its backends: a collective that fails or takes longer than the timeout throws
-/// CollectiveFailure, which names it and the missing ranks. Point-to-point operations, which only two ranks call, are
-/// not watched. `store` is the group's own. Every rank of the group calls this function; it waits for none.
+/// CollectiveFailure, which names it and the missing ranks. `store` is the group's own. Every rank of the group calls
+/// this function; it waits for none.
 [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                            const c10::intrusive_ptr<c10d::Store>& store,
                                                            const WatchdogOptions& options);

@@ -211,9 +211,6 @@ class WatchedBackend final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     return watched(call_of("barrier", {}), [&] { return inner_->barrier(taken(options)); });
   }
-  WorkPtr send(Tensors& tensors, int to, int tag) override { return inner_->send(tensors, to, tag); }
-  WorkPtr recv(Tensors& tensors, int from, int tag) override { return inner_->recv(tensors, from, tag); }
-  WorkPtr recvAnysource(Tensors& tensors, int tag) override { return inner_->recvAnysource(tensors, tag); }
 
  private:
   /// For Gloo's reduce-scatter, which is an all-reduce whose Work has no future.

@@ -39,7 +39,6 @@ class WatchedWork final : public c10d::Work {
   std::exception_ptr exception() const override {
     return watched_ ? watched_->future()->exception_ptr() : inner_->exception();
   }
-  int sourceRank() const override { return inner_->sourceRank(); }
   std::vector<at::Tensor> result() override { return inner_->result(); }
   void synchronize() override { inner_->synchronize(); }
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;

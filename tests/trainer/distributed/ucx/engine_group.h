@@ -53,7 +53,7 @@ inline std::unique_ptr<ucx::Engine> connect(const RankContext& place, const std:
 inline std::future<std::string> submit(process_group::Engine& engine, Operation operation) {
   auto ended = std::make_shared<std::promise<std::string>>();
   std::future<std::string> failure = ended->get_future();
-  operation.done = [ended](const std::string& text, std::uint32_t) { ended->set_value(text); };
+  operation.done = [ended](const std::string& text) { ended->set_value(text); };
   engine.submit(std::move(operation));
   return failure;
 }
@@ -78,15 +78,29 @@ inline Operation all_reduce(std::vector<float>& values, std::chrono::millisecond
   return operation;
 }
 
-inline Operation message(bool sends, std::uint32_t peer, std::uint32_t tag, std::vector<float>& values) {
+/// Sends `values` of rank 0 to all others.
+inline Operation broadcast(std::vector<float>& values) {
+  Operation operation = all_reduce(values);
+  operation.name = "broadcast";
+  operation.collective.kind = process_group::CollectiveKind::Broadcast;
+  return operation;
+}
+
+/// Sends `bytes` to each of `ranks`, and receives as many from each of them, in `sent` and `received`; none to and from
+/// others.
+inline Operation all_to_all_among(const std::vector<std::uint32_t>& ranks, std::uint32_t world_size, std::size_t bytes,
+                                  const std::vector<std::byte>& sent, std::vector<std::byte>& received) {
   Operation operation;
-  operation.name = sends ? "send" : "recv";
+  operation.name = "all-to-all";
   operation.timeout = std::chrono::seconds(60);
-  operation.message = process_group::PointToPoint{.sends = sends,
-                                                  .peer = peer,
-                                                  .tag = tag,
-                                                  .data = reinterpret_cast<std::byte*>(values.data()),
-                                                  .bytes = values.size() * sizeof(float)};
+  operation.collective.kind = process_group::CollectiveKind::AllToAll;
+  operation.collective.send_bytes.resize(world_size);
+  for (const std::uint32_t rank : ranks) {
+    operation.collective.send_bytes[rank] = bytes;
+  }
+  operation.collective.receive_bytes = operation.collective.send_bytes;
+  operation.collective.input = sent.data();
+  operation.collective.output = received.data();
   return operation;
 }
 

@@ -150,21 +150,18 @@ class EngineWork final : public c10d::Work {
 
   /// Called once by the engine. If `failure` is empty, calls `finish` (may be empty) to complete the results first; an
   /// exception of it is a failure, too.
-  void complete(const std::string& failure, int source, const std::function<void()>& finish);
+  void complete(const std::string& failure, const std::function<void()>& finish);
 
   /// Waits; the waiting thread helps the engine.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   std::uint64_t getSequencenumber() const override { return sequence_; }
-  /// Returns the sender of a message of recvAnysource(); -1 before it has arrived.
-  int sourceRank() const override { return source_.load(); }
 
  private:
   std::uint64_t sequence_;
   std::vector<at::Tensor> results_;
   std::weak_ptr<Engine> engine_;
-  std::atomic<int> source_{-1};
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
@@ -186,7 +183,7 @@ bool EngineWork::wait(std::chrono::milliseconds timeout) {
   return Work::wait(timeout);
 }
 
-void EngineWork::complete(const std::string& failure, int source, const std::function<void()>& finish_results) {
+void EngineWork::complete(const std::string& failure, const std::function<void()>& finish_results) {
   std::exception_ptr error;
   try {
     TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
@@ -197,7 +194,6 @@ void EngineWork::complete(const std::string& failure, int source, const std::fun
   } catch (...) {
     error = std::current_exception();
   }
-  source_ = source;
   // The future first: a thread that returns from wait() may ask for it at once.
   if (error) {
     future_->setError(error);
@@ -246,42 +242,8 @@ EngineBackend::WorkPointer EngineBackend::run(Call call) {
   operation.collective.output = call.output.defined() ? bytes_of(call.output) : nullptr;
   operation.collective.element_bytes = counted.defined() ? counted.dtype().itemsize() : 1;
   // The closure keeps the tensors until the engine no longer uses them.
-  operation.done = [work, finish = std::move(call.finish), input = call.input, output = call.output](
-                       const std::string& failure, std::uint32_t) { work->complete(failure, -1, finish); };
-  engine_->submit(std::move(operation));
-  return work;
-}
-
-EngineBackend::WorkPointer EngineBackend::send(Tensors& tensors, int peer, int tag) {
-  return run_message(c10d::OpType::SEND, tensors, static_cast<std::uint32_t>(peer), tag);
-}
-
-EngineBackend::WorkPointer EngineBackend::recv(Tensors& tensors, int peer, int tag) {
-  return run_message(c10d::OpType::RECV, tensors, static_cast<std::uint32_t>(peer), tag);
-}
-
-EngineBackend::WorkPointer EngineBackend::recvAnysource(Tensors& tensors, int tag) {
-  return run_message(c10d::OpType::RECVANYSOURCE, tensors, std::nullopt, tag);
-}
-
-EngineBackend::WorkPointer EngineBackend::run_message(c10d::OpType type, Tensors& tensors,
-                                                      std::optional<std::uint32_t> peer, int tag) {
-  TORCH_CHECK_VALUE(!peer || (*peer < static_cast<std::uint32_t>(size_) && *peer != static_cast<std::uint32_t>(rank_)),
-                    "no message from or to rank ", *peer, " of ", size_, " at rank ", rank_);
-  const bool sends = type == c10d::OpType::SEND;
-  const at::Tensor& tensor = only(tensors);
-  const auto work = c10::make_intrusive<EngineWork>(rank_, type, ++sequence_, tensors, engine_);
-  Operation operation;
-  operation.name = name_ + (sends ? ": send of " : ": recv of ") + std::to_string(tensor.nbytes()) + " bytes";
-  operation.timeout = timeout_;
-  operation.message = PointToPoint{.sends = sends,
-                                   .peer = peer,
-                                   .tag = static_cast<std::uint32_t>(tag),
-                                   .data = bytes_of(tensor),
-                                   .bytes = tensor.nbytes()};
-  operation.done = [work, tensor](const std::string& failure, std::uint32_t source) {
-    work->complete(failure, static_cast<int>(source), {});
-  };
+  operation.done = [work, finish = std::move(call.finish), input = call.input,
+                    output = call.output](const std::string& failure) { work->complete(failure, finish); };
   engine_->submit(std::move(operation));
   return work;
 }

@@ -17,12 +17,12 @@
 
 namespace rollcall::process_group {
 
-/// A c10d backend over an Engine, for contiguous CPU tensors. It has the collectives that trainings call, and
-/// point-to-point messages, with c10d's semantics; docs/developer/backends.md has the table.
+/// A c10d backend over an Engine, for contiguous CPU tensors. It has the collectives that trainings call,
+/// with c10d's semantics; docs/developer/backends.md has the table.
 ///
-/// All operations are asynchronous and progress while the caller computes (see Engine). Collectives run in the order in
-/// which they are called, the same on all ranks; send and recv run concurrently. Each operation has a timeout, its own
-/// or the group's. The first failure ends the group.
+/// All operations are asynchronous and progress while the caller computes (see Engine). They run in the order in which
+/// they are called, the same on all ranks. Each has a timeout, its own or the group's. The first failure ends the
+/// group.
 ///
 /// Thread-safe as c10d requires: one thread calls, any thread may wait. Callbacks of futures run on the engine's thread
 /// or one that waits, and must not destroy the group. Throws c10::Error for invalid arguments; Work::wait() throws the
@@ -60,10 +60,6 @@ class EngineBackend final : public c10d::Backend {
                                 std::vector<std::int64_t>& input_rows, const c10d::AllToAllOptions& options) override;
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
 
-  WorkPointer send(Tensors& tensors, int peer, int tag) override;
-  WorkPointer recv(Tensors& tensors, int peer, int tag) override;
-  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
-
  private:
   /// A collective that is to be submitted to the engine.
   struct Call {
@@ -93,7 +89,6 @@ class EngineBackend final : public c10d::Backend {
 
   [[nodiscard]] std::chrono::milliseconds timeout_or(std::chrono::milliseconds asked) const;
   WorkPointer run(Call call);
-  WorkPointer run_message(c10d::OpType type, Tensors& tensors, std::optional<std::uint32_t> peer, int tag);
 
   std::string name_;
   std::shared_ptr<Engine> engine_;  ///< shared with threads that wait for an operation

@@ -53,13 +53,8 @@ void Submissions::wait(std::optional<std::chrono::microseconds> longest) {
   }
 }
 
-void report_end(const Operation& operation, std::uint64_t number, const std::string& failure, std::uint32_t source) {
-  if (failure.empty()) {
-    return operation.done("", source);
-  }
-  const std::string title =
-      operation.message ? operation.name : operation.name + " (number " + std::to_string(number) + ")";
-  operation.done(title + ": " + failure, source);
+void report_end(const Operation& operation, std::uint64_t number, const std::string& failure) {
+  operation.done(failure.empty() ? "" : operation.name + " (number " + std::to_string(number) + "): " + failure);
 }
 
 }  // namespace rollcall::process_group

@@ -14,31 +14,20 @@
 
 namespace rollcall::process_group {
 
-/// A point-to-point message.
-struct PointToPoint {
-  bool sends = false;                 ///< whether this rank sends
-  std::optional<std::uint32_t> peer;  ///< unset to receive from any rank
-  std::uint32_t tag = 0;
-  std::byte* data = nullptr;  ///< only read if this rank sends
-  std::size_t bytes = 0;
-};
-
-/// An operation of a group.
+/// A collective of a group, and who is told of its end.
 struct Operation {
   std::string name;  ///< "ucx: all_reduce of 1048576 bytes"; for error messages
   std::chrono::milliseconds timeout{0};
   Collective collective;
-  std::optional<PointToPoint> message;  ///< set instead of `collective`
   bool awaited = false;  ///< whether the submitting thread calls Engine::help_until() next, and begins it
 
   /// Called once when the operation has ended, on the engine's thread or one that helps it. `failure` is empty after
-  /// success. `source` is the sender of a message received from any rank. Must not throw, wait for another operation or
-  /// destroy the engine.
-  std::function<void(const std::string& failure, std::uint32_t source)> done;
+  /// success. Must not throw, wait for another operation or destroy the engine.
+  std::function<void(const std::string& failure)> done;
 };
 
-/// Runs a group's operations on a thread of its own, so that they progress while the caller computes. Collectives are
-/// submitted in the same order on all ranks; point-to-point messages run concurrently.
+/// Runs a group's operations on a thread of its own, so that they progress while the caller computes. They are
+/// submitted in the same order on all ranks.
 ///
 /// The first failure, a lost peer or a timeout, ends the group: all pending and all later operations fail with it.
 /// Thread-safe, except for the destructor.
@@ -92,8 +81,8 @@ class Submissions {
   bool stopped_ = false;
 };
 
-/// Calls `operation.done` with `failure`, prefixed by the operation's name and, for a collective, its number in the
-/// group; or with an empty text if `failure` is empty. `source`: see Operation::done.
-void report_end(const Operation& operation, std::uint64_t number, const std::string& failure, std::uint32_t source);
+/// Calls `operation.done` with `failure`, prefixed by the operation's name and its number in the group; or with an
+/// empty text if `failure` is empty.
+void report_end(const Operation& operation, std::uint64_t number, const std::string& failure);
 
 }  // namespace rollcall::process_group

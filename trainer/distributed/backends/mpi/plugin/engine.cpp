@@ -26,7 +26,7 @@ constexpr unsigned long kTimerSlackNanoseconds = 1000;  // Linux's default would
 /// An operation that was started with MPI.
 struct Engine::Running {
   Operation operation;
-  std::uint64_t number = 0;  ///< of a collective
+  std::uint64_t number = 0;
   Started started;
   Clock::time_point deadline;
 };
@@ -91,20 +91,16 @@ void Engine::begin(Operation operation) {
   auto running = std::make_unique<Running>();
   running->operation = std::move(operation);
   running->deadline = Clock::now() + running->operation.timeout;
-  running->number = running->operation.message ? 0 : collectives_++;
+  running->number = collectives_++;
   if (!failure_.empty()) {
-    return report_end(running->operation, running->number, failure_, 0);
+    return report_end(running->operation, running->number, failure_);
   }
   {
     const std::lock_guard lock(mpi_mutex());
-    if (running->operation.message) {
-      start(*running->operation.message, communicator_, running->started);
-    } else {
-      start(running->operation.collective, communicator_, running->started);
-    }
+    start(running->operation.collective, communicator_, running->started);
   }
   if (!running->started.refusal.empty()) {
-    return report_end(running->operation, running->number, running->started.refusal, 0);
+    return report_end(running->operation, running->number, running->started.refusal);
   }
   running_.push_back(std::move(running));
   active_ = Clock::now();
@@ -113,34 +109,19 @@ void Engine::begin(Operation operation) {
 /// Returns whether the operation has ended.
 bool Engine::test(Running& running) {
   int done = 0;
-  MPI_Status status{};
   int code = MPI_SUCCESS;
   {
     const std::lock_guard lock(mpi_mutex());
-    code = MPI_Test(&running.started.request, &done, &status);
+    code = MPI_Test(&running.started.request, &done, MPI_STATUS_IGNORE);
   }
-  if (code != MPI_SUCCESS || done != 0) {
-    end(running, code, status);
+  if (code == MPI_SUCCESS && done == 0) {
+    return false;
   }
-  return code != MPI_SUCCESS || done != 0;
-}
-
-void Engine::end(const Running& running, int code, const MPI_Status& status) {
-  const std::optional<PointToPoint>& message = running.operation.message;
-  if (code == MPI_SUCCESS && message && !message->sends) {
-    int received = 0;
-    {
-      const std::lock_guard lock(mpi_mutex());
-      MPI_Get_count(&status, MPI_BYTE, &received);
-    }
-    if (static_cast<std::size_t>(received) == message->bytes) {
-      return report_end(running.operation, running.number, "", static_cast<std::uint32_t>(status.MPI_SOURCE));
-    }
-    failure_ = "a message of " + std::to_string(received) + " bytes came";
-  } else if (code != MPI_SUCCESS) {
+  if (code != MPI_SUCCESS) {
     failure_ = text_of(code);
   }
-  report_end(running.operation, running.number, failure_, 0);
+  report_end(running.operation, running.number, failure_);
+  return true;
 }
 
 /// Returns whether an operation has ended.
@@ -184,7 +165,7 @@ void Engine::fail_all(const std::string& reason) {
     give_up();
   }
   for (std::unique_ptr<Running>& running : running_) {
-    report_end(running->operation, running->number, reason, 0);
+    report_end(running->operation, running->number, reason);
     const std::lock_guard lock(mpi_mutex());
     abandoned.push_back(std::move(running));
   }

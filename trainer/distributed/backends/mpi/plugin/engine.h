@@ -24,10 +24,7 @@ struct Started {
 /// order on all ranks. Refuses a part of more than 2^31 - 1 elements, MPI's limit.
 void start(const Collective& collective, MPI_Comm communicator, Started& started);
 
-/// Starts a message of at most 2^31 - 1 bytes with MPI's non-blocking function.
-void start(const PointToPoint& message, MPI_Comm communicator, Started& started);
-
-/// Runs a group's operations with MPI's non-blocking collectives and messages, each as soon as it is submitted. MPI
+/// Runs a group's operations with MPI's non-blocking collectives, each as soon as it is submitted. MPI
 /// progresses only while it is called, and has no descriptor to wait for: the thread polls it, and sleeps briefly in
 /// between once nothing has ended for a while, so that the computation keeps its cores.
 ///
@@ -58,7 +55,6 @@ class Engine final : public process_group::Engine {
   void begin(Operation operation);
   bool test_all();
   [[nodiscard]] bool test(Running& running);
-  void end(const Running& running, int code, const MPI_Status& status);
   void check_timeouts();
   void wait_a_little();
   void fail_all(const std::string& reason);

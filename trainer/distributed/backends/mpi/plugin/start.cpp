@@ -224,17 +224,4 @@ void start(const Collective& collective, MPI_Comm communicator, Started& started
   note(start_any(arguments, started), started);
 }  // NOLINT(clang-analyzer-optin.mpi.MPI-Checker): the engine waits for the request
 
-void start(const PointToPoint& message, MPI_Comm communicator, Started& started) {
-  const int peer = message.peer ? static_cast<int>(*message.peer) : MPI_ANY_SOURCE;
-  const int tag = static_cast<int>(message.tag);
-  if (message.bytes > kMostElements) {
-    started.refusal = "has more than 2147483647 bytes, the limit of a message of MPI 3; try splitting the tensors";
-    return;
-  }
-  const int bytes = static_cast<int>(message.bytes);
-  note(message.sends ? MPI_Isend(message.data, bytes, MPI_BYTE, peer, tag, communicator, &started.request)
-                     : MPI_Irecv(message.data, bytes, MPI_BYTE, peer, tag, communicator, &started.request),
-       started);
-}  // NOLINT(clang-analyzer-optin.mpi.MPI-Checker): the engine waits for the request
-
 }  // namespace rollcall::process_group::mpi

@@ -71,7 +71,7 @@ Result<bool> greet(Engine& engine, bool maps_all, std::uint32_t world_size, std:
   greeting.collective.bytes = 1;
   greeting.collective.input = out.data();
   greeting.collective.output = in.data();
-  greeting.done = [&](const std::string& failure, std::uint32_t) { ended.set_value(failure); };
+  greeting.done = [&](const std::string& failure) { ended.set_value(failure); };
   engine.submit(std::move(greeting));
   const std::string failure = ended.get_future().get();
   if (failure.empty()) {

@@ -11,8 +11,8 @@ using Clock = std::chrono::steady_clock;
 /// Number of polls without progress before the thread sleeps: some microseconds, less than waking up takes.
 constexpr int kIdleRounds = 64;
 
-/// Deadlines are checked after this number of rounds at the latest. UCX's keep-alive counts as progress: with thousands
-/// of pending messages a round takes so long that the thread may never be idle.
+/// Deadlines are checked after this number of rounds at the latest. UCX's keep-alive counts as progress, so the
+/// thread may never be idle.
 constexpr int kUncheckedRounds = 64;
 
 /// How long a thread helps before it sleeps: waking up takes 30 to 100 us on virtual machines, longer than short
@@ -73,7 +73,7 @@ bool Engine::one_round() {
 
 void Engine::check_waiting() {
   operations_.check_on_peers();
-  operations_.check_timeouts();
+  operations_.check_timeout();
   unchecked_ = 0;
 }
 

@@ -85,10 +85,7 @@ class Tags {
   [[nodiscard]] std::uint64_t collective(std::uint32_t source, MessageId name) const {
     return tag(0, source, (name.operation & 0xffffU) << 16 | (name.message & 0xffffU));
   }
-  [[nodiscard]] std::uint64_t point_to_point(std::uint32_t source, std::uint32_t user_tag) const {
-    return tag(1, source, user_tag);
-  }
-  [[nodiscard]] std::uint64_t notice(std::uint32_t source) const { return tag(2, source, 0); }
+  [[nodiscard]] std::uint64_t notice(std::uint32_t source) const { return tag(1, source, 0); }
 
   [[nodiscard]] static std::uint32_t source_of(std::uint64_t tag) {
     return static_cast<std::uint32_t>(tag >> 32) & 0xffffU;

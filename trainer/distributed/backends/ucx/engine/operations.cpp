@@ -10,9 +10,9 @@
 namespace rollcall::process_group::ucx {
 namespace {
 
-constexpr std::size_t kMessagesUnderWay = 4;  ///< of a collective, in each direction
+constexpr std::size_t kMessagesUnderWay = 4;  ///< of an operation, in each direction
 
-/// Returns "rank 2, 3", with a question mark for any rank.
+/// Returns "rank 2, 3", with a question mark if there are none.
 std::string list(const std::vector<std::uint32_t>& ranks, const RankNames& names) {
   std::string text;
   for (const std::uint32_t rank : ranks) {
@@ -23,23 +23,13 @@ std::string list(const std::vector<std::uint32_t>& ranks, const RankNames& names
 
 }  // namespace
 
-/// An operation that has begun.
+/// An operation, and its plan once it has begun.
 struct Operations::Running {
   Operation operation;
-  std::uint32_t number = 0;  ///< of a collective
-  Plan plan;                 ///< of a collective that has begun
+  std::uint32_t number = 0;
+  Plan plan;
   std::optional<Execution> execution;
-  Request request = nullptr;  ///< of a message
-  bool broken = false;        ///< the message failed; why shows in the worker's failure soon
   Clock::time_point deadline;
-
-  [[nodiscard]] std::vector<std::uint32_t> awaited() const {
-    if (execution) {
-      return execution->awaited_peers();
-    }
-    return operation.message && operation.message->peer ? std::vector{*operation.message->peer}
-                                                        : std::vector<std::uint32_t>{};
-  }
 };
 
 Operations::Operations(Worker& worker, std::unique_ptr<SharedSegments> shared_memory, std::uint32_t rank,
@@ -53,36 +43,23 @@ void Operations::begin(Operation operation) {
   running->operation = std::move(operation);
   if (worker_.peers().failure()) {
     failed_.store(true, std::memory_order_release);  // before the callbacks of operations are called
-    return finish(*running, worker_.peers().failure()->reason);
+    return report_end(running->operation, running->number, worker_.peers().failure()->reason);
   }
   last_begun_ = Clock::now();
-  if (!running->operation.message) {
-    running->number = next_collective_++;
-    collectives_.push_back(std::move(running));
-    if (collectives_.size() == 1) {
-      begin_next_collective();
-    }
-    return;
+  running->number = next_number_++;
+  running_.push_back(std::move(running));
+  if (running_.size() == 1) {
+    begin_first();
   }
-  const PointToPoint& message = *running->operation.message;
-  running->request = message.sends ? worker_.send_tagged(*message.peer, message.tag, message.data, message.bytes)
-                                   : worker_.receive_tagged(message.peer, message.tag, message.data, message.bytes);
-  running->deadline = Clock::now() + running->operation.timeout;
-  messages_.push_back(std::move(running));
 }
 
-bool Operations::begin_messages() {
-  if (collectives_.empty()) {
-    return true;
-  }
-  return collectives_.front()->execution->begin(worker_);
-}
+bool Operations::begin_messages() { return running_.empty() || running_.front()->execution->begin(worker_); }
 
-void Operations::begin_next_collective() {
-  if (collectives_.empty()) {
+void Operations::begin_first() {
+  if (running_.empty()) {
     return;
   }
-  Running& running = *collectives_.front();
+  Running& running = *running_.front();
   const Collective& collective = running.operation.collective;
   running.plan = plan_of(collective, rank_, world_size_, uses_shared_memory_ ? SharedSegments::kBytes : 0);
   if (scratch_.size() < running.plan.scratch_bytes) {
@@ -98,71 +75,43 @@ void Operations::begin_next_collective() {
   running.deadline = Clock::now() + running.operation.timeout;
 }
 
-RequestState Operations::advance_one(Running& running) {
-  if (running.execution) {
-    const RequestState state = running.execution->advance(worker_);
-    if (const auto peer = running.execution->disagreeing_peer()) {
-      worker_.peers().fail_with_difference(*peer, "is in another operation than this rank");
-    }
-    return state;
+RequestState Operations::advance_first() {
+  Execution& execution = *running_.front()->execution;
+  const RequestState state = execution.advance(worker_);
+  if (const auto peer = execution.disagreeing_peer()) {
+    worker_.peers().fail_with_difference(*peer, "is in another operation than this rank");
   }
-  if (running.broken) {
-    return RequestState::Failed;
-  }
-  const RequestState state = running.request == nullptr ? RequestState::Done : worker_.test(running.request);
-  running.broken = state == RequestState::Failed;
   return state;
 }
 
 void Operations::advance() {
-  std::erase_if(messages_, [this](const std::unique_ptr<Running>& message) {
-    const RequestState state = advance_one(*message);
-    if (state == RequestState::Done) {
-      finish(*message, "");
-    }
-    return state == RequestState::Done;
-  });
-  while (!collectives_.empty() && advance_one(*collectives_.front()) == RequestState::Done) {
-    const std::unique_ptr<Running> done = std::move(collectives_.front());
-    collectives_.pop_front();
-    finish(*done, "");
-    begin_next_collective();
+  while (!running_.empty() && advance_first() == RequestState::Done) {
+    const std::unique_ptr<Running> done = std::move(running_.front());
+    running_.pop_front();
+    report_end(done->operation, done->number, "");
+    begin_first();
   }
-}
-
-void Operations::finish(const Running& running, const std::string& failure) const {
-  report_end(running.operation, running.number, failure, worker_.last_source());
 }
 
 void Operations::check_on_peers() {
-  if (collectives_.empty()) {
+  if (running_.empty()) {
     return;
   }
-  for (const std::uint32_t peer : collectives_.front()->awaited()) {
+  for (const std::uint32_t peer : running_.front()->execution->awaited_peers()) {
     if (worker_.peers().has_left(peer)) {
       worker_.peers().fail_with(Failure{peer, worker_.peers().names().of(peer) + " has left the group"});
     }
   }
 }
 
-void Operations::check_timeouts() {
-  const Clock::time_point now = Clock::now();
-  const Running* late = nullptr;
-  const auto check = [&](const Running& running) {
-    if (now >= running.deadline && (late == nullptr || running.deadline < late->deadline)) {
-      late = &running;
-    }
-  };
-  std::for_each(messages_.begin(), messages_.end(), [&](const auto& message) { check(*message); });
-  if (!collectives_.empty()) {
-    check(*collectives_.front());
-  }
-  if (late == nullptr) {
+void Operations::check_timeout() {
+  if (running_.empty() || Clock::now() < running_.front()->deadline) {
     return;
   }
-  const std::vector<std::uint32_t> awaited = late->awaited();
+  const Running& late = *running_.front();
+  const std::vector<std::uint32_t> awaited = late.execution->awaited_peers();
   worker_.peers().fail_with(Failure{awaited.empty() ? rank_ : awaited.front(),
-                                    "not done within " + std::to_string(late->operation.timeout.count()) +
+                                    "not done within " + std::to_string(late.operation.timeout.count()) +
                                         " ms; waits for " + list(awaited, worker_.peers().names())});
 }
 
@@ -172,14 +121,11 @@ void Operations::fail_all() {
     worker_.shutdown();
   }
   const std::string reason = worker_.peers().failure() ? worker_.peers().failure()->reason : "the group was given up";
-  const auto abandon = [&](std::unique_ptr<Running>& running) {
-    finish(*running, reason);
+  for (std::unique_ptr<Running>& running : running_) {
+    report_end(running->operation, running->number, reason);
     abandoned_.push_back(std::move(running));
-  };
-  std::for_each(messages_.begin(), messages_.end(), abandon);
-  std::for_each(collectives_.begin(), collectives_.end(), abandon);
-  messages_.clear();
-  collectives_.clear();
+  }
+  running_.clear();
 }
 
 }  // namespace rollcall::process_group::ucx

@@ -13,9 +13,8 @@
 
 namespace rollcall::process_group::ucx {
 
-/// Runs a group's operations: collectives one after the other, with messages or through shared memory, and
-/// point-to-point messages concurrently. No function waits. One thread at a time, except for use_shared_memory() and
-/// has_failed(). These functions call Operation::done.
+/// Runs a group's operations one after the other, with messages or through shared memory. No function waits. One thread
+/// at a time, except for use_shared_memory() and has_failed(). These functions call Operation::done.
 class Operations {
  public:
   using Clock = std::chrono::steady_clock;
@@ -34,37 +33,35 @@ class Operations {
 
   /// Begins `operation`; ends it at once if the group has failed.
   void begin(Operation operation);
-  /// Posts the first messages of the current collective. Returns whether nothing can be done now but wait for messages.
+  /// Posts the first messages of the current operation. Returns whether nothing can be done now but wait for messages.
   bool begin_messages();
   /// Does all that can be done now.
   void advance();
   /// Fails the group if an awaited rank has left.
   void check_on_peers();
-  /// Fails the group if an operation took too long. Of several, the error names the one with the earliest deadline.
-  void check_timeouts();
+  /// Fails the group if the current operation took too long.
+  void check_timeout();
   /// Ends all operations, with the group's failure if there is one, of which it notifies the other ranks.
   void fail_all();
 
-  [[nodiscard]] bool empty() const { return collectives_.empty() && messages_.empty(); }
+  [[nodiscard]] bool empty() const { return running_.empty(); }
   [[nodiscard]] Clock::time_point last_begun() const { return last_begun_; }
 
  private:
   struct Running;
 
-  void begin_next_collective();
-  [[nodiscard]] RequestState advance_one(Running& running);
-  void finish(const Running& running, const std::string& failure) const;
+  void begin_first();
+  [[nodiscard]] RequestState advance_first();
 
   Worker& worker_;
   std::uint32_t rank_;
   std::uint32_t world_size_;
-  std::deque<std::unique_ptr<Running>> collectives_;  ///< only the first one runs
-  std::vector<std::unique_ptr<Running>> messages_;    ///< all of them run
-  std::vector<std::unique_ptr<Running>> abandoned_;   ///< keep their memory until the worker is closed
+  std::deque<std::unique_ptr<Running>> running_;     ///< only the first one has begun
+  std::vector<std::unique_ptr<Running>> abandoned_;  ///< keep their memory until the worker is closed
   std::vector<std::byte> scratch_;
   std::unique_ptr<SharedSegments> shared_memory_;
   std::uint64_t shared_memory_turn_ = 0;
-  std::uint32_t next_collective_ = 0;
+  std::uint32_t next_number_ = 0;
   Clock::time_point last_begun_;
   std::atomic<bool> uses_shared_memory_{false};
   std::atomic<bool> failed_{false};

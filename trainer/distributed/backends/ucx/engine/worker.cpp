@@ -141,15 +141,6 @@ Request Worker::receive(std::uint32_t peer, MessageId name, void* data, std::siz
   return messages_.receive(handle_, peer, tags_.collective(peer, name), Tags::kWhole, data, bytes);
 }
 
-Request Worker::send_tagged(std::uint32_t peer, std::uint32_t tag, const void* data, std::size_t bytes) {
-  return post_send(peer, tags_.point_to_point(rank_, tag), data, bytes);
-}
-
-Request Worker::receive_tagged(std::optional<std::uint32_t> peer, std::uint32_t tag, void* data, std::size_t bytes) {
-  return messages_.receive(handle_, peer.value_or(rank_), tags_.point_to_point(peer.value_or(0), tag),
-                           peer ? Tags::kWhole : Tags::kFromAnybody, data, bytes);
-}
-
 bool Worker::progress() {
   const bool moved = ucp_worker_progress(handle_) != 0;
   if (moved && notice_ != nullptr) {
@@ -275,7 +266,7 @@ void Worker::read_notice() {
   if (state == RequestState::Failed) {
     return;
   }
-  const std::uint32_t sender = last_source();
+  const std::uint32_t sender = messages_.last_source();
   peers_.acknowledges(sender);  // a rank that leaves needs no notice of this one
   if (incoming_.kind == Notice::Left) {
     peers_.leaves(sender);

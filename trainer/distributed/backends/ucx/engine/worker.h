@@ -49,13 +49,6 @@ class Worker final : public Transport {
   [[nodiscard]] Request receive(std::uint32_t peer, MessageId name, void* data, std::size_t bytes) override;
   [[nodiscard]] RequestState test(Request request) override { return messages_.test(request); }
 
-  // Point-to-point messages; equal tags between the same ranks arrive in order. An unset `peer` receives from any rank.
-  [[nodiscard]] Request send_tagged(std::uint32_t peer, std::uint32_t tag, const void* data, std::size_t bytes);
-  [[nodiscard]] Request receive_tagged(std::optional<std::uint32_t> peer, std::uint32_t tag, void* data,
-                                       std::size_t bytes);
-  /// Returns the sender of the message whose receive test() last found done.
-  [[nodiscard]] std::uint32_t last_source() const { return messages_.last_source(); }
-
   /// Progresses messages, and handles peers whose processes have ended. Returns whether messages or UCX's keep-alive
   /// progressed.
   bool progress();
