@@ -17,10 +17,8 @@
 #if ROLLCALL_LIBTORCH_2_11
 // Macros, since they name virtual functions that are overridden as well as called.
 #define all_gather_single _allgather_base
-#define all_gather_single_coalesced allgather_into_tensor_coalesced
 #define all_to_all_single alltoall_base
 #define reduce_scatter_single _reduce_scatter_base
-#define reduce_scatter_single_coalesced reduce_scatter_tensor_coalesced
 #endif
 
 namespace rollcall {

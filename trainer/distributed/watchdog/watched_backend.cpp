@@ -114,14 +114,8 @@ class WatchedBackend final : public c10d::Backend {
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
   void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
-  bool supportsCoalescing() const override { return inner_->supportsCoalescing(); }
-  void startCoalescing() override { inner_->startCoalescing(); }
-  WorkPtr endCoalescing() override { return inner_->endCoalescing(); }
   uint64_t getSequenceNumberForGroup() override { return watchdog_->issued(); }
   std::shared_ptr<c10::Allocator> getMemAllocator() override { return inner_->getMemAllocator(); }
-  void monitoredBarrier(const c10d::BarrierOptions& options, bool all) override {
-    inner_->monitoredBarrier(options, all);
-  }
   c10d::ErrorType getError() override { return inner_->getError(); }
   /// Watches the collectives of this group in a launched graph as one collective, whose state `work` shows.
   void watch_replay(const WorkPtr& work, std::chrono::duration<double> own) {
@@ -153,14 +147,6 @@ class WatchedBackend final : public c10d::Backend {
     return watched(call_of("all-reduce", tensors, name_of(options.reduceOp)),
                    [&] { return inner_->allreduce(tensors, taken(options)); });
   }
-  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
-    return watched(call_of("all-reduce", tensors, name_of(options.reduceOp)),
-                   [&] { return inner_->allreduce_coalesced(tensors, taken(options)); });
-  }
-  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
-    return watched(call_of("reduce", tensors, name_of(options.reduceOp) + ", " + root(options.rootRank)),
-                   [&] { return inner_->reduce(tensors, taken(options)); });
-  }
   WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
     return watched(call_of("all-gather", inputs), [&] { return inner_->allgather(outputs, inputs, taken(options)); });
   }
@@ -168,23 +154,9 @@ class WatchedBackend final : public c10d::Backend {
     return watched(call_of("all-gather", {input}),
                    [&] { return inner_->all_gather_single(output, input, taken(options)); });
   }
-  WorkPtr all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                      const c10d::AllgatherOptions& options) override {
-    return watched(call_of("all-gather", inputs),
-                   [&] { return inner_->all_gather_single_coalesced(outputs, inputs, taken(options)); });
-  }
   WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
     return watched(call_of("gather", inputs, root(options.rootRank)),
                    [&] { return inner_->gather(outputs, inputs, taken(options)); });
-  }
-  WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override {
-    return watched(call_of("scatter", outputs, root(options.rootRank)),
-                   [&] { return inner_->scatter(outputs, inputs, taken(options)); });
-  }
-  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override {
-    return watched(
-        call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
-        [&] { return inner_->reduce_scatter(outputs, inputs, taken(options)); }, kNoFuture);
   }
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& options) override {
@@ -192,21 +164,11 @@ class WatchedBackend final : public c10d::Backend {
         call_of("reduce-scatter", {output}, name_of(options.reduceOp)),
         [&] { return inner_->reduce_scatter_single(output, input, taken(options)); }, kNoFuture);
   }
-  WorkPtr reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::ReduceScatterOptions& options) override {
-    return watched(
-        call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
-        [&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, taken(options)); }, kNoFuture);
-  }
   WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
                             std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
     const bool equal = output_sizes.empty() && input_sizes.empty();
     return watched(equal ? call_of("all-to-all", {input}) : call_of_any_size("all-to-all", {input}),
                    [&] { return inner_->all_to_all_single(output, input, output_sizes, input_sizes, taken(options)); });
-  }
-  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override {
-    return watched(call_of_any_size("all-to-all", inputs),
-                   [&] { return inner_->alltoall(outputs, inputs, taken(options)); });
   }
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
     return watched(call_of("barrier", {}), [&] { return inner_->barrier(taken(options)); });
