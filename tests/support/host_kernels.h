@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/support/launch_on_host.h"
 #include "trainer/device/cuda/kernels/launch.h"
 #include "trainer/device/cuda/kernels/statistics_bodies.h"
 #include "trainer/torch.h"

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "tests/support/launch_on_host.h"
 #include "trainer/device/cuda/kernels/batch_norm.cu"
 #include "trainer/device/cuda/kernels/elementwise.cu"
 #include "trainer/device/cuda/kernels/statistics.cu"

@@ -7,11 +7,10 @@
 #include "trainer/device/cuda/kernels/merging.h"
 
 // launch_for_each(), launch_reduction() and launch_merging_reduction() make kernels of bodies; `Half` and `BFloat16`
-// are the 16-bit types. Compilers other than nvcc make functions for the host from the same sources, for tests.
+// are the 16-bit types. Other compilers than nvcc make functions for the host from the same sources, for tests, which
+// include tests/support/launch_on_host.h before.
 #ifdef __CUDACC__
 #include "trainer/device/cuda/kernels/launch_on_gpu.h"
-#else
-#include "trainer/device/cuda/kernels/launch_on_host.h"
 #endif
 
 namespace rollcall::device::kernels {
