@@ -110,39 +110,36 @@ Result<void> run_env(CommandContext& context) {
     return fail("env", extra, "is one argument too many", "rollcall exec -- PROGRAM to run a program");
   }
   const Environment environment = job::with_slurmctld_facts(context.environment);
-  Result<step::ResolvedStep> step = step::resolve_this_step(environment, context.settings, nullptr);
-  if (!step) {
-    return step.error();
-  }
+  ASSIGN_OR_RETURN(step::ResolvedStep step, step::resolve_this_step(environment, context.settings, nullptr));
   if (const Result<resolve::EnvPatch> alone =
-          step::resolve_here(step->facts, context.settings, step->network, without_values_of_rollcall(environment))) {
-    explain_kept(*alone, step->patch);
+          step::resolve_here(step.facts, context.settings, step.network, without_values_of_rollcall(environment))) {
+    explain_kept(*alone, step.patch);
   }
   if (line.has("json")) {
-    context.out << env_json(*step, context.settings);
+    context.out << env_json(step, context.settings);
     return {};
   }
   if (line.has("export")) {
-    context.out << env_exports(step->patch);
-    context.err << warning_lines(step->patch.all_warnings());
+    context.out << env_exports(step.patch);
+    context.err << warning_lines(step.patch.all_warnings());
     return {};
   }
-  const std::uint32_t rank = step->facts.first_rank + step->facts.rank;
+  const std::uint32_t rank = step.facts.first_rank + step.facts.rank;
   const bool all_ranks = line.has("all-ranks");
   if (rank != 0 && !all_ranks) {
     return {};
   }
-  std::string text = env_table(step->patch) + "\n" + settings::site_text(context.settings.given);
+  std::string text = env_table(step.patch) + "\n" + settings::site_text(context.settings.given);
   if (line.has("verbose")) {
-    text += "\n" + facts_text(*step);
+    text += "\n" + facts_text(step);
   }
-  if (!all_ranks && step->facts.world_size > 1) {
+  if (!all_ranks && step.facts.world_size > 1) {
     text += fmt::format(
         "\nrank 0 of {}: the others have ranks, and perhaps addresses, of their own; --all-ranks prints each\n",
-        step->facts.world_size);
+        step.facts.world_size);
   }
   context.out << (all_ranks ? with_rank(text, rank) : text);
-  context.err << (rank == 0 ? warning_lines(step->patch.all_warnings()) : "");
+  context.err << (rank == 0 ? warning_lines(step.patch.all_warnings()) : "");
   return {};
 }
 

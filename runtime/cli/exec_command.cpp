@@ -25,20 +25,14 @@ Result<void> run_exec(CommandContext& context) {
     return fail("exec", "", "no program is given", "rollcall exec -- PROGRAM ARGUMENTS");
   }
   const Environment environment = job::with_slurmctld_facts(context.environment);
-  Result<step::ResolvedStep> step = rendezvous::resolve_for_exec(environment, context.settings);
-  if (!step) {
-    return step.error();
-  }
-  RETURN_IF_ERROR(step::check_head_is_known(step->facts, step->patch));
-  if (const Result<void> prepared = storage::prepare_folders(step->facts, step->patch, context.settings, environment);
-      !prepared) {
-    return prepared.error();
-  }
-  context.err << warning_lines(step::warnings_to_report(step->facts, step->patch));
+  ASSIGN_OR_RETURN(step::ResolvedStep step, rendezvous::resolve_for_exec(environment, context.settings));
+  RETURN_IF_ERROR(step::check_head_is_known(step.facts, step.patch));
+  RETURN_IF_ERROR(storage::prepare_folders(step.facts, step.patch, context.settings, environment));
+  context.err << warning_lines(step::warnings_to_report(step.facts, step.patch));
   context.out.flush();
   context.err.flush();
   // execvp looks the program up in the new PATH, which may have a virtual environment.
-  step::apply_to_this_process(step->patch);
+  step::apply_to_this_process(step.patch);
   const int error_number = become_program(program);
   const bool absent = error_number == ENOENT;
   return fail("exec", program.front(), errno_text(error_number),

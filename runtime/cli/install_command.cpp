@@ -282,9 +282,7 @@ Result<void> carry_out(const Plan& plan, const install::ImageRoot& root, Command
     context.out << "nothing to do: all is as it should be\n";
   }
   if (!dry_run) {
-    if (Result<void> done = install::apply(plan, root); !done) {
-      return done;
-    }
+    RETURN_IF_ERROR(install::apply(plan, root));
   }
   for (const std::string& note : plan.notes) {
     context.out << note << '\n';
@@ -303,9 +301,7 @@ settings::Table install_table() { return kInstallTable; }
 settings::Table uninstall_table() { return install_table().first(kUninstallRows); }
 
 Result<void> run_install(CommandContext& context) {
-  if (Result<void> checked = check_command_line(context, "install"); !checked) {
-    return checked;
-  }
+  RETURN_IF_ERROR(check_command_line(context, "install"));
   if (context.line.has("status")) {
     install::Status status = install::install_status(context.environment);
     if (context.broken_settings) {
@@ -323,9 +319,7 @@ Result<void> run_install(CommandContext& context) {
 }
 
 Result<void> run_uninstall(CommandContext& context) {
-  if (Result<void> checked = check_command_line(context, "uninstall"); !checked) {
-    return checked;
-  }
+  RETURN_IF_ERROR(check_command_line(context, "uninstall"));
   if (context.line.has("site")) {
     const install::PlanReader read(root_of(context));
     const Result<install::SiteInput> input = site_input(context, read);

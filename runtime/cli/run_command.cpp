@@ -111,12 +111,10 @@ Result<settings::Settings> settings_of(const Environment& environment) {
 
 /// Returns this process's environment as `srun --ddp` would set it, with PET_* variables for all nodes.
 Result<Environment> environment_of_step(const Environment& environment, const settings::LaunchSettings& settings) {
-  const Result<step::ResolvedStep> step = step::resolve_this_step(with_home_and_user(environment), settings, nullptr);
-  if (!step) {
-    return step.error();
-  }
-  RETURN_IF_ERROR(step::check_head_is_known(step->facts, step->patch));
-  return resolve::apply(step->patch, environment);
+  ASSIGN_OR_RETURN(const step::ResolvedStep step,
+                   step::resolve_this_step(with_home_and_user(environment), settings, nullptr));
+  RETURN_IF_ERROR(step::check_head_is_known(step.facts, step.patch));
+  return resolve::apply(step.patch, environment);
 }
 
 int show_status(const elastic::RunOptions& options, std::ostream& out) {

@@ -209,10 +209,7 @@ class Reader {
         read_program(argument == "--");
         return {};
       }
-      Result<void> done = argument.starts_with("--") ? read_name(argument.substr(2)) : read_letters(argument.substr(1));
-      if (!done) {
-        return done;
-      }
+      RETURN_IF_ERROR(argument.starts_with("--") ? read_name(argument.substr(2)) : read_letters(argument.substr(1)));
     }
     return {};
   }
@@ -247,9 +244,7 @@ class Reader {
       const std::string_view name = known == kLetters.end() ? kHelp : known->name;
       letters.erase(0, 1);
       if (is_switch(name)) {
-        if (Result<void> done = apply(name, shown, std::nullopt); !done) {
-          return done;
-        }
+        RETURN_IF_ERROR(apply(name, shown, std::nullopt));
         continue;
       }
       const bool joined = !letters.empty();

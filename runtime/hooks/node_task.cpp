@@ -55,12 +55,8 @@ class NodeTask : public TaskSetUp {
 
   Result<void> set_up() {
     const std::string option = request_.item("option").value_or("");
-    if (Result<void> checked = check_user(); !checked) {
-      return checked;
-    }
-    if (Result<void> checked = check_option_is_known(option); !checked) {
-      return checked;
-    }
+    RETURN_IF_ERROR(check_user());
+    RETURN_IF_ERROR(check_option_is_known(option));
     ASSIGN_OR_RETURN(const resolve::EnvPatch patch, run({.site = judged_site(), .ddp = option}));
     give(patch);
     return {};

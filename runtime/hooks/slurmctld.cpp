@@ -96,21 +96,18 @@ void cross_check(const Request& request, job::JobFacts& facts) {
 
 Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, const Environment& task,
                                  const settings::LaunchSettings& settings) {
-  Result<job::JobFacts> facts = launchers::facts_from_slurm(task);
-  if (!facts) {
-    return facts;
-  }
-  facts->source = "spank";
-  cross_check(request, *facts);
-  if (only_controller_knows(task, *facts)) {
-    if (const auto layout = layout_from_controller(plugin, request, task, *facts)) {
-      job::adopt_layout(*layout, *facts);
-      if (facts->head_known_to_all) {
-        launchers::forget_that_head_was_unknown(*facts);
+  ASSIGN_OR_RETURN(job::JobFacts facts, launchers::facts_from_slurm(task));
+  facts.source = "spank";
+  cross_check(request, facts);
+  if (only_controller_knows(task, facts)) {
+    if (const auto layout = layout_from_controller(plugin, request, task, facts)) {
+      job::adopt_layout(*layout, facts);
+      if (facts.head_known_to_all) {
+        launchers::forget_that_head_was_unknown(facts);
       }
     }
   }
-  RETURN_IF_ERROR(step::choose_world(task, settings, *facts));
+  RETURN_IF_ERROR(step::choose_world(task, settings, facts));
   return facts;
 }
 

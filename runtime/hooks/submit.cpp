@@ -92,9 +92,7 @@ Result<void> Submit::take_option(const Request& request) {
   const bool in_srun = request.item("srun").has_value();
   const std::optional<std::string> option = request.item("option");
   if (option) {
-    if (Result<void> checked = check(request, *option, in_srun); !checked) {
-      return checked;
-    }
+    RETURN_IF_ERROR(check(request, *option, in_srun));
   }
   if (option && in_srun) {
     note_missing_kill_on_bad_exit(request, *option);

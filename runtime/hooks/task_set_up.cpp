@@ -25,15 +25,12 @@ Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
   facts_->sees_accelerator = sees_accelerator();
   network_ =
       step::observe_network(*facts_, *settings_, task_, [this](const std::string& name) { return look_up(name); });
-  Result<resolve::EnvPatch> patch = step::resolve_here(*facts_, *settings_, *network_, task_);
-  if (!patch) {
-    return patch;
-  }
-  if (const Result<void> checked = step::check_head_is_known(*facts_, *patch); !checked) {
+  ASSIGN_OR_RETURN(resolve::EnvPatch patch, step::resolve_here(*facts_, *settings_, *network_, task_));
+  if (const Result<void> checked = step::check_head_is_known(*facts_, patch); !checked) {
     return head_unknown(checked.error());
   }
   limit_.doing("creates the folders of caches and looks for old files");
-  RETURN_IF_ERROR(storage::prepare_folders(*facts_, *patch, *settings_, task_));
+  RETURN_IF_ERROR(storage::prepare_folders(*facts_, patch, *settings_, task_));
   return patch;
 }
 

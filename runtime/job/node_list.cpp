@@ -112,16 +112,11 @@ Result<std::vector<std::string>> expand_entry(std::string_view entry, std::strin
     if (!bracket && !std::all_of(part.begin(), part.end(), is_name_character)) {
       return refuse(whole, fmt::format("\"{}\" is not part of a node name", part));
     }
-    Result<std::vector<std::string>> endings =
-        bracket ? expand_bracket(part, whole) : Result<std::vector<std::string>>(std::vector{std::string(part)});
-    if (!endings) {
-      return endings;
-    }
-    Result<std::vector<std::string>> longer = append_each(names, *endings, whole);
-    if (!longer) {
-      return longer;
-    }
-    names = std::move(*longer);
+    ASSIGN_OR_RETURN(
+        const std::vector<std::string> endings,
+        bracket ? expand_bracket(part, whole) : Result<std::vector<std::string>>(std::vector{std::string(part)}));
+    ASSIGN_OR_RETURN(std::vector<std::string> longer, append_each(names, endings, whole));
+    names = std::move(longer);
     entry.remove_prefix(bracket ? end + 1 : end);
   }
   return names;

@@ -220,9 +220,7 @@ class LibraryClient final : public PmixClient {
   }
 
   Result<void> fence(std::chrono::duration<double> limit) override {
-    if (Result<void> committed = check(library_.commit(), "PMIx_Commit"); !committed) {
-      return committed;
-    }
+    RETURN_IF_ERROR(check(library_.commit(), "PMIx_Commit"));
     const auto answer = std::make_shared<PmixAnswer>();
     const pmix_status_t begun =
         library_.fence_nb(nullptr, 0, answer->collect_data(), 1, on_pmix_fence, answer->for_callback());

@@ -205,15 +205,12 @@ ResolvedName look_up(const std::string& name) {
 constexpr std::chrono::seconds kPatience{5};
 
 Result<std::string> ask_scontrol(const std::string& node) {
-  Result<std::string> answer =
-      output_of({"scontrol", "--oneliner", "show", "node", node}, Environment::of_this_process(), kPatience);
-  if (!answer) {
-    return answer;
-  }
+  ASSIGN_OR_RETURN(const std::string answer, output_of({"scontrol", "--oneliner", "show", "node", node},
+                                                       Environment::of_this_process(), kPatience));
   constexpr std::string_view kKey = " NodeAddr=";
-  const std::size_t at = answer->find(kKey);
-  const std::size_t begin = at == std::string::npos ? answer->size() : at + kKey.size();
-  return answer->substr(begin, answer->find_first_of(" \n", begin) - begin);
+  const std::size_t at = answer.find(kKey);
+  const std::size_t begin = at == std::string::npos ? answer.size() : at + kKey.size();
+  return answer.substr(begin, answer.find_first_of(" \n", begin) - begin);
 }
 
 }  // namespace

@@ -90,9 +90,7 @@ Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch) {
   const network::NetworkView view =
       needs_other_machines(inputs) ? network::without_loopback(inputs.network) : inputs.network;
   for (const Library& library : kLibraries) {
-    if (Result<void> added = add_one(library, view, inputs, patch); !added) {
-      return added;
-    }
+    RETURN_IF_ERROR(add_one(library, view, inputs, patch));
   }
   if (const std::string& plugin = inputs.settings.nccl_net; !plugin.empty()) {
     patch.propose({env::kNcclNet, plugin, "setting nccl.net", "as configured", "nccl.net"});

@@ -49,9 +49,7 @@ bool is_only_gpu(const Row& row, const Inputs& inputs, const PatchBuilder& patch
 Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch) {
   const job::JobFacts& facts = inputs.facts;
   for (const auto& [name, value] : {std::pair{env::kRank, facts.rank}, std::pair{env::kWorldSize, facts.world_size}}) {
-    if (Result<void> checked = check_users(name, value, inputs, patch); !checked) {
-      return checked;
-    }
+    RETURN_IF_ERROR(check_users(name, value, inputs, patch));
   }
   const std::string on_node = facts.this_host.empty() ? "on its node" : "on " + facts.this_host;
   const std::string task = fmt::format("task {} of {}", facts.rank, facts.world_size);

@@ -112,10 +112,7 @@ Result<void> apply_environment(Settings& settings, const Environment& environmen
       continue;
     }
     if (const Setting* const own = setting_of_variable(settings.table(), name)) {
-      Result<void> applied = settings.set(own->name, value, name);
-      if (!applied) {
-        return applied;
-      }
+      RETURN_IF_ERROR(settings.set(own->name, value, name));
       continue;
     }
     const bool foreign = std::ranges::any_of(
@@ -133,10 +130,7 @@ Result<void> apply_key_values(Settings& settings, std::string_view text, const s
     if (trim(entry).empty()) {
       return fail(origin, std::string(text), "has an empty entry", origin + "=key=value,key=value");
     }
-    Result<void> applied = apply_entry(settings, entry, origin);
-    if (!applied) {
-      return applied;
-    }
+    RETURN_IF_ERROR(apply_entry(settings, entry, origin));
   }
   return {};
 }

@@ -185,9 +185,7 @@ Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::strin
   const std::string file = site.file;
   site.name = own.name;
   settings.set_site(std::move(site));
-  if (Result<void> applied = apply_toml(settings, *root, file, section); !applied) {
-    return applied;
-  }
+  RETURN_IF_ERROR(apply_toml(settings, *root, file, section));
   return section.empty() ? apply_locks(settings, own) : Result<void>();
 }
 

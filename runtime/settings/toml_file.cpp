@@ -166,11 +166,8 @@ Result<void> apply_table(const TomlFile& file, const toml::table& table, const s
       continue;
     }
     const std::string name = prefix + std::string(key.str());
-    Result<void> applied =
-        node.is_table() ? apply_table(file, *node.as_table(), name + ".", false) : apply_value(file, node, name);
-    if (!applied) {
-      return applied;
-    }
+    RETURN_IF_ERROR(node.is_table() ? apply_table(file, *node.as_table(), name + ".", false)
+                                    : apply_value(file, node, name));
   }
   return {};
 }

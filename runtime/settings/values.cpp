@@ -137,11 +137,8 @@ Result<std::string> replace_variables(std::string_view path, const std::string& 
     if (std::ranges::find(kVariables, name) == kVariables.end()) {
       return fail(setting, std::string(path), fmt::format("${{{}}} is not expanded here", name), advice(name));
     }
-    Result<std::string> value = value_of(name);
-    if (!value) {
-      return value;
-    }
-    expanded += *value;
+    ASSIGN_OR_RETURN(const std::string value, value_of(name));
+    expanded += value;
     path = rest.substr(close + 1);
   }
   return expanded.append(path);

@@ -74,18 +74,14 @@ Result<void> ask_all(const Environment& environment, PmixClient* pmix, Answers& 
     where = std::move(*asked);
     return Result<void>();
   };
-  if (Result<void> kept = keep(launchers::kExplicit, answers.environment); !kept) {
-    return kept;
-  }
+  RETURN_IF_ERROR(keep(launchers::kExplicit, answers.environment));
   answers.pmix = ask_pmix(environment, pmix, trace);
   if (launched_by("ompi", environment) == Launched::BySlurm) {
     trace.push_back({"ompi", false, "PMIX_NAMESPACE belongs to Slurm, so mpirun did not start this process"});
   } else if (Result<void> kept = keep(launchers::kOmpi, answers.ompi); !kept) {
     return kept;
   }
-  if (Result<void> kept = keep(launchers::kPmi, answers.pmi); !kept) {
-    return kept;
-  }
+  RETURN_IF_ERROR(keep(launchers::kPmi, answers.pmi));
   return keep(launchers::kSlurm, answers.slurm);
 }
 

@@ -248,9 +248,7 @@ ProcessGroupConfig make_process_group_config(const Settings& settings) {
 
 Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment, Use use) {
   RETURN_IF_ERROR(check_options_have_effect(settings, use));
-  if (const auto kernels = own_kernels(settings); !kernels) {
-    return kernels.error();
-  }
+  RETURN_IF_ERROR(own_kernels(settings));
   TrainConfig config;
   ASSIGN_OR_RETURN(std::string script, script_path(settings, environment));
   config.model = model_config(settings, std::move(script));

@@ -115,10 +115,7 @@ Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on)
   Run result = unread_run(run);
   RunReader reader(result);
   ASSIGN_OR_RETURN(RecordFile file, RecordFile::open(result.path));
-  const Result<void> read = file.read([&reader](const ReadRecord& record) { reader.take(record); }, go_on);
-  if (!read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(file.read([&reader](const ReadRecord& record) { reader.take(record); }, go_on));
   look_at_present(result);
   add_notes(result, file.notes());
   const std::string beside = std::filesystem::path(result.path).replace_filename("evaluation/evaluation.json");

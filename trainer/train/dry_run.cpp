@@ -186,9 +186,7 @@ Result<void> everywhere(const JobContext& context, const Result<T>& mine) {
 
 Result<void> first_collective(const JobContext& context, const config::Options& options, metrics::StartupTrace& trace) {
   at::Tensor ranks = torch::ones({1}, context.device.options());
-  if (Result<void> reduced = process_group::all_reduce_sum(context.process_group, ranks); !reduced) {
-    return reduced;
-  }
+  RETURN_IF_ERROR(process_group::all_reduce_sum(context.process_group, ranks));
   const Result<void> arrived =  // on a device, too
       process_group::guard_collective(context.process_group, [&] { (void)ranks.item<float>(); });
   if (const auto failure = process_group::device_failure(context.process_group); failure || !arrived) {

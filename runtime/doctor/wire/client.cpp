@@ -139,9 +139,7 @@ Result<void> serve(Socket& rank_0, std::uint32_t world_size, const std::function
     if (request->what == Request::What::Leave) {
       return {};
     }
-    if (Result<void> sent = rank_0.send_frame(answer(*request), deadline); !sent) {
-      return sent;
-    }
+    RETURN_IF_ERROR(rank_0.send_frame(answer(*request), deadline));
   }
 }
 

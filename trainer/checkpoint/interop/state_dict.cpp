@@ -197,18 +197,15 @@ Result<StateDict> read_state_dict(const std::string& path, const std::string& ke
     return *std::move(error);
   }
   ASSIGN_OR_RETURN(auto file, InputFile::open(path));
-  auto state = read_by_signature(std::move(file), key);
-  if (!state) {
-    return state;
-  }
-  if (!key.empty() && state->key != key) {  // of several models in one dict
-    std::erase_if(state->tensors, [&](const StateTensor& tensor) { return !tensor.key.starts_with(key + "."); });
-    if (!remove_prefix(*state, key + ".")) {
+  ASSIGN_OR_RETURN(auto state, read_by_signature(std::move(file), key));
+  if (!key.empty() && state.key != key) {  // of several models in one dict
+    std::erase_if(state.tensors, [&](const StateTensor& tensor) { return !tensor.key.starts_with(key + "."); });
+    if (!remove_prefix(state, key + ".")) {
       return fail("state dict", path, fmt::format("has no keys that begin with {}.", key), "leaving --key out",
                   ErrorKind::BadData);
     }
   }
-  remove_wrapper_prefixes(*state);
+  remove_wrapper_prefixes(state);
   return state;
 }
 

@@ -91,9 +91,7 @@ void Loader::stop() { drop_rest(); }
 Result<void> Loader::start(const Sampler& sampler, std::int64_t first_step) {
   assert(sampler.options().batch_size <= options_.batch_size);
   drop_rest();
-  if (Result<void> started = start_workers(); !started) {
-    return started;
-  }
+  RETURN_IF_ERROR(start_workers());
   sampler_ = sampler;
   next_step_ = first_step;
   open_batches();

@@ -189,11 +189,8 @@ Result<SampleIndex> index_tree(const std::string& source, const std::string& roo
   for (const std::string& name : about.class_names) {
     classes.emplace_back(root, name, indices);
   }
-  const Result<void> scanned =
-      in_parallel(classes.size(), [&](std::size_t i) { return classes[i].run(static_cast<std::uint32_t>(i)); });
-  if (!scanned) {
-    return scanned.error();
-  }
+  RETURN_IF_ERROR(
+      in_parallel(classes.size(), [&](std::size_t i) { return classes[i].run(static_cast<std::uint32_t>(i)); }));
   SampleIndexBuilder samples;
   for (ClassScan& scan : classes) {
     samples.append(std::exchange(scan.samples, {}));
@@ -262,11 +259,8 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
 Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices) {
   std::error_code ignored;
   const std::string source = "tree of " + picture_endings() + "\n" + fs::absolute(root, ignored).string();
-  Result<SampleIndex> index = indices.get_or_make(source, [&] { return index_tree(source, root, indices); });
-  if (!index) {
-    return index.error();
-  }
-  ImageTree tree{root, *std::move(index)};
+  ASSIGN_OR_RETURN(SampleIndex index, indices.get_or_make(source, [&] { return index_tree(source, root, indices); }));
+  ImageTree tree{root, std::move(index)};
   warn_of_level(tree, indices);
   return tree;
 }

@@ -119,13 +119,10 @@ Result<SampleIndex> SourceIndices::get_or_make(const std::string& source,
     indices_.emplace(source, *kept);
     return *std::move(kept);
   }
-  Result<SampleIndex> made = make();
-  if (!made) {
-    return made;
-  }
-  warn_of(*made);
-  indices_.emplace(source, *made);
-  if (const Result<void> kept = path.empty() ? Result<void>() : write_index(path, *made, began_); !kept) {
+  ASSIGN_OR_RETURN(SampleIndex made, make());
+  warn_of(made);
+  indices_.emplace(source, made);
+  if (const Result<void> kept = path.empty() ? Result<void>() : write_index(path, made, began_); !kept) {
     warn(kept.error().text());
   }
   return made;

@@ -27,12 +27,9 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
     about.stamps.push_back(file_stamp(path));
   }
   std::vector<ShardContent> contents(shards.size());
-  const Result<void> read = in_parallel(shards.size(), [&](std::size_t i) {
+  RETURN_IF_ERROR(in_parallel(shards.size(), [&](std::size_t i) {
     return read_shard(shards[i], files[i], static_cast<std::uint32_t>(i), indices, contents[i]);
-  });
-  if (!read) {
-    return read.error();
-  }
+  }));
   SampleIndexBuilder pictures;
   LeftOut left_out;
   for (ShardContent& content : contents) {
@@ -97,13 +94,11 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
     std::error_code ignored;
     source += "\n" + fs::absolute(path, ignored).string();
   }
-  Result<SampleIndex> index = indices.get_or_make(source, [&] { return index_shards(source, shards, files, indices); });
-  if (!index) {
-    return index.error();
-  }
-  RETURN_IF_ERROR(check_sizes(shards, files, *index));
-  warn_of_one_label(fs::path(shards.front()).parent_path().string(), *index, indices);
-  return std::shared_ptr<const ImageSource>(std::make_shared<TarSource>(shards, std::move(files), *std::move(index)));
+  ASSIGN_OR_RETURN(SampleIndex index,
+                   indices.get_or_make(source, [&] { return index_shards(source, shards, files, indices); }));
+  RETURN_IF_ERROR(check_sizes(shards, files, index));
+  warn_of_one_label(fs::path(shards.front()).parent_path().string(), index, indices);
+  return std::shared_ptr<const ImageSource>(std::make_shared<TarSource>(shards, std::move(files), std::move(index)));
 }
 
 Result<std::span<const std::byte>> read_member(const storage::File& archive, std::uint64_t offset, std::uint64_t size,

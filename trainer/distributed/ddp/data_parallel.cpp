@@ -87,15 +87,12 @@ Result<std::unique_ptr<DataParallel>> DataParallel::create(std::shared_ptr<torch
     return replica;
   }
   RETURN_IF_ERROR(verify_same_model(*replica->module_, replica->group_));
-  const Result<void> made = process_group::guard_collective(replica->group_, [&] {
+  RETURN_IF_ERROR(process_group::guard_collective(replica->group_, [&] {
     if (replica->options_.broadcast_at_first) {
       replica->broadcast_state();
     }
     replica->make_reducer();
-  });
-  if (!made) {
-    return made.error();
-  }
+  }));
   return replica;
 }
 

@@ -72,16 +72,13 @@ Result<std::unique_ptr<ExactReplica>> ExactReplica::create(std::shared_ptr<torch
   RETURN_IF_ERROR(check_types(replica->parameters_));
   if (replica->group_) {
     RETURN_IF_ERROR(verify_same_model(*replica->module_, replica->group_));
-    const Result<void> given = process_group::guard_collective(replica->group_, [&] {
+    RETURN_IF_ERROR(process_group::guard_collective(replica->group_, [&] {
       replica->allocate();
       if (options.broadcast_at_first) {
         broadcast_values(replica->module_->parameters(), replica->group_);
         broadcast_values(replica->buffers_, replica->group_);
       }
-    });
-    if (!given) {
-      return given.error();
-    }
+    }));
   }
   if (!replica->group_) {
     replica->allocate();

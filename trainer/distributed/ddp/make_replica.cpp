@@ -15,10 +15,8 @@ namespace {
 
 template <typename T>
 Result<std::unique_ptr<Replica>> as_replica(Result<std::unique_ptr<T>> made) {
-  if (!made) {
-    return made.error();
-  }
-  return std::unique_ptr<Replica>(*std::move(made));
+  ASSIGN_OR_RETURN(std::unique_ptr<T> replica, std::move(made));
+  return std::unique_ptr<Replica>(std::move(replica));
 }
 
 Result<std::unique_ptr<Replica>> make_sharded(std::shared_ptr<torch::nn::Module> module, const ReplicaOptions& options,

@@ -9,9 +9,7 @@ Result<void> make_equal(const torch::nn::Module& module, const process_group::Gr
   if (!world) {
     return {};
   }
-  if (Result<void> same = verify_same_model(module, world); !same) {
-    return same;
-  }
+  RETURN_IF_ERROR(verify_same_model(module, world));
   return process_group::guard_collective(world, [&] {
     std::vector<at::Tensor> state = module.parameters();
     const std::vector<at::Tensor> buffers = module.buffers();

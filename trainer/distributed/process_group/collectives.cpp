@@ -109,10 +109,7 @@ Result<std::vector<std::vector<std::uint8_t>>> all_gather_bytes(const Group& gro
     return std::vector<std::vector<std::uint8_t>>{mine};
   }
   std::vector<std::vector<std::uint8_t>> all;
-  const Result<void> gathered = guard_collective(group, [&] { all = gather_padded(group, mine); });
-  if (!gathered) {
-    return gathered.error();
-  }
+  RETURN_IF_ERROR(guard_collective(group, [&] { all = gather_padded(group, mine); }));
   return all;
 }
 

@@ -201,9 +201,7 @@ class Follower {
       ASSIGN_OR_RETURN(report::RecordFile opened, report::RecordFile::open(raw_.path));
       file_ = std::move(opened);
     }
-    if (Result<void> read = file_->read([this](const report::ReadRecord& record) { reader_.take(record); }); !read) {
-      return read;
-    }
+    RETURN_IF_ERROR(file_->read([this](const report::ReadRecord& record) { reader_.take(record); }));
     shown_ = raw_;
     report::look_at_present(shown_);
     report::add_notes(shown_, file_->notes());

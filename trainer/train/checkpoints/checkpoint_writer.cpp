@@ -64,9 +64,7 @@ class CheckpointWriter::SaveGroup final : public checkpoint::format::RankGroup {
 
 Result<void> CheckpointWriter::SaveGroup::broadcast(std::vector<std::byte>& bytes) {
   at::Tensor size = torch::tensor({static_cast<std::int64_t>(bytes.size())});
-  if (Result<void> received = process_group::broadcast(group_, size); !received) {
-    return received;
-  }
+  RETURN_IF_ERROR(process_group::broadcast(group_, size));
   bytes.resize(static_cast<std::size_t>(size.item<std::int64_t>()));
   if (bytes.empty()) {  // collectives do not accept a tensor without elements
     return {};

@@ -191,9 +191,7 @@ Result<std::string> Checkpoints::init() {
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
   const std::int64_t step = progress.global_step;
   at::Tensor sums = torch::tensor({step, step * step, std::int64_t{1}}, at::kLong);
-  if (Result<void> reduced = process_group::all_reduce_sum(context_.process_group, sums); !reduced) {
-    return reduced;
-  }
+  RETURN_IF_ERROR(process_group::all_reduce_sum(context_.process_group, sums));
   const std::int64_t* const sum = sums.const_data_ptr<std::int64_t>();
   if (sum[0] == step * sum[2] && sum[1] == step * step * sum[2]) {
     return {};

@@ -94,20 +94,17 @@ void print_table(const Pass& median, const std::vector<Pass>& passes, const Data
 
 Result<void> benchmark_data(const settings::Settings& settings, const Environment& environment, bool json,
                             bool prints) {
-  const Result<config::DataConfig> config = config::make_data_config(settings, environment);
-  if (!config) {
-    return config.error();
-  }
-  data::SourceIndices indices(config->index_folder);
-  ASSIGN_OR_RETURN(data::Datasets datasets, data::make_datasets(config->datasets, indices));
+  ASSIGN_OR_RETURN(const config::DataConfig config, config::make_data_config(settings, environment));
+  data::SourceIndices indices(config.index_folder);
+  ASSIGN_OR_RETURN(data::Datasets datasets, data::make_datasets(config.datasets, indices));
   for (const std::string& warning : indices.warnings()) {
     fmt::print(stderr, "rollcall: warning: {}\n", warning);
   }
   JobContext alone;
   alone.share = share_of_node(environment, 1, false);
-  ASSIGN_OR_RETURN(DataPipeline pipeline, make_data_pipeline(std::move(datasets), *config, alone, {}));
+  ASSIGN_OR_RETURN(DataPipeline pipeline, make_data_pipeline(std::move(datasets), config, alone, {}));
   std::vector<Pass> passes;
-  const auto epochs = static_cast<std::uint64_t>(config->benchmark_epochs);
+  const auto epochs = static_cast<std::uint64_t>(config.benchmark_epochs);
   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
     ASSIGN_OR_RETURN(Pass pass, read_epoch(pipeline, epoch));
     if (epoch > 0 || epochs == 1) {

@@ -159,9 +159,7 @@ class Sending {
       if (context_.rank == 0) {
         std::memcpy(piece.data_ptr(), index_->memory().bytes().data() + begin, bytes);
       }
-      if (Result<void> sent = process_group::broadcast(context_.process_group, piece); !sent) {
-        return sent;
-      }
+      RETURN_IF_ERROR(process_group::broadcast(context_.process_group, piece));
       if (memory) {
         std::memcpy(memory->writable().data() + begin, piece.data_ptr(), bytes);
       }
@@ -214,11 +212,8 @@ Result<void> send_indices(const JobContext& context, SourceIndices& indices) {
   auto mine = indices.all().begin();
   for (std::int64_t i = 0; i < count.front(); ++i) {
     Result<SampleIndex> index = Sending(context, firsts, context.rank == 0 ? &(mine++)->second : nullptr).run();
-    Result<void> all_have =
-        process_group::agree_or_fail(context.process_group, index ? Result<void>() : Result<void>(index.error()));
-    if (!all_have) {
-      return all_have;
-    }
+    RETURN_IF_ERROR(
+        process_group::agree_or_fail(context.process_group, index ? Result<void>() : Result<void>(index.error())));
     indices.receive(*index);
   }
   return {};

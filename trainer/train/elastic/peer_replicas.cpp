@@ -277,9 +277,7 @@ Result<std::optional<FoundReplicas>> find_replicas(const PeerReplicas& mine, con
 Result<void> fetch_replicas(FoundReplicas& found, const PeerReplicas& mine, const JobContext& context) {
   at::Tensor arrived;
   const Result<void> allocated = with_memory([&] { arrived = torch::empty({kPieceBytes}, at::kByte); });
-  if (Result<void> all = process_group::agree_or_fail(context.process_group, allocated); !all) {
-    return all;
-  }
+  RETURN_IF_ERROR(process_group::agree_or_fail(context.process_group, allocated));
   Result<void> fetched;
   for (std::uint32_t owner = 0; owner < found.holders.size(); ++owner) {
     const bool shows = found.holders[owner] == context.rank;
@@ -289,9 +287,7 @@ Result<void> fetch_replicas(FoundReplicas& found, const PeerReplicas& mine, cons
     for (std::int64_t begin = 0; begin < total; begin += kPieceBytes) {
       const std::int64_t bytes = std::min(kPieceBytes, total - begin);
       at::Tensor piece = shows ? own.narrow(0, begin, bytes) : arrived.narrow(0, 0, bytes);
-      if (Result<void> sent = process_group::broadcast(context.process_group, piece, found.holders[owner]); !sent) {
-        return sent;
-      }
+      RETURN_IF_ERROR(process_group::broadcast(context.process_group, piece, found.holders[owner]));
       checksum = storage::crc32c(bytes_of(piece), checksum);
       found.checkpoint.take(owner, static_cast<std::uint64_t>(begin), bytes_of(piece));
     }

@@ -43,9 +43,7 @@ Result<TensorBoard> TensorBoard::create(const config::RunConfig& config) {
 
 Result<void> TensorBoard::write(const metrics::Record& record) {
   for (const std::string& event : events::events_of(record)) {
-    if (Result<void> written = file_.write(event); !written) {
-      return written;
-    }
+    RETURN_IF_ERROR(file_.write(event));
   }
   return {};
 }

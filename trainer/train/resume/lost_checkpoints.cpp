@@ -130,9 +130,7 @@ Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const Re
   }
   ASSIGN_OR_RETURN(report::RecordFile file, report::RecordFile::open(path));
   SavesReader reader(config.checkpoint.load.folder, restart);
-  if (Result<void> read = file.read([&](const report::ReadRecord& record) { reader.take(record); }); !read) {
-    return read.error();
-  }
+  RETURN_IF_ERROR(file.read([&](const report::ReadRecord& record) { reader.take(record); }));
   return reader.saves();
 }
 

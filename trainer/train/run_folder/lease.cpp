@@ -303,9 +303,7 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
       if (!watch.holder().nonce.empty()) {  // a lease that is being written has no nonce yet
         dead.insert(to_json(watch.holder()));
       }
-      if (Result<void> removed = remove_dead(folder, watch.holder(), self); !removed) {
-        return removed;
-      }
+      RETURN_IF_ERROR(remove_dead(folder, watch.holder(), self));
       continue;
     }
     if (over && standing == Standing::Alive) {
@@ -331,11 +329,7 @@ Result<Lease> Lease::take(const std::vector<Folder>& folders, const Environment&
   std::set<std::string> dead;
   for (const Folder& folder : folders) {
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-    if (Result<void> taken =
-            take_folder(folder, self, environment, std::max(patience - waited, 0 * patience), say, dead);
-        !taken) {
-      return taken.error();
-    }
+    RETURN_IF_ERROR(take_folder(folder, self, environment, std::max(patience - waited, 0 * patience), say, dead));
     state->add(folder);
   }
   return lease;

@@ -207,9 +207,7 @@ Result<Training> make_training(const config::TrainConfig& config, const JobConte
   RETURN_IF_ERROR(precision::check_operators(config.model.compute_type, context.device));
   training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
   training.model = std::move(ready.model);
-  if (Result<void> built = !training.model ? build_model(training, config, context.device) : Result<void>(); !built) {
-    return built.error();
-  }
+  RETURN_IF_ERROR(!training.model ? build_model(training, config, context.device) : Result<void>());
   model::use_kernels(*training.model, context.device.kernels(), context.device.kernel_parts());
   ASSIGN_OR_RETURN(
       const std::vector<float> weights,
