@@ -15,6 +15,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/train/equal_settings.h"
+#include "trainer/train/object_collectives.h"
 #include "trainer/train/process.h"
 #include "trainer/train/step/trial.h"
 
@@ -176,12 +177,6 @@ Result<config::TrainConfig> config_of(const SessionInput& input, const JobContex
   return config::make_train_config(settings, input.environment);
 }
 
-/// Returns the error of the first rank that has one, on every rank.
-template <typename T>
-Result<void> everywhere(const JobContext& context, const Result<T>& mine) {
-  return process_group::agree_or_fail(context.process_group, mine ? Result<void>() : Result<void>(mine.error()));
-}
-
 }  // namespace
 
 Result<void> first_collective(const JobContext& context, const config::Options& options, metrics::StartupTrace& trace) {
@@ -202,12 +197,13 @@ Result<void> first_collective(const JobContext& context, const config::Options& 
 
 Result<void> dry_run(const SessionInput& input, const JobContext& context) {
   const Result<config::TrainConfig> config = config_of(input, context);
-  RETURN_IF_ERROR(everywhere(context, config));
-  RETURN_IF_ERROR(everywhere(context, confirm_equal_settings(context, input.options.trainer, config->json)));
+  RETURN_IF_ERROR(everywhere(context.process_group, config));
+  RETURN_IF_ERROR(
+      everywhere(context.process_group, confirm_equal_settings(context, input.options.trainer, config->json)));
   if (!config->data.given.empty()) {
-    RETURN_IF_ERROR(everywhere(context, check_resume(config->checkpoint.load.resume)));
+    RETURN_IF_ERROR(everywhere(context.process_group, check_resume(config->checkpoint.load.resume)));
     ASSIGN_OR_RETURN(const TrialResult trial, run_trial(*config, context));
-    RETURN_IF_ERROR(everywhere(context, check_space(*config, context, trial)));
+    RETURN_IF_ERROR(everywhere(context.process_group, check_space(*config, context, trial)));
     if (context.rank == 0) {
       const nlohmann::ordered_json found = estimate(*config, context, trial, input.environment);
       std::fputs((input.options.json ? found.dump() + "\n" : table(found)).c_str(), stdout);
@@ -219,8 +215,9 @@ Result<void> dry_run(const SessionInput& input, const JobContext& context) {
 
 Result<void> find_learning_rate(const SessionInput& input, const JobContext& context) {
   const Result<config::TrainConfig> config = config_of(input, context);
-  RETURN_IF_ERROR(everywhere(context, config));
-  RETURN_IF_ERROR(everywhere(context, confirm_equal_settings(context, input.options.trainer, config->json)));
+  RETURN_IF_ERROR(everywhere(context.process_group, config));
+  RETURN_IF_ERROR(
+      everywhere(context.process_group, confirm_equal_settings(context, input.options.trainer, config->json)));
   if (config->model.compute_type == at::kHalf) {
     return fail("--find-lr", "", "does not scale the loss, which --precision=fp16 needs",
                 "--precision=bf16 for this test");

@@ -8,8 +8,15 @@
 #include "runtime/base/result.h"
 #include "trainer/distributed/process_group/collectives.h"
 
-// Collectives that exchange JSON values, numbers and texts between ranks. Errors (Unavailable) of all: a peer was lost.
+// Collectives that exchange JSON values, numbers, texts and errors between ranks. Errors (Unavailable) of all: a peer
+// was lost.
 namespace rollcall::train {
+
+/// Returns the error of the first rank that has one, on every rank.
+template <typename T>
+[[nodiscard]] Result<void> everywhere(const process_group::Group& group, const Result<T>& mine) {
+  return process_group::agree_or_fail(group, mine ? Result<void>() : Result<void>(mine.error()));
+}
 
 /// Returns the value of each rank, by rank.
 [[nodiscard]] Result<std::vector<nlohmann::json>> all_gather_json(const process_group::Group& group,

@@ -172,15 +172,13 @@ Result<std::shared_ptr<const data::ImageSource>> open_pictures(const Options& op
   std::vector<std::string> warnings;
   const Result<data::PictureList> list =
       context.rank == 0 ? data::list_pictures(options.inputs, warnings) : Result(data::PictureList());
-  RETURN_IF_ERROR(
-      process_group::agree_or_fail(context.process_group, list ? Result<void>() : Result<void>(list.error())));
+  RETURN_IF_ERROR(train::everywhere(context.process_group, list));
   for (const std::string& warning : warnings) {
     fmt::print(stderr, "rollcall: warning: {}\n", printable(warning));
   }
   ASSIGN_OR_RETURN(const std::string bytes, train::broadcast_text(0, context.process_group, data::to_bytes(*list)));
   auto opened = data::PictureListSource::open(data::picture_list_of(bytes));
-  RETURN_IF_ERROR(
-      process_group::agree_or_fail(context.process_group, opened ? Result<void>() : Result<void>(opened.error())));
+  RETURN_IF_ERROR(train::everywhere(context.process_group, opened));
   return opened;
 }
 
@@ -189,8 +187,7 @@ Result<int> predict(const Options& options, const Environment& environment, cons
   ASSIGN_OR_RETURN(const checkpoint::StoredModel stored,
                    train::read_stored_model(options.checkpoint, kCheckpoint, context));
   const Result<config::TrainConfig> config = make_config(options, stored, environment);
-  RETURN_IF_ERROR(
-      process_group::agree_or_fail(context.process_group, config ? Result<void>() : Result<void>(config.error())));
+  RETURN_IF_ERROR(train::everywhere(context.process_group, config));
   ASSIGN_OR_RETURN(const auto source, open_pictures(options, context));
   ASSIGN_OR_RETURN(auto dataset, data::make_unlabelled(config->data.datasets, source));
   ASSIGN_OR_RETURN(const model::Model model,

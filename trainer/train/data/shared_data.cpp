@@ -98,8 +98,7 @@ class FirstLook {
       done = received->front();
     }
     Result<data::Datasets> datasets = context_.rank == 0 ? looking.get() : Result<data::Datasets>(data::Datasets{});
-    const Result<void> agreed = process_group::agree_or_fail(
-        context_.process_group, datasets ? Result<void>() : Result<void>(datasets.error()));
+    const Result<void> agreed = everywhere(context_.process_group, datasets);
     return agreed ? std::move(datasets) : Result<data::Datasets>(agreed.error());
   }
 
@@ -212,8 +211,7 @@ Result<void> send_indices(const JobContext& context, SourceIndices& indices) {
   auto mine = indices.all().begin();
   for (std::int64_t i = 0; i < count.front(); ++i) {
     Result<SampleIndex> index = Sending(context, firsts, context.rank == 0 ? &(mine++)->second : nullptr).run();
-    RETURN_IF_ERROR(
-        process_group::agree_or_fail(context.process_group, index ? Result<void>() : Result<void>(index.error())));
+    RETURN_IF_ERROR(everywhere(context.process_group, index));
     indices.receive(*index);
   }
   return {};
@@ -250,8 +248,7 @@ Result<data::Datasets> open_shared_data(const config::DataConfig& config, const 
   RETURN_IF_ERROR(send_indices(context, indices));
   warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
   Result<data::Datasets> mine = context.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
-  RETURN_IF_ERROR(
-      process_group::agree_or_fail(context.process_group, mine ? Result<void>() : Result<void>(mine.error())));
+  RETURN_IF_ERROR(everywhere(context.process_group, mine));
   const Result<void> equal = confirm_equal_data(context, *mine, config.given);
   return equal ? std::move(mine) : Result<data::Datasets>(equal.error());
 }

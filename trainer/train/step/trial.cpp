@@ -11,6 +11,7 @@
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/optim/optimizer_kind.h"
 #include "trainer/train/checkpoints/checkpoint_writer.h"
+#include "trainer/train/object_collectives.h"
 #include "trainer/train/observer/meters.h"
 #include "trainer/train/outcome.h"
 #include "trainer/train/process.h"
@@ -46,7 +47,7 @@ class Trial {
   Result<TrialResult> run() {
     RETURN_IF_ERROR(set_up());
     RETURN_IF_ERROR(check_memory());
-    RETURN_IF_ERROR(everywhere(start_loading()));
+    RETURN_IF_ERROR(everywhere(context_.process_group, start_loading()));
     RETURN_IF_ERROR(take_steps());
     RETURN_IF_ERROR(add_up());
     return result_;
@@ -54,7 +55,7 @@ class Trial {
 
   Result<void> test_learning_rates(const std::function<void(const RangePoint&)>& tested) {
     RETURN_IF_ERROR(set_up());
-    RETURN_IF_ERROR(everywhere(start_loading()));
+    RETURN_IF_ERROR(everywhere(context_.process_group, start_loading()));
     // --lr is the rate of one rank and micro-batch, and the optimizer's that of a step.
     const double scale = training_.schedule.learning_rate / config_.optim.optimizer.learning_rate;
     double smoothed = 0;
@@ -76,17 +77,11 @@ class Trial {
   }
 
  private:
-  /// Returns the error of the first rank that has one, on every rank.
-  template <typename T>
-  Result<void> everywhere(const Result<T>& mine) {
-    return process_group::agree_or_fail(context_.process_group, mine ? Result<void>() : Result<void>(mine.error()));
-  }
-
   Result<void> set_up() {
     Result<Training> made = make_training(config_, context_);
-    RETURN_IF_ERROR(everywhere(made));
+    RETURN_IF_ERROR(everywhere(context_.process_group, made));
     training_ = *std::move(made);
-    RETURN_IF_ERROR(everywhere(load_weights()));
+    RETURN_IF_ERROR(everywhere(context_.process_group, load_weights()));
     for (const at::Tensor& parameter : training_.model->parameters()) {
       result_.parameters += parameter.numel();
       model_bytes_ += bytes_of(parameter);
@@ -94,9 +89,9 @@ class Trial {
     for (const at::Tensor& buffer : training_.model->buffers()) {
       model_bytes_ += bytes_of(buffer);
     }
-    RETURN_IF_ERROR(everywhere(add_replica(training_, config_, context_)));
-    RETURN_IF_ERROR(everywhere(add_optimizer(training_, config_, context_)));
-    RETURN_IF_ERROR(everywhere(warm_up(training_, config_, context_)));
+    RETURN_IF_ERROR(everywhere(context_.process_group, add_replica(training_, config_, context_)));
+    RETURN_IF_ERROR(everywhere(context_.process_group, add_optimizer(training_, config_, context_)));
+    RETURN_IF_ERROR(everywhere(context_.process_group, warm_up(training_, config_, context_)));
     training_.model->train();
     loss_ = torch::zeros({}, context_.device.options());
     batches_ = virtual_ranks(config_, context_).mine * config_.grad_accumulation();
@@ -201,14 +196,15 @@ class Trial {
     most_images_ = static_cast<std::int64_t>(std::clamp((limit - begin) / each, 0.0, 1e9));
     const double needed = begin + each * static_cast<double>(whole);
     if (needed <= limit) {
-      return everywhere(Result<void>());
+      return everywhere(context_.process_group, Result<void>());
     }
-    return everywhere(Result<void>(
-        fail("--batch-size", std::to_string(whole),
-             fmt::format("needs about {} of memory on each rank, which may use {}",
-                         metrics::human_bytes(static_cast<std::uint64_t>(needed)),
-                         metrics::human_bytes(context_.share.memory)),
-             most_images_ >= 1 ? fmt::format("--batch-size={}", most_images_) : "requesting more memory (--mem)")));
+    return everywhere(context_.process_group,
+                      Result<void>(fail("--batch-size", std::to_string(whole),
+                                        fmt::format("needs about {} of memory on each rank, which may use {}",
+                                                    metrics::human_bytes(static_cast<std::uint64_t>(needed)),
+                                                    metrics::human_bytes(context_.share.memory)),
+                                        most_images_ >= 1 ? fmt::format("--batch-size={}", most_images_)
+                                                          : "requesting more memory (--mem)")));
   }
 
   Result<void> take_step() {
