@@ -25,19 +25,6 @@ namespace {
 /// Longer lines are shown in pieces of this size.
 constexpr std::size_t kLongestLine = 1 << 16;
 
-/// Writes all bytes; returns 0 or errno.
-int write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
-    if (count >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    } else if (errno != EINTR) {
-      return errno;
-    }
-  }
-  return 0;
-}
-
 }  // namespace
 
 /// A terminal for lines. While it does not respond, lines are omitted and counted.
@@ -83,8 +70,8 @@ struct LogPump::Stream {
   }
 
   static void to_file(int& descriptor, const std::string& path, std::string_view bytes, const LogPump& pump) {
-    const int error = descriptor < 0 ? 0 : write_all(descriptor, bytes);
-    if (error != 0) {
+    if (descriptor >= 0 && !write_all(descriptor, bytes).empty()) {
+      const int error = errno;
       close(std::exchange(descriptor, -1));
       pump.warn_of(fmt::format("--log-dir: {}: can no longer be written: {}", path, errno_text(error)));
     }
