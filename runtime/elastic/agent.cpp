@@ -272,9 +272,8 @@ void Agent::announce(const Generation& generation) {
   }
   const auto& history = coordinator_link_->coordinator()->history();
   const std::uint32_t workers = placement_of(generation.world, generation.group_rank).world_size;
-  const std::size_t nodes = generation.world.size();
-  print_line_(fmt::format("rollcall: run: generation {}: {} worker{} on {} node{}{}", generation.number, workers,
-                          workers == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
+  print_line_(fmt::format("rollcall: run: generation {}: {} on {}{}", generation.number, counted(workers, "worker"),
+                          counted(generation.world.size(), "node"),
                           history.empty() ? "" : ", because " + history.back().reason));
 }
 

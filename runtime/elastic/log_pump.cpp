@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/thread_without_signals.h"
 #include "runtime/elastic/log_folders.h"

@@ -119,16 +119,14 @@ void describe_run(const json& run, std::string& text) {
                  text_in(run, "host"), run.at("coordinator").get<bool>() ? "coordinator" : "member",
                  text_in(run, "state"));
   if (generation.at("number") != 0) {
-    const int restarts = generation.at("restarts").get<int>();
-    fmt::format_to(end, ", generation {} for {}, {} restart{}", generation.at("number").get<int>(),
-                   shown_seconds(generation.at("seconds")), restarts, restarts == 1 ? "" : "s");
+    fmt::format_to(end, ", generation {} for {}, {}", generation.at("number").get<int>(),
+                   shown_seconds(generation.at("seconds")), counted(generation.at("restarts").get<int>(), "restart"));
   }
   text += '\n';
   int rank = 0;
   for (const json& node : generation.at("nodes")) {
-    const int workers = node.at("workers").get<int>();
-    fmt::format_to(end, "  node {}: {}, {} worker{}\n", rank++, text_in(node, "host"), workers,
-                   workers == 1 ? "" : "s");
+    fmt::format_to(end, "  node {}: {}, {}\n", rank++, text_in(node, "host"),
+                   counted(node.at("workers").get<int>(), "worker"));
   }
   for (const json& node : run.at("spares")) {
     fmt::format_to(end, "  waiting: {}\n", text_in(node, "host"));

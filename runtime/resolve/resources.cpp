@@ -31,9 +31,9 @@ void warn_of_lost_cpus(const Inputs& inputs, PatchBuilder& patch) {
   const bool bound_to_fewer = inputs.cpus_of_task < asked && inputs.cpus_of_task == 1;
   if (too_few_on_node || bound_to_fewer) {
     patch.warn(
-        fmt::format("SLURM_CPUS_PER_TASK: {}: a task of this step has {} CPU{}, because srun does not inherit "
+        fmt::format("SLURM_CPUS_PER_TASK: {}: a task of this step has {}, because srun does not inherit "
                     "--cpus-per-task from sbatch; try export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun",
-                    asked, inputs.cpus_of_task, inputs.cpus_of_task == 1 ? "" : "s"));
+                    asked, counted(inputs.cpus_of_task, "CPU")));
   }
 }
 

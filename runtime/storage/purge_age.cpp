@@ -119,9 +119,7 @@ class Look {
 };
 
 std::string when(double days_left) {
-  return days_left < 0 ? "may be deleted at any time"
-                       : fmt::format("is deleted in {} day{}", static_cast<int>(days_left),
-                                     static_cast<int>(days_left) == 1 ? "" : "s");
+  return days_left < 0 ? "may be deleted at any time" : "is deleted in " + counted(static_cast<int>(days_left), "day");
 }
 
 }  // namespace
@@ -145,9 +143,8 @@ std::optional<std::string> purge_warning(const settings::LaunchSettings& setting
   if (!age || !age->days_left || *age->days_left > settings.warn_days) {
     return std::nullopt;
   }
-  return fmt::format(
-      "scratch.purge-days: {}: {} {}: this site deletes files that were neither changed nor read for {} day{}", days,
-      age->oldest, when(*age->days_left), days, days == 1 ? "" : "s");
+  return fmt::format("scratch.purge-days: {}: {} {}: this site deletes files that were neither changed nor read for {}",
+                     days, age->oldest, when(*age->days_left), counted(days, "day"));
 }
 
 }  // namespace rollcall::storage

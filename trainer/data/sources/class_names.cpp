@@ -120,8 +120,8 @@ Result<std::vector<std::string>> names_of_labels(const std::string& folder, cons
   ASSIGN_OR_RETURN(const auto given, read_class_names(folder));
   if (given.has_value() && largest->label >= given->size()) {
     return fail("--data", folder,
-                fmt::format("picture {} has label {}, but there {} {} class name{}", named, largest->label,
-                            given->size() == 1 ? "is" : "are", given->size(), given->size() == 1 ? "" : "s"),
+                fmt::format("picture {} has label {}, but there {} {}", named, largest->label,
+                            given->size() == 1 ? "is" : "are", counted(given->size(), "class name")),
                 "correcting that label, or adding its class name", ErrorKind::BadData);
   }
   if (given.has_value()) {
@@ -131,8 +131,8 @@ Result<std::vector<std::string>> names_of_labels(const std::string& folder, cons
   constexpr std::size_t kClassesWithoutPictures = 100'000;
   if (largest->label >= std::max(pictures.size(), kClassesWithoutPictures)) {
     return fail("--data", folder,
-                fmt::format("picture {} has label {}, but there {} only {} picture{}", named, largest->label,
-                            pictures.size() == 1 ? "is" : "are", pictures.size(), pictures.size() == 1 ? "" : "s"),
+                fmt::format("picture {} has label {}, but there {} only {}", named, largest->label,
+                            pictures.size() == 1 ? "is" : "are", counted(pictures.size(), "picture")),
                 "correcting that label, or adding a classes.txt that names every class", ErrorKind::BadData);
   }
   std::vector<std::string> names;

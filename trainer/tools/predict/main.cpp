@@ -24,7 +24,6 @@
 #include "trainer/config/train_config.h"
 #include "trainer/data/datasets/datasets.h"
 #include "trainer/data/sources/picture_list.h"
-#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/tools/predict/output.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/inference/classify.h"
