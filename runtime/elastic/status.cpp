@@ -62,6 +62,9 @@ struct Question {
 /// Connects. Another user may listen under such a name without accepting, so this does not wait.
 void connect_to_agent(Question& question) {
   File connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!connection) {
+    return;  // a later try may have a descriptor
+  }
   socklen_t length = 0;
   const sockaddr_un address = abstract_address(question.name, length);
   const bool connected = connect(connection.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
@@ -85,6 +88,9 @@ void go_on(Question& question) {
     const bool waits = count < 0 && (errno == EAGAIN || errno == EINTR);
     const bool may_say_more = count > 0 ? question.answer.size() < kLongestAnswer : waits;
     question.ended = !may_say_more;
+  }
+  if (question.ended) {
+    question.connection = File();  // so that names which another user has taken use up no descriptors
   }
 }
 
@@ -241,9 +247,10 @@ Answers ask_agents() {
   }
   Answers answers;
   for (Question& question : questions) {
-    answers.silent += !question.ended && question.answer.empty() ? 1U : 0U;
     if (parse_untrusted(question.answer)) {
       answers.texts.push_back(std::move(question.answer));
+    } else if (!question.ended || !question.answer.empty()) {
+      ++answers.silent;
     }
   }
   return answers;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +96,35 @@ TEST_F(StatusServer, AnotherUserGetsNothing) {
     turn();
   }
   EXPECT_EQ(status, 0) << "its end is the number of bytes";
+}
+
+TEST_F(StatusServer, NamesThatAnotherUserHasTakenUseNoDescriptors) {
+  std::array<int, 2> told{};
+  ASSERT_EQ(pipe(told.data()), 0);
+  const std::string like_its_own = fmt::format("rollcall-run/{}/", getuid());
+  const pid_t stranger = start_another_user([&] {
+    for (int i = 0; i < 300; ++i) {
+      const AbstractAddress address(like_its_own + std::to_string(i));
+      const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      (void)!(bind(descriptor, address.get(), address.length) == 0 && listen(descriptor, 8) == 0);
+    }
+    (void)!write(told[1], "1", 1);
+    pause();
+    return 0;
+  });
+  char all_are_taken = 0;
+  EXPECT_EQ(read(told[0], &all_are_taken, 1), 1);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{static_cast<rlim_t>(open_descriptors()) + 40, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  const Answers answers = asked();
+  setrlimit(RLIMIT_NOFILE, &before);
+  kill(stranger, SIGKILL);
+  waitpid(stranger, nullptr, 0);
+  close(told[0]);
+  close(told[1]);
+  EXPECT_THAT(answers.texts, Contains(own_));
 }
 
 TEST_F(StatusServer, AnAgentThatDoesNotAnswerIsReported) {
