@@ -1,27 +1,30 @@
 #include "runtime/base/sigterm.h"
 
-#include <semaphore.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
-#include <ctime>
+#include <cstdint>
 
 namespace rollcall {
 namespace {
 
-sem_t arrived;
+int arrived = -1;
 
-void post(int /*signal*/) { ::sem_post(&arrived); }
+void note(int /*signal*/) {
+  const std::uint64_t once = 1;
+  (void)!::write(arrived, &once, sizeof once);
+}
 
 }  // namespace
 
 void wait_for_sigterm(std::chrono::seconds patience) {
-  ::sem_init(&arrived, 0, 0);
-  std::signal(SIGTERM, post);  // any thread may run it, so that sigtimedwait(2) would not see all signals
-  timespec end{};
-  ::clock_gettime(CLOCK_REALTIME, &end);
-  end.tv_sec += patience.count();
-  while (::sem_timedwait(&arrived, &end) != 0 && errno == EINTR) {
+  arrived = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  std::signal(SIGTERM, note);  // any thread may run it, so that sigtimedwait(2) would not see all signals
+  pollfd waited{.fd = arrived, .events = POLLIN, .revents = 0};
+  while (::poll(&waited, 1, static_cast<int>(std::chrono::milliseconds(patience).count())) < 0 && errno == EINTR) {
   }
 }
 

@@ -33,8 +33,8 @@ void LoweredWeights::add(at::Tensor& of_layer, at::ScalarType type) {
   of_layers_.push_back(&of_layer);
 }
 
-/// A GPU does this in a kernel or two, as copies have the strides of their weights. They round as `.to()` does: both are
-/// static_cast from float (ForeachBinaryOpList.cu, Copy.cu). On CPUs it is copy_() of each.
+/// A GPU does this in a kernel or two, as copies have the strides of their weights. They round as `.to()` does: both
+/// are static_cast from float (ForeachBinaryOpList.cu, Copy.cu). On CPUs it is copy_() of each.
 void LoweredWeights::refresh() {
   if (weights_.empty()) {
     return;

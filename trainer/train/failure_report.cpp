@@ -34,6 +34,11 @@ FailureReport::FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::
 int FailureReport::report_on_rank_zero(const Error& error) const {
   if (rank_ == 0) {
     print(error);
+  }
+  if (membership_) {  // the ranks are connected
+    membership_->wait_for_rank_0_to_leave();
+    membership_->leave();
+  } else if (rank_ == 0) {
     std::this_thread::sleep_for(deadline::kCommonErrorDelay);
   } else {
     wait_for_sigterm(deadline::kOtherTaskReports);
@@ -41,8 +46,8 @@ int FailureReport::report_on_rank_zero(const Error& error) const {
   return to_int(error.exit_code());
 }
 
-int FailureReport::print_once_per_node(const Error& error, bool prints) const {
-  if (prints) {
+int FailureReport::print_once_per_node(const Error& error, const std::string& occasion) const {
+  if (is_first_on_host(occasion + "-" + host_)) {
     print(error);
     std::signal(SIGTERM, SIG_IGN);  // if another task has ended, this one's exit code still counts
     std::this_thread::sleep_for(deadline::kNodeErrorDelay);
@@ -53,13 +58,12 @@ int FailureReport::print_once_per_node(const Error& error, bool prints) const {
 int FailureReport::report_options(const Error& error, const std::string& occasion) const {
   // Ranks of other nodes cannot find out whether rank 0 has the same error.
   const bool with_rank_0 = rank_ == local_rank_;
-  return with_rank_0 || error.of_this_node ? print_once_per_node(error, is_first_on_host(occasion + "-" + host_))
-                                           : report_on_rank_zero(error);
+  return with_rank_0 || error.of_this_node ? print_once_per_node(error, occasion) : report_on_rank_zero(error);
 }
 
-int FailureReport::report_before_connecting(const Error& error, const std::string& step, bool rank_0_agrees) const {
+int FailureReport::report_before_connecting(const Error& error, const std::string& occasion, bool rank_0_agrees) const {
   if (error.of_this_node) {
-    return print_once_per_node(error, step.empty() ? local_rank_ == 0 : is_first_on_host(step + "-" + host_));
+    return print_once_per_node(error, occasion);
   }
   return rank_0_agrees && rank_ == 1 ? report_agreed(error) : report_on_rank_zero(error);
 }

@@ -26,17 +26,18 @@ class FailureReport {
     store_ = std::move(store);
   }
 
-  // Before the ranks are connected. Both return the exit code.
+  // Before training. These return the exit code.
 
-  /// Reports a failure that all ranks have alike (settings, the head node's name): rank 0 prints it.
+  /// Reports a failure that all ranks have alike (settings, the head node's name): rank 0 prints it. The others end
+  /// after it: connected ranks once it has left, others at SIGTERM or after kOtherTaskReports.
   int report_on_rank_zero(const Error& error) const;
   /// Reports options that are refused, here and perhaps not on other ranks. One rank of rank 0's node prints the error,
   /// and one of each node if it is `of_this_node`. `occasion` is a name that only the tasks of this step have.
   int report_options(const Error& error, const std::string& occasion) const;
   /// Reports a failure of this rank before the ranks are connected. If it is `of_this_node`, the first rank of this
-  /// node in `step` prints it (see is_first_on_host()). Otherwise rank 0 prints it, as in report_on_rank_zero(); if
-  /// `rank_0_agrees`, rank 0 does not have it and rank 1 prints it.
-  int report_before_connecting(const Error& error, const std::string& step, bool rank_0_agrees) const;
+  /// node that calls this prints it (see is_first_on_host()). Otherwise rank 0 prints it, as in report_on_rank_zero();
+  /// if `rank_0_agrees`, rank 0 does not have it and rank 1 prints it.
+  int report_before_connecting(const Error& error, const std::string& occasion, bool rank_0_agrees) const;
 
   struct Reported {
     int exit_code = 0;
@@ -64,7 +65,7 @@ class FailureReport {
  private:
   void end_process_within(std::chrono::seconds patience, int code);
   void print(const Error& error) const;
-  int print_once_per_node(const Error& error, bool prints) const;
+  int print_once_per_node(const Error& error, const std::string& occasion) const;
 
   std::uint32_t rank_;
   std::uint32_t local_rank_;

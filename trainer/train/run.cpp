@@ -47,16 +47,11 @@
 namespace rollcall::train {
 namespace {
 
-/// Returns the name of this task's step; empty outside of Slurm.
-std::string slurm_step(const Environment& environment) {
-  const Result<job::JobFacts> facts = launchers::facts_from_slurm(environment);
-  return facts ? job::step_name(*facts) : "";
-}
-
-/// Returns a name that the tasks of this run on this node share: a launcher starts them from one process.
+/// Returns a name that the tasks of this run on this node share: that of Slurm's step, or of the process that a
+/// launcher starts them from.
 std::string run_here(const Environment& environment) {
-  const std::string step = slurm_step(environment);
-  return step.empty() ? fmt::format("child of {}", ::getppid()) : step;
+  const Result<job::JobFacts> facts = launchers::facts_from_slurm(environment);
+  return facts ? job::step_name(*facts) : fmt::format("child of {}", ::getppid());
 }
 
 Error of_exception(const std::exception& error) {
@@ -166,7 +161,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
   if (!step) {
     const bool rank_0_agrees = step.error().kind == ErrorKind::Mismatch && step::rank_0_agrees(environment);
-    return {.exit_code = report.report_before_connecting(step.error(), slurm_step(environment), rank_0_agrees)};
+    return {.exit_code = report.report_before_connecting(step.error(), run_here(environment), rank_0_agrees)};
   }
   report = FailureReport(step->facts.rank, step->facts.local_rank,
                          step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);

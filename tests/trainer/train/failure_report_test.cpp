@@ -59,6 +59,18 @@ TEST_F(FailureReportTest, IsPrintedByTheFirstRankThatFails) {
   EXPECT_EQ(lines.find("is not finite"), std::string::npos) << lines;
 }
 
+TEST_F(FailureReportTest, OfAllConnectedRanksIsPrintedByRank0WhichTheOthersOutlive) {
+  auto other = std::async(std::launch::async, [&] {
+    const int code = reports_.at(1).report_on_rank_zero(disk_full());
+    return std::pair(code, store_->check({store::left_key(0)}));
+  });
+  EXPECT_EQ(reports_.at(0).report_on_rank_zero(disk_full()), to_int(ExitCode::InputOutput));
+  EXPECT_EQ(other.get(), std::pair(to_int(ExitCode::InputOutput), true)) << "it ends once rank 0 has left";
+  const std::string lines = told();
+  EXPECT_NE(lines.find("(rank 0 on node0)"), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("(rank 1"), std::string::npos) << lines;
+}
+
 TEST_F(FailureReportTest, IsPrintedOnceByARankThatReportsItTwice) {
   of(1, disk_full());
   of(1, disk_full());

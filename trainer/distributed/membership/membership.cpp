@@ -142,15 +142,26 @@ void Membership::leave() const {
 }
 
 void Membership::wait_for_others_to_leave() const {
-  if (rank_ != 0 || !store_) {
-    return;
+  if (rank_ == 0) {
+    wait_for(1, world_size_);
   }
-  std::vector<std::string> others;
-  for (std::uint32_t rank = 1; rank < world_size_; ++rank) {
-    others.push_back(store::left_key(rank));
+}
+
+void Membership::wait_for_rank_0_to_leave() const {
+  if (rank_ != 0) {
+    wait_for(0, 1);
+  }
+}
+
+void Membership::wait_for(std::uint32_t first, std::uint32_t end) const {
+  std::vector<std::string> keys;
+  for (std::uint32_t rank = first; rank < end; ++rank) {
+    keys.push_back(store::left_key(rank));
   }
   try {
-    store_->wait(others, deadline::kOthersDisconnect);
+    if (store_) {
+      store_->wait(keys, deadline::kOthersDisconnect);
+    }
   } catch (const std::exception&) {
     // Some are stopped, or their node does not respond, or the store is gone: no rank uses it any more.
   }

@@ -92,8 +92,12 @@ class Membership {
   void leave() const;
   /// On rank 0, which serves the store: waits until all others have left or their connections are closed.
   void wait_for_others_to_leave() const;
+  /// On the other ranks: waits until rank 0 has left, after it reported an error of all ranks.
+  void wait_for_rank_0_to_leave() const;
 
  private:
+  void wait_for(std::uint32_t first, std::uint32_t end) const;
+
   const std::function<bool()> agent_has_lost_;
   const std::string host_;
   c10::intrusive_ptr<c10d::Store> store_;
