@@ -62,7 +62,8 @@ def compile_all(root, build, torch):
     # What one build folder compiled, ccache has for the others.
     environment = {"CCACHE_BASEDIR": str(root), "CCACHE_NOHASHDIR": "1", **os.environ}
     # Found anew: what the folder remembers may be another version's.
-    configured = subprocess.run(["cmake", "--preset", "gpu", "-U", "LibTorch_*", f"-DLibTorch_ROOT={libtorch}"], cwd=root, check=False,
+    forgotten = [word for names in ("LibTorch_*", "CUDNN_*", "CUDART_*") for word in ("-U", names)]
+    configured = subprocess.run(["cmake", "--preset", "gpu", *forgotten, f"-DLibTorch_ROOT={libtorch}"], cwd=root, check=False,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if configured.returncode != 0:
         raise Refused(f"{configured.stderr.strip()}\ntry scripts/setup --torch={torch} --cuda, which installs NCCL's header")

@@ -190,8 +190,10 @@ bool report(const Layer& layer, const Look& look) {
 
 bool next(Layer& layer) {
   Shape& shape = layer.shape;
-  return static_cast<bool>(std::cin >> shape.inputs >> shape.outputs >> shape.side >> shape.kernel >> shape.stride >>
-                           layer.prologue);
+  const bool read = static_cast<bool>(std::cin >> shape.inputs >> shape.outputs >> shape.side >> shape.kernel >>
+                                      shape.stride >> layer.prologue);
+  return read && shape.batch > 0 && shape.inputs > 0 && shape.outputs > 1 && shape.kernel > 0 && shape.stride > 0 &&
+         shape.side >= shape.stride;
 }
 
 /// Returns whether all numbers of all shapes were right.

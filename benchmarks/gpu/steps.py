@@ -283,9 +283,10 @@ def cudnn_graphs(machine):
     for graph in ("statistics", "prologue"):
         both = [(row["plain"]["ms"], row[graph]["ms"]) for row in rows if "ms" in row["plain"] and "ms" in row.get(graph, {})]
         figures[graph] = {"shapes": len(both), "plain_ms": sum(plain for plain, _ in both), "ms": sum(ms for _, ms in both)}
-    figures["wrong"] = [f"{row['shape']}: {found['wrong']}" for row in rows for found in row.values() if "wrong" in found]
-    return ("; ".join(f"{graph}: {f['shapes']} shapes, {f['ms']:.2f} ms, alone {f['plain_ms']:.2f} ms" for graph, f in list(figures.items())[:2])
-            + f"; wrong: {figures['wrong'] or 'none'}", {**figures, "rows": rows})
+    if wrong := [f"{row['shape']}: {found['wrong']}" for row in rows for found in row.values() if "wrong" in found]:
+        raise Ended(f"numbers are wrong: {'; '.join(wrong)}")
+    return ("; ".join(f"{graph}: {f['shapes']} shapes, {f['ms']:.2f} ms, alone {f['plain_ms']:.2f} ms" for graph, f in figures.items()),
+            {**figures, "rows": rows})
 
 
 def stall(machine):

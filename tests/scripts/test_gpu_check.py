@@ -365,19 +365,27 @@ def test_parts_of_the_kernels_have_a_step_each():
     assert [options[-1] for options in Sized.commands] == ["--own-kernels=statistics", "--own-kernels=relu"]
 
 
-def test_graphs_are_compared_where_cudnn_has_them(made):
+def has_graphs(made, lines, code):
     """The program gets all shapes, and finds the library in NVIDIA's wheels."""
-    lines = [{"shape": "first", "plain": {"ms": 9.0}, "statistics": {"not_supported": "no engine"}},
-             {"shape": "second", "plain": {"ms": 1.0}, "statistics": {"ms": 1.5}, "prologue": {"ms": 2.0, "wrong": "image 0: 1, not 2"}}]
-    (made / "nvidia" / "cudnn" / "lib").mkdir(parents=True)
+    (made / "nvidia" / "cudnn" / "lib").mkdir(parents=True, exist_ok=True)
     machine = installed(made, "#!/bin/sh\n[ \"$*\" = '256 float16' ] && [ $(wc -l) = 23 ] || exit 3\n"
                         f"case $LD_LIBRARY_PATH in *:{made}/nvidia/cudnn/lib) ;; *) exit 4;; esac\n"
-                        + "".join(f"echo '{json.dumps(told)}'\n" for told in lines) + "exit 1\n", "cudnn_graph")
+                        + "".join(f"echo '{json.dumps(told)}'\n" for told in lines) + f"exit {code}\n", "cudnn_graph")
     machine.python = sys.executable
-    told, figures = steps.cudnn_graphs(machine)
-    assert told == ("statistics: 1 shapes, 1.50 ms, alone 1.00 ms; prologue: 1 shapes, 2.00 ms, alone 1.00 ms; "
-                    "wrong: ['second: image 0: 1, not 2']")
-    assert figures["rows"] == lines and figures["prologue"] == {"shapes": 1, "plain_ms": 1.0, "ms": 2.0}
+    return machine
+
+
+def test_graphs_are_compared_where_cudnn_has_them(made):
+    lines = [{"shape": "first", "plain": {"ms": 9.0}, "statistics": {"not_supported": "no engine"}},
+             {"shape": "second", "plain": {"ms": 1.0}, "statistics": {"ms": 1.5}, "prologue": {"ms": 2.0}}]
+    told, figures = steps.cudnn_graphs(has_graphs(made, lines, 0))
+    assert told == "statistics: 1 shapes, 1.50 ms, alone 1.00 ms; prologue: 1 shapes, 2.00 ms, alone 1.00 ms"
+    assert figures == {"rows": lines, "statistics": {"shapes": 1, "plain_ms": 1.0, "ms": 1.5},
+                       "prologue": {"shapes": 1, "plain_ms": 1.0, "ms": 2.0}}
+    lines[1]["prologue"]["wrong"] = "image 0: 1, not 2"
+    machine = has_graphs(made, lines, 1)
+    with pytest.raises(Ended, match="numbers are wrong: second: image 0: 1, not 2"):
+        steps.cudnn_graphs(machine)
     (made / "bin" / "cudnn_graph").unlink()
     with pytest.raises(Ended, match="not in the bundle"):
         steps.cudnn_graphs(machine)

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 
@@ -77,7 +76,7 @@ def wait_for_words(agent, words):
 
 def free_port():
     """Below the ephemeral ports, so that no connection takes it before its agent does. Tests of this user get it in turn."""
-    with open(f"{tempfile.gettempdir()}/rollcall-next-port-{os.getuid()}", "a+") as file:
+    with open(pathlib.Path.home() / ".cache" / "rollcall-next-port", "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         last = int(file.read() or 0)

@@ -65,7 +65,7 @@ class Minicluster:
         self.options = options
         self.prefix = prefix
 
-    def script(self, *arguments, check=True, env=None, timeout=180):
+    def script(self, *arguments, check=True, env=None, timeout=300):
         command = [*self.prefix, str(self.program), f"--dir={self.folder}", *map(str, arguments)]
         result = subprocess.run(command, env=env or clean_environment(), text=True, timeout=timeout,
                                 capture_output=True, cwd="/tmp")
