@@ -181,10 +181,11 @@ def silent(short_folder, plugin, tmp_path_factory):
 def test_a_silent_name_server_ends_the_tasks_at_the_time_limit(silent):
     step = silent.run("srun", "--ddp=task.timeout=1,host.template=hangs-{host}", "-N2", "--ntasks-per-node=3", "echo", "ran", check=False)
     assert step.returncode == 69 and "ran" not in step.stdout
-    lines = sorted(rollcall_lines(step.stderr))
-    assert [line[line.index("rollcall:"):] for line in lines] == [  # one line a node, whatever the number of its tasks
+    lines = [line[line.index("rollcall:"):] for line in rollcall_lines(step.stderr)]
+    # One line a node, whatever the number of its tasks. With the first task that ends, Slurm may end the other node's before its time is up.
+    assert lines and len(set(lines)) == len(lines) and set(lines) <= {
         f"rollcall: task.timeout: 1 s: {node} still looks up hangs-jwb0001; try checking the file server or name server that this waits for"
-        for node in ("jwb0001", "jwb0002")]
+        for node in ("jwb0001", "jwb0002")}, step.stderr
     check_nodes(silent)
 
 

@@ -253,21 +253,21 @@ def test_a_wrong_setting_is_printed_to_stderr_and_ends_the_step(installed, optio
 
 
 # The user's prolog is a child of rollcall's. That of rank 0 delays its rank until all others have exited or
-# sleep (230: clock_nanosleep, x86-64), and endlessly if one has exited: Slurm then ends the step.
+# wait for Slurm's signal (7: poll, x86-64), and endlessly if one has exited: Slurm then ends the step.
 SLOWEST_IS_RANK_0 = """#!/usr/bin/env python3
 import os, pathlib, sys, time
 parents = pathlib.Path(sys.argv[0]).parent / "parents"
 if os.environ["SLURM_PROCID"] != "0":
     pathlib.Path(parents, os.environ["SLURM_PROCID"]).write_text(str(os.getppid()))
     sys.exit()
-def sleeps(process):
+def waits(process):
     try:
-        return pathlib.Path("/proc", process, "syscall").read_text().split()[0] == "230"
+        return pathlib.Path("/proc", process, "syscall").read_text().split()[0] == "7"
     except (OSError, IndexError):
         return False
 while True:
     processes = [p.read_text() for p in parents.iterdir()]
-    if len(processes) == 3 and all(p and sleeps(p) for p in processes):
+    if len(processes) == 3 and all(p and waits(p) for p in processes):
         break
     time.sleep(0.01)
 """

@@ -146,7 +146,7 @@ def test_a_script_on_a_device_has_the_bits_of_cpus(tmp_path, pictures):
     """The stand-in device, step by step and as a graph."""
     script, found = save(without_drop_out(), tmp_path / "net.pt"), []
     for name, more in {"cpu": ("--device=cpu",), "device": ("--device=stand_in",), "graph": ("--device=stand_in", "--cuda-graph=on")}.items():
-        run(tmp_path / name, script, pictures, "--max-steps=20", "--epochs=3", "--valid-epochs=0", *more)
+        run(tmp_path / name, script, pictures, "--image-dtype=float32", "--max-steps=20", "--epochs=3", "--valid-epochs=0", *more)
         found.append(trainer_ranks.datasets(trainer_ranks.checkpoints(tmp_path / name)[-1]))
     assert found[0] == found[1] == found[2] and len(found[0]) > 30
 
