@@ -1,4 +1,5 @@
 """Made-up photos, and what rollcall makes of pictures (tests/support/transform_dump.cpp)."""
+import functools
 import os
 import pathlib
 import subprocess
@@ -9,8 +10,18 @@ from PIL import Image
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build/release"))
 
 
+@functools.cache
+def program():
+    """One for all tests of this process, with which it ends."""
+    return subprocess.Popen([BUILD / "tests/transform_dump"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 def run(*arguments):
-    return subprocess.run([BUILD / "tests/transform_dump", *map(str, arguments)], capture_output=True, check=False)
+    process = program()
+    process.stdin.write("\t".join(map(str, arguments)).encode() + b"\n")
+    process.stdin.flush()
+    code, out, errors = map(int, process.stdout.readline().split())
+    return subprocess.CompletedProcess(arguments, code, process.stdout.read(out), process.stdout.read(errors))
 
 
 def dump(dtype, *arguments):

@@ -1,23 +1,23 @@
-// Writes what the data pipeline makes of image files to stdout, for comparison with torchvision and Pillow:
-//   transform_dump decode FILE...                       uint8 [height][width][3] each
-//   transform_dump decode_upright FILE...               the same with their orientation applied
-//   transform_dump eval IMAGE_SIZE RESIZE_SIZE FILE...  float32 [IMAGE_SIZE][IMAGE_SIZE][3] each, normalised
-//   transform_dump crop LEFT TOP WIDTH HEIGHT SIZE FILE...  float32 [SIZE][SIZE][3] each, levels 0 ... 255
-//   transform_dump crop_bfloat16 (as crop)              the same as bfloat16
-//   transform_dump crop_levels (as crop)                the same as uint8
-//   transform_dump crop_cubic, crop_cubic_levels (as crop)  the same with bicubic interpolation
-//   transform_dump operation NUMBER MAGNITUDE FILE...   uint8 [height][width][3] each, after an Operation
-//   transform_dump timm NUMBER LEVEL NEGATIVE CUBIC FILE...  the same after a TimmOperation, with ImageNet's mean
-//   around it
-//   transform_dump hue TURNS FILE...                    the same after adjust_hue
-//   transform_dump blur RADIUS FILE...                  the same after gaussian_blur
-//   transform_dump greyscale FILE...                    the same after to_greyscale
-//   transform_dump magnitudes POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2,
-//   AugmentPolicy's
-#include <cstdio>
-#include <cstdlib>
+// What the data pipeline makes of image files, for comparison with torchvision and Pillow. Requests come by stdin, a
+// line each with tabs between its words; each is answered by "STATUS BYTES ERROR_BYTES\n" and what it wrote to stdout
+// and to stderr. (To start a program for each took longer than all that is compared.)
+//   decode FILE...                       uint8 [height][width][3] each
+//   decode_upright FILE...               the same with their orientation applied
+//   eval IMAGE_SIZE RESIZE_SIZE FILE...  float32 [IMAGE_SIZE][IMAGE_SIZE][3] each, normalised
+//   crop LEFT TOP WIDTH HEIGHT SIZE FILE...  float32 [SIZE][SIZE][3] each, levels 0 ... 255
+//   crop_bfloat16 (as crop)              the same as bfloat16
+//   crop_levels (as crop)                the same as uint8
+//   crop_cubic, crop_cubic_levels (as crop)  the same with bicubic interpolation
+//   operation NUMBER MAGNITUDE FILE...   uint8 [height][width][3] each, after an Operation
+//   timm NUMBER LEVEL NEGATIVE CUBIC FILE...  the same after a TimmOperation, with ImageNet's mean around it
+//   hue TURNS FILE...                    the same after adjust_hue
+//   blur RADIUS FILE...                  the same after gaussian_blur
+//   greyscale FILE...                    the same after to_greyscale
+//   magnitudes POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2, AugmentPolicy's
 #include <functional>
+#include <iostream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,24 +33,30 @@
 namespace rollcall::data {
 namespace {
 
+/// Thrown where a picture is refused.
+struct Refused {
+  Error error;
+};
+
 template <typename T>
 T checked(Result<T> result) {
   if (!result) {
-    std::fprintf(stderr, "%s\n", result.error().message().c_str());
-    std::exit(to_int(result.error().exit_code()));
+    throw Refused{result.error()};
   }
   return *std::move(result);
 }
 
+std::string written;  ///< of the answer
+
 template <typename Element>
 void write(const std::vector<Element>& values) {
-  std::fwrite(values.data(), sizeof(Element), values.size(), stdout);
+  written.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Element));
 }
 
 /// Red, green and blue of [height][width][4].
 void write_rgb(const std::vector<std::uint8_t>& rgbx, std::size_t pixels) {
   for (std::size_t i = 0; i < pixels; ++i) {
-    std::fwrite(&rgbx[i * kPixelBytes], 1, 3, stdout);
+    written.append(reinterpret_cast<const char*>(&rgbx[i * kPixelBytes]), 3);
   }
 }
 
@@ -172,10 +178,10 @@ struct Mode {
   void (*dump)(Picture&, const Arguments&);
 };
 
-int dump(const Arguments& arguments) {
+void dump(const Arguments& arguments) {
   if (arguments.at(0) == "magnitudes") {
     dump_magnitudes(arguments);
-    return 0;
+    return;
   }
   const std::map<std::string, Mode> modes{
       {"decode", {0, dump_whole}},
@@ -198,10 +204,35 @@ int dump(const Arguments& arguments) {
     Picture picture(*path, {.apply_orientation = arguments.at(0) == "decode_upright"});
     mode.dump(picture, {arguments.begin() + 1, first_file});
   }
-  return 0;
+}
+
+Arguments words_of(const std::string& line) {
+  Arguments words;
+  std::istringstream stream(line);
+  for (std::string word; std::getline(stream, word, '\t');) {
+    words.push_back(word);
+  }
+  return words;
+}
+
+void answer(const Arguments& request) {
+  written.clear();
+  int code = 0;
+  std::string error;
+  try {
+    dump(request);
+  } catch (const Refused& refused) {
+    code = to_int(refused.error.exit_code());
+    error = refused.error.message() + "\n";
+  }
+  std::cout << code << ' ' << written.size() << ' ' << error.size() << '\n' << written << error << std::flush;
 }
 
 }  // namespace
 }  // namespace rollcall::data
 
-int main(int argc, char** argv) { return rollcall::data::dump({argv + 1, argv + argc}); }
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    rollcall::data::answer(rollcall::data::words_of(line));
+  }
+}

@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 
+import decoded_pictures
 import numpy as np
 import pytest
 from PIL import Image
@@ -91,7 +92,7 @@ KINDS = {
 
 
 def dump(*arguments):
-    done = subprocess.run([BUILD / "tests/transform_dump", *map(str, arguments)], capture_output=True, check=False)
+    done = decoded_pictures.run(*arguments)
     return done.returncode, np.frombuffer(done.stdout, np.uint8)
 
 
