@@ -1,4 +1,5 @@
 """--help, `rollcall help` and the manual pages of every program, against the tables of options in the sources."""
+import functools
 import os
 import pathlib
 import re
@@ -29,6 +30,7 @@ def folder_of(program):
     return BUILD / ("runtime" if program == "rollcall" else "trainer")
 
 
+@functools.cache
 def run(*words, code=0):
     program = folder_of(words[0]) / words[0]
     if not program.exists():

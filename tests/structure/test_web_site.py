@@ -9,8 +9,9 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-pytestmark = [pytest.mark.python, pytest.mark.skipif(not all(map(importlib.util.find_spec, ("sphinx", "myst_parser", "furo"))),
-                                                     reason="Sphinx, MyST-Parser and Furo are not installed")]
+pytestmark = [pytest.mark.python, pytest.mark.long,
+              pytest.mark.skipif(not all(map(importlib.util.find_spec, ("sphinx", "myst_parser", "furo"))),
+                                 reason="Sphinx, MyST-Parser and Furo are not installed")]
 
 
 def build(root, folder):

@@ -327,6 +327,14 @@ def test_each_setting_has_its_documented_effect(setting, tmp_path, trees):
         row(tmp_path, trees)
 
 
+@pytest.mark.long
+def test_every_recipe_trains_as_python_does(tmp_path, trees):
+    files = setting_effects.published_recipes()
+    assert len(files) >= 11
+    for file in files:
+        setting_effects.train_recipe(tmp_path, trees, file)
+
+
 def printed_settings():
     """{name: value} of the trainer's settings; the launcher's follow in an object of their own."""
     printed = subprocess.run([trainer_ranks.PROGRAM, "--print-config", "--json"], capture_output=True, text=True, check=True,

@@ -168,7 +168,7 @@ TEST(SequentialEntropyDecoder, DamagedFilesAreRejectedOrMatchLibjpeg) {
     const Bytes good = picture(interval, 5);
     ImageDecoder own;
     ImageDecoder libjpegs({.own_entropy_decoder = false});
-    for (int trial = 0; trial < 700; ++trial) {
+    for (int trial = 0; trial < 350; ++trial) {
       Bytes broken = good;
       for (int i = 0; i < 1 + trial % 3; ++i) {
         broken[600 + random() % (broken.size() - 600)] ^= static_cast<std::byte>(1U << random() % 8);
@@ -186,8 +186,8 @@ TEST(SequentialEntropyDecoder, DamagedFilesAreRejectedOrMatchLibjpeg) {
       ++(view ? decoded : refused);
     }
   }
-  EXPECT_GT(refused, 200);
-  EXPECT_GT(decoded, 200);
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(decoded, 100);
 }
 
 }  // namespace
