@@ -12,7 +12,7 @@ import zlib
 # Of scripts/test, shared out by hand. Each third takes its own of every three files that clang-tidy reads.
 STAGES = {"asan-torch": [1], "asan": [3], "tsan": [3], "clang-tidy": [1, 2, 3], "cuda-check": [2], "fuzz": [2], "benchmarks": [2]}
 # Of a hundred long tests: the longer its stages take, the fewer.
-SHARES = {1: 25, 2: 34, 3: 41}
+SHARES = {1: 33, 2: 27, 3: 40}
 
 
 def long_tests(build):
