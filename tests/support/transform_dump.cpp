@@ -1,6 +1,6 @@
 // What the data pipeline makes of image files, for comparison with torchvision and Pillow. Requests come by stdin, a
-// line each with tabs between its words; each is answered by "STATUS BYTES ERROR_BYTES\n" and what it wrote to stdout
-// and to stderr. (To start a program for each took longer than all that is compared.)
+// line each with tabs between its words; each is answered by "EXIT_CODE BYTES ERROR_BYTES\n", the pixels, and the error
+// where a picture is refused. (To start a program for each took longer than all that is compared.)
 //   decode FILE...                       uint8 [height][width][3] each
 //   decode_upright FILE...               the same with their orientation applied
 //   eval IMAGE_SIZE RESIZE_SIZE FILE...  float32 [IMAGE_SIZE][IMAGE_SIZE][3] each, normalised
