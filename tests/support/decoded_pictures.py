@@ -20,7 +20,11 @@ def run(*arguments):
     process = program()
     process.stdin.write("\t".join(map(str, arguments)).encode() + b"\n")
     process.stdin.flush()
-    code, out, errors = map(int, process.stdout.readline().split())
+    sizes = process.stdout.readline()
+    if not sizes:  # it crashed: the next test has another one
+        program.cache_clear()
+        return subprocess.CompletedProcess(arguments, process.wait(), b"", b"transform_dump ended before it answered")
+    code, out, errors = map(int, sizes.split())
     return subprocess.CompletedProcess(arguments, code, process.stdout.read(out), process.stdout.read(errors))
 
 
