@@ -113,9 +113,9 @@ def train_recipe(tmp_path, trees, file):
 
 def recipe(tmp_path, trees):
     """One of each optimizer; the user's own settings have precedence."""
-    for file in published_recipes():
-        if file.stem in {"goyal-90", "mlperf-lars", "rsb-a3"}:
-            train_recipe(tmp_path, trees, file)
+    files = {file.stem: file for file in published_recipes()}
+    for name in ("goyal-90", "mlperf-lars", "rsb-a3"):
+        train_recipe(tmp_path, trees, files[name])
     shown = subprocess.run([trainer_ranks.PROGRAM, "--recipe=goyal-90", "--lr=1", "--print-config", "--json"], capture_output=True, text=True,
                            check=True, env={**trainer_ranks.environment(tmp_path, 0, 1), "ROLLCALL_EPOCHS": "7"}).stdout
     config = json.JSONDecoder().raw_decode(shown)[0]
